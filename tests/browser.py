@@ -91,6 +91,13 @@ def tables_of(text: str) -> list[list[list[str]]]:
     return [*map(table_of, re.findall(r'href="(data:text/csv;charset=utf-8,.*?)"', text))]
 
 
+def points_of(text: str) -> list[list[dict[str, str]]]:
+    """Return the rows of the tables behind the figures of a page, by the names of the columns."""
+    return [
+        [dict(zip(names, row, strict=True)) for row in rows] for names, *rows in tables_of(text)
+    ]
+
+
 def compress(content: bytes) -> str:
     """Compress bytes as the live page embeds them."""
     return base64.b64encode(gzip.compress(content)).decode()

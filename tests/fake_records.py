@@ -208,4 +208,4 @@ def scored(
 
 def drawn_scores(records: list[dict[str, Any]], index: int = 0) -> Any:
     """Draw a test set."""
-    return drawing.draw_scores(records, records[0]["tests"][index])
+    return drawing.draw_scores(records, records[0]["tests"][index]).figure

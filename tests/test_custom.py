@@ -266,10 +266,11 @@ main = partial(run, PARSER, make_task)
 '''
 FIGURE = """
 from matplotlib.figure import Figure
+from seqmodels.report.tidy import Drawing
 def draw(records):
     figure = Figure()
     figure.text(0, 0, f"{len(records)} models say again")
-    return {"again": figure}
+    return {"again": Drawing(figure, [["models"], [len(records)]])}
 FIGURES = [draw]
 """
 

@@ -142,13 +142,13 @@ def test_heads_are_measured_and_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (near["share"], near["others"]) == (100, 0) > (far[0]["share"], 0)
     drawn = figure.draw([r])
     assert [*drawn] == ["distances", *(f"{n}-transformer" for n in ("heads", "muted", "article"))]
-    ax = drawn["heads-transformer"].axes[0]
+    ax = drawn["heads-transformer"].figure.axes[0]
     cells = {(t.get_position(), t.get_text()) for t in ax.texts}
     names = [t.get_text() for t in ax.get_yticklabels()]
     for row in figure.rows_of(r, "heads", attention="encoder"):
         x, y = 2 * row["layer"] - 2 + row["head"] - 0.5, names.index(row["pair"]) + 0.36
         assert ((x, y), f"{row['share']:.0f}") in cells
-    ax = drawn["article-transformer"].axes[1]
+    ax = drawn["article-transformer"].figure.axes[1]
     squares = [square.get_xy() for square in ax.patches]
     assert 100 in [ax.collections[0].get_array()[int(y), int(x)] for x, y in squares]
 

@@ -112,7 +112,7 @@ def test_systems_from_elsewhere_are_drawn() -> None:
     """Keeps out chrF for BLEU, another system's scores, and a ninth system without a word."""
     tests = [r["tests"][0] for r in several(2)]
     systems = [test | {"name": f"s{i}"} for i, test in enumerate(tests)]
-    figure = drawing.draw_systems(systems, "", "bytes")
+    figure = drawing.draw_systems(systems, "", "bytes").figure
     labels = [text.get_text() for text in figure.legends[0].get_texts()]
     assert labels == [
         f"s{i} · {t['overall']['bleu']['value']:.1f}" for i, t in enumerate(tests[:8])
@@ -211,8 +211,8 @@ def test_records_without_the_tasks_measurements_are_named(capsys: Any) -> None:
 def test_curves_and_sizes_are_those_of_the_records() -> None:
     """Keeps out the training loss for validation's, exchanged axes, one size twice, two scales."""
     records, looks = several(1), style.choose_looks(MODELS)
-    curves = drawing.draw_curves(records).axes
-    sizes = [ax for ax in drawing.draw_state(records).axes if ax.lines]
+    curves = drawing.draw_curves(records).figure.axes
+    sizes = [ax for ax in drawing.draw_state(records).figure.axes if ax.lines]
     assert [ax.get_xlabel() for ax in curves] == ["target tokens", "seconds of training"]
     assert [ax.get_title("left") for ax in sizes] == [*drawing.SIZES.values()]
     assert sizes[0].get_ylim() == sizes[1].get_ylim()
@@ -259,9 +259,15 @@ def test_alignments_are_drawn_in_a_row_with_one_scale() -> None:
     a = {"src": ["▁a", "b", "▁c"], "tgt": ["▁d", "e"], "alpha": [[1, 0, 0], [0, 0.6, 0.4]]}
     a["gold"] = [[0, 0], [2, 1]]
     partial = a | {"alpha": [[0.2, 0.6, 0], [0, 0, 1]]}
-    figure = alignment.draw_heat_maps(
+    figure, table = alignment.draw_heat_maps(
         {"bahdanau": a, "transformer": partial, "gpt": partial}, "about"
     )
+    names, *points = table
+    assert dict(zip(names, points[-1], strict=True)) == {
+        "model": "GPT", "target_place": 2, "source_place": 3, "target_word": "·e",
+        "source_word": "c", "weight": "1", "is_gold": 1,
+    }  # fmt: skip
+    assert len(points) == 18
     *maps, scale = figure.axes
     assert scale.get_ylim() == (0, 1)
     assert maps[0].collections[0].norm.vmax == 1
@@ -302,7 +308,7 @@ def cells(
 ) -> dict[tuple[str, str], tuple[list[str], list[Any]]]:
     """Draw; return (row, column) -> texts and fills of a cell: its own, then its squares'."""
     with style.context():
-        (ax,) = drawing.draw_differences(records, records[0]["tests"][0], comparison).axes
+        (ax,) = drawing.draw_differences(records, records[0]["tests"][0], comparison).figure.axes
     (mesh,) = (each for each in ax.collections if isinstance(each, QuadMesh))
     values = mesh.get_array().reshape(len(COMPARED), len(COMPARED))
     squares = [each for each in ax.collections if isinstance(each, PathCollection)]
@@ -386,7 +392,7 @@ def test_a_sweep_is_drawn_over_the_values_of_one_field() -> None:
     ]  # fmt: skip
     drawn = arms.draw_sweeps(records)
     assert [*drawn] == ["sweep-tokens"]
-    bleu, nats = drawn["sweep-tokens"].axes
+    bleu, nats = drawn["sweep-tokens"].figure.axes
     for ax, values in ((bleu, [7.0, 42.0, 90.0]), (nats, None)):
         (line,) = ax.lines
         assert [*line.get_xdata()] == [400_000, 2_000_000, 16_000_000] == [*ax.get_xticks()]
@@ -398,7 +404,7 @@ def test_a_sweep_is_drawn_over_the_values_of_one_field() -> None:
     assert (bleu.get_xscale(), nats.get_yscale()) == ("log", "log")
     # without the model, whose own value is no number; near values on a linear axis
     records = [*base, *(swept("gpt", 1, "d_k", n, 10.0 * n) for n in (7, 2, 3))]
-    (line,) = arms.draw_sweeps(records)["sweep-d_k"].axes[0].lines
+    (line,) = arms.draw_sweeps(records)["sweep-d_k"].figure.axes[0].lines
     assert ([*line.get_xdata()], [*line.get_ydata()]) == ([2, 3, 7], [20.0, 30.0, 70.0])
     assert line.axes.get_xscale() == "linear"
 
@@ -439,7 +445,7 @@ def test_the_effect_of_a_change_is_the_arm_minus_the_model_as_it_is() -> None:
         assert second[2:] == ["–", "–", "in the noise"]
         assert verdict in tables.format_summary(records[:3], whole)
         with style.context():
-            (ax,) = figures.draw_all(records, whole, own=[])["effects-length"].axes
+            (ax,) = figures.draw_all(records, whole, own=[])["effects-length"].figure.axes
         ends = [c.get_segments()[0][:, 0].tolist() for c in ax.collections]
         assert ends == [[5.0, 10.5], [0.5, 6.0]]  # 9 with the ends of −9 turned round; 2
         fills = {"real: better": "#1B75BC", "real: worse": "#E8741C"}

@@ -14,7 +14,7 @@ from unittest.mock import Mock
 
 import numpy as np
 import pytest
-from browser import PHONE, Tab, data_of, table_of, tables_of
+from browser import PHONE, Tab, data_of, points_of, table_of
 from conftest import Call, Run, check_one_line, copy_records, copy_seed, rows_of
 
 import seqmodels
@@ -111,13 +111,18 @@ def test_maps_of_the_first_seed_with_weights(trained: Path, tmp_path: Path) -> N
 def test_tables_and_ids(trained: Path, page: Path) -> None:
     """Keeps out numbers that are not the record's, and figures with each other's clip paths."""
     text = page.read_text()
-    by_length, curves, *_ = tables_of(text)
+    tables = points_of(text)
+    scores, curves = tables[0], next(rows for rows in tables if "valid_nats" in rows[0])
     records = [*reading.load_folder(trained).records.values()]
-    for row, record in zip(by_length[1:], records, strict=True):
+    for record in records:
         parts = [*record["tests"][0]["buckets"], record["tests"][0]["overall"]]
-        assert row == [record["model"], "1", *(f"{part['bleu']['value']:.1f}" for part in parts)]
-    assert curves[0][2:] == [*records[-1]["curve"][-1]]
-    assert [float(x) for x in curves[-1][2:]] == [*records[-1]["curve"][-1].values()]
+        own = [r for r in scores if r["model"] == reading.label_of(record["model"])]
+        values = [part["bleu"]["value"] for part in parts]
+        assert [float(r["value"]) for r in own[: len(parts)]] == pytest.approx(values, rel=1e-5)
+        cells = "".join(f"<td>{value:.6g}</td>" for value in values)
+        assert f'<th scope="row">{own[0]["model"]}</th><td>1</td>{cells}' in text
+    last = records[-1]["curve"][-1]
+    assert {key: float(curves[-1][key]) for key in last} == pytest.approx(last, rel=1e-5)
     ids = re.findall(r'\bid="(.*?)"', text)
     assert len(ids) == len(set(ids)) > 30
     assert {*re.findall(r"url\(#(.*?)\)", text)} <= {*ids}

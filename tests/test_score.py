@@ -19,6 +19,7 @@ from seqmodels.data.readers import read_lines
 from seqmodels.evaluation import external
 from seqmodels.evaluation.external import RATES, Links, Text, link_counts, parse_links
 from seqmodels.report import drawing, style
+from seqmodels.report.tidy import Drawing
 from seqmodels.site import report
 from seqmodels.site import rows as page_rows
 
@@ -41,7 +42,7 @@ def run(call: Call) -> Call:
 @pytest.fixture
 def score(run: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Score:
     """Return a function that scores files and returns the JSON; figures and page are not made."""
-    monkeypatch.setattr(drawing, "draw_systems", lambda *_: Figure())
+    monkeypatch.setattr(drawing, "draw_systems", lambda *_: Drawing(Figure(), []))
     monkeypatch.setattr(style, "save", lambda _, path: path)
     monkeypatch.setattr(report, "write_systems", lambda *_: "")
 

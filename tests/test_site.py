@@ -8,16 +8,14 @@ from itertools import combinations, pairwise
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
-from browser import Tab, table_of, tables_of
+from browser import Tab, points_of, table_of
 from conftest import RESULTS
-from matplotlib.figure import Figure
 
 from seqmodels.models import MODELS
 from seqmodels.report import reading
-from seqmodels.site import attention, build, figure, layout, pair, source
+from seqmodels.site import attention, build, layout, pair, source
 
 CHAPTERS = {chapter.name: chapter for chapter in source.read_chapters()}
 PAIRS = [*combinations(CHAPTERS, 2)]
@@ -157,35 +155,27 @@ def test_parameters_by_part() -> None:
 
 def test_scores_are_those_of_the_records(site_folder: Path) -> None:
     """Keeps out a figure of other records or models than the page names."""
-    ((names, *rows),) = tables_of(page(site_folder, "index"))
-    by_run = {(model, seed): scores for model, seed, *scores in rows}
-    for record in reading.load_records(RESULTS / "translation-grammar-laptop"):
+    (rows,) = points_of(page(site_folder, "index"))
+    records = reading.load_records(RESULTS / "translation-grammar-laptop")
+    for record in records:
         (test,) = record["tests"]
-        scores = [part["bleu"]["value"] for part in (*test["buckets"], test["overall"])]
-        assert by_run[record["model"], str(record["seed"])] == [f"{s:.1f}" for s in scores]
-    assert (len(names), names[-1]) == (2 + len(test["buckets"]) + 1, "all")
+        label, seed = reading.label_of(record["model"]), str(record["seed"])
+        for metric, key in (("BLEU", "bleu"), ("loss (nats per token)", "nats")):
+            own = [r for r in rows if (r["metric"], r["model"], r["seed"]) == (metric, label, seed)]
+            parts = [*test["buckets"], test["overall"]]
+            for row, part in zip(own, parts, strict=True):
+                for name in ("value", "low", "high"):
+                    assert float(row[name]) == pytest.approx(part[key][name], rel=1e-5)
+            assert [int(row["n"]) for row in own[:-1]] == [b["n"] for b in test["buckets"]]
+            assert own[-1]["bucket"] == "all"
+    mean = next(r for r in rows if (r["seed"], r["bucket"]) == ("mean", "31–40"))
+    cells = [
+        r["tests"][0]["buckets"][3]["bleu"]["high"] for r in records if r["model"] == "rnn_encdec"
+    ]
+    assert float(mean["high"]) == pytest.approx(sum(cells) / 5, rel=1e-5)
     for pair_of_names in CONSECUTIVE:
-        ((_, *rows),) = tables_of(page(site_folder, "-".join(pair_of_names)))
-        assert [*dict.fromkeys(row[0] for row in rows)] == [*pair_of_names]
-
-
-def test_numbers_of_a_figure() -> None:
-    """Keeps out columns for rows of a map, one end of an interval, and another series' colour."""
-    plot = Figure()
-    ax = plot.subplots()
-    ax.set_title("Left", loc="left")
-    ax.plot([1.0, 2.0], [3.0, 5.0], color="#112233")
-    ax.bar([7.0], [4.5], color="#445566")
-    ax.vlines([2.5], 3.0, 8.0, color="#112233")
-    ax.pcolormesh(np.arange(6.0).reshape(2, 3))
-    names, *rows = figure.tabulate(plot, {"#112233": "A", "#445566": "B"})
-    assert names == ["panel", "series", "kind", "x", "y", "value"]
-    assert {row[0] for row in rows} == {"Left"}
-    assert [row[1:] for row in rows] == [
-        ["A", "line", "1", "3", ""], ["A", "line", "2", "5", ""], ["B", "bar", "7", "4.5", ""],
-        ["A", "interval", "2.5", "3", ""], ["A", "interval", "2.5", "8", ""],
-        *(["", "cell", x, y, f"{3 * (y - 1) + x - 1}"] for y in (1, 2) for x in (1, 2, 3)),
-    ]  # fmt: skip
+        (rows,) = points_of(page(site_folder, "-".join(pair_of_names)))
+        assert [*dict.fromkeys(r["model"] for r in rows)] == [*map(reading.label_of, pair_of_names)]
 
 
 def test_links_lead_somewhere(site_folder: Path) -> None:

@@ -154,7 +154,7 @@ def test_every_seed_has_its_marker() -> None:
             record["curve"] = [record["curve"][0] | step for step in steps]
             record["tests"][0]["baseline"] = "knows nothing"
             records.append(record)
-    left, right = lookup_figure.draw_transition(records).axes
+    left, right = lookup_figure.draw_transition(records).figure.axes
     assert [len(ax.lines) for ax in (left, right)] == [7, 6]  # and the line at 95 %
     filled: dict[str, list[tuple[float, bool]]] = {}
     for line in right.lines:
@@ -188,7 +188,7 @@ def test_a_point_is_its_bytes_and_its_score() -> None:
         assert lookup_figure.draw_across(folders) == {}
     drawn = lookup_figure.draw_across([one, two])
     assert [*drawn] == ["widths-lookup"]
-    plot = drawn["widths-lookup"]
+    plot = drawn["widths-lookup"].figure
     assert any("1–2 seeds" in text.get_text() for text in plot.texts)  # at each width
     for model, sizes, means in (
         ("gpt", [17 * 16, 17 * 32], [78, 94]), ("lstm_seq2seq", [16, 32], [16, 32]),
@@ -276,7 +276,7 @@ RECORDS = [
 
 def test_bits_are_those_of_the_symbols_less_the_loss() -> None:
     """Keeps out nats for bits, a loss per token for one per text, and a band upside down."""
-    left, right = bottleneck_figure.draw_bits(RECORDS).axes
+    left, right = bottleneck_figure.draw_bits(RECORDS).figure.axes
     expected = {"rnn_encdec_32": [6, 21, 18], "bahdanau_2": [6, 24, 36]}
     for model, bits in expected.items():
         colour = style.choose_looks([model])[model].colour
@@ -296,7 +296,7 @@ def test_a_length_is_reached_between_two_lengths() -> None:
     assert bottleneck_figure.interpolate_reach(np.array([100.0, 90, 50]), n, 70) == pytest.approx(6)
     assert bottleneck_figure.interpolate_reach(np.array([100.0, 90, 50]), n, 40) == math.inf
     assert math.isnan(bottleneck_figure.interpolate_reach(np.array([60.0, 50, 40]), n, 70))
-    by_width, by_number = bottleneck_figure.draw_reach(RECORDS).axes
+    by_width, by_number = bottleneck_figure.draw_reach(RECORDS).figure.axes
     at_90 = by_width.lines[0]
     assert list(at_90.get_xdata()) == [32, 128]
     # 32 numbers: from 87.5 % at 4 symbols, so between 1 and 4; 128: from 100 % at 4 to 83 % at 8
@@ -368,7 +368,7 @@ def test_depth_is_drawn_for_models_with_one_vector() -> None:
         for when in ("before", "after") for n in (1, 2) for bias in (0.0, 2.0) for length in (5, 9)
     ]  # fmt: skip
     lstm["analyses"]["depth"] = gpt["analyses"]["depth"] = rows
-    axes = distance_figure.draw([lstm, gpt])["depth"].axes
+    axes = distance_figure.draw([lstm, gpt])["depth"].figure.axes
     assert [[list(line.get_ydata()) for line in ax.lines] for ax in axes] == 2 * [
         [pytest.approx([n + bias, (n + bias) / 5, (n + bias) / 9]) for n in (1, 2)]
         for bias in (0, 2)
@@ -459,7 +459,7 @@ def test_each_panel_has_its_rows() -> None:
     """Keeps out the panels in the wrong order, and seeds that are drawn as one another."""
     records = [record("rnn_encdec", 1, 0.1), record("lstm_seq2seq", 1, 0.5)]
     records += [record("gpt", 1, 1.0), record("gpt", 2, 3.0, 0.5)]
-    before, after, probe = distance_figure.draw_distance(records).axes
+    before, after, probe = distance_figure.draw_distance(records).figure.axes
     lines = {ax: {line.get_color(): line for line in ax.lines} for ax in (before, after, probe)}
     colour, other = (style.choose_looks(papers())[m].colour for m in ("gpt", "rnn_encdec"))
     assert lines[before][colour].get_ydata()[1] == pytest.approx((1 + 9) / 2)

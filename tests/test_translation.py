@@ -280,7 +280,7 @@ def test_the_five_papers_have_a_figure_among_others() -> None:
     others = scored(dict.fromkeys(("linear_attention", "rnn_encdec_x2"), (80, 40, 20)))
     with style.context():
         (drawn,) = figure.draw_five([others[1], *five, others[0]]).values()
-    labels = {text.get_text() for legend in drawn.legends for text in legend.get_texts()}
+    labels = {text.get_text() for legend in drawn.figure.legends for text in legend.get_texts()}
     assert {label.partition(" (")[0] for label in labels} == {PAPERS[n].label for n in names}
     assert figure.draw_five(five) == figure.draw_five(others) == {}
 

@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
-from matplotlib.figure import Figure
-from matplotlib.patches import Rectangle
+from matplotlib.patches import Patch, Rectangle
 
 from seqmodels.report import style
-from seqmodels.report.style import GREY, HEAT, INK, WIDTH
+from seqmodels.report.style import GREY, INK
+from seqmodels.report.tidy import Drawing, Table
 
 SIGNS = {
     "·": "Dot (·): continues the previous word.",
@@ -36,10 +36,10 @@ def draw_alignment(
     one row per target word and one column per source word.
     """
     with style.context():
-        return style.save(draw_heat_maps(alignments, subtitle), Path(path))
+        return style.save(draw_heat_maps(alignments, subtitle).figure, Path(path))
 
 
-def draw_heat_maps(alignments: Mapping[str, dict[str, Any]], subtitle: str) -> Figure:
+def draw_heat_maps(alignments: Mapping[str, dict[str, Any]], subtitle: str) -> Drawing:
     """Draw the heat maps in one row, with cells that fit the words, and one colour scale.
 
     Raises ValueError like `draw_alignment`.
@@ -53,28 +53,52 @@ def draw_heat_maps(alignments: Mapping[str, dict[str, Any]], subtitle: str) -> F
         model: a | {"src": show_tokens(a["src"]), "tgt": show_tokens(a["tgt"])}
         for model, a in alignments.items()
     }
-    n = len(readable)
+    n, width = len(readable), style.medium().width
     n_src, n_tgt = (max(len(a[side]) for a in readable.values()) for side in ("src", "tgt"))
     above, beside = (
         0.08 * max(len(word) for a in readable.values() for word in a[side])
         for side in ("src", "tgt")
     )  # inches of the words
-    cell = min(0.24, max(0.14, (WIDTH - 1.2 - beside) / n / n_src))
-    width = max(WIDTH, 1.2 + beside + n * cell * n_src)
+    n_columns = n
+    if style.medium().is_page:
+        n_columns = max(1, min(n, int((width - 1.2 - beside) / (0.2 * n_src))))
+    n_rows = -(-n // n_columns)
+    cell = min(0.24, max(0.14, (width - 1.2 - beside) / n_columns / n_src))
+    width = max(width, 1.2 + beside + n_columns * cell * n_src)
     looks = style.choose_looks(readable)
     names = [textwrap.fill(k.label, max(12, int(11 * cell * n_src))) for k in looks.values()]
     body = 0.5 + 0.17 * max(name.count("\n") for name in names) + above + cell * n_tgt
-    figure = style.make_figure(body, _texts(readable, subtitle), width, "compressed")
-    axes = figure.subplots(1, n, squeeze=False)[0]
+    figure = style.make_figure(body * n_rows, _texts(readable, subtitle), width, "compressed")
+    axes = figure.subplots(n_rows, n_columns, squeeze=False).ravel()
     is_same = len({tuple(a["tgt"]) for a in readable.values()}) == 1  # target words written once
-    for ax, name, (model, look) in zip(axes, names, looks.items(), strict=True):
-        _draw_heat(ax, readable[model], is_labelled=ax is axes[0] or not is_same)
+    table = Table()
+    for i, (name, (model, look)) in enumerate(zip(names, looks.items(), strict=True)):
+        ax, a = axes[i], readable[model]
+        _draw_heat(ax, a, is_labelled=i % n_columns == 0 or not is_same)
         ax.set_title(name, loc="left", color=look.colour, weight="bold", size=10)
-    scale = figure.colorbar(ScalarMappable(cmap=HEAT), ax=axes, ticks=[0, 0.5, 1], aspect=12)
+        gold = {(s, t) for s, t in a.get("gold") or ()}
+        for t, (word, weights) in enumerate(zip(a["tgt"], a["alpha"], strict=True)):
+            is_gold = [int((s, t) in gold) for s in range(len(weights))]
+            places = {"target_place": t + 1, "source_place": range(1, len(weights) + 1)}
+            words = {"target_word": word, "source_word": a["src"]}
+            table.add(model=look.label, **places, **words, weight=weights, is_gold=is_gold)
+    for ax in axes[n:]:
+        ax.remove()
+    if style.medium().is_page:  # where a colour bar would be an image
+        handles = [
+            Patch(fc=style.heat()(weight), ec="#E0E0E0", label=f"{weight:g}")
+            for weight in (0, 0.25, 0.5, 0.75, 1.0)
+        ]
+        figure.legend(handles=handles, loc="outside lower left", ncols=6, title="weight",
+                      alignment="left", handlelength=1.2, columnspacing=1)  # fmt: skip
+        return Drawing(figure, table.rows())
+    scale = figure.colorbar(
+        ScalarMappable(cmap=style.HEAT), ax=[*axes[:n]], ticks=[0, 0.5, 1], aspect=12
+    )
     scale.outline.set_visible(False)
     scale.ax.set_title("weight", loc="left", size=8.5, color=GREY, pad=5)
     scale.ax.grid(False)
-    return figure
+    return Drawing(figure, table.rows())
 
 
 def _texts(alignments: Mapping[str, dict[str, Any]], subtitle: str) -> style.Texts:
@@ -93,7 +117,7 @@ def _texts(alignments: Mapping[str, dict[str, Any]], subtitle: str) -> style.Tex
 def _draw_heat(ax: Axes, a: dict[str, Any], is_labelled: bool = True) -> None:
     """Draw one heat map with words at its edges and gold links as open squares."""
     alpha = np.array(a["alpha"], float)
-    ax.pcolormesh(alpha, cmap=HEAT, vmin=0, vmax=1, edgecolors="#EDEDED", lw=0.4)
+    ax.pcolormesh(alpha, cmap=style.heat(), vmin=0, vmax=1, edgecolors="#EDEDED", lw=0.4)
     ax.set_aspect("equal")
     ax.invert_yaxis()
     ax.grid(False)

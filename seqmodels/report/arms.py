@@ -10,14 +10,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from seqmodels.evaluation.metrics import metric_of
 from seqmodels.models import papers
 from seqmodels.records.significance import Comparison, Difference, Significance
 from seqmodels.report import reading, style
-from seqmodels.report.drawing import BETTER, WORSE, outcome
+from seqmodels.report.drawing import BETTER, OUTCOMES, WORSE, outcome
 from seqmodels.report.reading import (
     Record,
     format_bucket,
@@ -32,6 +31,7 @@ from seqmodels.report.reading import (
     negate,
 )
 from seqmodels.report.style import GREY, INK, Look
+from seqmodels.report.tidy import Drawing, Table
 
 MIN_VALUES = 3
 """Values of a field from which its scores are a curve."""
@@ -128,7 +128,7 @@ def format_ranges(comparison: Comparison, is_in: Sequence[bool]) -> str:
 
 def draw_effects(
     records: Sequence[Record], test: dict[str, Any], comparison: Comparison
-) -> Figure | None:
+) -> Drawing | None:
     """Draw a forest plot: the effect of each change with its interval; None without arms."""
     metric, effects = comparison.metric, find_effects(records, comparison)
     if not effects:
@@ -140,23 +140,33 @@ def draw_effects(
         f"{test['name']}. Blue: significantly better; orange: worse; grey: in the noise, or not "
         f"tested. {format_significance(comparison, test.get('grouped_by') or test['noun'])}",
     )
-    figure = style.make_figure(0.7 + 0.3 * len(effects), texts)
-    ax = figure.subplots()
+    is_narrow = style.medium() is style.NARROW
+    figure = style.make_figure(0.7 + (0.6 if is_narrow else 0.3) * len(effects), texts)
+    ax, table = figure.subplots(), Table()
     for y, effect in enumerate(effects):
         part = effect.overall
+        table.add(
+            metric=metric_of(metric).name, change=effect.label, difference=part.value, low=part.low,
+            high=part.high, p=part.p,
+            outcome=OUTCOMES[outcome(part, metric)] if effect.is_tested else "not tested",
+        )  # fmt: skip
         colour = {1: BETTER[1], -1: WORSE[1], 0: GREY}[outcome(part, metric)]
         if part.low is not None and part.high is not None:
             ax.hlines(y, part.low, part.high, color=colour, lw=2)
         ax.plot([part.value], [y], "o", color=colour, ms=6)
         text = f"{format_signed(part.value, metric)} {format_interval(part, metric)}"
+        if is_narrow:
+            ax.text(0, y - 0.3, f"{effect.label}: {text}", transform=ax.get_yaxis_transform())
+            continue
         ax.text(1.01, y, text, transform=ax.get_yaxis_transform(), color=GREY, size=9, va="center")
     ax.axvline(0, color=INK, lw=0.9)
-    ax.set_yticks(range(len(effects)), [effect.label for effect in effects])
-    ax.set_ylim(len(effects) - 0.5, -0.5)
+    labels = ["" if is_narrow else effect.label for effect in effects]
+    ax.set_yticks(range(len(effects)), labels)
+    ax.set_ylim(len(effects) - 0.5, -0.7 if is_narrow else -0.5)
     better = "lower is better" if metric_of(metric).is_loss else "higher is better"
     ax.set_xlabel(f"difference in {metric_of(metric).name}, {better}")
     ax.grid(True, axis="x")
-    return figure
+    return Drawing(figure, table.rows())
 
 
 # --------------------------------------------------------------------------------------- Sweeps
@@ -216,7 +226,7 @@ def is_number(value: Any) -> bool:
     return isinstance(value, int | float)
 
 
-def draw_sweeps(records: Sequence[Record]) -> dict[str, Figure]:
+def draw_sweeps(records: Sequence[Record]) -> dict[str, Drawing]:
     """Return a figure for each sweep, by the name of its file: the first test set's scores."""
     test = next(iter(reading.tests_by_name(records).values()))
     return {
@@ -225,7 +235,7 @@ def draw_sweeps(records: Sequence[Record]) -> dict[str, Figure]:
     }
 
 
-def draw_sweep(field: str, sweep: Sweep, test: dict[str, Any]) -> Figure:
+def draw_sweep(field: str, sweep: Sweep, test: dict[str, Any]) -> Drawing:
     """Draw the score at the longest trained length, and the loss over all, against a field."""
     primary = metric_of(test["primary_metric"])
     place = longest_trained_bucket(test)
@@ -241,6 +251,7 @@ def draw_sweep(field: str, sweep: Sweep, test: dict[str, Any]) -> Figure:
     texts = f"{primary.name} at {where}, and loss, by {label}", format_subtitle(records), caption
     looks = style.choose_looks(sweep)
     figure, axes = style.make_panels(texts, [*looks.values()])
+    table = Table()
     panels = (test["primary_metric"], 0 if place is None else place + 1), ("nats", 0)
     for ax, (metric, part) in zip(axes[0], panels, strict=True):
         for model, look in looks.items():
@@ -249,6 +260,10 @@ def draw_sweep(field: str, sweep: Sweep, test: dict[str, Any]) -> Figure:
                 for value, group in sweep[model].items()
             }
             _draw_curve(ax, look, seeds)
+            about = {"metric": metric_of(metric).name, "bucket": where if part else "all lengths"}
+            for x, scores in seeds.items():
+                about_x = {**about, "model": look.label, field: x}
+                table.add_seeds(sweep[model][x], about_x, value=scores)
         _scale(ax, sorted({value for values in sweep.values() for value in values}))
         ax.set_xlabel(label)
     axes[0, 0].set_title(f"{primary.name} at {where}{format_search(test)}", loc="left")
@@ -259,7 +274,7 @@ def draw_sweep(field: str, sweep: Sweep, test: dict[str, Any]) -> Figure:
     axes[0, 1].yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     axes[0, 1].yaxis.set_minor_locator(NullLocator())
     axes[0, 1].yaxis.set_major_formatter(FuncFormatter(format_short))
-    return figure
+    return Drawing(figure, table.rows())
 
 
 def _draw_curve(ax: Axes, look: Look, seeds: Mapping[float, np.ndarray]) -> None:

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap
-from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator
 
 from seqmodels.evaluation.intervals import MIN_ROWS
@@ -32,6 +31,7 @@ from seqmodels.report.reading import (
     negate,
 )
 from seqmodels.report.style import FURTHER, GREY, INK, LOOKS, Look, Texts
+from seqmodels.report.tidy import Drawing, Table
 
 Line = tuple[Look, Sequence[Record]]
 """The look of one model or system, and its records."""
@@ -46,6 +46,8 @@ MAX_SYSTEMS = len(SYSTEM_MARKERS)
 """Largest number of external systems in a figure, one per marker."""
 BETTER, WORSE = ("#A9D3EE", "#1B75BC"), ("#F6C9A0", "#E8741C")
 """Fills of cells and squares where the row is significantly better or worse than the column."""
+OUTCOMES = {1: "significantly better", -1: "significantly worse", 0: "not significant"}
+"""Outcome of a difference -> its name in a table."""
 SIZES = {
     "source_bytes": "Passed to the decoder in the paper",
     "cache_bytes": "Kept by this implementation",
@@ -55,7 +57,7 @@ SIZES = {
 # Scores
 
 
-def draw_scores(records: Sequence[Record], test: dict[str, Any]) -> Figure:
+def draw_scores(records: Sequence[Record], test: dict[str, Any]) -> Drawing:
     """Draw the primary metric and a teacher-forced score by bucket, and the counts below."""
     name, primary = test["name"], test["primary_metric"]
     metric, is_gain = metric_of(primary), _is_gain(test)
@@ -95,7 +97,7 @@ def draw_scores(records: Sequence[Record], test: dict[str, Any]) -> Figure:
     return _draw_buckets((title, format_subtitle(records), caption), key, lines, test, notes)
 
 
-def draw_systems(systems: Sequence[dict[str, Any]], about: str, unit: str = "words") -> Figure:
+def draw_systems(systems: Sequence[dict[str, Any]], about: str, unit: str = "words") -> Drawing:
     """Draw BLEU and chrF by source length for external systems: {name, overall, buckets} each.
 
     Only the first MAX_SYSTEMS systems are drawn; the caption says so.
@@ -136,19 +138,20 @@ def _draw_buckets(
     lines: Sequence[Line],
     test: dict[str, Any],
     metrics: Mapping[str, str],
-) -> Figure:
+) -> Drawing:
     """Draw two metrics, with the notes on their titles, against the buckets of a test set."""
     figure, axes = style.make_panels(texts, key, (5.6, 0.9))
+    table = Table()
     for column, (metric, note) in enumerate(metrics.items()):
         _mark_trained(axes[:, column], test)
-        _draw_metric(axes[0, column], lines, test, metric)
+        _draw_metric(axes[0, column], table, lines, test, metric)
         _title_panel(axes[0, column], test, metric, note)
         _draw_counts(axes[1, column], test)
     # Invisible areas by which a page can choose a bucket; an id occurs once in a file.
     for ax, letter in zip(axes.ravel(), ("", *"bcd"), strict=True):
         for i in range(len(test["buckets"])):
             ax.axvspan(i - 0.5, i + 0.5, fc="none", ec="none", gid=f"bucket-{i}{letter}")
-    return figure
+    return Drawing(figure, table.rows())
 
 
 def _mark_trained(axes: Iterable[Axes], test: dict[str, Any]) -> None:
@@ -160,30 +163,41 @@ def _mark_trained(axes: Iterable[Axes], test: dict[str, Any]) -> None:
         for edge in beyond[:1]:
             ax.axvspan(edge - 0.5, n_buckets - 0.5, color="#F5F2EA", lw=0, zorder=0)
             ax.axvline(edge - 0.5, color="#999999", lw=0.9, ls=(0, (2, 2)), zorder=1)
-            _note(ax, 1, 1.02, label, ha="right")
+            _note(ax, 1, label, ha="right")
 
 
-def _draw_metric(ax: Axes, lines: Sequence[Line], test: dict[str, Any], name: str) -> None:
+def _draw_metric(
+    ax: Axes, table: Table, lines: Sequence[Line], test: dict[str, Any], name: str
+) -> None:
     """Draw one metric by bucket: per model a line, a band and whiskers for the seeds."""
     metric, is_gain, is_primary = metric_of(name), _is_gain(test), name == test["primary_metric"]
-    n = np.array([b["n"] for b in test["buckets"]])
+    n, buckets = np.array([b["n"] for b in test["buckets"]]), [*map(format_bucket, test["buckets"])]
     is_recorded = False
     for i, (look, group) in enumerate(lines):
-        seeds = reading.score_array(group, test["name"], name)[:, 1:]
+        scores = reading.score_array(group, test["name"], name)
+        seeds = scores[:, 1:]
         if is_gain:
             seeds = seeds - seeds[:, :1, :1]
             seeds = np.where([True, False, False], -seeds if metric.is_loss else seeds, np.nan)
         x = np.arange(len(n)) + 0.06 * (i - (len(lines) - 1) / 2)
         _draw_line(ax, look, x, n, seeds)
+        value, low, high = np.moveaxis(np.roll(scores, -1, axis=1), -1, 0)  # "all" comes last
+        gains = {"gain": np.pad(seeds[..., 0], ((0, 0), (0, 1)), constant_values=np.nan)}
+        about = {"metric": metric.name, "model": look.label, "bucket": [*buckets, "all"]}
+        about["n"] = [*n, sum(n)]
+        table.add_seeds(group, about, value=value, low=low, high=high, **gains if is_gain else {})
         is_recorded |= bool(np.isfinite(seeds[..., 0].mean(axis=0)).any())
     if is_primary and test.get("baseline"):
         without = [b["baseline"]["value"] for b in test["buckets"]]
         ax.plot(without, ls=":", lw=1.8, color=INK, zorder=5)
+        about = {"metric": metric.name, "model": f"baseline: {test['baseline']}"}
+        table.add(**about, bucket=buckets, n=n, value=without)
     is_of_texts = metric.sacrebleu is not None
     if metric.top and (is_of_texts or is_primary):
         ax.set_ylim(0, None if is_of_texts and ax.get_ylim()[1] < 50 else metric.top)
     ax.tick_params(labelbottom=False, length=0)
-    _note(ax, 0.5, 0.5, "" if is_recorded else "not recorded", ha="center")
+    text = "" if is_recorded else "not recorded"
+    ax.text(0.5, 0.5, text, transform=ax.transAxes, color=GREY, size=9, ha="center")
 
 
 def _title_panel(ax: Axes, test: dict[str, Any], name: str, note: str) -> None:
@@ -195,12 +209,14 @@ def _title_panel(ax: Axes, test: dict[str, Any], name: str, note: str) -> None:
         title = f"{metric.unit} saved" if metric.is_loss else gain
     ax.set_title(title + note, loc="left", pad=19)
     better = "lower is better ↓" if metric.is_loss and not is_gain else "higher is better ↑"
-    _note(ax, 0, 1.02, better)
+    _note(ax, 0, better)
 
 
-def _note(ax: Axes, x: float, y: float, text: str, **options: Any) -> None:
-    """Write a small grey text at (x, y) of the panel, in axes coordinates."""
-    ax.text(x, y, text, transform=ax.transAxes, color=GREY, size=9, **options)
+def _note(ax: Axes, x: float, text: str, **options: Any) -> None:
+    """Write a small grey text just above the panel, at x in axes coordinates."""
+    y = 1.05 if style.medium().is_page else 1.02
+    options |= {"transform": ax.transAxes, "color": GREY, "size": 9, "in_layout": False}
+    ax.text(x, y, text, **options)
 
 
 def _draw_line(ax: Axes, look: Look, x: np.ndarray, n: np.ndarray, seeds: np.ndarray) -> None:
@@ -228,15 +244,18 @@ def _draw_counts(strip: Axes, test: dict[str, Any]) -> None:
     counts, names = [b["n"] for b in test["buckets"]], [format_bucket(b) for b in test["buckets"]]
     fills = ["white" if n < MIN_EXAMPLES else "#BDBDBD" for n in counts]
     bars = strip.bar(range(len(counts)), counts, 0.62, color=fills, edgecolor="#9A9A9A", lw=0.8)
-    size = 8 if len(counts) < 11 else 6
-    strip.bar_label(bars, [format_short(n) for n in counts], size=size, color=GREY, padding=1)
+    is_dense, step = len(counts) >= 11, 1
+    if is_dense and style.medium().is_page:  # where letters are too large for all
+        step = 2
+    labels = [format_short(n) if i % step == 0 else "" for i, n in enumerate(counts)]
+    strip.bar_label(bars, labels, size=6 if is_dense else 8, color=GREY, padding=1)
     strip.set_ylim(0, 1.9 * max(counts))
     strip.set_ylabel("n", rotation=0, labelpad=10, va="center", color=GREY)
     strip.set_yticks([])
     strip.spines["left"].set_visible(False)
     is_crowded = sum(len(name) + 1 for name in names) > 34
     rotation: dict[str, Any] = {"rotation": 38, "ha": "right"} if is_crowded else {}
-    strip.set_xticks(range(len(names)), names, **rotation)
+    strip.set_xticks(range(0, len(names), step), names[::step], **rotation)
     strip.tick_params(axis="x", length=0)
     strip.set_xlabel(test["axis"])
 
@@ -246,15 +265,17 @@ def _draw_counts(strip: Axes, test: dict[str, Any]) -> None:
 
 def draw_differences(
     records: Sequence[Record], test: dict[str, Any], comparison: Comparison
-) -> Figure:
+) -> Drawing:
     """Draw a matrix of differences, row minus column, with a square for each bucket."""
     compared = {model for pair in comparison.pairs for model in (pair.row, pair.column)}
     records = [record for record in records if record["model"] in compared]
     looks = style.choose_looks(compared)
     models, n, metric = [*looks], len(looks), comparison.metric
-    cell_width = min(max((style.WIDTH - 1.7) / n, 1.12), 1.56)  # inches
+    width, least = style.medium().width, 1.35 if style.medium().is_page else 1.12
+    cell_width = min(max((width - 1.7) / n, least), 1.56)  # inches
     texts = _difference_texts(records, test, comparison)
-    figure = style.make_figure(0.5 + 0.74 * n, texts, max(style.WIDTH, 1.7 + n * cell_width))
+    figure = style.make_figure(0.5 + 0.74 * n, texts, max(width, 1.7 + n * cell_width))
+    table = Table()
     ax = figure.subplots()
     ax.xaxis.tick_top()
     names = [textwrap.fill(look.label, 16) for look in looks.values()]
@@ -275,11 +296,25 @@ def draw_differences(
         ):
             y, x = models.index(row), models.index(column)
             outcomes[y, x] = outcome(differences[0], metric)
+            _add_differences(table, looks[row], looks[column], differences, comparison)
             _write_cell(ax, x, y, differences, metric, cell_width)
     colours = ListedColormap([WORSE[0], "white", BETTER[0]])
     ax.pcolormesh(outcomes, cmap=colours, vmin=-1, vmax=1, edgecolors="#CFCFCF", lw=0.8)
     ax.set(xlim=(0, n), ylim=(n, 0))
-    return figure
+    return Drawing(figure, table.rows())
+
+
+def _add_differences(
+    table: Table, row: Look, column: Look, parts: Sequence[Difference], comparison: Comparison
+) -> None:
+    """Add the differences of a pair: over all examples, and by bucket."""
+    buckets = ["all", *(format_bucket({"low": a, "high": b}) for a, b in comparison.buckets)]
+    for bucket, part in zip(buckets, parts, strict=False):  # a pair that is not tested has no more
+        table.add(
+            metric=metric_of(comparison.metric).name, row=row.label, column=column.label,
+            bucket=bucket, difference=part.value, low=part.low, high=part.high, p=part.p,
+            outcome=OUTCOMES[outcome(part, comparison.metric)],
+        )  # fmt: skip
 
 
 def outcome(difference: Difference, metric: str) -> int:
@@ -333,14 +368,17 @@ def _difference_texts(
 # Curves and sizes
 
 
-def draw_curves(records: Sequence[Record]) -> Figure:
+def draw_curves(records: Sequence[Record]) -> Drawing:
     """Draw validation loss against target tokens and against time, one line per seed."""
     title = "Learning curves: validation loss by target tokens and by time"
     caption = "Each line is one seed; teacher-forced loss on the validation split, log scale."
     figure, axes = style.make_panels(
         (title, format_subtitle(records), caption), style.label_looks(records)
     )
-    looks = style.choose_looks(reading.group_by_model(records))
+    looks, table = style.choose_looks(reading.group_by_model(records)), Table()
+    for r in (r for r in records if r["curve"]):
+        points = {key: [p[key] for p in r["curve"]] for key in r["curve"][0]}
+        table.add(model=looks[r["model"]].label, seed=r["seed"], **points)
     fields = {"tokens": "target tokens", "seconds": "seconds of training"}
     for ax, (field, label) in zip(axes[0], fields.items(), strict=True):
         ax.set_yscale("log")
@@ -357,10 +395,10 @@ def draw_curves(records: Sequence[Record]) -> Figure:
         ax.minorticks_off()
         for axis in (ax.xaxis, ax.yaxis):
             axis.set_major_formatter(FuncFormatter(format_short))
-    return figure
+    return Drawing(figure, table.rows())
 
 
-def draw_state(records: Sequence[Record]) -> Figure:
+def draw_state(records: Sequence[Record]) -> Drawing:
     """Draw the bytes that the decoder gets against source length."""
     caption = (
         "For one source, in float32. Left: the vectors that the decoder's equations read. Right: "
@@ -371,12 +409,14 @@ def draw_state(records: Sequence[Record]) -> Figure:
     groups = reading.group_by_model(records)
     figure, axes = style.make_panels(texts, style.label_looks(records))
     axes[0, 1].sharey(axes[0, 0])
+    table = Table()
     for ax, (field, title) in zip(axes[0], SIZES.items(), strict=True):
         ax.set_xscale("log", base=2)
         ax.set_yscale("log")
         for i, (model, look) in enumerate(style.choose_looks(groups).items()):
             if sizes := groups[model][0][field]:
                 S, size = np.array(sizes, float).T
+                table.add(panel=title, model=look.label, source_tokens=S, bytes=size)
                 ax.plot(S, size, color=look.colour, ls=look.dashes, lw=1.8)
                 ax.plot(S, size, look.marker, color=look.colour, ms=5.5, markevery=(i % 3, 3))
         ax.set_title(title, loc="left")
@@ -386,4 +426,4 @@ def draw_state(records: Sequence[Record]) -> Figure:
         ax.yaxis.set_major_formatter(FuncFormatter(partial(format_short, unit="B")))
         ax.tick_params(axis="y", pad=1)
         ax.minorticks_off()
-    return figure
+    return Drawing(figure, table.rows())

@@ -15,14 +15,13 @@ from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
 
-from matplotlib.figure import Figure
-
 from seqmodels.records import significance
 from seqmodels.report import alignment, arms, drawing, reading, snapshots, style, tables
 from seqmodels.report.reading import Folder, Record, format_subtitle
+from seqmodels.report.tidy import Drawing
 from seqmodels.utils import files
 
-Draw = Callable[[Sequence[Record]], dict[str, Figure]]
+Draw = Callable[[Sequence[Record]], dict[str, Drawing]]
 """Returns figures of a folder's records by the names of their files."""
 TABLES = "tables.md"
 MAX_IN_MATRIX = 8
@@ -47,10 +46,10 @@ def plot_folder(
     out.mkdir(parents=True, exist_ok=True)
     files.check_own(out / TABLES)
     with style.context():
-        figures = draw_all(records, compared, own) | snapshots.draw_all_snapshots(folder)
-        paths = style.save_own(figures, out)
+        drawings = draw_all(records, compared, own) | snapshots.draw_all_snapshots(folder)
+        paths = style.save_own(drawings, out)
     parts = [f"# {folder.path.resolve().name}\n\n{format_subtitle(records)}\n"]
-    for name, figure in figures.items():
+    for name, (figure, _) in drawings.items():
         parts.append(f"![{style.texts_of(figure)[0]}]({name}.svg)\n\n{figure.get_label()}\n")
     if compared:
         paths.append(files.write_own(out / significance.FILE, compared.text()))
@@ -62,7 +61,7 @@ def draw_all(
     records: Sequence[Record],
     compared: significance.Significance | None,
     own: Sequence[Draw] | None = None,
-) -> dict[str, Figure]:
+) -> dict[str, Drawing]:
     """Return all figures of a folder by the names of their files, in the style's context."""
     figures = {"curves": drawing.draw_curves(records), "state": drawing.draw_state(records)}
     figures |= (
@@ -103,7 +102,7 @@ def task_figures(task: str) -> ModuleType | None:
     return module
 
 
-def draw_task_figures(records: Sequence[Record]) -> dict[str, Figure]:
+def draw_task_figures(records: Sequence[Record]) -> dict[str, Drawing]:
     """Return the figures of the records' task by the names of their files.
 
     If the records lack a measurement of the task, a note is printed.
@@ -116,7 +115,7 @@ def draw_task_figures(records: Sequence[Record]) -> dict[str, Figure]:
         return {}
 
 
-def draw_across(folders: Iterable[Sequence[Record]]) -> dict[str, Figure]:
+def draw_across(folders: Iterable[Sequence[Record]]) -> dict[str, Drawing]:
     """Return the figures that each task draws across its folders, by the names of their files."""
     by_task: dict[str, list[Sequence[Record]]] = {}
     for records in folders:
@@ -129,7 +128,7 @@ def draw_across(folders: Iterable[Sequence[Record]]) -> dict[str, Figure]:
     )
 
 
-def merge_figures(parts: Iterable[dict[str, Figure]]) -> dict[str, Figure]:
+def merge_figures(parts: Iterable[dict[str, Drawing]]) -> dict[str, Drawing]:
     """Return all figures in one dictionary."""
     return {name: figure for figures in parts for name, figure in figures.items()}
 
@@ -179,9 +178,9 @@ def plot_results(root: Path) -> list[Path]:
         paths += figure_paths
         parts += _index_entry(folder.path.name, records[folder.path.name], figure_paths)
     with style.context():
-        for name, figure in draw_across(records.values()).items():
-            paths += style.save_own({name: figure}, root)
-            parts += [f"## {name}", str(figure.get_label()), f"![{name}]({name}.svg)"]
+        for name, drawn in draw_across(records.values()).items():
+            paths += style.save_own({name: drawn}, root)
+            parts += [f"## {name}", str(drawn.figure.get_label()), f"![{name}]({name}.svg)"]
     if entries:
         parts += [ledger.format_published_figures(entries, records)]
     return [*paths, files.write_own(index, "\n\n".join(parts) + "\n")]

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from seqmodels.records import snapshots
@@ -18,7 +17,8 @@ from seqmodels.records.snapshots import Axes as Words
 from seqmodels.records.snapshots import Sentence, Snapshot, SnapshotsFile
 from seqmodels.report import style
 from seqmodels.report.reading import Folder, Record, format_short, format_subtitle, label_of
-from seqmodels.report.style import GREY, HEAT, INK, WIDTH, Texts
+from seqmodels.report.style import FILE, GREY, HEAT, INK, Texts
+from seqmodels.report.tidy import Drawing, Table
 
 MAX_ROWS, MAX_MAPS = 15, 6
 ROW, MAP, TEXT = 0.29, 1.42, 1.7
@@ -31,7 +31,7 @@ N_LETTERS = 59
 WRONG = "#D9661F"
 
 
-def draw_all_snapshots(folder: Folder) -> dict[str, Figure]:
+def draw_all_snapshots(folder: Folder) -> dict[str, Drawing]:
     """Return a figure for each record that has snapshots, by the names of their files.
 
     If the snapshots are invalid, a note is printed.
@@ -49,14 +49,15 @@ def draw_all_snapshots(folder: Folder) -> dict[str, Figure]:
     return figures
 
 
-def draw_snapshots(r: Record, taken: SnapshotsFile) -> Figure:
+def draw_snapshots(r: Record, taken: SnapshotsFile) -> Drawing:
     """Draw a row for each snapshot, and the attention of some of them to the right."""
+    table = Table()
     rows = choose_evenly(taken.snapshots, MAX_ROWS)
     maps = choose_evenly(rows, MAX_MAPS) if taken.alignment else []
     body = max(ROW * (len(rows) + 2), ROW + MAP * ((len(maps) + 1) // 2))
     figure, bottom, top = style.make_canvas(body, *_texts(r, taken))
-    height, right = figure.get_figheight(), WIDTH - 0.12
-    ax = figure.add_axes((0, bottom, 1, top - bottom), xlim=(0, WIDTH), ylim=(body, 0))
+    height, right = figure.get_figheight(), FILE.width - 0.12
+    ax = figure.add_axes((0, bottom, 1, top - bottom), xlim=(0, FILE.width), ylim=(body, 0))
     ax.set_axis_off()
     if taken.alignment:
         right -= 2 * MAP
@@ -70,14 +71,16 @@ def draw_snapshots(r: Record, taken: SnapshotsFile) -> Figure:
         )
         for i, snapshot in enumerate(maps):
             x, y = right + MAP * (i % 2), ROW + MAP * (i // 2 + 1)  # of its lower left corner
-            sides = (MAP - 0.15) / WIDTH, (MAP - 0.3) / height
-            inner = figure.add_axes((x / WIDTH, top - y / height, *sides))
+            sides = (MAP - 0.15) / FILE.width, (MAP - 0.3) / height
+            inner = figure.add_axes((x / FILE.width, top - y / height, *sides))
             _draw_map(inner, snapshot, taken.alignment)
+            for word, weights in zip(taken.alignment.tgt, snapshot.alpha or (), strict=True):
+                places = {"target_word": word, "source_word": taken.alignment.src}
+                table.add(panel="attention", tokens=snapshot.tokens, **places, weight=weights)
         right -= 0.2
-    _draw_rows(
-        ax, rows, taken.sentences, right, style.choose_looks([r["model"]])[r["model"]].colour
-    )
-    return figure
+    colour = style.choose_looks([r["model"]])[r["model"]].colour
+    _draw_rows(ax, table, rows, taken.sentences, right, colour)
+    return Drawing(figure, table.rows())
 
 
 def _texts(r: Record, taken: SnapshotsFile) -> Texts:
@@ -97,7 +100,12 @@ def _texts(r: Record, taken: SnapshotsFile) -> Texts:
 
 
 def _draw_rows(
-    ax: Axes, rows: Sequence[Snapshot], sentences: Sequence[Sentence], right: float, colour: str
+    ax: Axes,
+    table: Table,
+    rows: Sequence[Snapshot],
+    sentences: Sequence[Sentence],
+    right: float,
+    colour: str,
 ) -> None:
     """Draw a row for each snapshot between the source and the reference of a sentence."""
     n_letters = int((right - TEXT) / LETTER)
@@ -115,6 +123,8 @@ def _draw_rows(
         ax.add_patch(Rectangle((0.9, y - 0.09), 0.65 * share, 0.18, color=colour, alpha=0.45, lw=0))
         ax.text(0.96, y, f"{100 * share:.0f} %", size=SIZE, va="center")
         hyp = snapshot.hyps[sentences.index(shown)]
+        texts = {"source": shown.src, "output": hyp, "reference": shown.ref}
+        table.add(panel="outputs", tokens=snapshot.tokens, words_right=100 * share, **texts)
         pairs = zip(hyp.split(), match_words(hyp, shown.ref), strict=True)
         pieces = [
             (" ".join(word for word, _ in group), INK if is_right else WRONG)

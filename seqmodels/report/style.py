@@ -1,4 +1,4 @@
-"""The style of figures: colours and markers, title and legend, and how figures are saved."""
+"""The style of figures: colours and markers, size and layout, and how figures are saved."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ import sys
 import textwrap
 import warnings
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -18,6 +19,7 @@ from typing import Any, Literal, NamedTuple
 import matplotlib.style
 import numpy as np
 from matplotlib import font_manager
+from matplotlib.artist import Artist
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -27,6 +29,7 @@ from matplotlib.transforms import Bbox
 from seqmodels.models import PAPERS, model_of, papers
 from seqmodels.report import reading
 from seqmodels.report.reading import Record, format_parameters
+from seqmodels.report.tidy import Drawing
 from seqmodels.utils import files
 
 
@@ -64,8 +67,8 @@ UNKNOWN: Any = (0, (6, 1.5, 1.2, 1.5))
 VARIANT_MARKERS = "os^vDPX<>phd8*H"
 INK, GREY = "#222222", "#666666"
 HEAT = LinearSegmentedColormap.from_list("heat", ["#FFFFFF", "#9CC7E8", "#1B75BC", "#14254F"])
-WIDTH = 9.5
-"""Width of a figure in inches; at 800 pixels, a point is 1.17 pixels."""
+INK_HEAT = LinearSegmentedColormap.from_list("ink", ["#14527F00", "#14527FFF"])
+"""One ink, the more opaque the larger the value: on a page, whose paper is light or dark."""
 NOT_IN_DEFAULT_FONT = re.compile("[\u0590-\u1dff\u2c00-\uffff\U00010000-\U0010ffff]")
 """Characters that the default font may lack: scripts other than Latin, Greek and Cyrillic."""
 FALLBACK_FONTS = (
@@ -93,9 +96,52 @@ RC: dict[str, Any] = {
 }
 
 
-def context() -> AbstractContextManager[None]:
+class Medium(NamedTuple):
+    """Where figures are shown, which decides their size and layout."""
+
+    width: float
+    """Inches."""
+    n_columns: int
+    """Largest number of panels side by side."""
+    min_size: float
+    """Points of the smallest text."""
+
+    @property
+    def is_page(self) -> bool:
+        """Whether title and subtitle are texts of the page, and the legend is above the panels."""
+        return self is not FILE
+
+
+FILE = Medium(9.5, 99, 0)
+WIDE, NARROW = Medium(8.6, 3, 9.5), Medium(3.9, 1, 9.5)
+"""A page with at least 782 pixels for a figure, and a phone; see PIXELS_PER_POINT."""
+PIXELS_PER_POINT = 12 / 9.5
+"""Least scale of figures in pages, at which the smallest text has 12 pixels."""
+_MEDIUM = ContextVar("medium", default=FILE)
+
+
+def medium() -> Medium:
+    """Return the medium for which figures are drawn."""
+    return _MEDIUM.get()
+
+
+@contextmanager
+def context(shown_in: Medium = FILE) -> Iterator[None]:
     """Apply this style inside the context, and leave the caller's settings unchanged."""
-    return matplotlib.style.context(["default", RC], after_reset=True)
+    own = RC | {key: max(RC[key], shown_in.min_size) for key in RC if key.endswith("size")}
+    if shown_in is not FILE:
+        own |= dict.fromkeys(("figure.facecolor", "axes.facecolor"), "none")  # the page's paper
+    with matplotlib.style.context(["default", own], after_reset=True):
+        token = _MEDIUM.set(shown_in)
+        try:
+            yield
+        finally:
+            _MEDIUM.reset(token)
+
+
+def heat() -> LinearSegmentedColormap:
+    """Return the colours of heat maps."""
+    return INK_HEAT if medium().is_page else HEAT
 
 
 # Looks
@@ -161,30 +207,37 @@ Texts = tuple[str, str, str]
 
 
 def make_canvas(
-    body: float, title: str, subtitle: str, caption: str, width: float = WIDTH
+    body: float, title: str, subtitle: str, caption: str, width: float | None = None
 ) -> tuple[Figure, float, float]:
     """Return a figure with title and subtitle, and the bottom and top of the `body` inches below.
 
-    The caption is not drawn: it is the figure's label, which pages show below the figure.
+    The caption is not drawn: it is the figure's label, which pages show below the figure. In a page
+    the title and the subtitle are not drawn either.
     """
-    title = textwrap.fill(title, int(84 * width / WIDTH))
-    lines = [textwrap.fill(line, int(122 * width / WIDTH)) for line in subtitle.split("\n")]
-    subtitle = "\n".join(lines)
+    width, is_page = width or medium().width, medium().is_page
+    if not is_page:
+        title = textwrap.fill(title, int(84 * width / FILE.width))
+        lines = subtitle.split("\n")
+        subtitle = "\n".join(textwrap.fill(line, int(122 * width / FILE.width)) for line in lines)
     first = 0.4 + 0.22 * title.count("\n")
     above, below = first + 0.1 + 0.17 * (subtitle.count("\n") + 1), 0.12
+    if is_page:
+        above = below = 0.02
     height, x = above + body + below, 0.12 / width
     figure = Figure(figsize=(width, height))
     figure.set_label(caption)
-    figure.text(x, 1 - 0.12 / height, title, va="top", size=12.5, weight="bold")
-    figure.text(x, 1 - first / height, subtitle, va="top", color=GREY)
+    shown: dict[str, Any] = {"va": "top", "visible": not is_page}
+    figure.text(x, 1 - 0.12 / height, title, size=12.5, weight="bold", **shown)
+    figure.text(x, 1 - first / height, subtitle, color=GREY, **shown)
     return figure, below / height, 1 - above / height
 
 
 def make_figure(
-    body: float, texts: Texts, width: float = WIDTH, engine: Engine = "constrained"
+    body: float, texts: Texts, width: float | None = None, engine: Engine = "constrained"
 ) -> Figure:
     """Return a canvas whose axes matplotlib fits into the `body` inches."""
     figure, bottom, top = make_canvas(body, *texts, width)
+    width = figure.get_figwidth()
     figure.set_layout_engine(engine, rect=(0.06 / width, bottom, 1 - 0.12 / width, top - bottom))
     return figure
 
@@ -192,10 +245,14 @@ def make_figure(
 def make_panels(
     texts: Texts, key: Sequence[Look], ratios: Sequence[float] = (1,), n_columns: int = 2
 ) -> tuple[Figure, np.ndarray]:
-    """Return a figure with title, subtitle, rows of axes with shared x, and a legend to the right.
+    """Return a figure with title and subtitle, rows of axes with shared x, and a legend.
 
-    The rows have these ratios of heights; all are at least as high as the legend.
+    The rows have these ratios of heights. In a file, all are at least as high as the legend to
+    their right.
     """
+    if medium().is_page:
+        handles = [_legend_line(k, k.label.replace("\n", " · ")) for k in key]
+        return make_page_panels(texts, handles, ratios, n_columns)
     labels = ["\n".join(textwrap.fill(line, 26) for line in k.label.split("\n")) for k in key]
     lines = [line for label in labels for line in label.split("\n")]
     above, below, beside = 0.5, 0.5 + 0.3 * (len(ratios) > 1), 0.15  # inches
@@ -203,38 +260,87 @@ def make_panels(
         beside = 0.85 + 0.074 * max(map(len, lines))
     body = max(2.6, 0.158 * len(lines) + 0.1 * len(labels))
     figure, bottom, top = make_canvas(above + body + below, *texts)
-    height = figure.get_figheight()
-    right, top = 1 - beside / WIDTH, top - above / height
-    handles = [
-        Line2D([], [], color=k.colour, ls=k.dashes, marker=k.marker, lw=2, ms=5, label=label)
-        for k, label in zip(key, labels, strict=True)
-    ]
-    if handles:
+    width, height = figure.get_size_inches()
+    right, top = 1 - beside / width, top - above / height
+    if key:
+        handles = [_legend_line(k, label) for k, label in zip(key, labels, strict=True)]
         figure.legend(
-            handles=handles, loc="upper left", bbox_to_anchor=(right + 0.15 / WIDTH, top),
+            handles=handles, loc="upper left", bbox_to_anchor=(right + 0.15 / width, top),
             handlelength=3, fontsize=9, labelspacing=0.6, borderaxespad=0,
         )  # fmt: skip
     axes = figure.subplots(
         len(ratios), n_columns, sharex="col", squeeze=False, height_ratios=ratios,
         gridspec_kw={
-            "left": 0.55 / WIDTH, "right": right, "bottom": bottom + below / height, "top": top,
+            "left": 0.55 / width, "right": right, "bottom": bottom + below / height, "top": top,
             "hspace": 0.07, "wspace": 0.22,
         },
     )  # fmt: skip
     return figure, axes
 
 
+def _legend_line(look: Look, label: str) -> Line2D:
+    """Return the entry of a legend."""
+    dashes, marker = look.dashes, look.marker
+    return Line2D([], [], color=look.colour, ls=dashes, marker=marker, lw=2, ms=5, label=label)
+
+
+LINE, LETTER = 0.19, 0.078
+"""Inches: height of a line and mean width of a letter, in the text of pages."""
+
+
+def make_page_panels(
+    texts: Texts,
+    handles: Sequence[Artist],
+    ratios: Sequence[float] = (1,),
+    n_panels: int = 2,
+    panel: float = 3.3,
+) -> tuple[Figure, np.ndarray]:
+    """Return a figure like `make_panels`, with the legend on top and panels of these inches below.
+
+    Panels that do not fit side by side are stacked, each above its own further rows.
+    """
+    n_columns, width = count_columns(n_panels), medium().width
+    n_rows = n_panels // n_columns
+    entry = 0.65 + LETTER * max((len(str(h.get_label())) for h in handles), default=0)
+    in_line = max(1, int(width / entry))
+    legend = LINE * -(-len(handles) // in_line)
+    figure = make_figure(legend + panel * n_rows, texts)
+    if handles:
+        figure.legend(handles=handles, loc="outside upper left", ncols=in_line, handlelength=3,
+                      labelspacing=0.3, columnspacing=1, borderaxespad=0.1)  # fmt: skip
+    grid = figure.subplots(
+        n_rows * len(ratios), n_columns, squeeze=False, height_ratios=[*ratios] * n_rows
+    )
+    axes = grid.reshape(n_rows, len(ratios), n_columns).swapaxes(0, 1).reshape(len(ratios), -1)
+    for first, *others in axes.T:
+        for above, ax in zip([first, *others], others, strict=False):
+            ax.sharex(first)
+            above.tick_params(labelbottom=False)
+    return figure, axes
+
+
+def count_columns(n: int) -> int:
+    """Return how many of n panels are side by side: so many that all rows are full."""
+    return max(k for k in range(1, min(n, medium().n_columns) + 1) if n % k == 0)
+
+
+def split_into_panels(figure: Figure, n: int, **options: Any) -> np.ndarray:
+    """Return n axes side by side, or in the rows of `count_columns`."""
+    n_columns = count_columns(n)
+    return figure.subplots(n // n_columns, n_columns, squeeze=False, **options).ravel()
+
+
 # Files
 
 
-def save_own(figures: Mapping[str, Figure], folder: Path) -> list[Path]:
+def save_own(drawings: Mapping[str, Drawing], folder: Path) -> list[Path]:
     """Write figures as NAME.svg and NAME.png; return the paths.
 
     Raises ValueError, before it writes any, if the folder has a file of such a name from elsewhere.
     """
-    paths = {folder / f"{name}{kind}": figures[name] for name in figures for kind in STAMPS}
+    paths = {folder / f"{name}{kind}": drawings[name] for name in drawings for kind in STAMPS}
     files.check_own(*paths)
-    return [save(figure, path) for path, figure in paths.items()]
+    return [save(drawn.figure, path) for path, drawn in paths.items()]
 
 
 def save(figure: Figure, path: Path) -> Path:
@@ -258,6 +364,8 @@ def render(figure: Figure, kind: str) -> bytes:
     buffer = io.BytesIO()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
+        if medium().is_page:
+            fit_to_page(figure)
         if figure.get_layout_engine():
             figure.draw_without_rendering()
             figure.set_layout_engine("none")
@@ -275,6 +383,20 @@ def render(figure: Figure, kind: str) -> bytes:
             rb"(<svg [^>]*>)", lambda m: m[0] + f"\n {head}".encode(), content, count=1
         )
     return content
+
+
+def fit_to_page(figure: Figure) -> None:
+    """Enlarge texts to the least size of the medium, and wrap titles to the width of their axes."""
+    for line in (line for ax in figure.axes for line in ax.lines):
+        line.set_in_layout(False)  # one without points would be at the corner of the figure
+    if engine := figure.get_layout_engine():
+        engine.execute(figure)
+    for text in figure.findobj(Text):
+        text.set_fontsize(max(text.get_fontsize(), medium().min_size))
+    for ax in figure.axes:
+        inches = ax.get_position().width * figure.get_figwidth()
+        title = ax.get_title("left").replace("\n", " ")
+        ax._left_title.set_text(textwrap.fill(title, max(12, int(inches / LETTER))))
 
 
 def texts_of(figure: Figure) -> list[str]:

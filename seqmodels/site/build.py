@@ -11,18 +11,19 @@ import re
 import textwrap
 import tomllib
 from collections.abc import Mapping, Sequence
+from functools import partial
 from itertools import combinations, groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from markupsafe import Markup
-from matplotlib.figure import Figure
 
 from seqmodels.models import PAPERS
 from seqmodels.report import alignment, drawing, figures, reading, style
 from seqmodels.report.reading import Folder, Record, format_subtitle
-from seqmodels.site import figure, layout, pair, report, source
+from seqmodels.site import layout, pair, source, svg
 from seqmodels.site.source import PACKAGE, TEXT, Chapter, Line, Unit, convert_equations
+from seqmodels.site.svg import Pair
 from seqmodels.utils import files
 
 QUESTIONS = {
@@ -54,58 +55,57 @@ def build(out: Path, runs: Path, live: Path | None = None) -> list[Path]:
         text = layout.render(f"{template or page}.html", here=page, **shared, **content)
         pages.append(files.write_own(out / f"{page}.html", text))
 
-    with style.context():
-        five = [name for name, paper in PAPERS.items() if paper.group == "five"]
-        main = find_folder(folders, *five) or next(iter(folders))
-        taught = select_records(folders, main, [c.name for c in chapters])
-        write("index", chart=make_chart(main, taught or select_records(folders, main)))
-        for before, c, after in zip(
-            [None, *chapters], chapters, [*chapters[1:], None], strict=False
-        ):
-            write(
-                c.name,
-                "chapter",
-                chapter=c,
-                symbols=parse_symbol_table(c.parts["Symbols"]),
-                differs=re.split(r"^\d+\. ", textwrap.dedent(c.parts["Differs"]), flags=re.M)[1:],
-                sections=[
-                    (section, [split_into_segments(c, unit) for unit in units])
-                    for section, units in groupby(c.units, key=lambda unit: unit.section)
-                ],
-                chart=make_chapter_chart(folders, c.name),
-                before=before,
-                after=after,
-            )
-        for i, j in combinations(range(len(chapters)), 2):
-            old, new = chapters[i], chapters[j]
-            folder = find_folder(folders, old.name, new.name) if j == i + 1 else None
-            write(
-                f"{old.name}-{new.name}",
-                "pair",
-                old=old,
-                new=new,
-                is_next=j == i + 1,
-                blocks=pair.compare_chapters(old, new),
-                equations={
-                    (c.name, u.name): convert_equations(c, u) for c in (old, new) for u in c.units
-                },
-                chart=folder
-                and make_chart(folder, select_records(folders, folder, [old.name, new.name])),
-            )
-        from seqmodels.site import attention  # imports torch
-
+    five = [name for name, paper in PAPERS.items() if paper.group == "five"]
+    main = find_folder(folders, *five) or next(iter(folders))
+    taught = select_records(folders, main, [c.name for c in chapters])
+    write("index", chart=make_chart(main, draw_scores(taught or select_records(folders, main))))
+    for before, c, after in zip([None, *chapters], chapters, [*chapters[1:], None], strict=False):
         write(
-            "attention",
-            steps=attention.compute_steps(),
-            words=attention.WORDS.tolist(),
-            parameters=attention.count_by_part(),
+            c.name,
+            "chapter",
+            chapter=c,
+            symbols=parse_symbol_table(c.parts["Symbols"]),
+            differs=re.split(r"^\d+\. ", textwrap.dedent(c.parts["Differs"]), flags=re.M)[1:],
+            sections=[
+                (section, [split_into_segments(c, unit) for unit in units])
+                for section, units in groupby(c.units, key=lambda unit: unit.section)
+            ],
+            chart=make_chapter_chart(folders, c.name),
+            before=before,
+            after=after,
         )
-        write("results", charts=make_comparison_charts(folders))
-        write("sources", groups=compute_checksums(chapters, folders))
-        if live:
-            from seqmodels.site.live import describe  # imports torch and onnx
+    for i, j in combinations(range(len(chapters)), 2):
+        old, new = chapters[i], chapters[j]
+        folder = find_folder(folders, old.name, new.name) if j == i + 1 else None
+        write(
+            f"{old.name}-{new.name}",
+            "pair",
+            old=old,
+            new=new,
+            is_next=j == i + 1,
+            blocks=pair.compare_chapters(old, new),
+            equations={
+                (c.name, u.name): convert_equations(c, u) for c in (old, new) for u in c.units
+            },
+            chart=folder
+            and make_chart(
+                folder, draw_scores(select_records(folders, folder, [old.name, new.name]))
+            ),
+        )
+    from seqmodels.site import attention  # imports torch
 
-            write("live", **describe(live))
+    write(
+        "attention",
+        steps=attention.compute_steps(),
+        words=attention.WORDS.tolist(),
+        parameters=attention.count_by_part(),
+    )
+    write("results", charts=make_comparison_charts(folders))
+    write("sources", groups=compute_checksums(chapters, folders))
+    if live:
+        from seqmodels.site.live import describe  # imports torch and onnx
+
+        write("live", **describe(live))
     return pages
 
 
@@ -178,26 +178,26 @@ class Chart(NamedTuple):
     """Its numbers; the first row names the columns."""
 
 
-def make_chart(
-    folder: str,
-    records: Sequence[Record],
-    drawn: Figure | None = None,
-    name: str = "figure",
-    number: int = 0,
-) -> Chart:
-    """Return a chart of a figure, by default one of the records' scores.
+def make_chart(folder: str, drawn: Pair, name: str = "figure") -> Chart:
+    """Return a chart of a figure that is alone in its page."""
+    return add_chart([], {}, folder, drawn, name)
 
-    The scores are those of the test set "distance" if there is one, otherwise of the first.
-    `number` begins the ids in the figure, so that a page can hold several.
-    """
-    if drawn is None:
-        tests = reading.tests_by_name(records)
-        test = tests.get("distance") or next(iter(tests.values()))
-        drawn, table = drawing.draw_scores(records, test), report.score_table(records, test)
-    else:
-        looks = style.choose_looks(reading.group_by_model(records)).values()
-        table = figure.tabulate(drawn, {look.colour.upper(): look.label for look in looks})
-    return Chart(name, style.texts_of(drawn)[0], figure.inline(drawn, f"f{number}"), folder, table)
+
+def add_chart(
+    charts: list[Chart], styles: svg.Styles, folder: str, drawn: Pair, name: str
+) -> Chart:
+    """Add a chart of a figure to those of a page; return it."""
+    title = style.texts_of(drawn.wide.figure)[0]
+    markup = svg.inline(drawn, f"f{len(charts)}", styles)
+    charts.append(Chart(name, title, markup, folder, drawn.wide.table))
+    return charts[-1]
+
+
+def draw_scores(records: Sequence[Record]) -> Pair:
+    """Draw the scores of the test set "distance" if there is one, otherwise of the first."""
+    tests = reading.tests_by_name(records)
+    test = tests.get("distance") or next(iter(tests.values()))
+    return svg.draw_for_pages(lambda: {"score": drawing.draw_scores(records, test)})["score"]
 
 
 def read_folders(root: Path) -> dict[str, Folder]:
@@ -234,12 +234,14 @@ def make_chapter_chart(folders: Mapping[str, Folder], model: str) -> Chart | Non
         return None
     records = select_records(folders, folder)
     if kind == "score":
-        return make_chart(folder, records)
+        return make_chart(folder, draw_scores(records))
     if kind == "alignment":
-        records = [next(r for r in select_records(folders, folder, [model]) if r["alignment"])]
-        drawn = alignment.draw_heat_maps({model: records[0]["alignment"]}, format_subtitle(records))
-        return make_chart(folder, records, drawn)
-    return make_chart(folder, records, figures.draw_task_figures(records)[kind])
+        r = next(r for r in select_records(folders, folder, [model]) if r["alignment"])
+        maps, subtitle = {model: r["alignment"]}, format_subtitle([r])
+        drawn = svg.draw_for_pages(lambda: {kind: alignment.draw_heat_maps(maps, subtitle)})
+    else:
+        drawn = svg.draw_for_pages(partial(figures.draw_task_figures, records))
+    return make_chart(folder, drawn[kind])
 
 
 def make_comparison_charts(folders: Mapping[str, Folder]) -> list[Chart]:
@@ -251,16 +253,16 @@ def make_comparison_charts(folders: Mapping[str, Folder]) -> list[Chart]:
     by_task: dict[str, list[str]] = {}
     for name in folders:
         by_task.setdefault(select_records(folders, name)[0]["task"], []).append(name)
-    charts: list[Chart] = []
+    charts, styles = list[Chart](), svg.Styles()
     for names in by_task.values():
         records = [record for name in names for record in select_records(folders, name)]
-        across = figures.draw_across([records])
-        for figure_name, drawn in across.items():
-            charts.append(make_chart(", ".join(names), records, drawn, figure_name, len(charts)))
+        across = svg.draw_for_pages(partial(figures.draw_across, [records]))
+        for name, drawn in across.items():
+            add_chart(charts, styles, ", ".join(names), drawn, name)
         largest = max(names, key=lambda name: len(select_records(folders, name)))
         for name in [largest] if across else names:
-            own = [*figures.draw_task_figures(select_records(folders, name)).values(), None]
-            charts.append(
-                make_chart(name, select_records(folders, name), own[0], name, len(charts))
-            )
+            own = select_records(folders, name)
+            drawn_own = svg.draw_for_pages(partial(figures.draw_task_figures, own))
+            first = next(iter(drawn_own.values()), None) or draw_scores(own)
+            add_chart(charts, styles, name, first, name)
     return charts

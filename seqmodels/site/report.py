@@ -19,7 +19,8 @@ from seqmodels.evaluation import external
 from seqmodels.evaluation.metrics import metric_of
 from seqmodels.report import drawing, figures, reading, style, systems
 from seqmodels.report.reading import Record, format_bucket, format_subtitle
-from seqmodels.site import figure, layout, rows
+from seqmodels.report.tidy import Drawing
+from seqmodels.site import layout, rows, svg
 from seqmodels.utils import files
 
 PARTS = 2_000
@@ -43,7 +44,9 @@ def page(folders: Sequence[Path], n_maps: int, state: str = "") -> str:
     the state changes. Raises ValueError like `write`.
     """
     check_folders(folders)
-    return render([describe(f, i, n_maps, bool(state)) for i, f in enumerate(folders)], state)
+    styles = svg.Styles()
+    parts = [describe(f, i, n_maps, bool(state), styles) for i, f in enumerate(folders)]
+    return render(parts, state)
 
 
 def check_folders(folders: Sequence[Path]) -> None:
@@ -58,7 +61,9 @@ def render(parts: Sequence[Mapping[str, Any]], state: str = "") -> str:
     return layout.render("report.html", parts=parts, data=data, state=state)
 
 
-def describe(folder: Path, number: int, n_maps: int, is_served: bool) -> dict[str, Any]:
+def describe(
+    folder: Path, number: int, n_maps: int, is_served: bool, styles: svg.Styles
+) -> dict[str, Any]:
     """Return the content of the page for one folder; `data` is for its script."""
     running: list[Record] = []
     if is_served:
@@ -69,13 +74,17 @@ def describe(folder: Path, number: int, n_maps: int, is_served: bool) -> dict[st
     records, with_running = [*by_file.values()], [*by_file.values(), *running]
     looks = style.choose_looks(reading.group_by_model(with_running))
     labels = {model: look.label for model, look in looks.items()}
-    with style.context():
-        drawn = (
-            figures.draw_all(records, figures.find_significance(folder, by_file)) if records else {}
-        )
-        if running:
-            drawn["curves"] = drawing.draw_curves(with_running)
-        svgs = {name: figure.inline(one, f"f{number}-{name}") for name, one in drawn.items()}
+    compared = figures.find_significance(folder, by_file) if records else None
+
+    def draw() -> dict[str, Drawing]:
+        drawn = figures.draw_all(records, compared) if records else {}
+        return drawn | ({"curves": drawing.draw_curves(with_running)} if running else {})
+
+    drawn = svg.draw_for_pages(draw)
+    svgs = {
+        name: svg.inline(pair, f"f{number}-{name}", styles, has_buckets=True)
+        for name, pair in drawn.items()
+    }
     by_run = {name: rows.read((folder / name).with_suffix(".jsonl")) for name in by_file}
     by_run = {name: its for name, its in by_run.items() if its}
     runs = {name: by_file[name] for name in by_run}
@@ -84,19 +93,17 @@ def describe(folder: Path, number: int, n_maps: int, is_served: bool) -> dict[st
         key = figures.format_file_name(name)
         figures_of_tests.append({
             "name": name,
+            "key": key,
             "figure": svgs.pop(f"score-{key}"),
             "differences": svgs.pop(f"significance-{key}", None),
-            "table": score_table(records, test),
+            "table": drawn[f"score-{key}"].wide.table,
+            "scores": table_by_bucket(drawn[f"score-{key}"].wide.table),
         })  # fmt: skip
         if runs:
             tokenize = next(iter(runs.values()))["data"].get("bleu_tokenize", "13a")
             examples = rows.side_by_side(by_run, test, tokenize)
             maps = {} if described else attention_maps(folder, runs, examples, test, n_maps)
             described.append(describe_test(test, examples, maps))
-    keys = [*with_running[0]["curve"][0]] if with_running else []
-    points = [
-        [r["model"], r["seed"], *(p[key] for key in keys)] for r in with_running for p in r["curve"]
-    ]
     return {
         "id": f"f{number}",
         "name": folder.resolve().name,
@@ -104,8 +111,8 @@ def describe(folder: Path, number: int, n_maps: int, is_served: bool) -> dict[st
                  else "No run has reached the first point of its learning curve yet.",
         "tests": figures_of_tests,
         "curves": svgs.pop("curves", None),
-        "curve_table": [["model", "seed", *keys], *points],
         "further": svgs,
+        "table_of": {name: pair.wide.table for name, pair in drawn.items()},
         "records": by_file,
         "running": running,
         "labels": labels,
@@ -118,15 +125,16 @@ def describe(folder: Path, number: int, n_maps: int, is_served: bool) -> dict[st
     }  # fmt: skip
 
 
-def score_table(records: Sequence[Record], test: Mapping[str, Any]) -> Table:
-    """Return the primary metric of each run by bucket, overall last."""
-    metric = metric_of(test["primary_metric"])
-    table: Table = [["model", "seed", *map(format_bucket, test["buckets"]), "all"]]
-    for record in records:
-        (cells,) = reading.score_array([record], test["name"], test["primary_metric"])[..., 0]
-        values = [f"{value:.{metric.digits}f}" for value in (*cells[1:], cells[0])]
-        table.append([record["model"], record["seed"], *values])
-    return table
+def table_by_bucket(table: Table) -> Table:
+    """Return the first metric in the table of a figure of scores, with a column per bucket."""
+    names, *points = table
+    cells = [dict(zip(names, point, strict=True)) for point in points]
+    buckets = [*dict.fromkeys(cell["bucket"] for cell in cells)]
+    scores: dict[tuple[str, Any], dict[str, str]] = {}
+    for cell in (cell for cell in cells if cell["metric"] == cells[0]["metric"]):
+        scores.setdefault((cell["model"], cell["seed"]), {})[cell["bucket"]] = cell["value"]
+    rows_by_run = [[*run, *(its.get(b, "") for b in buckets)] for run, its in scores.items()]
+    return [["model", "seed", *buckets], *rows_by_run]
 
 
 # ----------------------------------------------------------------------------------- Sentences
@@ -255,22 +263,26 @@ def write_systems(
     }
     examples = rows.side_by_side(by_system, test, tokenize, is_lowercase)
     title = systems.format_subtitle(result)
-    with style.context():
-        drawn = figure.inline(drawing.draw_systems(scored, title, result["unit"]), "f0-score")
-    table: Table = [["system", "score", *map(format_bucket, buckets), "all"]]
-    for key, metric in (("bleu", metric_of("bleu")), ("chrf", metric_of("chrf"))):
-        for system in scored:
-            values = [part[key]["value"] for part in (*system["buckets"], system["overall"])]
-            table.append(
-                [system["name"], metric.label, *(f"{v:.{metric.digits}f}" for v in values)]
-            )
+    drawn = svg.draw_for_pages(
+        lambda: {"score": drawing.draw_systems(scored, title, result["unit"])}
+    )["score"]
+    table = drawn.wide.table
     part = {
         "id": "f0",
         "name": name,
         "title": title,
-        "tests": [{"name": "length", "figure": drawn, "table": table, "differences": None}],
+        "tests": [
+            {
+                "name": "length",
+                "figure": svg.inline(drawn, "f0-score", svg.Styles(), has_buckets=True),
+                "table": table,
+                "scores": table_by_bucket(table),
+                "differences": None,
+            }
+        ],
         "curves": None,
         "further": {},
+        "table_of": {},
         "records": {},
         "labels": {label: label for label in labels},
         "data": {

@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
 from seqmodels.report import reading, style
-from seqmodels.report.reading import Record, format_subtitle
+from seqmodels.report.reading import Record, format_subtitle, label_of
+from seqmodels.report.tidy import Drawing, Table
 
 ONE_VECTOR = "rnn_encdec"
 """Start of the names of the models that are compared by the width of their vector."""
@@ -65,10 +65,9 @@ def interpolate_reach(accuracy: np.ndarray, n: np.ndarray, level: float) -> floa
     return float(n[i - 1] + share * (n[i] - n[i - 1]))
 
 
-def draw_bits(records: Sequence[Record]) -> Figure:
+def draw_bits(records: Sequence[Record]) -> Drawing:
     """Draw bits against length for every model, and their most against the width of one vector."""
     groups = reading.group_by_model(records)
-    most = find_plateaus(groups)
     caption = (
         "Bits carried: those of the symbols less the cross-entropy of the target, teacher-forced. "
         "Dotted: all of them. Line: mean of the seeds; band: 95 % interval. Right: the most at any "
@@ -76,12 +75,13 @@ def draw_bits(records: Sequence[Record]) -> Figure:
     )
     texts = "Bits carried from source to target", format_subtitle(records), caption
     figure, axes = style.make_panels(texts, style.label_looks(records))
-    _draw_lengths(axes[0, 0], groups)
-    _draw_widths(axes[0, 1], most)
-    return figure
+    table = Table()
+    _draw_lengths(axes[0, 0], table, groups)
+    _draw_widths(axes[0, 1], table, groups)
+    return Drawing(figure, table.rows())
 
 
-def _draw_lengths(ax: Axes, groups: Mapping[str, Sequence[Record]]) -> None:
+def _draw_lengths(ax: Axes, table: Table, groups: Mapping[str, Sequence[Record]]) -> None:
     """Draw a line per model."""
     carried = compute_bits(groups)
     for model, look in style.choose_looks(groups).items():
@@ -89,16 +89,26 @@ def _draw_lengths(ax: Axes, groups: Mapping[str, Sequence[Record]]) -> None:
         draw: dict[str, Any] = {"color": look.colour, "zorder": 4}
         ax.plot(n, mean, look.marker, ls=look.dashes, lw=1.8, ms=4, **draw)
         ax.fill_between(n, low, high, color=look.colour, alpha=0.16, lw=0)
+        about = {"panel": "bits by length", "model": look.label, "length": n}
+        bits, lows, highs = np.moveaxis(carried[model], -1, 0)
+        table.add_seeds(groups[model], about, bits=bits, low=lows, high=highs)
     each = math.log2(next(iter(groups.values()))[0]["data"]["n_symbols"])
     ax.plot([0, n[-1]], [0, each * n[-1]], ls=":", lw=1.8, color=style.INK)
+    table.add(panel="bits by length", model="all bits", length=[0, n[-1]], bits=[0, each * n[-1]])
     ax.set_title("Bits carried", loc="left", size=10.5)
     ax.set_xlabel("source length (symbols)")
     ax.set_xlim(0)
     ax.set_ylim(0)
 
 
-def _draw_widths(ax: Axes, most: Mapping[int, np.ndarray]) -> None:
+def _draw_widths(ax: Axes, table: Table, groups: Mapping[str, Sequence[Record]]) -> None:
     """Draw the most bits against the width, and what that is per number."""
+    most = find_plateaus(groups)
+    for model, group in groups.items():
+        if model.startswith(ONE_VECTOR):
+            d = group[0]["model_config"]["d_model"]
+            about = {"panel": "most bits by width", "model": label_of(model), "width": d}
+            table.add_seeds(group, about, bits=most[d], bits_per_number=most[d] / d)
     colour = style.choose_looks([ONE_VECTOR])[ONE_VECTOR].colour
     widths = sorted(most)
     ax.plot(widths, [most[d].mean() for d in widths], "o-", color=colour, lw=1.9, ms=5)
@@ -132,7 +142,7 @@ def compute_reaches(groups: Mapping[str, Sequence[Record]], size: str) -> dict[i
     return {number: by_size[number] for number in sorted(by_size)}
 
 
-def draw_reach(records: Sequence[Record]) -> Figure:
+def draw_reach(records: Sequence[Record]) -> Drawing:
     """Draw the length at which the accuracy falls to 90 and to 50 %, by width and by vectors."""
     groups, longest = reading.group_by_model(records), lengths(records)[-1]
     by_width, by_vectors = (compute_reaches(groups, size) for size in ("d_model", "n_queries"))
@@ -150,11 +160,16 @@ def draw_reach(records: Sequence[Record]) -> Figure:
         (by_width, "Length (symbols) with one vector", "numbers in the vector (d_model)"),
         (by_vectors, "Length (symbols) with k vectors", "vectors pooled from Bahdanau's (k)"),
     )
+    table = Table()
     for ax, (lengths_of, name, label) in zip(axes[0], panels, strict=True):
         for column, (level, dashes) in enumerate(LEVELS.items()):
             sizes = [*lengths_of]
             y = np.array([lengths_of[x][column] for x in sizes])
             drawn_lengths = np.minimum(y, longest)
+            table.add(
+                panel=name, size=sizes, accuracy=level, length=drawn_lengths,
+                is_beyond=[int(np.isinf(length)) for length in y],
+            )  # fmt: skip
             ax.plot(sizes, drawn_lengths, ls=dashes, color=style.INK, lw=1.8, label=f"{level} %")
             for x, length in zip(sizes, y, strict=True):
                 ax.plot(x, min(length, longest), "^" if np.isinf(length) else "o", **MARK)
@@ -165,10 +180,10 @@ def draw_reach(records: Sequence[Record]) -> Figure:
         ax.set_ylim(0, 1.04 * longest)
         ax.set_xlabel(label)
         ax.legend(frameon=False, loc="upper left")
-    return figure
+    return Drawing(figure, table.rows())
 
 
-def draw(records: Sequence[Record]) -> dict[str, Figure]:
+def draw(records: Sequence[Record]) -> dict[str, Drawing]:
     """Return the figures of a folder by the names of their files."""
     return {"bits": draw_bits(records), "reach": draw_reach(records)}
 

@@ -8,13 +8,13 @@ from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.colors import to_hex
-from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator
 
 from seqmodels.models import papers
 from seqmodels.report import reading, style
 from seqmodels.report.reading import Record, format_short, format_subtitle
 from seqmodels.report.style import GREY, HEAT, Look
+from seqmodels.report.tidy import Drawing, Table
 
 Row = Mapping[str, Any]
 PANELS = {"before": "Gradient before training", "after": "Gradient after training"}
@@ -37,7 +37,7 @@ def n_source(r: Record) -> int:
     return len(rows_of(r, "probe"))
 
 
-def draw_distance(records: Sequence[Record]) -> Figure:
+def draw_distance(records: Sequence[Record]) -> Drawing:
     """Draw gradients before and after training, and what a probe reads from the last place."""
     groups = reading.group_by_model(records)
     n = n_source(records[0])
@@ -51,14 +51,14 @@ def draw_distance(records: Sequence[Record]) -> Figure:
     )
     texts = "How far back a model reaches", format_subtitle(records), caption
     figure, panels = style.make_panels(texts, style.label_looks(records), n_columns=3)
-    axes = panels[0]
+    axes, table = panels[0], Table()
     for ax, when in zip(axes, PANELS, strict=False):
-        _draw_gradients(ax, groups, when)
+        _draw_gradients(ax, table, groups, when)
     low, high = (pick(ax.get_ylim()[i] for ax in axes[:2]) for i, pick in enumerate((min, max)))
     for ax in axes[:2]:
         ax.set_ylim(max(low, 1 / MOST), min(high, MOST))
-    _draw_probe(axes[2], groups)
-    return figure
+    _draw_probe(axes[2], table, groups)
+    return Drawing(figure, table.rows())
 
 
 def average_by(
@@ -72,7 +72,9 @@ def average_by(
     return {x: mean(values) for x, values in sorted(values_at.items())}
 
 
-def _draw_gradients(ax: Axes, groups: Mapping[str, Sequence[Record]], when: str) -> None:
+def _draw_gradients(
+    ax: Axes, table: Table, groups: Mapping[str, Sequence[Record]], when: str
+) -> None:
     """Draw medians as lines and quartiles as bands."""
     for model, look in style.choose_looks(groups).items():
         low, middle, high = (
@@ -80,6 +82,9 @@ def _draw_gradients(ax: Axes, groups: Mapping[str, Sequence[Record]], when: str)
             for name in ("low", "median", "high")
         )
         x, n = [*middle], n_source(groups[model][0])
+        ends = {"low": low.values(), "high": high.values()}
+        about = {"panel": PANELS[when], "model": look.label}
+        table.add(**about, distance=x, value=middle.values(), **ends)
         ax.fill_between(x, [*low.values()], [*high.values()], color=look.colour, alpha=0.12, lw=0)
         ax.plot(x, [*middle.values()], color=look.colour, ls=look.dashes, lw=1.8)
     ax.axvline(n, color=GREY, lw=0.8, ls=":")
@@ -93,12 +98,14 @@ def _draw_gradients(ax: Axes, groups: Mapping[str, Sequence[Record]], when: str)
     ax.set_title(PANELS[when], loc="left", size=10.5)
 
 
-def _draw_probe(ax: Axes, groups: Mapping[str, Sequence[Record]]) -> None:
+def _draw_probe(ax: Axes, table: Table, groups: Mapping[str, Sequence[Record]]) -> None:
     """Draw the accuracy of the probe, and its control in grey."""
     for model, look in style.choose_looks(groups).items():
         accuracy, control = (
             average_by(groups[model], "probe", "back", name) for name in ("accuracy", "control")
         )
+        about = {"panel": "Linear probe (%)", "model": look.label, "distance": [*accuracy]}
+        table.add(**about, value=accuracy.values(), control=control.values())
         ax.plot([*control], [*control.values()], color="#AAAAAA", lw=0.9, zorder=1)
         ax.plot([*accuracy], [*accuracy.values()], color=look.colour, ls=look.dashes, lw=1.8)
     ax.text(max(control), 0.5, "control", color=GREY, ha="right", size=8.5)
@@ -112,7 +119,7 @@ def _draw_probe(ax: Axes, groups: Mapping[str, Sequence[Record]]) -> None:
 # ----------------------------------------------------------------------------------------- depth
 
 
-def draw_depth(records: Sequence[Record]) -> Figure:
+def draw_depth(records: Sequence[Record]) -> Drawing:
     """Draw the gradient at the near and far ends of sources by length: a line per depth."""
     caption = (
         "Norm of ∂ loss / ∂ embedding over that of ∂ loss / ∂ logits, for the first target token: "
@@ -131,11 +138,15 @@ def draw_depth(records: Sequence[Record]) -> Figure:
     }  # fmt: skip
     texts = "Gradient by depth and length", format_subtitle(records), caption
     figure, panels = style.make_panels(texts, [*looks.values()], n_columns=len(DEPTH_PANELS))
-    axes = dict(zip(DEPTH_PANELS, panels[0], strict=True))
+    axes, table = dict(zip(DEPTH_PANELS, panels[0], strict=True)), Table()
     for (panel, panel_bias), ax in axes.items():
         for (when, depth, bias), rows in groups.items():
             if panel == when and bias in (None, panel_bias):
-                _draw_ends(ax, looks[depth], rows)
+                x, means = average_ends(rows)
+                about = {"panel": DEPTH_PANELS[panel, panel_bias], "model": looks[depth].label}
+                table.add(**about, distance=x, value=means)
+                look: dict[str, Any] = {"color": looks[depth].colour, "ls": looks[depth].dashes}
+                ax.plot(x, means, marker=looks[depth].marker, ms=4, lw=1.6, **look)
         ax.set_yscale("log")
         ax.yaxis.set_major_locator(LogLocator(numticks=8))
         ax.yaxis.set_major_formatter(FuncFormatter(format_short))
@@ -143,28 +154,27 @@ def draw_depth(records: Sequence[Record]) -> Figure:
         ax.set_xlabel("distance (tokens)")
         ax.set_title(DEPTH_PANELS[panel, panel_bias], loc="left", size=10.5)
     _share_limits(panels[0])
-    return figure
+    return Drawing(figure, table.rows())
 
 
 def _share_limits(axes: Sequence[Axes]) -> None:
-    """Give these axes the same limits of y, and number those of the first one alone."""
+    """Give these axes the same limits of y, and number those of the first column alone."""
     limits = [ax.get_ylim() for ax in axes]
     for ax in axes:
         ax.set_ylim(min(low for low, _ in limits), max(high for _, high in limits))
-        ax.tick_params(axis="y", labelleft=ax is axes[0])
+        ax.tick_params(axis="y", labelleft=ax.get_subplotspec().is_first_col())
 
 
-def _draw_ends(ax: Axes, look: Look, rows: Sequence[Row]) -> None:
-    """Draw the near end at a distance of 1, and the far end at each length."""
+def average_ends(rows: Sequence[Row]) -> tuple[list[int], list[float]]:
+    """Return distances and mean gradients: of the near end at 1, and the far end at each length."""
     values: dict[int, list[float]] = {}
     for row in rows:
         values.setdefault(1, []).append(row["near"])
         values.setdefault(row["length"], []).append(row["far"])
-    means = [geometric_mean(v) for v in values.values()]
-    ax.plot([*values], means, color=look.colour, ls=look.dashes, marker=look.marker, ms=4, lw=1.6)
+    return [*values], [geometric_mean(v) for v in values.values()]
 
 
-def draw(records: Sequence[Record]) -> dict[str, Figure]:
+def draw(records: Sequence[Record]) -> dict[str, Drawing]:
     """Return the figures of a folder by the names of their files.
 
     Depth is drawn for the models with one vector, and for records in which it is measured.

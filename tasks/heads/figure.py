@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.patches import Patch, Rectangle
 
 from seqmodels.report import reading, style
 from seqmodels.report.reading import Record, format_subtitle, label_of
-from seqmodels.report.style import GREY, HEAT, INK, WIDTH
+from seqmodels.report.style import GREY, INK
+from seqmodels.report.tidy import Drawing, Table
 
 Row = Mapping[str, Any]
 ATTENTIONS = {
@@ -65,7 +65,7 @@ def describe(r: Record) -> str:
 # ------------------------------------------------------------------------------- shares of weight
 
 
-def draw_heads(r: Record) -> Figure:
+def draw_heads(r: Record) -> Drawing:
     """Draw heat maps of the share of weight by kind of pair and head, for each attention."""
     caption = (
         "Share of a query's weight (%) on the keys of a kind of pair, averaged over queries that "
@@ -82,16 +82,23 @@ def draw_heads(r: Record) -> Figure:
         tables[attention] = [row for row in by_pair if row]
     n_heads = len(tables["encoder"][0])
     column, label, cell, gap = 0.35, 1.95, 0.29, 0.7  # inches
-    width = max(WIDTH, 2 * (label + n_heads * column) + 0.3)
+    if style.medium().is_page:
+        column, label, cell = 0.4, 2.3, 0.38
     sizes = {k: cell * (len(table) + len(EXPLAINED) + 0.4) for k, table in tables.items()}
-    body = 0.5 + max(sizes["encoder"], sizes["decoder"] + gap + sizes["source"])
-    figure, _, top = style.make_canvas(body, title, describe(r), caption, width)
-    height = figure.get_figheight()
     places = {
         "encoder": (0, 0.45), "decoder": (1, 0.45), "source": (1, 0.45 + sizes["decoder"] + gap),
     }  # fmt: skip
+    width = max(style.FILE.width, 2 * (label + n_heads * column) + 0.3)
+    if style.medium().is_page:  # one below the other
+        down = sizes["encoder"] + gap
+        places = {key: (0, y + down * side) for key, (side, y) in places.items()}
+        width = label + n_heads * column + 0.1
+    body = 0.05 + max(places[key][1] + sizes[key] for key in places)
+    figure, _, top = style.make_canvas(body, title, describe(r), caption, width)
+    height, points = figure.get_figheight(), Table()
     for attention, table in tables.items():
         side, down = places[attention]
+        _add_shares(points, attention, table, rows_of(r, "scores", attention=attention))
         left = label + side * (label + n_heads * column + 0.1)
         bottom = top * height - down - sizes[attention]
         bounds = left / width, bottom / height, n_heads * column / width, sizes[attention] / height
@@ -100,7 +107,21 @@ def draw_heads(r: Record) -> Figure:
         x = (left - label + 0.12) / width
         figure.text(x, (bottom + sizes[attention] + 0.05) / height, ATTENTIONS[attention],
                     weight="bold", color=INK, size=9.5)  # fmt: skip
-    return figure
+    return Drawing(figure, points.rows())
+
+
+def _add_shares(
+    points: Table, attention: str, table: Sequence[Sequence[Row]], explained: Sequence[Row]
+) -> None:
+    """Add the cells of one attention: share of weight and chance, and below them R²."""
+    for row in (head for heads in table for head in heads):
+        chance = max(row["by_offset"], row["by_part_of_speech"])
+        about = {"attention": attention, "row": row["pair"], "head": name_head(row)}
+        points.add(**about, value=row["share"], chance=chance)
+    for key, text in EXPLAINED.items():
+        heads = [*map(name_head, explained)]
+        values = [head[key] for head in explained]
+        points.add(attention=attention, row=text, head=heads, value=values)
 
 
 def _draw_shares(ax: Axes, table: Sequence[Sequence[Row]], explained: Sequence[Row]) -> None:
@@ -124,19 +145,22 @@ def _draw_shares(ax: Axes, table: Sequence[Sequence[Row]], explained: Sequence[R
 
 def _draw_cell(ax: Axes, x: float, y: float, value: float, chance: float | None = None) -> None:
     """Draw one cell, with its number above that of chance."""
-    colour = "white" if value > 45 else INK
-    ax.add_patch(Rectangle((x, y), 1, 1, fc=HEAT(value / 100), ec="#E0E0E0", lw=0.5))
+    is_page = style.medium().is_page
+    colour = "white" if value > 45 and not is_page else INK
+    most = 0.45 if is_page else 1  # the ink of a page below its text
+    ax.add_patch(Rectangle((x, y), 1, 1, fc=style.heat()(most * value / 100), ec="#E0E0E0", lw=0.5))
     centred: dict[str, Any] = {"ha": "center", "va": "center", "color": colour}
-    above = 0.5 if chance is None else 0.36
+    above = 0.5 if chance is None else 0.3 if is_page else 0.36
     ax.text(x + 0.5, y + above, f"{value:.0f}", size=8, **centred)
     if chance is not None:
-        ax.text(x + 0.5, y + 0.79, f"{chance:.0f}", size=5.5, alpha=0.75, **centred)
+        below = {"size": 5.5, "alpha": 0.75} | ({"style": "italic"} if is_page else {})
+        ax.text(x + 0.5, y + 0.79, f"{chance:.0f}", **below, **centred)
 
 
 # ------------------------------------------------------------------------------ without one head
 
 
-def draw_muted(r: Record) -> Figure:
+def draw_muted(r: Record) -> Drawing:
     """Draw the exact translations lost without each head, and the kinds of words that change."""
     whole, *rows = rows_of(r, "muting")
     caption = (
@@ -147,7 +171,7 @@ def draw_muted(r: Record) -> Figure:
     )
     title = f"Without one head of the {label_of(r['model'])}: translations lost, words changed"
     text = f"{describe(r)}\nThe whole model: {whole['exact']} of {whole['n']} translations exact"
-    width = max(WIDTH, 0.9 + 0.34 * len(rows))
+    width, table = max(style.FILE.width, 0.9 + 0.34 * len(rows)), Table()
     figure = style.make_figure(4.3, (title, text, caption), width)
     lost, kinds = figure.subplots(2, 1, sharex=True, height_ratios=(1, 1.1))
     starts = [one["attention"] != two["attention"] for one, two in pairwise(rows)]
@@ -160,6 +184,9 @@ def draw_muted(r: Record) -> Figure:
     lost.set_title("Exact translations lost", loc="left", size=10.5)
     for place, row in zip(x, rows, strict=True):
         n, base = sum(row[key] for key in CHANGES), 0.0
+        about = {"attention": row["attention"], "head": name_head(row), "n": row["n"]}
+        changes = {key: row[key] for key in CHANGES}
+        table.add(**about, lost=whole["exact"] - row["exact"], changed=n, **changes)
         kinds.text(place, 101, f"{n}", ha="center", va="bottom", size=8, color=GREY)
         for key, colour in CHANGES.items():
             if n >= FEW:
@@ -177,7 +204,7 @@ def draw_muted(r: Record) -> Figure:
         )
     handles = [Patch(color=colour, label=key) for key, colour in CHANGES.items()]
     kinds.legend(handles=handles, loc="center left", bbox_to_anchor=(1, 0.5), fontsize=9)
-    return figure
+    return Drawing(figure, table.rows())
 
 
 # --------------------------------------------------------------------------------- article's head
@@ -205,7 +232,7 @@ def format_article_heads(records: Sequence[Record]) -> list[list[str]]:
     return table
 
 
-def draw_article_head(r: Record) -> Figure:
+def draw_article_head(r: Record) -> Drawing:
     """Draw the weights of the article's head in one sentence, before and after training."""
     best = find_article_head(r)
     place = {key: best[key] for key in ("attention", "layer", "head")}
@@ -220,13 +247,17 @@ def draw_article_head(r: Record) -> Figure:
     )
     maps = {when: rows_of(r, "maps", when=when, **place) for when in ("before", "after")}
     n = len(maps["after"])
-    figure = style.make_figure(0.9 + 0.21 * n, (title, text, caption))
-    axes = figure.subplots(1, 2)
+    n_rows = 2 // style.count_columns(2)
+    figure = style.make_figure((0.9 + 0.21 * n) * n_rows, (title, text, caption))
+    axes, table = style.split_into_panels(figure, 2), Table()
     for ax, (when, rows) in zip(axes, maps.items(), strict=True):
         keys = rows[0]["keys"].split()
         weights = [[float(w) for w in row["weights"].split()] for row in rows]
-        ax.pcolormesh(weights, cmap=HEAT, vmin=0, vmax=100, edgecolors="#EDEDED", lw=0.3)
+        ax.pcolormesh(weights, cmap=style.heat(), vmin=0, vmax=100, edgecolors="#EDEDED", lw=0.3)
         for y, row in enumerate(rows):
+            is_noun = [int(x == row["noun"]) for x in range(len(keys))]
+            words = {"query_place": y + 1, "query": row["query"], "key": keys}
+            table.add(when=f"{when} training", **words, weight=weights[y], is_noun=is_noun)
             if row["noun"] >= 0:
                 spot = row["noun"] + 0.06, y + 0.06
                 ax.add_patch(Rectangle(spot, 0.88, 0.88, fill=False, ec="#E8741C", lw=1.3))
@@ -237,7 +268,7 @@ def draw_article_head(r: Record) -> Figure:
         ax.set_yticks(np.arange(len(rows)) + 0.5, [row["query"] for row in rows])
         ax.tick_params(length=0, labelcolor=INK, pad=2)
         ax.set_xlabel(f"{when} training", size=10.5, weight="bold")
-    return figure
+    return Drawing(figure, table.rows())
 
 
 # -------------------------------------------------------------------------------------- distances
@@ -248,7 +279,7 @@ PANELS = {
 }
 
 
-def draw_distances(records: Sequence[Record]) -> Figure:
+def draw_distances(records: Sequence[Record]) -> Drawing:
     """Draw the share of weight by distance, of the best encoder head for each of two questions."""
     groups = reading.group_by_model(records)
     caption = (
@@ -258,6 +289,7 @@ def draw_distances(records: Sequence[Record]) -> Figure:
     )
     texts = "Can one head find the closest word?", format_subtitle(records), caption
     figure, panels = style.make_panels(texts, style.label_looks(records))
+    table = Table()
     for ax, (pair, title) in zip(panels[0], PANELS.items(), strict=True):
         for model, look in style.choose_looks(groups).items():
             for key, how in (
@@ -269,17 +301,20 @@ def draw_distances(records: Sequence[Record]) -> Figure:
                     row for r in groups[model] for row in rows_of(r, "distances", pair=pair)
                 ):
                     values.setdefault(row["distance"], []).append(row[key])
-                ax.plot([*values], [mean(v) for v in values.values()], color=look.colour, **how)
+                means = [mean(v) for v in values.values()]
+                about = {"panel": title, "model": look.label, "of": key}
+                table.add(**about, distance=[*values], share=means)
+                ax.plot([*values], means, color=look.colour, **how)
         far = max(row["distance"] for row in rows_of(records[0], "distances"))
         ax.set_xticks(range(1, far + 1), [*map(str, range(1, far)), f"{far} or more"])
         ax.set_ylim(0, 100)
         ax.set_xlabel("distance (words)")
         ax.set_title(title, loc="left", size=10.5)
     panels[0, 0].set_ylabel("share of weight (%)")
-    return figure
+    return Drawing(figure, table.rows())
 
 
-def draw(records: Sequence[Record]) -> dict[str, Figure]:
+def draw(records: Sequence[Record]) -> dict[str, Drawing]:
     """Return the figures of a folder by the names of their files: each model's first seed."""
     measured = [r for r in records if rows_of(r, "article")]
     figures = {"distances": draw_distances(measured)} if measured else {}

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator
 
 from seqmodels.evaluation.intervals import student_quantile, wilson_interval
@@ -23,8 +22,10 @@ from seqmodels.report.reading import (
     format_bucket,
     format_interval_methods,
     format_subtitle,
+    label_of,
     longest_trained_bucket,
 )
+from seqmodels.report.tidy import Drawing, Table
 
 REVERSED, FORWARD = "lstm_seq2seq", "lstm_seq2seq_forward"
 MANY = 1e4
@@ -60,7 +61,7 @@ def choose_buckets(test: dict[str, Any]) -> list[int]:
     return [longest_trained_bucket(test) or 0, last]
 
 
-def draw_rungs(records: Sequence[Record]) -> Figure:
+def draw_rungs(records: Sequence[Record]) -> Drawing:
     """Draw one bar per rung and feeding, in the longest trained bucket and in the longest one."""
     test, rungs = records[0]["tests"][0], group_by_rung(records)
     metric = metric_of(test["primary_metric"])
@@ -77,17 +78,18 @@ def draw_rungs(records: Sequence[Record]) -> Figure:
     title = f"{metric.name} of each step from one vector to attention"
     texts = title, format_subtitle(records), caption
     figure, axes = style.make_panels(texts, style.label_looks(records))
+    table = Table()
     for ax, place in zip(axes[0], choose_buckets(test), strict=True):
-        _draw_bars(ax, rungs, test, place)
+        _draw_bars(ax, table, rungs, test, place)
         beyond = ", longer than trained" * reading.is_beyond(test, test["buckets"][place])
         panel_title = f"{metric.name} at {format_bucket(test['buckets'][place])} {unit}{beyond}"
         ax.set_title(panel_title, loc="left", size=10.5)
         if metric.top:
             ax.set_ylim(0, metric.top)
-    return figure
+    return Drawing(figure, table.rows())
 
 
-def _draw_bars(ax: Axes, rungs: Rungs, test: dict[str, Any], place: int) -> None:
+def _draw_bars(ax: Axes, table: Table, rungs: Rungs, test: dict[str, Any], place: int) -> None:
     """Draw the bars of one bucket, each with its interval, its seeds and its value."""
     kinds = [kind for kind in NAMES if {(kind, False), (kind, True)} & rungs.keys()]
     for (kind, is_fed), group in rungs.items():
@@ -96,6 +98,11 @@ def _draw_bars(ax: Axes, rungs: Rungs, test: dict[str, Any], place: int) -> None
         x = kinds.index(kind) + (0.2 if is_fed else -0.2) * is_pair
         cells = reading.score_array(group, test["name"], test["primary_metric"])[:, 1 + place]
         value, low, high = cells.mean(axis=0)
+        about = {
+            "metric": metric_of(test["primary_metric"]).name, "model": look.label,
+            "bucket": format_bucket(test["buckets"][place]), "n": test["buckets"][place]["n"],
+        }  # fmt: skip
+        table.add_seeds(group, about, value=cells[:, 0], low=cells[:, 1], high=cells[:, 2])
         ax.bar([x], [value], 0.36, color=look.colour)
         if np.isfinite([low, high]).all():
             ax.vlines([x], [low], [high], color=style.INK, lw=1.0)
@@ -145,7 +152,7 @@ def _halves(accuracy: np.ndarray) -> np.ndarray:
     return np.array([50 * (high - low) for low, high in ends])
 
 
-def draw_places(records: Sequence[Record]) -> Figure:
+def draw_places(records: Sequence[Record]) -> Drawing:
     """Draw the accuracy by place for every model, and what reading backwards gains there."""
     groups = reading.group_by_model(records)
     gained = compute_gains(groups)
@@ -161,33 +168,43 @@ def draw_places(records: Sequence[Record]) -> Figure:
         caption += f" Whisker: 95 % interval {over}."
     texts = "Next-word accuracy by place in the target", format_subtitle(records), caption
     figure, axes = style.make_panels(texts, style.label_looks(records))
-    _draw_lines(axes[0, 0], groups)
+    table = Table()
+    _draw_lines(axes[0, 0], table, groups)
     axes[0, 1].set_visible(gained is not None)
     if gained is not None:
-        _draw_gains(axes[0, 1], gained)
-    return figure
+        _draw_gains(axes[0, 1], table, gained)
+    return Drawing(figure, table.rows())
+
+
+def name_quarters(n: int) -> list[str]:
+    """Return the names of the parts of the target."""
+    return ["first", "second", "third", "last"] if n == 4 else [str(i + 1) for i in range(n)]
 
 
 def _label_quarters(ax: Axes, n: int) -> None:
     """Label the parts of the target below a panel."""
-    names = ["first", "second", "third", "last"] if n == 4 else [str(i + 1) for i in range(n)]
-    ax.set_xticks(range(n), names)
+    ax.set_xticks(range(n), name_quarters(n))
     ax.set_xlabel("quarter of the target")
 
 
-def _draw_lines(ax: Axes, groups: dict[str, list[Record]]) -> None:
+def _draw_lines(ax: Axes, table: Table, groups: dict[str, list[Record]]) -> None:
     """Draw a line per model."""
     for model, look in style.choose_looks(groups).items():
-        y = accuracies(groups[model])[..., 0].mean(0)
+        values = accuracies(groups[model])
+        y = values[..., 0].mean(0)
+        about = {"panel": "accuracy (%)", "model": look.label, "quarter": name_quarters(len(y))}
+        table.add_seeds(groups[model], about, value=values[..., 0], n=values[..., 1])
         draw: dict[str, Any] = {"color": look.colour, "clip_on": False, "zorder": 4}
         ax.plot(y, look.marker, ls=look.dashes, lw=1.9, ms=4.5, **draw)
     ax.set_title("Next-word accuracy (%), teacher-forced", loc="left", size=10.5)
     _label_quarters(ax, len(y))
 
 
-def _draw_gains(ax: Axes, gained: np.ndarray) -> None:
+def _draw_gains(ax: Axes, table: Table, gained: np.ndarray) -> None:
     """Draw a bar per place."""
     x, (value, low, high) = np.arange(gained.shape[1]), gained
+    about = {"panel": "gain (points)", "model": label_of(REVERSED)}
+    table.add(**about, quarter=name_quarters(len(x)), value=value, low=low, high=high)
     ax.bar(x, value, 0.6, color=style.choose_looks([REVERSED])[REVERSED].colour)
     ax.vlines(x, low, high, color=style.INK, lw=1.0)
     ax.axhline(0, color=style.GREY, lw=0.8)
@@ -208,7 +225,7 @@ def group_by_bias(records: Sequence[Record]) -> dict[str, dict[float, list[Recor
     return groups
 
 
-def draw_biases(records: Sequence[Record]) -> Figure:
+def draw_biases(records: Sequence[Record]) -> Drawing:
     """Draw loss and score against the forget gate's bias, with and without reversal."""
     test, groups = records[0]["tests"][0], group_by_bias(records)
     metric, place = test["primary_metric"], longest_trained_bucket(test) or 0
@@ -224,12 +241,15 @@ def draw_biases(records: Sequence[Record]) -> Figure:
     panels = [("nats", 0, f"{metric_of('nats').name}, all lengths")]
     panels += [(metric, 1 + place, f"{metric_of(metric).name} at {bucket}")]
     biases = sorted({bias for by_bias in groups.values() for bias in by_bias})
+    table = Table()
     for ax, (key, column, title) in zip(axes[0], panels, strict=True):
         for model, by_bias in groups.items():
             means = []
             for x, bias in enumerate(biases):
                 cells = reading.score_array(by_bias.get(bias, []), test["name"], key)
                 values = cells[:, column, 0] if len(cells) else np.array([np.nan])
+                about = {"panel": title, "model": looks[model].label, "forget_bias": bias}
+                table.add_seeds(by_bias.get(bias, []), about, value=values)
                 ax.plot(x + np.zeros(len(values)), values, "o", ms=4, alpha=0.6, mew=0,
                         color=looks[model].colour)  # fmt: skip
                 means.append(values.mean())
@@ -238,10 +258,10 @@ def draw_biases(records: Sequence[Record]) -> Figure:
         ax.set_xticks(range(len(biases)), [f"bias {bias:g}" for bias in biases])
         ax.set_xlim(-0.4, len(biases) - 0.6)
         ax.set_ylim(0)
-    return figure
+    return Drawing(figure, table.rows())
 
 
-def draw(records: Sequence[Record]) -> dict[str, Figure]:
+def draw(records: Sequence[Record]) -> dict[str, Drawing]:
     """Return the figures of a folder by the names of their files."""
     if "sequential_steps" in records[0].get("analyses", {}):
         return {}
@@ -278,7 +298,7 @@ def gradient_ratio(r: Record, when: str) -> float:
     return float(np.mean(medians[-N_EDGE:]) / np.mean(medians[:N_EDGE]))
 
 
-def draw_steps(records: Sequence[Record]) -> Figure:
+def draw_steps(records: Sequence[Record]) -> Drawing:
     """Draw a row per model: score, seconds and sequential steps of training, gradient ratio."""
     groups = reading.group_by_model(records)
     groups = {model: groups[model] for model in STEPS if model in groups}
@@ -296,8 +316,9 @@ def draw_steps(records: Sequence[Record]) -> Figure:
         "shortest. Hollow: before training."
     )
     texts = "From Bahdanau's model to the Transformer", format_subtitle(records), caption
-    figure = style.make_figure(0.6 + 0.42 * len(groups), texts)
-    axes = figure.subplots(1, 4, sharey=True)
+    n_rows = 4 // style.count_columns(4)
+    figure = style.make_figure((0.6 + 0.42 * len(groups)) * n_rows, texts)
+    axes, table = style.split_into_panels(figure, 4, sharey=True), Table()
     bucket = f"{metric_of(key).name} at {format_bucket(test['buckets'][place])} {test['unit']}"
     titles = (bucket, "Seconds a step", "Sequential steps", "Gradient, far / near")
     for ax, title in zip(axes, titles, strict=True):
@@ -310,13 +331,22 @@ def draw_steps(records: Sequence[Record]) -> Figure:
         cells = reading.score_array(group, test["name"], key)[:, 1 + place]
         axes[0].hlines([y], *(cells[:, i : i + 1].mean(0) for i in (1, 2)), color=style.INK, lw=1.0)
         (steps,) = group[0]["analyses"]["sequential_steps"]
+        before, after = ([gradient_ratio(r, when) for r in group] for when in ("before", "after"))
+        seconds = min(seconds_per_step(r) for r in group)
         _draw_row(axes[0], y, [*cells[:, 0]], colour, "{:.1f}")
-        _draw_row(axes[1], y, [min(seconds_per_step(r) for r in group)], colour, "{:.2f}")
+        _draw_row(axes[1], y, [seconds], colour, "{:.2f}")
         _draw_row(axes[2], y, [steps["steps"]], colour, "{:.0f}")
-        _draw_row(axes[3], y, [gradient_ratio(r, "after") for r in group], colour, "{:.2f}")
-        before = np.mean([gradient_ratio(r, "before") for r in group])
-        axes[3].plot([before], [y], "o", ms=5.5, mfc="white", mec=colour)
-    axes[0].set_yticks(range(len(groups)), [STEPS[model] for model in groups])
+        _draw_row(axes[3], y, after, colour, "{:.2f}")
+        axes[3].plot([np.mean(before)], [y], "o", ms=5.5, mfc="white", mec=colour)
+        about = {"model": label_of(model), "adds": " ".join(STEPS[model].split())}
+        score, low, high = cells.T
+        table.add_seeds(
+            group, about | {"metric": metric_of(key).name}, value=score, low=low, high=high,
+            gradient_ratio_before=before, gradient_ratio=after,
+        )  # fmt: skip
+        table.add(**about, seed="all", seconds_per_step=seconds, sequential_steps=steps["steps"])
+    for ax in axes[:: 4 // n_rows]:
+        ax.set_yticks(range(len(groups)), [STEPS[model] for model in groups])
     axes[0].set_ylim(len(groups) - 0.5, -0.6)
     for ax in axes[1:3]:
         ax.set_xlim(0)
@@ -325,7 +355,7 @@ def draw_steps(records: Sequence[Record]) -> Figure:
     axes[3].xaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:g}"))
     axes[3].minorticks_off()
     axes[3].axvline(1, color=style.GREY, lw=0.8)
-    return figure
+    return Drawing(figure, table.rows())
 
 
 def _draw_row(ax: Axes, y: int, values: Sequence[float], colour: str, form: str) -> None:
@@ -338,7 +368,7 @@ def _draw_row(ax: Axes, y: int, values: Sequence[float], colour: str, form: str)
                 size=8.5, color=style.INK)  # fmt: skip
 
 
-def draw_second(records: Sequence[Record]) -> dict[str, Figure]:
+def draw_second(records: Sequence[Record]) -> dict[str, Drawing]:
     """Return the figure of the way to the Transformer by the name of its file."""
     is_second = "sequential_steps" in records[0].get("analyses", {})
     return {"rungs-to-transformer": draw_steps(records)} if is_second else {}

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from seqmodels.evaluation.metrics import metric_of
@@ -24,6 +23,7 @@ from seqmodels.report.reading import (
     longest_trained_bucket,
 )
 from seqmodels.report.style import Look
+from seqmodels.report.tidy import Drawing, Table
 
 LEARNED = 95.0
 """Validation accuracy (%) from which a task counts as learned."""
@@ -57,7 +57,7 @@ def scores_by(records: Sequence[Record], place: int, x: Callable[[Record], float
     return by_model
 
 
-def draw_widths(records: Sequence[Record]) -> Figure:
+def draw_widths(records: Sequence[Record]) -> Drawing:
     """Draw the score at the longest trained length against bytes, and against the width."""
     test = records[0]["tests"][0]
     place = longest_trained_bucket(test) or 0
@@ -76,10 +76,15 @@ def draw_widths(records: Sequence[Record]) -> Figure:
     axes_of: dict[str, Callable[[Record], float]] = {
         "bytes that pass to the decoder": bytes_passed, "width (d_model)": width_of,
     }  # fmt: skip
+    table = Table()
     for ax, (label, x) in zip(axes[0], axes_of.items(), strict=True):
         scores = scores_by(records, place, x)
         for model, look in looks.items():
             _draw_model(ax, look, scores[model])
+            for size, values in scores[model].items():
+                about = {"metric": metric.name, "bucket": bucket, "model": look.label}
+                seeds = [r for r in records if r["model"] == model and x(r) == size]
+                table.add_seeds(seeds, {**about, "x": label, "size": size}, value=values)
         ax.set_title(f"{metric.name} at {bucket}", loc="left", size=10.5)
         ax.set_xlabel(label)
         unit, base = ("B", 10) if x is bytes_passed else ("", 2)
@@ -91,7 +96,7 @@ def draw_widths(records: Sequence[Record]) -> Figure:
             ax.axhline(floor, ls=":", lw=1.8, color=style.INK, zorder=5)
         if metric.top:
             ax.set_ylim(0, metric.top)
-    return figure
+    return Drawing(figure, table.rows())
 
 
 def _draw_model(ax: Axes, look: Look, scores: dict[float, np.ndarray]) -> None:
@@ -103,7 +108,7 @@ def _draw_model(ax: Axes, look: Look, scores: dict[float, np.ndarray]) -> None:
     ax.vlines(x, [v.min() for v in seeds], [v.max() for v in seeds], lw=1.1, **draw)
 
 
-def draw_across(folders: Sequence[Sequence[Record]]) -> dict[str, Figure]:
+def draw_across(folders: Sequence[Sequence[Record]]) -> dict[str, Drawing]:
     """Return the figure of all folders of this task, if a model has several widths on their data.
 
     Records of other data or another budget than the most are left out.
@@ -125,7 +130,7 @@ def find_step(r: Record, accuracy: float = LEARNED) -> int | None:
     return next((p["step"] for p in r["curve"] if p["valid_accuracy"] >= accuracy), None)
 
 
-def draw_transition(records: Sequence[Record]) -> Figure:
+def draw_transition(records: Sequence[Record]) -> Drawing:
     """Draw validation accuracy against steps, and the step at which each seed has learned."""
     groups = reading.group_by_model(records)
     caption = (
@@ -134,34 +139,39 @@ def draw_transition(records: Sequence[Record]) -> Figure:
     )
     texts = f"Steps until {LEARNED:g} % are right", format_subtitle(records), caption
     figure, axes = style.make_panels(texts, style.label_looks(records))
-    _draw_curves(axes[0, 0], groups)
-    _draw_steps(axes[0, 1], groups)
+    table = Table()
+    _draw_curves(axes[0, 0], table, groups)
+    _draw_steps(axes[0, 1], table, groups)
     for ax in axes[0]:
         ax.set_xlabel("training steps")
         ax.xaxis.set_major_locator(MaxNLocator(5))
         ax.xaxis.set_major_formatter(FuncFormatter(format_short))
-    return figure
+    return Drawing(figure, table.rows())
 
 
-def _draw_curves(ax: Axes, groups: Mapping[str, Sequence[Record]]) -> None:
+def _draw_curves(ax: Axes, table: Table, groups: Mapping[str, Sequence[Record]]) -> None:
     """Draw one learning curve per seed."""
     for model, look in style.choose_looks(groups).items():
         for r in groups[model]:
             x, y = ([p[key] for p in r["curve"]] for key in ("step", "valid_accuracy"))
             ax.plot(x, y, color=look.colour, ls=look.dashes, lw=1.4, clip_on=False)
+            about = {"panel": "validation accuracy (%)", "model": look.label, "seed": r["seed"]}
+            table.add(**about, step=x, accuracy=y)
     ax.set_title("Validation accuracy (%)", loc="left", size=10.5)
     ax.set_xlim(0)
     ax.set_ylim(0, 100)
     ax.axhline(LEARNED, color=style.GREY, lw=0.8, ls=":")
 
 
-def _draw_steps(ax: Axes, groups: Mapping[str, Sequence[Record]]) -> None:
+def _draw_steps(ax: Axes, table: Table, groups: Mapping[str, Sequence[Record]]) -> None:
     """Draw one row per model, with a marker per seed."""
     last = max(r["curve"][-1]["step"] for group in groups.values() for r in group)
     for row, (model, look) in enumerate(style.choose_looks(groups).items()):
         for i, r in enumerate(groups[model]):
             step = find_step(r)
             fill = "white" if step is None else look.colour
+            about = {"panel": f"steps until {LEARNED:g} %", "model": look.label, "seed": r["seed"]}
+            table.add(**about, step=step)
             x, y = last if step is None else step, 0.18 * ((len(groups[model]) - 1) / 2 - i) - row
             ax.plot([x], [y], look.marker, color=look.colour, mfc=fill, ms=6, clip_on=False)
     ax.set_title(f"Steps until {LEARNED:g} %", loc="left", size=10.5)
@@ -171,7 +181,7 @@ def _draw_steps(ax: Axes, groups: Mapping[str, Sequence[Record]]) -> None:
     ax.grid(True, axis="x")
 
 
-def draw(records: Sequence[Record]) -> dict[str, Figure]:
+def draw(records: Sequence[Record]) -> dict[str, Drawing]:
     """Return the figure of a folder by the name of its file."""
     return {"transition": draw_transition(records)}
 

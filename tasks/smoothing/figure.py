@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from statistics import mean
 from typing import Any
 
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -13,7 +14,8 @@ from matplotlib.ticker import FuncFormatter, LogLocator
 
 from seqmodels.report import reading, style
 from seqmodels.report.reading import Record, format_subtitle, label_of
-from seqmodels.report.style import GREY, INK, WIDTH, Look
+from seqmodels.report.style import FILE, GREY, INK, Look
+from seqmodels.report.tidy import Drawing, Table
 
 KINDS = {
     "encoder": Look("encoder to its own text", "#1B75BC", "-", "o"),
@@ -33,7 +35,7 @@ def rows_of(r: Record, analysis: str, key: str) -> list[Row]:
     return [row for row in r["analyses"][analysis] if key in row]
 
 
-def draw_smoothing(group: Sequence[Record]) -> Figure:
+def draw_smoothing(group: Sequence[Record]) -> Drawing:
     """Draw the lengths, and the losses with other weights in place of the learned ones."""
     nats = {
         name: mean(row["nats"] for r in group for row in rows_of(r, "kernel", "weights")
@@ -50,25 +52,35 @@ def draw_smoothing(group: Sequence[Record]) -> Figure:
         "Random features: mean, lowest and highest of all draws."
     )
     title = f"Attention of the {label_of(group[0]['model'])} as kernel smoothing"
-    figure, bottom, top = style.make_canvas(5.6, title, format_subtitle(group), caption)
-    height = figure.get_figheight()
-    figure.legend(handles=_handles(), loc="upper left", bbox_to_anchor=(0.06 / WIDTH, top), ncols=6,
-                  frameon=False, borderaxespad=0, fontsize=8.5, handletextpad=0.2,
-                  columnspacing=1.2)  # fmt: skip
-    axes = figure.subplots(2, 3, gridspec_kw={
-        "left": 0.55 / WIDTH, "right": 1 - 0.2 / WIDTH, "bottom": bottom + 0.45 / height,
-        "top": top - 0.6 / height, "hspace": 0.5, "wspace": 0.26,
-    })  # fmt: skip
-    _draw_lengths(axes[0, 0], group)
-    _draw_kernel(axes[1, 0], group)
-    _draw_bandwidth(axes[0, 1], group, "nats")
-    _draw_bandwidth(axes[1, 1], group, "entropy")
-    _draw_favor(axes[0, 2], group, "nats")
-    _draw_favor(axes[1, 2], group, "distance")
+    figure, axes = _make_panels((title, format_subtitle(group), caption))
+    table = Table()
+    _draw_lengths(axes[0, 0], table, group)
+    _draw_kernel(axes[1, 0], table, group)
+    _draw_bandwidth(axes[0, 1], table, group, "nats")
+    _draw_bandwidth(axes[1, 1], table, group, "entropy")
+    _draw_favor(axes[0, 2], table, group, "nats")
+    _draw_favor(axes[1, 2], table, group, "distance")
     exact = mean(r["analyses"]["favor"][0]["nats"] for r in group)
     for ax, value in ((axes[0, 1], nats["softmax"]), (axes[0, 2], exact)):
         ax.axhline(value, color=GREY, lw=0.8, ls=":")
-    return figure
+    return Drawing(figure, table.rows())
+
+
+def _make_panels(texts: style.Texts) -> tuple[Figure, np.ndarray]:
+    """Return a figure with a legend above two rows of three panels."""
+    if style.medium().is_page:
+        figure, axes = style.make_page_panels(texts, _handles(), n_panels=6, panel=2.9)
+        return figure, axes.reshape(2, 3)
+    figure, bottom, top = style.make_canvas(5.6, *texts)
+    height, width = figure.get_figheight(), FILE.width
+    figure.legend(handles=_handles(), loc="upper left", bbox_to_anchor=(0.06 / width, top), ncols=6,
+                  frameon=False, borderaxespad=0, fontsize=8.5, handletextpad=0.2,
+                  columnspacing=1.2)  # fmt: skip
+    axes = figure.subplots(2, 3, gridspec_kw={
+        "left": 0.55 / width, "right": 1 - 0.2 / width, "bottom": bottom + 0.45 / height,
+        "top": top - 0.6 / height, "hspace": 0.5, "wspace": 0.26,
+    })  # fmt: skip
+    return figure, axes
 
 
 def _handles() -> list[Line2D]:
@@ -82,7 +94,7 @@ def _handles() -> list[Line2D]:
     ]
 
 
-def _draw_lengths(ax: Axes, group: Sequence[Record]) -> None:
+def _draw_lengths(ax: Axes, table: Table, group: Sequence[Record]) -> None:
     """Draw the mean and the spread of the lengths of each head's queries and keys."""
     for r in group:
         for row in rows_of(r, "lengths", "q_mean"):
@@ -91,13 +103,15 @@ def _draw_lengths(ax: Axes, group: Sequence[Record]) -> None:
                 fill = colour if row["when"] == "after" else "white"
                 x, y = row[f"{side}_mean"], 100 * row[f"{side}_std"] / row[f"{side}_mean"]
                 ax.plot([x], [y], marker, color=colour, mfc=fill, ms=4.5, mew=0.8, alpha=0.75)
+                what = {"q": "queries", "k": "keys"}[side]
+                table.add(**_about("lengths", r, row), of=what, mean_length=x, spread=y)
     ax.set_xlim(0)
     ax.set_ylim(0)
     ax.set_xlabel("mean length")
     ax.set_title("Spread of lengths (% of the mean)", loc="left", size=10.5)
 
 
-def _draw_kernel(ax: Axes, group: Sequence[Record]) -> None:
+def _draw_kernel(ax: Axes, table: Table, group: Sequence[Record]) -> None:
     """Draw the distance of the kernel alone from the learned weights, by layer."""
     rows = [(r, row) for r in group for row in rows_of(r, "kernel", "head")]
     places = {key: i for i, key in enumerate(dict.fromkeys(
@@ -111,6 +125,7 @@ def _draw_kernel(ax: Axes, group: Sequence[Record]) -> None:
         )
         ax.plot([x], [row["kernel"]], "o", color=KINDS[row["attention"]].colour, ms=4.5, mew=0,
                 alpha=0.75)  # fmt: skip
+        table.add(**_about("kernel alone", r, row), distance=row["kernel"])
     ax.set_xticks([*places.values()], [layer for _, layer in places])
     ax.set_xlim(-0.5, len(places) - 0.5)
     ax.set_ylim(0)
@@ -118,10 +133,13 @@ def _draw_kernel(ax: Axes, group: Sequence[Record]) -> None:
     ax.set_title("Distance of the kernel alone", loc="left", size=10.5)
 
 
-def _draw_bandwidth(ax: Axes, group: Sequence[Record], column: str) -> None:
+def _draw_bandwidth(ax: Axes, table: Table, group: Sequence[Record], column: str) -> None:
     """Draw the loss or the entropy by multiple of the bandwidth, a line per seed."""
     for r in group:
         rows = rows_of(r, "bandwidth", column)
+        for row in rows:
+            about = _about("bandwidth", r, row)
+            table.add(**about, factor=row["factor"], **{column: row[column]})
         ax.plot([row["factor"] for row in rows], [row[column] for row in rows], color=INK, lw=1.4,
                 marker="o", ms=3.5)  # fmt: skip
     sizes = group[0]["model_config"]
@@ -137,13 +155,17 @@ def _draw_bandwidth(ax: Axes, group: Sequence[Record], column: str) -> None:
         ax.set_ylim(0)
 
 
-def _draw_favor(ax: Axes, group: Sequence[Record], column: str) -> None:
+def _draw_favor(ax: Axes, table: Table, group: Sequence[Record], column: str) -> None:
     """Draw the loss or the distance from the exact weights by number of random features."""
     values: dict[int, list[float]] = {}
     for r in group:
         for row in rows_of(r, "favor", column):
             if row["features"]:
                 values.setdefault(row["features"], []).append(row[column])
+    for n, drawn in values.items():
+        low, high = min(drawn), max(drawn)
+        about = {"panel": f"random features, {column}", "features": n, "n": len(drawn)}
+        table.add(**about, **{column: mean(drawn)}, low=low, high=high)
     x, colour = [*values], "#C2459A"
     ax.fill_between(x, [*map(min, values.values())], [*map(max, values.values())], color=colour,
                     alpha=0.15, lw=0)  # fmt: skip
@@ -154,6 +176,12 @@ def _draw_favor(ax: Axes, group: Sequence[Record], column: str) -> None:
         _log_y(ax)
     else:
         ax.set_ylim(0, 1)
+
+
+def _about(panel: str, r: Record, row: Row) -> dict[str, Any]:
+    """Return the columns that say of what a row of the table is."""
+    places = {key: row.get(key) for key in ("attention", "layer", "head", "when")}
+    return {"panel": panel, "seed": r["seed"], **places}
 
 
 def _finish(ax: Axes, title: str, label: str, write: Callable[[float], str]) -> None:
@@ -172,7 +200,7 @@ def _log_y(ax: Axes) -> None:
     ax.minorticks_off()
 
 
-def draw(records: Sequence[Record]) -> dict[str, Figure]:
+def draw(records: Sequence[Record]) -> dict[str, Drawing]:
     """Return a figure per model with the Transformer's scores, by the names of their files."""
     return {
         f"smoothing-{model}": draw_smoothing(group)

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from matplotlib.figure import Figure
-
 from seqmodels.models import PAPERS
 from seqmodels.report import drawing, reading
 from seqmodels.report.reading import Record
+from seqmodels.report.tidy import Drawing
 
 FIVE = {name for name, paper in PAPERS.items() if paper.group == "five"}
 
 
-def draw_five(records: Sequence[Record]) -> dict[str, Figure]:
+def draw_five(records: Sequence[Record]) -> dict[str, Drawing]:
     """Return the scores of the five papers by source length, unless the folder holds no others."""
     five = [record for record in records if record["model"] in FIVE]
     if not five or len(five) == len(records):

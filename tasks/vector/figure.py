@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from seqmodels.report import reading, style
 from seqmodels.report.reading import Record, format_bucket, format_subtitle
 from seqmodels.report.style import GREY
+from seqmodels.report.tidy import Drawing, Table
 
 CUTS = {"clause ends": "cut at the end of a clause", "anywhere": "cut anywhere"}
 KEPT = {"content words": "Content words kept (%)", "roles": "Roles kept (%)"}
@@ -42,7 +42,7 @@ def interval_names(name: str) -> list[str]:
     return [f"{name}_value", f"{name}_low", f"{name}_high"]
 
 
-def draw_prefixes(records: Sequence[Record]) -> Figure:
+def draw_prefixes(records: Sequence[Record]) -> Drawing:
     """Draw the shares of content words and roles that the output keeps, by words read."""
     groups, longest = reading.group_by_model(records), records[0]["tests"][0]["max_train_length"]
     caption = (
@@ -54,21 +54,26 @@ def draw_prefixes(records: Sequence[Record]) -> Figure:
     )
     texts = "What is kept of the words read", format_subtitle(records), caption
     figure, axes = style.make_panels(texts, style.label_looks(records), ratios=(1, 1))
+    table = Table()
     for row, (cut, name) in zip(axes, CUTS.items(), strict=True):
         for ax, kept in zip(row, KEPT, strict=True):
-            _draw_kept(ax, groups, cut=cut, kept=kept)
+            _draw_kept(ax, table, groups, cut=cut, kept=kept)
             ax.axvline(longest, color=GREY, lw=0.8, ls=":")
             ax.annotate(name, (0.02, 0.3), xycoords="axes fraction", color=GREY, size=8.5)
     for top, bottom, title in zip(*axes, KEPT.values(), strict=True):
         top.set_title(title, loc="left")
         bottom.set_xlabel("words read")
-    return figure
+    return Drawing(figure, table.rows())
 
 
-def _draw_kept(ax: Axes, groups: Mapping[str, Sequence[Record]], **columns: str) -> None:
+def _draw_kept(
+    ax: Axes, table: Table, groups: Mapping[str, Sequence[Record]], **columns: str
+) -> None:
     names = ["words", "chance", *interval_names("share")]
     for model, look in style.choose_looks(groups).items():
         words, chance, share, low, high = values_of(groups[model], "prefixes", names, **columns).T
+        about = {**columns, "model": look.label, "words": words}
+        table.add(**about, share=share, low=low, high=high, chance=chance)
         ax.plot(words, chance, color="#AAAAAA", lw=0.9, zorder=1)
         ax.fill_between(words, low, high, color=look.colour, alpha=0.16, lw=0)
         ax.plot(words, share, look.marker, color=look.colour, ls=look.dashes, lw=1.8, ms=4)
@@ -77,7 +82,7 @@ def _draw_kept(ax: Axes, groups: Mapping[str, Sequence[Record]], **columns: str)
     ax.xaxis.set_major_locator(MaxNLocator(7, integer=True))
 
 
-def draw_probe(records: Sequence[Record]) -> Figure:
+def draw_probe(records: Sequence[Record]) -> Drawing:
     """Draw what probes of the decoder's state tell of the words to come, and their controls."""
     groups = reading.group_by_model(records)
     caption = (
@@ -89,26 +94,30 @@ def draw_probe(records: Sequence[Record]) -> Figure:
     )
     texts = "What the decoder's state tells of the words to come", format_subtitle(records), caption
     figure, axes = style.make_panels(texts, style.label_looks(records))
+    table = Table()
     for ax, (score, title) in zip(axes[0], SCORES.items(), strict=True):
         for i, (model, look) in enumerate(style.choose_looks(groups).items()):
             for x, kind in enumerate(KINDS):
                 place = x + 0.75 * ((i + 0.5) / len(groups) - 0.5)
                 columns = {"names": interval_names(score), "kind": kind}
                 ((value, low, high),) = values_of(groups[model], "probe", probe="state", **columns)
+                about = {"panel": title, "model": look.label, "words": KINDS[kind]}
+                table.add(**about, probe="state", value=value, low=low, high=high)
                 ax.plot([place, place], [low, high], color=look.colour, lw=1.4)
                 ax.plot([place], [value], look.marker, color=look.colour, ms=5.5)
                 for probe, marker in CONTROLS.items():
                     ((value, _, _),) = values_of(groups[model], "probe", probe=probe, **columns)
                     ax.plot([place], [value], marker, color="#999999", ms=6, zorder=1)
+                    table.add(**about, probe=probe, value=value)
         ax.axhline(50, color=GREY, lw=0.8, ls=":")
         ax.set_xticks(range(len(KINDS)), [*KINDS.values()])
         ax.tick_params(axis="x", length=0)
         ax.set_ylim(40, 101)
         ax.set_title(title, loc="left")
-    return figure
+    return Drawing(figure, table.rows())
 
 
-def draw_crossings(records: Sequence[Record]) -> Figure:
+def draw_crossings(records: Sequence[Record]) -> Drawing:
     """Draw BLEU by length and, at one length, by the number of crossing links."""
     groups = reading.group_by_model(records)
     by_length, by_crossings = (records[0]["tests"][i] for i in (0, 1))
@@ -119,11 +128,16 @@ def draw_crossings(records: Sequence[Record]) -> Figure:
     )
     texts = "BLEU by length, and by reordering at one length", format_subtitle(records), caption
     figure, axes = style.make_panels(texts, style.label_looks(records))
+    table = Table()
     for ax, test in zip(axes[0], (by_length, by_crossings), strict=True):
         x, names = range(len(test["buckets"])), [*map(format_bucket, test["buckets"])]
         for model, look in style.choose_looks(groups).items():
-            scores = reading.score_array(groups[model], test["name"], "bleu")[:, 1:].mean(0)
-            value, low, high = scores.T
+            scores = reading.score_array(groups[model], test["name"], "bleu")[:, 1:]
+            about = {"panel": f"BLEU by {test['axis']}", "model": look.label, "bucket": names}
+            about["n"] = [bucket["n"] for bucket in test["buckets"]]
+            values, lows, highs = np.moveaxis(scores, -1, 0)
+            table.add_seeds(groups[model], about, value=values, low=lows, high=highs)
+            value, low, high = scores.mean(0).T
             ax.fill_between(x, low, high, color=look.colour, alpha=0.16, lw=0)
             ax.plot(x, value, look.marker, color=look.colour, ls=look.dashes, lw=1.8, ms=4)
         step = 1 + len(names) // 6
@@ -135,10 +149,10 @@ def draw_crossings(records: Sequence[Record]) -> Figure:
             ax.axvline(trained - 0.5, color=GREY, lw=0.8, ls=":")
     axes[0, 0].set_title("BLEU by length", loc="left")
     axes[0, 1].set_title("BLEU by crossings, at one length", loc="left")
-    return figure
+    return Drawing(figure, table.rows())
 
 
-def draw(records: Sequence[Record]) -> dict[str, Figure]:
+def draw(records: Sequence[Record]) -> dict[str, Drawing]:
     """Return the figures of a folder by the names of their files."""
     return {
         "prefixes": draw_prefixes(records),
