@@ -265,7 +265,7 @@ def test_alignments_are_drawn_in_a_row_with_one_scale() -> None:
     names, *points = table
     assert dict(zip(names, points[-1], strict=True)) == {
         "model": "GPT", "target_place": 2, "source_place": 3, "target_word": "·e",
-        "source_word": "c", "weight": "1", "is_gold": 1,
+        "source_word": "c", "weight": 1, "is_gold": 1,
     }  # fmt: skip
     assert len(points) == 18
     *maps, scale = figure.axes

@@ -184,11 +184,14 @@ def draw_muted(r: Record) -> Drawing:
     lost.set_title("Exact translations lost", loc="left", size=10.5)
     for place, row in zip(x, rows, strict=True):
         n, base = sum(row[key] for key in CHANGES), 0.0
-        about = {"attention": row["attention"], "head": name_head(row), "n": row["n"]}
-        changes = {key: row[key] for key in CHANGES}
-        table.add(**about, lost=whole["exact"] - row["exact"], changed=n, **changes)
+        about = {"attention": row["attention"], "head": name_head(row)}
+        lost = whole["exact"] - row["exact"]
+        table.add(**about, panel="exact translations lost", value=lost, n=row["n"])
         kinds.text(place, 101, f"{n}", ha="center", va="bottom", size=8, color=GREY)
         for key, colour in CHANGES.items():
+            share = 100 * row[key] / n if n >= FEW else None
+            of_words = {"panel": "changed words (%)", "kind": key, "n_words": row[key], "n": n}
+            table.add(**about, **of_words, value=share)
             if n >= FEW:
                 kinds.bar(place, 100 * row[key] / n, 0.7, base, color=colour)
                 base += 100 * row[key] / n
