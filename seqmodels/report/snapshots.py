@@ -17,7 +17,7 @@ from seqmodels.records.snapshots import Axes as Words
 from seqmodels.records.snapshots import Sentence, Snapshot, SnapshotsFile
 from seqmodels.report import style
 from seqmodels.report.reading import Folder, Record, format_short, format_subtitle, label_of
-from seqmodels.report.style import FILE, GREY, HEAT, INK, Texts
+from seqmodels.report.style import GREY, HEAT, INK, WIDTH, Texts
 from seqmodels.report.tidy import Drawing, Table
 
 MAX_ROWS, MAX_MAPS = 15, 6
@@ -56,8 +56,8 @@ def draw_snapshots(r: Record, taken: SnapshotsFile) -> Drawing:
     maps = choose_evenly(rows, MAX_MAPS) if taken.alignment else []
     body = max(ROW * (len(rows) + 2), ROW + MAP * ((len(maps) + 1) // 2))
     figure, bottom, top = style.make_canvas(body, *_texts(r, taken))
-    height, right = figure.get_figheight(), FILE.width - 0.12
-    ax = figure.add_axes((0, bottom, 1, top - bottom), xlim=(0, FILE.width), ylim=(body, 0))
+    height, right = figure.get_figheight(), WIDTH - 0.12
+    ax = figure.add_axes((0, bottom, 1, top - bottom), xlim=(0, WIDTH), ylim=(body, 0))
     ax.set_axis_off()
     if taken.alignment:
         right -= 2 * MAP
@@ -71,8 +71,8 @@ def draw_snapshots(r: Record, taken: SnapshotsFile) -> Drawing:
         )
         for i, snapshot in enumerate(maps):
             x, y = right + MAP * (i % 2), ROW + MAP * (i // 2 + 1)  # of its lower left corner
-            sides = (MAP - 0.15) / FILE.width, (MAP - 0.3) / height
-            inner = figure.add_axes((x / FILE.width, top - y / height, *sides))
+            sides = (MAP - 0.15) / WIDTH, (MAP - 0.3) / height
+            inner = figure.add_axes((x / WIDTH, top - y / height, *sides))
             _draw_map(inner, snapshot, taken.alignment)
             for word, weights in zip(taken.alignment.tgt, snapshot.alpha or (), strict=True):
                 places = {"target_word": word, "source_word": taken.alignment.src}

@@ -112,7 +112,9 @@ class Medium(NamedTuple):
         return self is not FILE
 
 
-FILE = Medium(9.5, 99, 0)
+WIDTH = 9.5
+"""Width of a figure in a file in inches; at 800 pixels, a point is 1.17 pixels."""
+FILE = Medium(WIDTH, 99, 0)
 WIDE, NARROW = Medium(8.6, 3, 9.5), Medium(3.9, 1, 9.5)
 """A page with at least 782 pixels for a figure, and a phone; see PIXELS_PER_POINT."""
 PIXELS_PER_POINT = 12 / 9.5
@@ -216,9 +218,9 @@ def make_canvas(
     """
     width, is_page = width or medium().width, medium().is_page
     if not is_page:
-        title = textwrap.fill(title, int(84 * width / FILE.width))
+        title = textwrap.fill(title, int(84 * width / WIDTH))
         lines = subtitle.split("\n")
-        subtitle = "\n".join(textwrap.fill(line, int(122 * width / FILE.width)) for line in lines)
+        subtitle = "\n".join(textwrap.fill(line, int(122 * width / WIDTH)) for line in lines)
     first = 0.4 + 0.22 * title.count("\n")
     above, below = first + 0.1 + 0.17 * (subtitle.count("\n") + 1), 0.12
     if is_page:
@@ -394,9 +396,10 @@ def fit_to_page(figure: Figure) -> None:
     for text in figure.findobj(Text):
         text.set_fontsize(max(text.get_fontsize(), medium().min_size))
     for ax in figure.axes:
-        inches = ax.get_position().width * figure.get_figwidth()
-        title = ax.get_title("left").replace("\n", " ")
-        ax._left_title.set_text(textwrap.fill(title, max(12, int(inches / LETTER))))
+        n_letters = int(ax.get_position().width * figure.get_figwidth() / LETTER)
+        for text in ax.findobj(Text, include_self=False):
+            if (title := text.get_text()) and title == ax.get_title("left"):
+                text.set_text(textwrap.fill(" ".join(title.split()), max(12, n_letters)))
 
 
 def texts_of(figure: Figure) -> list[str]:

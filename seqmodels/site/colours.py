@@ -43,8 +43,8 @@ def for_night(colour: str, is_text: bool, is_fill: bool) -> str:
     """Return the colour on dark paper: greys and backgrounds are inverted, others are lighter."""
     hue, lightness, saturation = rgb_to_hls(*to_rgb(colour))
     if is_neutral(colour):
-        paper = to_rgb(NIGHT)[0]
-        colour = to_hex([1 - value * (1 - paper) for value in to_rgb(colour)])
+        red, green, blue = (1 - value * (1 - to_rgb(NIGHT)[0]) for value in to_rgb(colour))
+        colour = to_hex((red, green, blue))
     elif is_fill and not is_text and lightness > PALE:
         return to_hex(hls_to_rgb(hue, 1 - lightness, saturation / 2))
     elif not is_text:

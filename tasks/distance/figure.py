@@ -160,9 +160,9 @@ def draw_depth(records: Sequence[Record]) -> Drawing:
 def _share_limits(axes: Sequence[Axes]) -> None:
     """Give these axes the same limits of y, and number those of the first column alone."""
     limits = [ax.get_ylim() for ax in axes]
-    for ax in axes:
+    for i, ax in enumerate(axes):
         ax.set_ylim(min(low for low, _ in limits), max(high for _, high in limits))
-        ax.tick_params(axis="y", labelleft=ax.get_subplotspec().is_first_col())
+        ax.tick_params(axis="y", labelleft=i % style.count_columns(len(axes)) == 0)
 
 
 def average_ends(rows: Sequence[Row]) -> tuple[list[int], list[float]]:

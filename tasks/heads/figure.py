@@ -16,7 +16,7 @@ from matplotlib.patches import Patch, Rectangle
 
 from seqmodels.report import reading, style
 from seqmodels.report.reading import Record, format_subtitle, label_of
-from seqmodels.report.style import GREY, INK
+from seqmodels.report.style import GREY, INK, WIDTH
 from seqmodels.report.tidy import Drawing, Table
 
 Row = Mapping[str, Any]
@@ -88,7 +88,7 @@ def draw_heads(r: Record) -> Drawing:
     places = {
         "encoder": (0, 0.45), "decoder": (1, 0.45), "source": (1, 0.45 + sizes["decoder"] + gap),
     }  # fmt: skip
-    width = max(style.FILE.width, 2 * (label + n_heads * column) + 0.3)
+    width = max(WIDTH, 2 * (label + n_heads * column) + 0.3)
     if style.medium().is_page:  # one below the other
         down = sizes["encoder"] + gap
         places = {key: (0, y + down * side) for key, (side, y) in places.items()}
@@ -153,7 +153,9 @@ def _draw_cell(ax: Axes, x: float, y: float, value: float, chance: float | None 
     above = 0.5 if chance is None else 0.3 if is_page else 0.36
     ax.text(x + 0.5, y + above, f"{value:.0f}", size=8, **centred)
     if chance is not None:
-        below = {"size": 5.5, "alpha": 0.75} | ({"style": "italic"} if is_page else {})
+        below: dict[str, Any] = {"size": 5.5, "alpha": 0.75} | (
+            {"style": "italic"} if is_page else {}
+        )
         ax.text(x + 0.5, y + 0.79, f"{chance:.0f}", **below, **centred)
 
 
@@ -171,7 +173,7 @@ def draw_muted(r: Record) -> Drawing:
     )
     title = f"Without one head of the {label_of(r['model'])}: translations lost, words changed"
     text = f"{describe(r)}\nThe whole model: {whole['exact']} of {whole['n']} translations exact"
-    width, table = max(style.FILE.width, 0.9 + 0.34 * len(rows)), Table()
+    width, table = max(WIDTH, 0.9 + 0.34 * len(rows)), Table()
     figure = style.make_figure(4.3, (title, text, caption), width)
     lost, kinds = figure.subplots(2, 1, sharex=True, height_ratios=(1, 1.1))
     starts = [one["attention"] != two["attention"] for one, two in pairwise(rows)]

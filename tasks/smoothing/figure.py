@@ -14,7 +14,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator
 
 from seqmodels.report import reading, style
 from seqmodels.report.reading import Record, format_subtitle, label_of
-from seqmodels.report.style import FILE, GREY, INK, Look
+from seqmodels.report.style import GREY, INK, WIDTH, Look
 from seqmodels.report.tidy import Drawing, Table
 
 KINDS = {
@@ -72,7 +72,7 @@ def _make_panels(texts: style.Texts) -> tuple[Figure, np.ndarray]:
         figure, axes = style.make_page_panels(texts, _handles(), n_panels=6, panel=2.9)
         return figure, axes.reshape(2, 3)
     figure, bottom, top = style.make_canvas(5.6, *texts)
-    height, width = figure.get_figheight(), FILE.width
+    height, width = figure.get_figheight(), WIDTH
     figure.legend(handles=_handles(), loc="upper left", bbox_to_anchor=(0.06 / width, top), ncols=6,
                   frameon=False, borderaxespad=0, fontsize=8.5, handletextpad=0.2,
                   columnspacing=1.2)  # fmt: skip
