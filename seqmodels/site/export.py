@@ -33,7 +33,7 @@ from seqmodels.site import graphs
 from seqmodels.site.graphs import Graphs
 from seqmodels.utils import files
 
-SCHEMA = "seqmodels.export/1"
+SCHEMA = "seqmodels.export/2"
 WEIGHTS = "weights.bin"
 ALIGNMENT_BYTES = 64
 """Tensors start in the file at multiples of this."""
@@ -97,7 +97,10 @@ def contents_of(path: Path, is_half: bool) -> tuple[dict[str, bytes], Check]:
         "layers": len(layers),
         "heads": getattr(model.config, "n_heads", 1),
         "aligned_layers": layers[model.aligned_layers],
-    }
+        "mask_rows": [i for i, path in enumerate(traced.masked)
+                      if model.get_submodule(path) in graphs.source_attentions(model)],
+    }  # fmt: skip
+    heads = {"attentions": traced.masked, "n": getattr(model.config, "n_heads", 1)}
     manifest = {
         "schema": SCHEMA,
         "model": record["model"],
@@ -114,6 +117,7 @@ def contents_of(path: Path, is_half: bool) -> tuple[dict[str, bytes], Check]:
             for name, dtype, shape in traced.state
         ],
         "attention": attention if traced.attention else None,
+        "heads": heads if traced.masked else None,
         "versions": {
             name: version(name)
             for name in ("seqmodels", "torch", "onnx", "onnxscript", "onnxruntime")
@@ -182,31 +186,37 @@ def make_runner(folder: Path, names: Iterable[str]) -> Run:
 def check(model: SequenceModel, traced: Graphs, run: Run) -> Check:
     """Compare graphs and model on random sources, along the model's own greedy targets.
 
-    Raises ValueError if logits or attention differ.
+    For every second source, one head of each attention is muted. Raises ValueError if logits or
+    attention differ.
     """
     draw, n_tokens, worst, worst_weight = torch.Generator().manual_seed(1), 0, 0.0, 0.0
     names = [part.name for part in traced.state]
-    for n in (n for n in CHECKED_SOURCES if model.max_target(n) > 0):
+    for i, n in enumerate(n for n in CHECKED_SOURCES if model.max_target(n) > 0):
         src = torch.randint(UNK + 1, model.config.vocab_size, (1, n), generator=draw)
-        state, tgt_in, alphas = model.encode(src, src != PAD), [BOS], list[np.ndarray]()
-        graph_state = run("encode", {"src": src.numpy()})
-        for _ in range(min(CHECKED_STEPS, model.max_target(n))):
-            logits, state = model.step(torch.tensor(tgt_in[-1:]), state)
-            given = dict(zip(names, graph_state, strict=False))  # the attention comes last
-            graph_logits, *graph_state = run("step", {"y": np.array(tgt_in[-1:]), **given})
-            largest = float(logits.abs().max())
-            worst = max(worst, max_difference(graph_logits, logits.numpy()) / largest)
-            tgt_in.append(int(allowed_argmax(logits)))
-            alphas += graph_state[len(names) :]
-        n_tokens += len(tgt_in) - 1
-        if traced.attention:
-            written = torch.tensor([tgt_in[:-1]])
-            true = model.attention_weights(src, src != PAD, written)[0].numpy()
-            if traced.attention == "attend":
-                (weights,) = run("attend", {"src": src.numpy(), "tgt_in": written.numpy()})
-            else:
-                weights = np.stack([alpha[..., :n] for alpha in alphas], 2)
-            worst_weight = max(worst_weight, max_difference(weights, true))
+        mask = torch.ones(len(traced.masked), getattr(model.config, "n_heads", 1))
+        mask[:, i // 2 % mask.shape[1]] = (i + 1) % 2
+        with graphs.mute_heads(model, traced.masked, mask):
+            state, tgt_in, alphas = model.encode(src, src != PAD), [BOS], list[np.ndarray]()
+            muted = {"head_mask": mask.numpy()}
+            graph_state = run("encode", {"src": src.numpy(), **muted})
+            for _ in range(min(CHECKED_STEPS, model.max_target(n))):
+                logits, state = model.step(torch.tensor(tgt_in[-1:]), state)
+                given = dict(zip(names, graph_state, strict=False)) | muted  # attention comes last
+                graph_logits, *graph_state = run("step", {"y": np.array(tgt_in[-1:]), **given})
+                largest = float(logits.abs().max())
+                worst = max(worst, max_difference(graph_logits, logits.numpy()) / largest)
+                tgt_in.append(int(allowed_argmax(logits)))
+                alphas += graph_state[len(names) :]
+            n_tokens += len(tgt_in) - 1
+            if traced.attention:
+                written = torch.tensor([tgt_in[:-1]])
+                true = model.attention_weights(src, src != PAD, written)[0].numpy()
+                if traced.attention == "attend":
+                    given = {"src": src.numpy(), "tgt_in": written.numpy(), **muted}
+                    (weights,) = run("attend", given)
+                else:
+                    weights = np.stack([alpha[..., :n] for alpha in alphas], 2)
+                worst_weight = max(worst_weight, max_difference(weights, true))
     if max(worst, worst_weight) > TOLERANCE:
         raise ValueError(
             f"the exported graphs differ from the model: logits by {worst:.1e} of the largest, "

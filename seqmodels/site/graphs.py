@@ -4,6 +4,9 @@
     step     y (1,), state -> logits (1,V), the new state, attention (L,H,M)
     attend   src (1,S), tgt_in (1,T) -> attention (L,H,T,S)
 
+Where attention has several heads, graphs also take `head_mask` (A,H), a row for each attention: 1,
+or 0 for a head that is muted, whose output is then zero.
+
 The state is a list of tensors; a cache is its mask and the keys and values of each layer. Sizes are
 named S (source), N (target so far) and P (both); the target's are 0 at first. The first S of the M
 weights of each layer and head are those over the source. Only a model that attends to the source,
@@ -54,6 +57,8 @@ class Graphs(NamedTuple):
     state: list[Part]
     attention: str | None
     """The graph that returns the attention weights; None if the model has none."""
+    masked: Sequence[str]
+    """The attentions whose heads can be muted, by the paths of their modules."""
 
 
 class TracedFunction(nn.Module):
@@ -74,11 +79,15 @@ def trace(model: SequenceModel) -> Graphs:
     given = [tensor.detach() for tensor in flatten_state(like).values()]
     names = [part.name for part in state]
     after = [f"{name}'" for name in names]
-    attending = source_attentions(model)
+    attending, masked = source_attentions(model), multi_head_attentions(model)
+    masks = [torch.ones(len(masked), model.config.n_heads)] if masked else []
+    head_mask = ["head_mask"] * len(masks)
 
-    def encode(src: Tensor) -> tuple[Tensor, ...]:
+    def encode(src: Tensor, *masks: Tensor) -> tuple[Tensor, ...]:
         """Return the state; tensors that only `step` creates are empty."""
-        tensors = flatten_state(model.encode(src, torch.ones_like(src, dtype=torch.bool)))
+        with mute_heads(model, masked, *masks):
+            state_of_source = model.encode(src, torch.ones_like(src, dtype=torch.bool))
+        tensors = flatten_state(state_of_source)
         for name, dtype, shape in state:
             if name not in tensors:
                 size = [n if isinstance(n, int) else 0 for n in shape]
@@ -87,38 +96,43 @@ def trace(model: SequenceModel) -> Graphs:
 
     def step(y: Tensor, *tensors: Tensor) -> tuple[Tensor, ...]:
         """Return the logits, the new state and, if the model attends, the weights."""
+        tensors, masks = tensors[: len(names)], tensors[len(names) :]
         before = unflatten_state(like, dict(zip(names, tensors, strict=True)))
-        with watch_attention(attending) as alphas:
+        with watch_attention(attending) as alphas, mute_heads(model, masked, *masks):
             logits, state = model.step(y, before)
         rows = [alpha[0].flatten(0, -2) for calls in alphas for alpha in calls]
         weights = [torch.stack(rows)] if rows else []
         return logits, *flatten_state(state).values(), *weights
 
-    def attend(src: Tensor, tgt_in: Tensor) -> Tensor:
+    def attend(src: Tensor, tgt_in: Tensor, *masks: Tensor) -> Tensor:
         """Return the weights over the source in a forward pass."""
-        return model.attention_weights(src, torch.ones_like(src, dtype=torch.bool), tgt_in)[0]
+        with mute_heads(model, masked, *masks):
+            return model.attention_weights(src, torch.ones_like(src, dtype=torch.bool), tgt_in)[0]
 
     limit = getattr(model.config, "n_positions", MAX_TOKENS)
     dims = {n: Dim(n, max=limit - (n in "PT")) for n in "SNPT"}
     src, y = torch.full((1, 7), BOS), torch.tensor([BOS])
     sizes = [{i: dims[str(n)] for i, n in enumerate(part.shape) if n in dims} for part in state]
+    fixed = [dict[int, Any]() for _ in masks]
     shows_attention = len(step(y, *given)) > 1 + len(state)
     results = ["logits", *after, *["attention"] * shows_attention]
     try:
         with replace_methods([*SCANS, *UNCHECKED]):
-            module, free = TracedFunction(model, encode), [{1: dims["S"]}]
-            protos = {"encode": to_onnx(module, (src,), free, ["src"], after)}
+            module, free = TracedFunction(model, encode), [{1: dims["S"]}, *fixed]
+            protos = {"encode": to_onnx(module, (src, *masks), free, ["src", *head_mask], after)}
         with replace_methods(UNCHECKED):
-            module, free = TracedFunction(model, step), [{}, *sizes]
-            protos["step"] = to_onnx(module, (y, *given), free, ["y", *names], results)
+            module, free = TracedFunction(model, step), [{}, *sizes, *fixed]
+            inputs = ["y", *names, *head_mask]
+            protos["step"] = to_onnx(module, (y, *given, *masks), free, inputs, results)
             if attending and not shows_attention:
-                module, free = TracedFunction(model, attend), [{1: dims["S"]}, {1: dims["T"]}]
-                texts, inputs = (src, src[:, :5]), ["src", "tgt_in"]
+                module = TracedFunction(model, attend)
+                free, texts = [{1: dims["S"]}, {1: dims["T"]}, *fixed], (src, src[:, :5], *masks)
+                inputs = ["src", "tgt_in", *head_mask]
                 protos["attend"] = to_onnx(module, texts, free, inputs, ["attention"])
     except Exception as error:  # torch raises many kinds
         reason = str(error.__cause__ or error).strip().split("\n")[0]
         raise ValueError(f"this model cannot be traced for ONNX: {reason}") from error
-    return Graphs(protos, state, [*protos][-1] if attending else None)
+    return Graphs(protos, state, [*protos][-1] if attending else None, masked)
 
 
 def to_onnx(
@@ -203,6 +217,32 @@ def source_attentions(model: SequenceModel) -> list[Any]:
     """Return the modules that attend to single source words, not to sums of them."""
     is_plain = type(model).attention_weights is SequenceModel.attention_weights
     return model.src_attentions if is_plain else []
+
+
+# ------------------------------------------------------------------------------------- The heads
+
+
+def multi_head_attentions(model: SequenceModel) -> list[str]:
+    """Return the paths of the modules that merge several heads with W_o."""
+    if getattr(model.config, "n_heads", 1) == 1:
+        return []
+    return [path for path, module in model.named_modules() if hasattr(module, "W_o")]
+
+
+@contextmanager
+def mute_heads(
+    model: SequenceModel, paths: Sequence[str], mask: Tensor | None = None
+) -> Iterator[None]:
+    """Multiply the output of each head of these attentions by its number in the mask (A,H)."""
+    with ExitStack() as hooks:
+        for path, row in zip(paths, () if mask is None else mask, strict=mask is not None):
+
+            def mute(_: Any, args: tuple[Tensor], row: Tensor = row) -> Tensor:
+                return (args[0].unflatten(-1, (len(row), -1)) * row.unsqueeze(-1)).flatten(-2)
+
+            layer = model.get_submodule(f"{path}.W_o")
+            hooks.enter_context(layer.register_forward_pre_hook(mute))
+        yield
 
 
 # ------------------------------------------------------------------------------------- The loops
