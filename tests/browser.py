@@ -143,12 +143,14 @@ def fake_run(
         graphs["attend"] = {"part": "attend", "shape": shape}
     attention = shape and {
         "graph": "attend" if attend else "step", "layers": shape[0], "heads": shape[1],
-        "aligned_layers": [shape[0] - 1],
+        "aligned_layers": [shape[0] - 1], "mask_rows": [*range(shape[0])],
     }  # fmt: skip
+    paths = [f"decoder.{i}.self_attention" for i in range(shape[0])] if shape else []
+    heads = {"attentions": paths, "n": shape[1]} if shape and shape[1] > 1 else None
     manifest = {
         "ids": {"PAD": 0, "BOS": 1, "EOS": 2, "UNK": 3}, "max_tokens": None,
         "state": [{"name": "h"}, {"name": "i"}], "attention": attention,
-        "files": {"weights.bin": "ab" * 32}, "run_weights_sha256": None,
+        "heads": heads, "files": {"weights.bin": "ab" * 32}, "run_weights_sha256": None,
     }  # fmt: skip
     return {"label": label, "manifest": manifest, "graphs": graphs}
 

@@ -8,6 +8,7 @@ class FakeElement {
   replaceChildren(...children) { this.children = children; }
   addEventListener(type, listener) { this.listeners[type] = listener; }
   querySelector(selector) { return (this.parts[selector] ??= new FakeElement(selector)); }
+  getContext() { return null; }
   contains() { return false; }
   get textContent() { return this.children.map((child) => child.textContent ?? child).join(""); }
   set textContent(text) { this.children = [text]; }
@@ -21,7 +22,7 @@ const document = new FakeElement("document");
 Object.assign(document, {
   body: new FakeElement("body"), createElement: (name) => new FakeElement(name),
   createElementNS: (_, name) => new FakeElement(name), querySelectorAll: () => [],
-  getElementById: (id) => ({ textContent: given[id] }),
+  getElementById: (id) => ({ textContent: given[id] }), parts: { "#data": { textContent: given.data } },
 });
 const location = { hash: "" }, history = { replaceState: (_, __, url) => { location.hash = url; } };
 const addEventListener = () => {}, requestAnimationFrame = (draw) => setTimeout(draw);

@@ -1,4 +1,5 @@
 // Stands in for onnxruntime-web: models that copy their source, and stop after `n` tokens if given.
+// A muted head stops the text after as many tokens as there are heads before it.
 // A graph is JSON such as {"part": "step", "n": 2, "shape": [2, 3]}, the shape being layers and heads.
 const ort = {
   env: { wasm: {} },
@@ -9,9 +10,9 @@ const ort = {
 function makeSession({ part, n, shape }) {
   const run = {
     encode: ({ src }) => ({ "h'": src, "i'": 0 }),
-    step: ({ y, h, i }) => {
+    step: ({ y, h, i, head_mask: mask }) => {
       const ids = Array.from(h.data, Number), S = ids.length, expected = i ? ids[i - 1] : 1;
-      const token = Number(y.data[0]) !== expected ? 3 : ids[i] === undefined || i === n ? 2 : ids[i];
+      const token = Number(y.data[0]) !== expected ? 3 : ids[i] === undefined || i === n || mask?.data[i] === 0 ? 2 : ids[i];
       const logits = { data: Float32Array.from({ length: 2000 }, (_, id) => (id < 2 ? 9 : id === token ? 5 : 0)) };
       // of weights that are over the source and over what is written
       const attention = shape && { dims: [...shape, S + i], data: weights([...shape, S + i]) };
@@ -23,7 +24,7 @@ function makeSession({ part, n, shape }) {
       return { attention: { dims, data: weights(dims).map((weight, k) => weight + 10 * token(k)) } };
     },
   }[part];
-  return { inputNames: { encode: ["src"], step: ["y", "h", "i"], attend: ["src", "tgt_in"] }[part], run: async (feeds) => run(feeds) };
+  return { inputNames: { encode: ["src"], step: ["y", "h", "i", "head_mask"], attend: ["src", "tgt_in"] }[part], run: async (feeds) => run(feeds) };
 }
 
 // A different weight at each place: 0.001 × its column + 0.01 × its row + …, all counted from 1. `attend`

@@ -1,26 +1,28 @@
-"""The scripts of the pages in Node.js: tokenizers, maps, tables, the live page on fake models."""
+"""The scripts of the pages in Node.js: tokenizers, differences, the report, and fake models."""
 
 import json
 import random
 import shutil
 import subprocess
+from functools import cache
+from itertools import zip_longest
 from typing import Any
 
 import pytest
+import regex
 from browser import TESTS, compress, fake_run, fake_worker, table_of
 
 from seqmodels.data.tokenizers import BPE, Bytes, Characters, Spaces, Tokenizer, Words
-from seqmodels.site import runtime, vocabulary
+from seqmodels.site import layout, vocabulary
 
 pytestmark = pytest.mark.skipif(shutil.which("node") is None, reason="no Node.js on this machine")
 
 
-def run_node(body: str, *templates: str, **given: Any) -> Any:
-    """Run templates, then the body of a function, on fake elements; return the function's value."""
-    scripts = [(runtime.TEMPLATES / name).read_text(encoding="utf-8") for name in templates]
+def run_node(body: str, name: str = "", **given: Any) -> Any:
+    """Run a script, then the body of a function, on fake elements; return the function's value."""
     script = "\n".join([
         f"const given = {json.dumps(given)};", (TESTS / "fake_dom.js").read_text(encoding="utf-8"),
-        *scripts,
+        layout.script(name) if name else "",
         f"(async () => {{ {body} }})().then((value) => console.log(JSON.stringify(value)));",
     ])  # fmt: skip
     process = subprocess.run(
@@ -72,30 +74,60 @@ def test_tokens(tokenizer: Tokenizer, is_all: bool) -> None:
 
 
 # ---------------------------------------------------------------------------- What pages share
-def test_words_outside_the_longest_common_subsequence() -> None:
-    """Keeps out marks at words that are right."""
-    body = """return given.pairs.map(([hyp, ref]) => markDifferences(hyp, ref)
-        .filter((part) => part.textContent).map((part) => part.textContent));"""
-    pairs = [["a x c d d", "a b c d"], ["b c a", "a b c"], ["", "a"], ["a b", ""]]
-    assert run_node(body, "page.js", pairs=pairs) == [["x", "d"], ["a"], [], ["a", "b"]]
+def test_pure_functions() -> None:
+    """Keeps out what the modules' own tests keep out, and a module that needs a browser."""
+    command = ["node", "--test", str(TESTS / "javascript.test.mjs")]
+    process = subprocess.run(command, capture_output=True, encoding="utf-8", check=False)
+    assert process.returncode == 0, process.stdout + process.stderr
 
 
-def test_weights_of_a_head_and_their_mean() -> None:
-    """Keeps out another layer, head or row, and weight on the target that no column shows."""
-    rows = [[0.1, 0.9, 0.3, 0.7, 0.2, 0.8], [0.5, 0.5, 0.4, 0.6, 0.1, 0.899]]
-    rows += [[0.25, 0.25, 0.6, 0.4, 0.9, 0.1]]  # 3 layers × 1 head × 2 positions; 3 target tokens
-    body = """const sizes = { heads: given.heads, aligned_layers: given.aligned };
-    return [["align", 0], [1, 0], [0, 0]].map(([layer, head]) =>
-        selectWeights(["s", "t"], ["x", "y", "z"], given.rows, sizes, layer, head));"""
-    mean, middle, first = run_node(body, "page.js", rows=rows, heads=1, aligned=[1, 2])
-    assert mean["src"] == middle["src"] == ["s", "t"]  # 0.0005 off the source has no column
-    assert mean["weights"][2] == pytest.approx([0.75, 0.25])
-    assert middle["weights"] == [row[2:4] for row in rows]
-    assert (first["src"], first["n"]) == (["s", "t", "the target"], 2)
-    assert [row[2] for row in first["weights"]] == pytest.approx([0, 0, 0.5])
-    rows = [[0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8]]  # 2 layers × 2 heads × 2 positions
-    mean, *_ = run_node(body, "page.js", rows=rows, heads=2, aligned=[1])
-    assert mean["weights"][0][:2] == pytest.approx([0.6, 0.7])
+def align(hyp: list[str], ref: list[str]) -> list[tuple[str, str, str]]:
+    """Align words as `alignWords` does: its kinds, with the words of both sides."""
+
+    @cache
+    def n_common(i: int, j: int) -> int:
+        if i == len(hyp) or j == len(ref):
+            return 0
+        if hyp[i] == ref[j]:
+            return 1 + n_common(i + 1, j + 1)
+        return max(n_common(i + 1, j), n_common(i, j + 1))
+
+    right, i, j = [], 0, 0
+    while n_common(i, j):
+        if hyp[i] == ref[j]:
+            right.append((i, j))
+            i, j = i + 1, j + 1
+        elif n_common(i + 1, j) == n_common(i, j):
+            i += 1
+        else:
+            j += 1
+    steps, before = list[tuple[str, str, str]](), (-1, -1)
+    for place in [*right, (len(hyp), len(ref))]:
+        gaps = (words[a + 1 : b] for words, a, b in zip((hyp, ref), before, place, strict=True))
+        steps += [
+            ("omission" if own is None else "insertion" if other is None else "substitution",
+             own or "", other or "")
+            for own, other in zip_longest(*gaps)
+        ]  # fmt: skip
+        steps += [("same", hyp[i], ref[j]) for i, j in [place] if place in right]
+        before = place
+    return steps
+
+
+def test_differences() -> None:
+    """Keeps out an omission that nothing marks, and another count of right words than Python's."""
+    draw, words = random.Random(1), ["der", "Hund,", "die", "Katze", "lief.", "und-so", "ging's"]
+    pairs = [[" ".join(draw.choices(words, k=draw.randrange(9))) for _ in "ab"] for _ in range(500)]
+    body = """return given.pairs.map(([hyp, ref]) => [alignWords(splitWords(hyp), splitWords(ref))
+        .map(({ kind, word, expected }) => [kind, word?.text ?? "", expected?.text ?? ""]),
+        countRight(hyp, ref)]);"""
+    found = run_node(body, "differences.js", pairs=pairs)
+    split = regex.compile(r"[\w\p{M}]+(?:['’-][\w\p{M}]+)*|\S")
+    for texts, (steps, score) in zip(pairs, found, strict=True):
+        expected = align(*map(split.findall, texts))
+        assert [*map(tuple, steps)] == expected
+        right = sum(kind == "same" and word[0].isalnum() for kind, word, _ in expected)
+        assert score == {"right": right, "words": len(texts[1].split())}
 
 
 # --------------------------------------------------------------------------------- The report
@@ -133,8 +165,9 @@ def test_order_of_examples() -> None:
         [0, 1, "gap", "&e=0", "130", "024", 0],
     ]  # fmt: skip
     data = json.dumps({"folders": folders})
-    found = run_node(body, "page.js", "report.js", data=data, cases=cases, maps=[])
-    texts = [[1, "one two" if seed == 2 else "one"] for _, seed, *_ in cases]
+    found = run_node(body, "report.js", data=data, cases=cases, maps=[])
+    written = {2: "one two‸ (left out: three) "}
+    texts = [[1, written.get(seed, "one‸ (left out: two three) ")] for _, seed, *_ in cases]
     assert found == [[*text, *case[4:]] for text, case in zip(texts, cases, strict=True)]
     body = """const table = (hash) => {
       location.hash = hash;
@@ -144,13 +177,13 @@ def test_order_of_examples() -> None:
           .map((row) => row.children.map((cell) => cell.textContent))];
     };
     return ["#f=1&b=1&e=3&sort=test", "#f=1&b=0"].map(table);"""
-    some, one = run_node(body, "page.js", "report.js", data=data, maps=[])
+    some, one = run_node(body, "report.js", data=data, maps=[])
     assert [seen[0] for seen in (some, one)] == ["3 of 7 sentences of 3–5", "1 sentences of 6–9"]
     address = "#f=1&b={}&e={}&sort={}&t=0&seed=1".format
     assert [a["href"] for a in some[1]] == [address(1, i, "test") for i in (0, 1, 3)]
     assert [a.get("aria-current") for a in some[1]] == [None, None, "true"]
-    assert [row[1:4] for row in some[2][1:]] == [["one", f"{x}.0", "–"] for x in values[3]]
-    assert some[2][0] == ["model", "written", "BLEU", "nats", "words"]
+    assert [row[1:4] for row in some[2][1:]] == [[texts[0][1], f"{x}.0", "–"] for x in values[3]]
+    assert some[2][0] == ["model", "written", "BLEU", "nats", "words right"]
     assert {row[4] for row in some[2][1:]} == {"1 of 3"}
 
 
@@ -162,25 +195,30 @@ EXAMPLES = [("a b", 2), ("c d e", 3), ("b d f a g", 5)]
 
 
 def run_live(body: str, **changes: Any) -> Any:
-    """Open the live page on the fake models; run a body once they are ready and have written."""
-    runs = [
-        {**run, "graphs": [*run["graphs"]], "colour": f"#00000{i}"} for i, run in enumerate(RUNS)
-    ]
+    """Load the fake models, then run a body that can ask them: write(texts, muted) -> Outputs."""
+    runs = [{**run, "colour": f"#00000{i}", "is_vector": i < 2} for i, run in enumerate(RUNS)]
     page = {
         "task": "translation", "noun": "sentences", "axis": "length", "unit": "words",
         "continues": None, "block": None, "n_new": 5, "case": "lower", "has_source_end": True,
-        "vocabulary": vocabulary.describe(WORDS), "runs": runs,
-        "examples": [{"x": x, "src": text, "ref": text} for text, x in EXAMPLES],
+        "vocabulary": vocabulary.describe(WORDS), "runs": runs, "per_bucket": 2,
         "buckets": [{"low": 2, "high": 4, "name": "2–4"}, {"low": 5, "high": 9, "name": "5–9"}],
     }  # fmt: skip
-    given = {f"weights-{i}": compress(bytes([1, 2, 3, 4, 5, i])) for i in range(len(RUNS))}
-    for i, run in enumerate(RUNS):
-        for name, graph in run["graphs"].items():
-            given[f"{name}-{i}"] = compress(json.dumps(graph).encode())
-    given |= {"worker": compress(b""), "wasm": compress(b""), "script": fake_worker()}
-    body = "await until(() => document.body.dataset.done !== undefined);" + body
-    data = json.dumps(page | changes)
-    return run_node(body, "page.js", "tokenizers.js", "live.js", data=data, **given)
+    models = [
+        {name: compress(json.dumps(graph).encode()) for name, graph in run["graphs"].items()}
+        | {"weights": compress(bytes([1, 2, 3, 4, 5, i]))} for i, run in enumerate(RUNS)
+    ]  # fmt: skip
+    given = {"models": models, "script": fake_worker(), "data": json.dumps(page | changes)}
+    start = """let nLoaded = 0;
+    given.models.forEach((model, i) => sendModel(i, model));
+    startWorker(given.none, () => { nLoaded += 1; }, (failure) => { throw new Error(failure); });
+    sendRuntime(given.none);
+    async function write(texts, muted = []) {
+      const outputs = texts.map(([run, text]) => new Output(makeJob(run, text, muted)));
+      const jobs = outputs.map(({ job }) => job);
+      await requestTexts(jobs, (message) => outputs[message.job].add(message));
+      return outputs;
+    }"""
+    return run_node(start + body, "exercise.js", none=compress(b"1"), **given)
 
 
 def test_requests_to_models() -> None:
@@ -211,15 +249,14 @@ def test_requests_to_models() -> None:
 
 def test_live_attention() -> None:
     """Keeps out weights of another layer, head, position or token, and a prefix written again."""
-    body = """move({ text: "b d" });
-    await until(() => document.body.dataset.done === "2");
-    const numbers = (row) => Array.from(row, (weight) => weight.toFixed(3));
-    return written.map(({ tokens, n, rows }) => [tokens, n, rows.map(numbers)]);"""
+    body = """const numbers = (row) => Array.from(row, (weight) => weight.toFixed(3));
+    const written = await write([[0, "b d"], [1, "b d"], [2, "b d"], [3, "b d"]]);
+    return written.map(({ tokens, rows }) => [tokens, rows.map(numbers)]);"""
     vector, pair, step, late = run_live(body, continues="prefix", block=6, has_source_end=False)
-    assert vector == pair == [[3] * 4, 6, []]
+    assert vector == pair == [[3] * 4, []]
     for run, first in ((step, ["0.111"] * 4), (late, ["71.131", "31.141", "31.151", "31.161"])):
-        assert [*run[:2], [row[0] for row in run[2]]] == [[3] * 4, 6, first]
-    *_, (_, _, step), (_, _, attend) = run_live(body)
+        assert [run[0], [row[0] for row in run[1]]] == [[3] * 4, first]
+    *_, (_, step), (_, attend) = run_live(body)
     columns = (1, 2, 3)  # b, d and EOS
     heads = [(layer, head) for layer in (1, 2) for head in (1, 2, 3)]
     row = [f"{0.1 * layer + 0.01 * head + 0.001 * s:.3f}" for layer, head in heads for s in columns]
@@ -233,55 +270,62 @@ def test_live_attention() -> None:
 
 def test_guess_and_bars() -> None:
     """Keeps out shares of other words or buckets, and bars of another height."""
-    body = """await runExercise({ preventDefault() {}, target: { guess: "1" } });
+    body = """const examples = given.examples.map(([src, x]) => ({ src, x, ref: src }));
+    await runExercise({ preventDefault() {}, target: { guess: "1" } }, examples);
     const seen = query("#seen"), svg = seen.all("svg")[0];
     const rects = svg.all("rect").map(({ attributes }) => attributes);
-    return [seen.all("a")[0].attributes.href, seen.all("li").map((li) => li.textContent),
-      rects.map(({ height }) => +height)];"""
-    address, verdicts, (height, *bars) = run_live(body)
+    return [seen.all("a")[0].attributes.href, query("#answer").textContent,
+      rects.map(({ height }) => +height)];""".replace("given.examples", json.dumps(EXAMPLES))
+    address, answer, (height, *bars) = run_live(body)
+    verdicts = answer.partition(". ")[2].split("; ")
     table = table_of(address)
     assert table[0] == ["model", "2–4", "5–9"]
     assert table[1:] == [["Vector", "40", "20"], ["Pair", "80", "40"], ["Attends", "100", "100"]]
     assert [verdict.partition(": ")[0] for verdict in verdicts] == ["Vector", "Pair", "Attends"]
     assert ["2–4" in verdicts[0], "5–9" in verdicts[1], "every" in verdicts[2]] == [True] * 3
-    assert ["guessed" in verdict for verdict in verdicts] == [False, True, False]
+    assert ["earlier than" in verdicts[0], "as you" in verdicts[1]] == [True, True]
     assert [bar / height for bar in bars[:6]] == pytest.approx([0.4, 0.8, 1, 0.2, 0.4, 1])
 
 
 # --------------------------------------------------------------------------------- The worker
 def test_models_take_turns() -> None:
     """Keeps out models that wait for others, texts past a limit, and answers to old requests."""
-    runs = [
-        {"manifest": run["manifest"], "weights": compress(b"1234"),
+    models = [
+        {"load": i, "manifest": run["manifest"], "weights": compress(b"1234"),
          "graphs": {n: compress(json.dumps(g).encode()) for n, g in run["graphs"].items()}}
-        for run in RUNS
+        for i, run in enumerate(RUNS)
     ]  # fmt: skip
     body = """
     const messages = [], worker = new Worker();
     worker.onmessage = ({ data }) => messages.push(data);
-    worker.postMessage(given.models);
-    await until(() => messages.length === 4);
-    const job = (run, src, limit) => ({ run, src, limit });
+    const job = (run, src, limit) => ({ run, src, limit, job: 10 + run });
+    worker.postMessage({ turn: 0, jobs: [job(3, [5], 1)] });
+    worker.postMessage({ wasm: given.none });
+    given.models.forEach((model) => worker.postMessage(model));
+    await until(() => messages.length === 6);
+    const early = messages.splice(0).map(({ loaded, job }) => loaded ?? job);
     const count = (turn, key) =>
       messages.filter((message) => message.turn === turn && message[key]).length;
     worker.postMessage({ turn: 1, jobs: [job(0, [5, 6, 7], 9), job(2, [5, 6, 7], 2)] });
     await until(() => count(1, "finished") === 2);
-    const first = messages.splice(0).slice(4);
+    const first = messages.splice(0);
     worker.postMessage({ turn: 2, jobs: [job(2, Array(500).fill(5), 999)] });
     await until(() => count(2, "token") > 1);
-    worker.postMessage({ turn: 3, jobs: [{ run: 1, src: [8], limit: 4, prefix: [5, 6] }] });
+    worker.postMessage({ turn: 3, jobs: [{ ...job(1, [8], 4), prefix: [5, 6] }] });
     await until(() => count(3, "finished"));
     const turns = messages.map((message) => message.turn);
     const last = messages.filter((message) => message.turn === 3);
-    worker.postMessage({ turn: 4, jobs: [job(9, [5], 1)] });
+    worker.postMessage({ turn: 4, jobs: [job(1, undefined, 1)] });
     await until(() => count(4, "failed"));
-    return [first.map(({ run, token, finished }) => [run, token ?? null, finished ?? false]), turns,
-      last.map(({ token, isForced }) => [token ?? null, isForced ?? null])];"""
-    models = {"wasm": compress(b""), "runs": runs}
-    first, turns, last = run_node(body, script=fake_worker(), models=models)
+    const finish = ({ job, token, finished }) => [job, token ?? null, finished ?? false];
+    const end = last.map(({ token, isForced }) => [token ?? null, isForced ?? null]);
+    return [early, first.map(finish), turns, end];"""
+    given = {"script": fake_worker(), "models": models, "none": compress(b"")}
+    early, first, turns, last = run_node(body, **given)
+    assert early == [0, 1, 2, 3, 13, 13]  # the text waits for its model
     assert first == [
-        [0, 5, False], [2, 5, False],
-        [0, 2, False], [0, None, True], [2, 6, False], [2, None, True],
+        [10, 5, False], [12, 5, False],
+        [10, 2, False], [10, None, True], [12, 6, False], [12, None, True],
     ]  # fmt: skip
     assert turns == sorted(turns)
     assert last == [[5, True], [6, True], [3, False], [3, False], [None, None]]

@@ -35,6 +35,7 @@ from seqmodels import EOS, MODELS, PAD, search
 from seqmodels.cli import main
 from seqmodels.data.tokenizers import Tokenizer
 from seqmodels.site import export, graphs, live, runtime, vocabulary
+from tasks.heads.measure import muted
 
 
 # ---------------------------------------------------------------------------------- Exported graphs
@@ -139,6 +140,7 @@ def change(model: Any, logits_by: float, weights_by: float, n_steps: int = 99) -
     states: list[Any] = []
 
     def run(name: str, given: dict[str, np.ndarray]) -> list[Any]:
+        given = {key: values for key, values in given.items() if key != "head_mask"}
         src, *rest = (torch.tensor(tokens) for tokens in given.values())
         if name == "encode":
             states.append(model.encode(src, src != PAD))
@@ -155,7 +157,7 @@ def change(model: Any, logits_by: float, weights_by: float, n_steps: int = 99) -
 
 def test_graphs_are_compared_with_the_model(fresh: Tiny) -> None:
     """Keeps out graphs that differ from their model."""
-    model, traced = fresh("gpt", n_positions=128), graphs.Graphs({}, [], "attend")
+    model, traced = fresh("gpt", n_positions=128), graphs.Graphs({}, [], "attend", [])
     assert export.check(model, traced, change(model, 0.0, 0.0)) == (60, 0.0, 0.0)
     assert export.check(model, traced, change(model, 5e-4, 5e-4)).difference > 0
     assert export.check(model, traced, change(model, 5e-4, 0.0, n_steps=2)).difference > 0
@@ -181,34 +183,43 @@ def page(site_folder: Path) -> Path:
     return site_folder / "live.html"
 
 
-def embedded(text: str, name: str) -> bytes:
-    match = re.search(rf'id="{name}">([^<]*)</script>', text)
-    assert match
-    return gzip.decompress(base64.b64decode(match[1]))
+def unpack(packed: str) -> bytes:
+    return gzip.decompress(base64.b64decode(packed))
+
+
+def parts_of(page: Path) -> dict[str, str]:
+    """Return the packed parts of a page, in their order."""
+    return dict(re.findall(r' data-part id="(.*?)">([^<]*)</script>', page.read_text()))
 
 
 def test_content(trained: Path, page: Path) -> None:
-    """Keeps out a page without its models, and examples that crowd it."""
-    data, text = data_of(page), page.read_text()
+    """Keeps out a page without its models, a wrong order or size, examples that crowd it."""
+    data, parts = data_of(page), parts_of(page)
+    assert [*parts] == ["worker", "examples", "wasm", "model-0", "model-1", "model-2"]
+    assert data["sizes"] == {name: len(content) for name, content in parts.items()}
     assert [run["label"] for run in data["runs"]] == ["Bahdanau", "LSTM seq2seq", "GPT"]
-    assert [len(run["graphs"]) for run in data["runs"]] == [2, 2, 3]
-    assert embedded(text, "wasm") == b"\0asm"
-    assert json.loads(embedded(text, "step-1"))["n"] == 1
-    planes = np.frombuffer(embedded(text, "weights-1"), np.uint8)
+    assert [run["is_vector"] for run in data["runs"]] == [False, True, False]
+    assert [len(json.loads(parts[f"model-{i}"])) for i in range(3)] == [3, 3, 4]
+    assert unpack(parts["wasm"]) == b"\0asm"
+    model = {name: unpack(content) for name, content in json.loads(parts["model-1"]).items()}
+    assert json.loads(model["step"])["n"] == 1
+    planes = np.frombuffer(model["weights"], np.uint8)
     assert planes.reshape(2, -1).T.tobytes() == FAKE_WEIGHTS
     records = [json.loads((trained / f"{name}-seed1.json").read_text()) for name in FAKE_RUNS]
     assert [run["n_parameters"] for run in data["runs"]] == [r["n_parameters"] for r in records]
     rows = rows_of(trained / "gpt-seed1")
     examples = {(row["x"], row["src"], row["ref"]) for row in rows}
-    assert {(e["x"], e["src"], e["ref"]) for e in data["examples"]} <= examples
-    lengths = [e["x"] for e in data["examples"]]
+    in_page = json.loads(unpack(parts["examples"]))
+    assert {*map(tuple, in_page)} <= examples
+    lengths = [x for x, *_ in in_page]
     assert lengths == sorted(lengths)
     for bucket in data["buckets"]:
         inside = range(bucket["low"], bucket["high"] + 1)
         n_shown, n = sum(x in inside for x in lengths), sum(row["x"] in inside for row in rows)
         assert n_shown == min(n, live.EXAMPLES_PER_BUCKET) > 0
-    settings = [data[key] for key in ("case", "continues", "has_source_end", "unit")]
-    assert settings == [None, None, records[0]["data"]["source_end"] == "EOS", "words"]
+    settings = [data[key] for key in ("case", "continues", "has_source_end", "unit", "limit")]
+    limit = records[0]["tests"][0]["max_train_length"]
+    assert settings == [None, None, records[0]["data"]["source_end"] == "EOS", "words", limit]
 
 
 def test_content_of_language_models(language_model: Path, tmp_path: Path, monkeypatch: Any) -> None:
@@ -280,6 +291,7 @@ class Live(Tab):
         self.wait()
 
     def wait(self) -> None:
+        """Wait until all models have written."""
         self.page.wait_for_timeout(50)
         turn = self.page.evaluate("turn")
         self.page.wait_for_selector(f'body[data-done="{turn}"]', timeout=60_000)
@@ -292,31 +304,40 @@ class Live(Tab):
         return self.tokens()
 
     def tokens(self) -> list[list[int]]:
-        rows = self.page.locator(".run").all()
-        return [[int(i) for i in (r.get_attribute("data-tokens") or "").split()] for r in rows]
+        n = self.page.locator(".run").count()
+        rows = [self.page.get_attribute(f"#run-{i}", "data-tokens") for i in range(n)]
+        return [[*map(int, (row or "").split())] for row in rows]
 
 
 def test_fake_models(chromium: Any, trained: Path, page: Path) -> None:
     """Keeps out a page whose scripts fail, forget a choice, need a mouse or run a hostile text."""
     tab = Live(chromium, page)
-    first = data_of(page)["examples"][0]["src"]
-    ids = seqmodels.load(trained / "gpt-seed1").encode(first)
-    assert tab.tokens() == [ids, ids[:1], ids]
-    tab.page.focus("#length")
-    tab.page.keyboard.press("End")
-    tab.wait()
-    last = data_of(page)["examples"][-1]["src"]
-    ids = seqmodels.load(trained / "gpt-seed1").encode(last)
+    examples = json.loads(unpack(parts_of(page)["examples"]))
+    run, lengths = seqmodels.load(trained / "gpt-seed1"), [x for x, *_ in examples]
+    last = next(src for x, src, _ in examples if x == lengths[-1])  # nearest to 27 words
+    ids = run.encode(last)
     assert (tab.page.input_value("#text"), tab.tokens()) == (last, [ids, ids[:1], ids])
-    assert int(tab.text("#words").split()[0]) == len(last.split())
+    tab.page.focus("#length")
+    tab.page.keyboard.press("Home")
+    tab.wait()
+    first = examples[0][1]
+    assert tab.page.input_value("#text") == first
+    n = len(first.split())
+    assert tab.page.get_attribute("#length", "aria-valuetext") == tab.text("#words") == f"{n} words"
     tab.page.focus('[data-key="m"]')
     tab.page.keyboard.press("ArrowDown")
     tab.wait_until("document.activeElement.dataset.key === 'm'")
+    for key, label in (("l", "layer 2"), ("h", "head 1")):
+        tab.page.select_option(f'[data-key="{key}"]', label=label)
+    ids = run.encode(first)
+    tab.page.check('[data-key="mute"]')
+    tab.wait()
+    assert tab.tokens() == [ids, ids[:1], ids[:3]]  # three heads are before the muted one
     address, text = tab.page.url, tab.page.input_value("#text")
     tab.page.reload()
     tab.wait_until_ready()
     assert (tab.page.url, tab.page.input_value("#text")) == (address, text)
-    assert tab.page.input_value('[data-key="m"]') == "2"
+    assert (tab.page.input_value('[data-key="m"]'), tab.tokens()[2]) == ("2", ids[:3])
     tab.page.locator('input[name="guess"]').first.check()
     tab.page.click("#exercise button")
     tab.page.wait_for_selector("body[data-seen]")
@@ -327,6 +348,46 @@ def test_fake_models(chromium: Any, trained: Path, page: Path) -> None:
     assert tab.page.input_value("#text") == hostile
     assert tab.page.evaluate("self.ran") is None
     assert tab.messages == []
+    tab.context.close()
+
+
+def test_what_is_typed(chromium: Any, page: Path, tmp_path: Path) -> None:
+    """Keeps out text lost while loading, words that nobody knows, blank text and closed lists."""
+    early, typed = tmp_path / "live.html", "query('#text').value = 'the <b>zyx</b>'; "
+    early.write_text(page.read_text().replace('arrive("examples")', f'{typed} arrive("examples")'))
+    tab = Live(chromium, early)
+    assert tab.page.input_value("#text") == "the <b>zyx</b>"
+    assert "the" not in tab.page.locator("#hints s").all_inner_texts()
+    assert "zyx" in tab.page.locator("#hints s").all_inner_texts()
+    assert tab.page.locator(".score .right").first.inner_text().split()[1] == "of"
+    tab.page.evaluate("query('[data-key=m]').isKept = true")
+    tab.page.focus("#text")
+    tab.page.keyboard.press("Enter")
+    tab.wait()
+    assert tab.page.text_content("#source") == "the <b>zyx</b>"
+    assert {*tab.page.locator(".score .right").all_inner_texts()} == {"–"}
+    assert tab.page.evaluate("query('[data-key=m]').isKept")
+    tab.ask("  ")
+    assert (tab.text("#status"), tab.tokens()) == ("Type a sentence first.", [[], [], []])
+    tab.context.close()
+
+
+def test_words_light_up(chromium: Any, trained: Path, page: Path) -> None:
+    """Keeps out a source word that another target word attends to, by mouse or by keyboard."""
+    tab = Live(chromium, page)
+    tab.page.wait_for_selector("body[data-played]")
+    rows = [json.loads(unpack(part)) for name, part in parts_of(page).items() if name == "examples"]
+    assert rows
+    tab.page.locator("#run-0 .w").nth(1).hover()
+    first = tab.page.locator(".strips").evaluate_all(
+        "all => all.map(strips => [...strips.children].map(bar => +bar.style.opacity))"
+    )
+    weights = [0.111 + 0.001 * s for s in range(len(first))]  # those of fake_runtime.js
+    assert [bars[0] for bars in first] == pytest.approx(weights, abs=1e-6)
+    tab.page.focus("#run-0 .w[tabindex='0']")
+    tab.page.keyboard.press("ArrowRight")
+    assert tab.page.evaluate("document.activeElement.dataset.w") == "1"
+    assert tab.page.locator("#run-2 .lit").get_attribute("data-w") == "1"
     tab.context.close()
 
 
@@ -349,7 +410,14 @@ def test_trained_models(chromium: Any, tmp_path: Path) -> None:
         if "npm" in str(error):
             pytest.skip(str(error))
         raise
-    tab = Live(chromium, path)
+    projector = {"viewport": {"width": 853, "height": 480}, "device_scale_factor": 1.5}
+    tab = Live(chromium, path, **projector)
+    tab.page.wait_for_selector("body[data-played]", timeout=20_000)
+    marks = [tab.page.locator(f"#run-{i} mark").count() for i in range(3)]
+    assert (marks[0] > 0, marks[1], marks[2] > 0) == (True, 0, True)
+    for part in ("#length", *(f"#score-{i} .bar" for i in range(len(MODELS)))):
+        box = tab.page.locator(part).bounding_box()
+        assert 0 < box["y"] < box["y"] + box["height"] < 480, part
     tab.check_isolation()
     assert path.stat().st_size < 19_000_000
     runs = [seqmodels.load(folder / f"{name}-seed1") for name in MODELS]
@@ -367,5 +435,30 @@ def test_trained_models(chromium: Any, tmp_path: Path) -> None:
         assert len(runs[0].encode_source(text)) == n
         for run, tokens in zip(runs, tab.ask(text), strict=True):
             assert tokens == run.search([run.encode_source(text)])[0], (run.name, n)
+    prefixes = [" ".join(words[:n]) for n in range(1, 16)]
+    tab.ask(prefixes[-1])
+    for k in (0, list(MODELS).index("transformer")):
+        tab.page.select_option("#prefix-run", str(k))
+        tab.page.evaluate("delete document.body.dataset.prefixed")
+        tab.page.click("#read")
+        tab.page.wait_for_selector("body[data-prefixed]")
+        found = tab.page.evaluate("document.body.dataset.prefixed").split("|")
+        expected = runs[k].search([*map(runs[k].encode_source, prefixes)])
+        assert found == [" ".join(map(str, tokens)) for tokens in expected]
+    muting, changed = [[*MODELS].index(name) for name in ("transformer", "gpt")], 0
+    for i in range(20):
+        text, names, expected = " ".join(words[i : 2 * i + 8]), [], {}
+        for k in muting:
+            run = runs[k]
+            paths, n = graphs.multi_head_attentions(run.model), run.model.config.n_heads
+            names.append(f"{k}-{i % len(paths)}-{i % n}")
+            with muted(run.model.get_submodule(paths[i % len(paths)]).W_o, i % n + 1, n):
+                expected[k] = run.search([run.encode_source(text)])[0]
+            changed += expected[k] != run.search([run.encode_source(text)])[0]
+        tab.page.evaluate("mute => changeAddress({ mute })", ",".join(names))
+        tab.wait()
+        tokens = tab.ask(text)
+        assert {k: tokens[k] for k in expected} == expected, (i, names)
+    assert changed > 10
     assert tab.messages == []
     tab.context.close()

@@ -5,20 +5,28 @@ from __future__ import annotations
 import base64
 import gzip
 import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from markupsafe import Markup
 
 from seqmodels.data import tokenizers
+from seqmodels.data.scripts import count_words
+from seqmodels.models import PAPERS, paper_of
 from seqmodels.report import reading, style
 from seqmodels.report.reading import Record, format_bucket, format_subtitle
 from seqmodels.site import export, layout, rows, runtime, vocabulary
 from seqmodels.utils import files
 from seqmodels.utils.terminal import print_line
 
+EXAMPLES = "examples.tsv.gz"
+"""A file in a folder of runs: source and reference of the sentences that the page offers."""
 EXAMPLES_PER_BUCKET = 5
-"""Maximum test examples of a bucket in the page."""
+"""Maximum test examples of a bucket in the page, from the runs' hypotheses."""
+LOADED_FIRST = ("rnn_encdec", "bahdanau")
+"""Models that the page can run before the others have arrived."""
 MAX_CHARACTERS = 2_000
 """Longest source text that can be typed into the page."""
 N_NEW = 100
@@ -47,36 +55,53 @@ def describe(folder: Path) -> dict[str, Any]:
     paths, records = zip(*by_model.values(), strict=True)
     tokenizer = vocabulary.describe(tokenizers.load(folder / "tokenizer.json"))
     worker, wasm, versions = runtime.build_runtime()
-    packed = {"worker": compress(worker.encode()), "wasm": compress(wasm)}
-    looks, runs = style.choose_looks(by_model), []
-    for i, (path, record) in enumerate(by_model.values()):
+    looks, runs, packed = style.choose_looks(by_model), list[dict[str, Any]](), []
+    for path, record in by_model.values():
         print_line(f"exporting {path.stem}")
         contents, _ = export.contents_of(path, is_half=True)
-        weights = np.frombuffer(contents[export.WEIGHTS], np.uint8)
-        packed[f"weights-{i}"] = compress(weights.reshape(-1, 2).T.tobytes())  # compresses better
-        graphs = [Path(name).stem for name in contents if name.endswith(".onnx")]
-        packed |= {f"{name}-{i}": compress(contents[f"{name}.onnx"]) for name in graphs}
+        weights = np.frombuffer(contents.pop(export.WEIGHTS), np.uint8)
+        names = [name for name in contents if name.endswith(".onnx")]
+        packed.append(
+            {
+                "weights": compress(weights.reshape(-1, 2).T.tobytes()),  # compresses better
+                **{Path(name).stem: compress(contents[name]) for name in names},
+            }
+        )
         runs.append({
+            "model": record["model"],
             "label": looks[record["model"]].label,
             "colour": looks[record["model"]].colour,
+            "is_vector": paper_of(record["model"]).memory == "vector",
+            "is_fixed": paper_of(record["model"]).memory == "fixed",
+            "is_first": record["model"] in LOADED_FIRST,
+            "chapter": record["model"] in PAPERS,
             "n_parameters": record["n_parameters"],
             "tokens": record["train_config"]["tokens"],
-            "graphs": graphs,
             "manifest": json.loads(contents["manifest.json"]),
         })  # fmt: skip
     task, data, test = records[0]["task"], records[0]["data"], records[0]["tests"][0]
-    by_run = (rows.read(path.with_suffix(".jsonl")) for path in paths)
-    examples = [r for r in next(filter(None, by_run), []) if r.set == test["name"]]
-    by_bucket = [[r for r in examples if b["low"] <= r.x <= b["high"]] for b in test["buckets"]]
-    in_page = [r for inside in by_bucket for r in inside[:EXAMPLES_PER_BUCKET]]
+    examples = read_examples(folder / EXAMPLES) or sample_hypotheses(paths, test)
+    lengths = {x for x, *_ in examples}
+    buckets = [b for b in test["buckets"] if not lengths.isdisjoint(range(b["low"], b["high"] + 1))]
+    in_order = sorted(range(len(runs)), key=lambda i: (runs[i]["model"] not in LOADED_FIRST, i))
+    parts = {
+        "worker": compress(worker.encode()),
+        "examples": compress(json.dumps(examples).encode()),
+        "wasm": compress(wasm),
+        **{f"model-{i}": Markup(json.dumps(packed[i])) for i in in_order},
+    }
     continues = "prefix" if data.get("context") == 0 else "context"
     return {
         "name": folder.resolve().name,
         "subtitle": format_subtitle(records),
         "runs": runs,
-        "vectors": [run["label"] for run in runs if not run["manifest"]["attention"]],
+        "groups": {
+            "One vector": [i for i, run in enumerate(runs) if run["is_vector"]],
+            "Looks back": [i for i, run in enumerate(runs) if not run["is_vector"]],
+        },
+        "has_examples": bool(examples),
         "versions": versions,
-        "packed": packed,
+        "parts": parts,
         "data": {
             "task": task,
             "noun": test["noun"],
@@ -89,18 +114,35 @@ def describe(folder: Path) -> dict[str, Any]:
             "case": data.get("case"),
             "has_source_end": data.get("source_end") == "EOS",
             "vocabulary": tokenizer,
-            "examples": [
-                {"x": r.x, "src": r.src, "ref": r.ref}
-                for r in sorted(in_page, key=lambda r: (r.x, r.src))
-            ],
+            "sizes": {name: len(content) for name, content in parts.items()},
+            "limit": test["max_train_length"],
+            "per_bucket": EXAMPLES_PER_BUCKET,
             "buckets": [
-                {"low": b["low"], "high": b["high"], "name": format_bucket(b)}
-                for b, inside in zip(test["buckets"], by_bucket, strict=True)
-                if inside
+                {"low": b["low"], "high": b["high"], "name": format_bucket(b)} for b in buckets
             ],
             "runs": runs,
         },
     }
+
+
+Example = tuple[int, str, str]
+"""A sentence of the page: its place on the slider, source and reference."""
+
+
+def read_examples(path: Path) -> list[Example]:
+    """Return the sentences of such a file by length; none if it is missing."""
+    if not path.exists():
+        return []
+    lines = gzip.decompress(files.read(path)).decode().splitlines()
+    return sorted((count_words(src), src, ref) for src, ref in (line.split("\t") for line in lines))
+
+
+def sample_hypotheses(paths: Sequence[Path], test: Mapping[str, Any]) -> list[Example]:
+    """Return the first test examples of each bucket of the first run that has hypotheses."""
+    by_run = (rows.read(path.with_suffix(".jsonl")) for path in paths)
+    examples = [r for r in next(filter(None, by_run), []) if r.set == test["name"]]
+    by_bucket = [[r for r in examples if b["low"] <= r.x <= b["high"]] for b in test["buckets"]]
+    return sorted((r.x, r.src, r.ref) for rs in by_bucket for r in rs[:EXAMPLES_PER_BUCKET])
 
 
 def compress(content: bytes) -> str:

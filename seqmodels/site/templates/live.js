@@ -1,296 +1,412 @@
-// The state of the page is its address: #e=example or #text=…, &m=model&l=layer&h=head
-const data = JSON.parse(document.getElementById("data").textContent);
-const { runs, examples } = data;
-const tokenizer = makeTokenizer(data.vocabulary);
-const EOS = 2, BOS = 1;
-const DRAWN_EVERY = 200; // ms between two drawings of a map that grows
-const query = (selector) => document.querySelector(selector);
-const embedded = (id) => document.getElementById(id).textContent;
+// The state of the page is its address: #w=words&i=which of that length, or #text=…; then
+// &m=model&l=layer&h=head of the map, and &mute=model-attention-head,… of muted heads.
+import { AttentionPanel, selectWeights, selectedHead } from "./attention.js";
+import { MARKS_NOTE, countRight, countWords, isWord, markPart, showDifferences, splitWords } from "./differences.js";
+import { runExercise } from "./exercise.js";
+import { Output, data, encode, makeJob, normalize, requestTexts, runs, sendModel, sendRuntime, startWorker, take, tokenizer, turn } from "./models.js";
+import { changeAddress, element, patch, query, readAddress, unpack } from "./page.js";
+import { StripChart } from "./strip.js";
+import { tokensOfWords } from "./tokenizers.js";
 
-// ---------------------------------------------------------------------------------- Worker
+const START_WORDS = 27; // long enough for a vector to fail, short enough to read
+const REVEAL_MS = 140; // for a word, while the page plays
+const MAP_MS = 200; // between two drawings of a map that grows
 
-let worker, turn = 0, receive = () => {}, finish = () => {};
+/** @typedef {{ x: number, src: string, ref: string }} Example x: its place on the slider */
+/** @type {Example[]} */
+let examples = [];
+/** @type {number[]} */
+let lengths = [];
+/** @type {string | undefined} */
+let text;
+/** @type {Example | undefined} */
+let example;
+let muted = "";
+/** @type {Output[]} */
+let written = [];
+/** @type {StripChart} */
+let strip;
 
-// Let models write texts; `onText` gets each message. Resolves to true when all texts are finished, to
-// false if another request comes first.
-function requestTexts(jobs, onText) {
-  finish(false);
-  turn += 1;
-  const open = new Set(jobs.map((job) => job.run));
-  return new Promise((resolve) => {
-    finish = resolve;
-    receive = (message) => {
-      onText(message);
-      if (message.finished) open.delete(message.run);
-      if (!open.size) resolve(true);
-    };
-    worker.postMessage({ turn, jobs });
-    if (!open.size) resolve(true);
-  });
+/** Say something, once: for all to see, or for screen readers what the page shows anyway. */
+function setStatus(message, isShown = true) {
+  query("#status").textContent = message;
+  query("#status").classList.toggle("spoken", !isShown);
+}
+const isMarked = () => Boolean(example) && !data.continues;
+const canAttend = runs.flatMap((run, i) => (run.manifest.attention ? [i] : []));
+const plural = (n, noun) => `${n.toLocaleString("en")} ${n === 1 ? noun.replace(/s$/, "") : noun}`;
+
+// --------------------------------------------------------------------------------- Arrival
+
+let nLoaded = 0, nArrived = 0;
+const begun = performance.now();
+
+/** Use what has just arrived; the page calls it below each of its parts. */
+async function arrive(id) {
+  nArrived += data.sizes[id];
+  const content = take(id);
+  if (id === "worker") await startWorker(content, setLoaded, (message) => setStatus(`The models cannot run here: ${message}`));
+  else if (id === "examples") setExamples(JSON.parse(new TextDecoder().decode(await unpack(content))));
+  else if (id === "wasm") sendRuntime(content);
+  else sendModel(Number(id.split("-")[1]), JSON.parse(content));
+}
+globalThis.arrive = arrive;
+
+function setLoaded(i, sum) {
+  nLoaded += 1;
+  if (sum) query(`#sum-${i}`).textContent = sum;
+  query(`#run-${i}`).dataset.loaded = "true";
+  scheduleDraw(i);
+  if (nLoaded === runs.length) document.body.dataset.ready = ((performance.now() - begun) / 1000).toFixed(2);
 }
 
-async function start() {
-  const since = performance.now();
-  const script = new Blob([await unpack(embedded("worker"))], { type: "text/javascript" });
-  worker = new Worker(URL.createObjectURL(script));
-  const loaded = new Promise((resolve, reject) => {
-    let n = 0;
-    worker.onmessage = ({ data: message }) => {
-      if (message.failed && message.turn === undefined) reject(new Error(message.failed));
-      else if (message.loaded !== undefined) {
-        n += 1;
-        setStatus(`${n} of ${runs.length} models are ready …`);
-        if (message.sha256) query(`#sum-${message.loaded}`).textContent = message.sha256;
-        if (n === runs.length) resolve();
-      } else if (message.turn === turn) {
-        if (message.failed) setStatus(`This failed: ${message.failed}`);
-        else receive(message);
-      }
-    };
-    worker.onerror = (event) => reject(new Error(event.message));
-  });
-  worker.postMessage({
-    wasm: embedded("wasm"),
-    runs: runs.map(({ manifest, graphs }, i) => ({
-      manifest, weights: embedded(`weights-${i}`),
-      graphs: Object.fromEntries(graphs.map((name) => [name, embedded(`${name}-${i}`)])),
-    })),
-  });
-  try {
-    await loaded;
-  } catch (error) {
-    return setStatus(`The models cannot run here: ${error.message}`);
+/** Say how much of the page has arrived, that which is arriving included. */
+function showProgress() {
+  const arriving = document.querySelector("script[data-part]"), total = Object.values(data.sizes).reduce((a, b) => a + b, 0);
+  const n = nArrived + (arriving?.firstChild?.nodeValue?.length ?? 0), megabytes = (bytes) => (bytes / 1e6).toFixed(1);
+  query("#loading progress").value = n / total;
+  query("#loading span").textContent = `${megabytes(n)} of ${megabytes(total)} MB, ${nLoaded} of ${runs.length} models are ready`;
+  query("#loading").hidden = nLoaded === runs.length;
+  if (nLoaded < runs.length) setTimeout(showProgress, 200);
+}
+
+function setExamples(listed) {
+  examples = listed.map(([x, src, ref]) => ({ x, src, ref }));
+  lengths = [...new Set(examples.map(({ x }) => x))];
+  if (examples.length) {
+    query("#length").max = lengths.length - 1;
+    const last = lengths.findLastIndex((x) => data.limit !== null && x <= data.limit);
+    query("#limit").hidden = last < 0 || last === lengths.length - 1;
+    query("#limit").style.setProperty("--at", String(last / (lengths.length - 1)));
+    strip = new StripChart({ runs, first: lengths[0], last: lengths[lengths.length - 1], limit: data.limit, unit: data.unit });
+    query("#strip").replaceChildren(strip.svg);
   }
-  const seconds = (performance.now() - since) / 1000;
-  setStatus(`Ready after ${seconds.toFixed(1)} s.`);
-  document.body.dataset.ready = seconds.toFixed(2);
+  const isUntouched = !location.hash && !query("#text").value;
+  text = undefined; // what was asked before is asked again, now that lengths are known
   addEventListener("hashchange", render);
-  return render();
+  render();
+  if (isUntouched && isMarked() && !matchMedia("(prefers-reduced-motion: reduce)").matches) play();
 }
 
-const setStatus = (text) => { query("#status").textContent = text; };
+// --------------------------------------------------------------------------------- Source
 
-// ----------------------------------------------------------------------------------- Texts
-
-const normalize = (text) => {
-  const composed = text.normalize("NFC");
-  return data.case === "lower" ? composed.toLowerCase() : composed;
-};
-const encode = (text) => tokenizer.encode(normalize(text.toWellFormed ? text.toWellFormed() : text));
-
-// A request to a model for the text that follows `text`, or the problem that prevents it.
-function makeJob(run, text) {
-  const ids = encode(text), { max_tokens: most } = runs[run].manifest;
-  const room = (n) => (most === null ? Infinity : most - n);
-  if (data.continues === "prefix") {
-    const limit = Math.min(ids.length + data.n_new, room(1), data.block ?? Infinity);
-    return ids.length < limit ? { run, src: [BOS], prefix: ids, limit, temperature: readTemperature() }
-      : { run, problem: `reads at most ${limit - 1} tokens` };
-  }
-  const last = data.has_source_end && !data.continues ? [EOS] : [];
-  const src = ids.length + last.length ? [...ids, ...last] : [BOS];
-  const limit = Math.min(data.continues ? data.n_new : 2 * src.length + 10, room(src.length));
-  return limit > 0 ? { run, src, limit, temperature: readTemperature() }
-    : { run, problem: `reads at most ${most - 1} tokens` };
+/** The example that the address names: the which-th of a length, or of the nearest there is. */
+function selectExample({ w = String(START_WORDS), i = "0" }) {
+  const nearest = lengths.reduce((best, x) => (Math.abs(x - Number(w)) < Math.abs(best - Number(w)) ? x : best), lengths[0]);
+  const its = examples.filter(({ x }) => x === nearest);
+  return its[(Number(i) || 0) % its.length];
 }
-
-const readTemperature = () => Number(query("#temperature")?.value ?? 0);
-
-// The text that a model has written so far for a job.
-class Output {
-  constructor(job) {
-    Object.assign(this, { tokens: [], rows: [], ms: 0, n: 0, isFinished: Boolean(job.problem), job });
-  }
-
-  add({ token, ms, weights, isForced, finished, all }) {
-    if (finished) {
-      this.isFinished = true;
-      if (all) this.rows = splitRows(all).slice(this.job.prefix?.length ?? 0);
-      return;
-    }
-    this.ms += ms;
-    this.n += 1;
-    if (isForced || token === EOS) return;
-    this.tokens.push(token);
-    if (weights) this.rows.push(weights);
-  }
-
-  get text() { return tokenizer.decode(this.tokens); }
-}
-
-// One row of weights a token, (layers, heads, source) each, from (layers, heads, tokens, source).
-function splitRows({ weights, dims: [L, H, T, S] }) {
-  return Array.from({ length: T }, (_, t) => {
-    const row = new Float32Array(L * H * S);
-    for (let i = 0; i < L * H; i++) row.set(weights.subarray((i * T + t) * S, (i * T + t + 1) * S), i * S);
-    return row;
-  });
-}
-
-// ---------------------------------------------------------------------------------- Asking
-
-let text, example, written = [];
-const dirty = new Set();
 
 function showSource() {
-  const nWords = splitWords(text).length;
-  query("#text").value = text;
+  const words = splitWords(normalize(text)), nWords = countWords(text), unknown = unknownWords(text);
   if (examples.length) {
-    query("#words").textContent = `${nWords} ${data.unit}`;
-    if (example) query("#length").value = examples.indexOf(example);
+    const at = lengths.reduce((best, x, i) => (Math.abs(x - nWords) < Math.abs(lengths[best] - nWords) ? i : best), 0);
+    const place = example ? lengths.indexOf(example.x) : at, n = example ? example.x : nWords;
+    query("#length").value = place;
+    query("#length").setAttribute("aria-valuetext", `${plural(n, data.unit)}${example ? "" : ", your own"}`);
+    query("#words").textContent = plural(n, data.unit);
+    query("#beyond").textContent = data.limit !== null && n > data.limit ? `longer than all ${data.noun} in training (${data.limit} ${data.unit})` : "";
+    query("#another").disabled = !example || examples.filter(({ x }) => x === example.x).length < 2;
   }
-  query("#count").textContent = `${encode(text).length} tokens`;
+  patch(query("#source"), words, (word) => `${word.space}${word.text} ${unknown.has(word.start)}`, ({ space, text: word, start }) =>
+    element("span", {}, space, element("span", { class: "source-word" }, element(unknown.has(start) ? "s" : "span", {}, word),
+      element("span", { class: "strips", "aria-hidden": "true" }, ...canAttend.map((run) => element("i", { style: `--model: ${runs[run].colour}` }))))));
   query("#reference").replaceChildren(...(example
     ? [element("strong", {}, data.continues ? "in the test set " : "reference "), example.ref] : []));
-  query("#legend").hidden = !isMarked();
+  query("#legend").textContent = isMarked() ? MARKS_NOTE : "";
+  showHints();
 }
 
-const isMarked = () => Boolean(example) && !data.continues;
+/** The places of the words that a model cannot read: those that its vocabulary lacks. */
+function unknownWords(given) {
+  const normalized = normalize(given), ids = encode(given), spans = tokenizer.spans(normalized, ids);
+  return new Set(splitWords(normalized).filter((word) => tokensOfWords([word], spans)[0].some((i) => ids[i] === 3)).map(({ start }) => start));
+}
+
+const nKnown = data.vocabulary.kind === "words" ? data.vocabulary.words.filter(isWord).length : 0;
+
+/** Say what in the text that is typed differs from all that the models have learned. */
+function showHints() {
+  const typed = query("#text").value, normalized = normalize(typed), unknown = unknownWords(typed), hints = [];
+  const names = [...new Set(splitWords(normalized).filter(({ start }) => unknown.has(start)).map(({ text: word }) => word))];
+  if (nKnown) hints.push([`The models know ${nKnown} words, source and target together.`]);
+  if (names.length) hints.push([names.length === 1 ? "Unknown to them: " : `${names.length} are unknown to them: `, ...names.flatMap((name, i) => [i ? ", " : "", element("s", {}, name)]), "."]);
+  if (typed.trim() && examples.length && !data.continues) {
+    const all = (test) => examples.every(({ src }) => test(src)) && !test(typed.trim());
+    if (all((src) => !/[.!?]\s+\S/u.test(src))) hints.push([`More than one sentence: ${data.noun} of the test set are single, so one may be lost.`]);
+    if (all((src) => /[.!?]$/u.test(src))) hints.push([`No full stop at the end: all ${data.noun} of the test set have one.`]);
+    if (all((src) => /^\P{Ll}/u.test(src))) hints.push([`It begins with a small letter: no ${data.noun} of the test set do.`]);
+  }
+  const n = encode(typed).length;
+  query("#count").textContent = `${n} token${n === 1 ? "" : "s"}${data.vocabulary.kind === "words" ? ": words and punctuation marks" : ""}`;
+  query("#hints").replaceChildren(...hints.map((parts) => element("li", {}, ...parts)));
+  query("#ask").classList.toggle("edited", typed !== text);
+}
+
+// --------------------------------------------------------------------------------- Outputs
+
+const dirty = new Set();
+let mapAt = 0;
+
+function mutedOf(run) {
+  const { heads } = runs[run].manifest;
+  return muted.split(",").map((part) => part.split("-").map(Number))
+    .filter(([r, attention, head]) => heads && r === run && attention < heads.attentions.length && head < heads.n)
+    .map(([, attention, head]) => /** @type {[number, number]} */ ([attention, head]));
+}
 
 async function writeAll() {
+  stopPlaying();
   showSource();
-  const jobs = runs.map((_, i) => makeJob(i, text));
+  query("#prefixes")?.replaceChildren();
+  if (query("#prefix-note")) query("#prefix-note").textContent = "";
+  const isBlank = !text.trim() && !data.continues;
+  const jobs = runs.map((_, i) => makeJob(i, text, mutedOf(i)));
   written = jobs.map((job) => new Output(job));
   written.forEach((_, i) => scheduleDraw(i));
-  drawAttention();
-  const since = performance.now();
-  setStatus("Writing …");
-  const isDone = await requestTexts(jobs.filter((job) => !job.problem), (message) => {
-    written[message.run].add(message);
-    scheduleDraw(message.run);
-    if (message.run === selectedRun() && (written[message.run].isFinished || performance.now() - drawnAt > DRAWN_EVERY)) drawAttention();
+  light();
+  showAttention();
+  const isDone = await requestTexts(isBlank ? [] : jobs, (message) => {
+    written[message.job].add(message);
+    scheduleDraw(message.job);
+    if (message.job === selectedRun() && (message.finished || performance.now() - mapAt > MAP_MS)) showAttention();
   });
   if (!isDone) return;
-  drawAttention();
-  setStatus(`All have finished after ${((performance.now() - since) / 1000).toFixed(1)} s.`);
+  showAttention();
   document.body.dataset.done = String(turn);
+  if (isBlank) setStatus("Type a sentence first.");
+  else if (shown === Infinity) summarize();
 }
 
-// Texts are drawn once a frame, however many tokens have come.
+/** Say what has come out, once. */
+function summarize() {
+  const scores = isMarked() ? runs.map((run, i) => `${run.label} ${countRight(written[i].text, example.ref).right}`).join(", ") : "";
+  const { words } = countRight("", example?.ref ?? "");
+  setStatus(scores ? `Right, of ${plural(words, "words")}: ${scores}.` : "All models have finished.", false);
+}
+
+/** Outputs are drawn once a frame, however many tokens have come. */
 function scheduleDraw(run) {
-  if (!dirty.size) requestAnimationFrame(() => { dirty.forEach(drawOutput); dirty.clear(); });
+  if (!written[run]) return;
+  if (!dirty.size) requestAnimationFrame(() => { for (const i of dirty) drawOutput(i); dirty.clear(); });
   dirty.add(run);
 }
 
 function drawOutput(run) {
-  const { tokens, n, ms, job, isFinished, text: output } = written[run], row = query(`#run-${run}`);
-  const words = isMarked() ? markDifferences(output, example.ref) : [output];
-  row.querySelector(".written").replaceChildren(...(job.problem ? [job.problem] : words));
+  const { tokens, job, isFinished, text: whole } = written[run], row = query(`#run-${run}`), words = splitWords(whole);
+  const isCut = shown < words.length, output = isCut ? whole.slice(0, words[shown - 1]?.end ?? 0) : whole;
+  const isOver = isFinished && !isCut;
+  const parts = isMarked() && !job.problem ? showDifferences(output, example.ref, isOver)
+    : splitWords(job.problem ?? output).map((word, index) => ({ kind: "same", title: "", index, ...word }));
+  patch(row.querySelector(".written"), parts, ({ kind, text: word, space, index, title }) => [kind, word, space, index, title].join("\n"), markPart);
+  const first = row.querySelector(".w");
+  if (first && !row.querySelector('.w[tabindex="0"]')) first.setAttribute("tabindex", "0");
   row.dataset.tokens = tokens.join(" ");
-  row.dataset.finished = isFinished;
-  row.querySelector(".speed").textContent = n ? `${tokens.length} tokens, ${Math.round((1000 * n) / ms).toLocaleString("en")} a second` : "";
+  row.dataset.finished = isOver;
+  const names = job.muted?.length ? job.muted.map(([attention, head]) => `${nameAttention(run, attention)}, head ${head + 1}`) : [];
+  row.querySelector(".muted").textContent = names.length ? `muted: ${names.join("; ")}` : "";
+  const score = query(`#score-${run}`), { right, words: n } = countRight(output, example?.ref ?? "");
+  score.querySelector(".fill").style.width = isMarked() && n ? `${(100 * right) / n}%` : "0";
+  score.querySelector(".right").textContent = !row.dataset.loaded ? "loading" : isMarked() && n && !job.problem ? `${right} of ${n}` : "–";
+  score.querySelector(".spoken").textContent = isMarked() ? " words right" : ": no reference";
+  if (isOver && isMarked() && !names.length && !job.problem && strip.add(run, text, example.x, right, n)) {
+    query("#strip-csv").replaceChildren(element("a", { download: "shares.csv", href: strip.address }, "its numbers as CSV"));
+  }
+}
+
+// ------------------------------------------------------------------------------------ Play
+
+let shown = Infinity; // words of each output that are shown
+/** @type {ReturnType<typeof setInterval> | undefined} */
+let timer;
+
+/** Show all outputs word by word, as fast as one can read them. */
+function play() {
+  clearInterval(timer);
+  shown = 0;
+  timer = setInterval(() => {
+    const open = written.filter((output, i) => query(`#run-${i}`).dataset.loaded && splitWords(output.text).length > shown);
+    const isWaiting = written.some((output, i) => runs[i].is_first && !output.isFinished && splitWords(output.text).length <= shown);
+    if (isWaiting || !nLoaded) return;
+    if (!open.length) return endPlaying();
+    shown += 1;
+    written.forEach((_, i) => scheduleDraw(i));
+    light(shown - 1);
+  }, REVEAL_MS);
+  written.forEach((_, i) => scheduleDraw(i));
+}
+
+function stopPlaying() {
+  clearInterval(timer);
+  shown = Infinity;
+}
+
+function endPlaying() {
+  stopPlaying();
+  light();
+  written.forEach((_, i) => scheduleDraw(i));
+  document.body.dataset.played = "true";
+  summarize();
+}
+
+// ----------------------------------------------------------------------------------- Light
+
+/** How much of a model's attention each word of the source has while it writes a word.
+ * @returns {number[] | null} null: the model has no such word, or no weights of it yet */
+function weightsOf(run, index) {
+  const { tokens, rows, job, text: output } = written[run], sizes = runs[run].manifest.attention;
+  const its = tokensOfWords(splitWords(output), tokenizer.spans(output, tokens))[index] ?? [], source = normalize(text);
+  const known = its.flatMap((t) => (rows[t] ? [rows[t]] : []));
+  if (!known.length || job.problem) return null;
+  const { layer, head } = run === selectedRun() ? selectedHead(sizes) : { layer: "align", head: 0 };
+  const { weights } = selectWeights(job.src.map(String), its.map(String), known, sizes, layer, head);
+  const mean = job.src.map((_, s) => weights.reduce((sum, row) => sum + row[s], 0) / weights.length);
+  return tokensOfWords(splitWords(source), tokenizer.spans(source, encode(text))).map((ids) => ids.reduce((sum, s) => sum + mean[s], 0));
+}
+
+/** Light up, in all models, the word that one of them has at a place, and its source words.
+ * @param {number} [index] none: put all lights out
+ * @param {string} [word] if given, each model's nearest place of this word instead */
+function light(index, word) {
+  const strips = [...document.querySelectorAll(".strips")];
+  for (const lit of document.querySelectorAll(".lit")) lit.classList.remove("lit");
+  for (const i of strips.flatMap((part) => [...part.children])) /** @type {HTMLElement} */ (i).style.opacity = "0";
+  if (index === undefined) return;
+  runs.forEach((_, run) => {
+    const same = word === undefined ? [index] : splitWords(written[run].text).flatMap(({ text: own }, i) => (own === word ? [i] : []));
+    const place = same.sort((a, b) => Math.abs(a - index) - Math.abs(b - index))[0];
+    query(`#run-${run} [data-w="${place}"]`)?.classList.add("lit");
+    const weights = canAttend.includes(run) ? weightsOf(run, place) : null;
+    weights?.forEach((weight, s) => {
+      const bar = /** @type {HTMLElement} */ (strips[s]?.children[canAttend.indexOf(run)]);
+      if (bar) bar.style.opacity = String(Math.min(1, weight));
+    });
+  });
+}
+
+function lightWord({ target }) {
+  const word = target.closest?.("[data-w]");
+  if (!word || shown !== Infinity) return;
+  light(Number(word.dataset.w), splitWords(written[Number(word.closest(".run").id.split("-")[1])].text)[Number(word.dataset.w)]?.text);
+}
+
+function walk(event) {
+  const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key], word = event.target.closest("[data-w]");
+  if (!step || !word) return;
+  const words = [...word.closest(".written").querySelectorAll("[data-w]")], next = words[words.indexOf(word) + step];
+  if (!next) return;
+  event.preventDefault();
+  word.setAttribute("tabindex", "-1");
+  next.setAttribute("tabindex", "0");
+  next.focus();
 }
 
 // ------------------------------------------------------------------------------- Attention
 
-let drawnAt = 0;
-const attending = runs.flatMap((run, i) => (run.manifest.attention ? [i] : []));
-const selectedRun = () => (attending.includes(Number(readAddress().m)) && readAddress().m !== undefined ? Number(readAddress().m) : attending[0]);
+const panel = new AttentionPanel("h2");
+const selectedRun = () => (canAttend.includes(Number(readAddress().m)) && readAddress().m !== undefined ? Number(readAddress().m) : canAttend[0]);
 
-function drawAttention() {
-  const root = query("#attention"), run = selectedRun();
-  drawnAt = performance.now();
-  if (run === undefined || !written.length) return root.replaceChildren();
-  const sizes = runs[run].manifest.attention, { layer, head, controls } = attentionControls(attending.map((i) => [i, runs[i].label]), run, sizes);
-  const { rows, tokens, job, isFinished } = written[run], labels = (ids) => ids.map((id) => tokenizer.labels[id]);
-  const heading = element("h2", {}, "What it attends to");
-  if (job.problem || !tokens.length || !rows.length) {
-    const reason = sizes.graph === "attend" && !isFinished ? "drawn when the text is finished" : "nothing is written yet";
-    return redraw(root, heading, controls, element("p", { class: "note" }, reason));
-  }
-  const map = selectWeights(labels(job.src), labels(tokens.slice(0, rows.length)), rows.slice(0, tokens.length), sizes, layer, head);
-  redraw(root, heading, controls, drawMap(map, runs[run].label), ...(isFinished ? [mapLinks(map)] : []));
+/** The name of an attention, from the path of its module. */
+function nameAttention(run, attention) {
+  const [side, layer, kind] = runs[run].manifest.heads.attentions[attention].split(".");
+  const isOnSource = runs[run].manifest.attention.mask_rows.includes(attention);
+  const where = isOnSource ? "to the source" : `in the ${kind === "src_attention" ? "source" : side}`;
+  return `${where}, layer ${Number(layer) + 1}`;
 }
 
-// -------------------------------------------------------------------------------- Exercise
-
-// The share of the reference's words that each model has right, in per cent, by bucket.
-async function measureShares(chosen) {
-  const sums = chosen.map(() => data.buckets.map(() => ({ right: 0, words: 0, n: 0 })));
-  for (const [k, { src, ref, x }] of examples.entries()) {
-    const b = data.buckets.findIndex(({ low, high }) => x >= low && x <= high);
-    const jobs = chosen.map((run) => makeJob(run, src)), texts = new Map(jobs.map((job) => [job.run, new Output(job)]));
-    const isDone = await requestTexts(jobs.filter((job) => !job.problem), (message) => texts.get(message.run).add(message));
-    if (!isDone) return null;
-    setStatus(`${k + 1} of ${examples.length} ${data.noun} are written …`);
-    if (b < 0) continue;
-    chosen.forEach((run, i) => {
-      const words = splitWords(ref), nRight = markCommon(splitWords(texts.get(run).text), words).filter(Boolean).length;
-      sums[i][b].right += nRight; sums[i][b].words += words.length; sums[i][b].n += 1;
-    });
-  }
-  return sums.map((row) => row.map(({ right, words, n }) => (n ? (100 * right) / words : null)));
+function showAttention() {
+  const run = selectedRun();
+  mapAt = performance.now();
+  if (run === undefined || !written.length) return;
+  const { attention: sizes, heads } = runs[run].manifest, { rows, tokens, job, isFinished } = written[run];
+  const others = (heads?.attentions ?? []).flatMap((_, a) => (sizes.mask_rows.includes(a) ? [] : [[`a${a}`, nameAttention(run, a)]]));
+  const { layer, head } = selectedHead(sizes, others.map(([value]) => value));
+  const attention = typeof layer === "number" ? sizes.mask_rows[layer] : Number(layer.slice(1));
+  const name = `${run}-${attention}-${head}`, list = muted.split(",").filter(Boolean), isMuted = list.includes(name);
+  const toggle = () => changeAddress({ mute: (isMuted ? list.filter((one) => one !== name) : [...list, name]).join(",") });
+  const labels = (ids) => ids.map((id) => tokenizer.labels[id]);
+  const isLate = sizes.graph === "attend" && !isFinished;
+  query("#attention").hidden = false;
+  panel.show({
+    models: canAttend.map((i) => [i, runs[i].label]), run, label: runs[run].label, sizes, others, isFinished, id: String(turn),
+    src: job.src && labels(job.src), tgt: labels(tokens.slice(0, rows.length)), rows: rows.slice(0, tokens.length),
+    note: job.problem ?? (isLate ? "drawn when the text is finished" : ""),
+    mute: heads && layer !== "align" ? { isMuted, toggle } : null,
+  });
+  query("#unmute").hidden = !list.length;
 }
 
-async function runExercise(event) {
-  event.preventDefault();
-  if (!document.body.dataset.ready) return;
-  const guess = Number(new FormData(event.target).get("guess"));
-  const vectors = runs.flatMap((run, i) => (run.manifest.attention ? [] : [i]));
-  const chosen = vectors.length ? [...vectors, ...attending.slice(0, 1)] : runs.map((_, i) => i).slice(0, 3);
-  query("#seen").replaceChildren();
-  const shares = await measureShares(chosen);
-  if (!shares) return;
-  setStatus("All have been written.");
-  const names = data.buckets.map((bucket) => bucket.name);
-  const verdicts = chosen.map((run, i) => {
-    const b = shares[i].findIndex((share) => share !== null && share < 50);
-    return element("li", {}, `${runs[run].label}: ${b < 0 ? "half or more at every length" : `fewer than half from ${names[b]} on${b === guess ? ", as you guessed" : ""}`}.`);
-  });
-  const table = [["model", ...names], ...chosen.map((run, i) => [runs[run].label, ...shares[i].map((share) => (share === null ? "" : Number(share.toFixed(1))))])];
-  query("#seen").replaceChildren(
-    element("p", {}, `You guessed ${names[guess]}. Of the ${data.unit} of ${examples.length} references, in the same order, were written:`),
-    element("ul", {}, ...verdicts), drawBars(chosen, shares, names, guess),
-    element("p", { class: "note" }, element("a", { download: "guess.csv", href: csvAddress(table) }, "its numbers as CSV")));
-  document.body.dataset.seen = String(turn);
-}
+// -------------------------------------------------------------------------------- Prefixes
 
-function drawBars(chosen, shares, names, guess) {
-  const width = 640, height = 240, left = 48, below = 44, step = (width - left) / names.length, wide = (step - 10) / chosen.length;
-  const y = (share) => 10 + (height - below - 10) * (1 - share / 100);
-  const svg = element("svg", { class: "bars", viewBox: `0 0 ${width} ${height}`, role: "img",
-    "aria-label": chosen.map((run, i) => `${runs[run].label}: ${shares[i].map((share, b) => (share === null ? "" : `${names[b]} ${share.toFixed(0)} %`)).join(", ")}`).join("; ") },
-  element("rect", { class: "guess", x: left + step * guess, y: 10, width: step, height: height - below - 10 }));
-  [0, 50, 100].forEach((share) => svg.append(element("line", { x1: left, x2: width, y1: y(share), y2: y(share) }),
-    element("text", { x: left - 5, y: y(share) + 4, "text-anchor": "end" }, `${share} %`)));
-  names.forEach((name, b) => {
-    svg.append(element("text", { x: left + step * (b + 0.5), y: height - below + 16, "text-anchor": "middle" }, name));
-    chosen.forEach((run, i) => shares[i][b] !== null && svg.append(element("rect", {
-      x: left + step * b + 5 + wide * i, y: y(shares[i][b]), width: wide - 1, height: y(0) - y(shares[i][b]), fill: runs[run].colour })));
+/** Let a model translate the first word of the source, the first two, and so on. */
+async function readPrefixes() {
+  const run = Number(query("#prefix-run").value), source = normalize(text), words = splitWords(source);
+  const ends = words.filter(({ text: word }) => isWord(word));
+  const texts = ends.map(({ end }) => new Output(makeJob(run, source.slice(0, end))));
+  const cells = texts.map(() => element("td", { class: "text" }));
+  query("#prefixes").replaceChildren(...ends.map((word, k) => element("tr", {},
+    element("th", { scope: "row" }, String(k + 1)), element("td", {}, word.text), cells[k])));
+  query("#prefix-note").textContent = "The model is reading …";
+  stopPlaying();
+  const open = new Set();
+  const isDone = await requestTexts(texts.map(({ job }) => job), (message) => {
+    texts[message.job].add(message);
+    if (!open.size) requestAnimationFrame(() => { for (const k of open) cells[k].textContent = texts[k].text; open.clear(); });
+    open.add(message.job);
   });
-  let x = left;
-  chosen.forEach((run) => {
-    svg.append(element("rect", { x, y: height - 16, width: 10, height: 10, fill: runs[run].colour }),
-      element("text", { x: x + 14, y: height - 7 }, runs[run].label));
-    x += 30 + 7.5 * runs[run].label.length;
-  });
-  return svg;
+  query("#prefix-note").textContent = isDone ? `${runs[run].label} after each word of the source, with nothing but what it has read so far.` : "";
+  texts.forEach(({ text: output, job }, k) => { cells[k].textContent = job.problem ?? output; });
+  if (isDone) document.body.dataset.prefixed = texts.map(({ tokens }) => tokens.join(" ")).join("|");
 }
 
 // -------------------------------------------------------------------------------- The page
 
 function render() {
-  const given = readAddress();
-  const nextExample = given.text === undefined ? examples[parseIndex(given.e, examples.length)] : undefined;
+  const given = readAddress(), mute = given.mute ?? "";
+  const nextExample = given.text === undefined && examples.length ? selectExample(given) : undefined;
   const next = given.text ?? nextExample?.src ?? "";
-  if (next === text && nextExample === example && written.length) return drawAttention();
-  [text, example] = [next, nextExample];
+  if (next === text && nextExample === example && mute === muted && written.length) return showAttention();
+  const isTyped = text === undefined && example === undefined && query("#text").value; // while the page was loading
+  [text, example, muted] = [next, nextExample, mute];
+  if (example && !isTyped) query("#text").value = text;
   return writeAll();
 }
 
 function move(changes) { // replaces the entry in the history
-  const { e, text: typed, ...view } = readAddress();
+  const { w, i, text: typed, ...view } = readAddress();
   history.replaceState(null, "", "#" + new URLSearchParams({ ...view, ...changes }));
   render();
 }
 
-query("#ask").addEventListener("submit", (event) => {
+function ask(event) {
   event.preventDefault();
-  const typed = query("#text").value, index = examples.findIndex(({ src }) => src === typed);
-  if (!document.body.dataset.ready) return;
+  const typed = query("#text").value, same = examples.find(({ src }) => src === typed);
   text = undefined; // the same text is written again
-  move(index < 0 ? { text: typed } : { e: index });
-});
-query("#length")?.addEventListener("input", ({ target }) => document.body.dataset.ready && move({ e: target.value }));
-query("#exercise")?.addEventListener("submit", runExercise);
-start();
+  move(same ? { w: same.x, i: examples.filter(({ x }) => x === same.x).indexOf(same) } : { text: typed });
+  query("#outputs").scrollIntoView({ block: "nearest" });
+}
+
+function listen() {
+  query("#ask").addEventListener("submit", ask);
+  query("#text").addEventListener("input", showHints);
+  query("#text").addEventListener("keydown", (event) => {
+    if (event.key === "Enter" && !event.shiftKey && (!data.continues || event.ctrlKey)) ask(event);
+  });
+  query("#length")?.addEventListener("input", ({ target }) => lengths.length && move({ w: lengths[Number(target.value)] }));
+  query("#another")?.addEventListener("click", () => {
+    const its = examples.filter(({ x }) => x === example.x);
+    move({ w: example.x, i: (its.indexOf(example) + 1) % its.length });
+  });
+  query("#play")?.addEventListener("click", play);
+  query("#own")?.addEventListener("click", () => { query("#text").focus(); query("#text").select(); });
+  query("#unmute").addEventListener("click", () => changeAddress({ mute: "" }));
+  query("#exercise")?.addEventListener("submit", (event) => runExercise(event, examples));
+  query("#read")?.addEventListener("click", readPrefixes);
+  for (const type of ["pointerover", "focusin", "click"]) query("#outputs").addEventListener(type, lightWord);
+  query("#outputs").addEventListener("pointerleave", () => { if (shown === Infinity) light(); });
+  query("#outputs").addEventListener("keydown", walk);
+  query("#attention").append(panel.root);
+}
+
+listen();
+showProgress();

@@ -1,3 +1,7 @@
+import { AttentionPanel } from "./attention.js";
+import { MARKS_NOTE, countRight, markPart, showDifferences } from "./differences.js";
+import { changeAddress, chooser, element, link, parseIndex, readAddress, redraw, unpack } from "./page.js";
+
 // The state of the page is its address: #f=folder&t=test&b=bucket&e=example&seed=…&sort=…&m=run&l=layer&h=head
 const { folders } = JSON.parse(document.getElementById("data").textContent);
 const PARTS = 2000; // a weight is stored as a whole number of such parts
@@ -57,16 +61,21 @@ function listExamples(state) {
 
 const selectionOf = ({ f, t, b, seed, sort }) => ({ f, t, b, seed, sort });
 
+function formatRight(hyp, ref) {
+  const { right, words } = countRight(hyp, ref);
+  return `${right} of ${words}`;
+}
+
 function drawExample(state) {
   const { test, e, runs } = state;
   const { src, ref, hyps, scores } = test.examples[e];
   const written = hyps.some((hyp) => hyp !== null);
-  const head = ["model", ...(written ? ["written"] : []), ...test.scores.map((score) => score.name), ...(written ? ["words"] : [])];
+  const head = ["model", ...(written ? ["written"] : []), ...test.scores.map((score) => score.name), ...(written ? ["words right"] : [])];
   const rows = runs.map((run) => element("tr", {},
     element("th", { scope: "row" }, run.label),
-    ...(written ? [element("td", { class: "text" }, ...markDifferences(hyps[run.i] ?? "", ref))] : []),
+    ...(written ? [element("td", { class: "text" }, ...showDifferences(hyps[run.i] ?? "", ref).map(markPart))] : []),
     ...scores[run.i].map((value, k) => element("td", {}, value === null ? "–" : value.toFixed(test.scores[k].digits))),
-    ...(written ? [element("td", {}, `${splitWords(hyps[run.i] ?? "").length} of ${splitWords(ref).length}`)] : [])));
+    ...(written ? [element("td", {}, formatRight(hyps[run.i] ?? "", ref))] : [])));
   return [
     element(heading(1), {}, "One example, side by side"),
     element("p", {}, element("strong", {}, "source "), src || "(empty)"),
@@ -75,11 +84,14 @@ function drawExample(state) {
       element("table", {},
         element("thead", {}, element("tr", {}, ...head.map((name) => element("th", { scope: "col" }, name)))),
         element("tbody", {}, ...rows))),
-    ...(written ? [element("p", { class: "note" }, "Marked: words outside the longest common subsequence with the reference.")] : []),
+    ...(written ? [element("p", { class: "note" }, MARKS_NOTE)] : []),
   ];
 }
 
 // ------------------------------------------------------------------------------- Attention
+
+/** @type {AttentionPanel | undefined} */
+let panel;
 
 async function drawAttention(state) {
   const { test, e, runs } = state;
@@ -98,11 +110,11 @@ async function drawAttention(state) {
         link(test.examples[i].src, { ...selectionOf(state), e: i }))))];
   }
   const run = withMaps.find((run) => run.i === state.m) || withMaps[0];
-  const { src, tgt, weights, ...sizes } = maps[run.i], { layer, head, controls } = attentionControls(withMaps.map(({ i, label }) => [i, label]), run.i, sizes);
+  const { src, tgt, weights, ...sizes } = maps[run.i];
   const parts = new Uint16Array(await unpack(weights)), size = parts.length / tgt.length;
   const rows = tgt.map((_, t) => Array.from(parts.subarray(t * size, (t + 1) * size), (part) => part / PARTS));
-  const map = selectWeights(src, tgt, rows, sizes, layer, head);
-  return [element(heading(1), {}, "What it attends to"), controls, drawMap(map, run.label), mapLinks(map)];
+  panel ??= new AttentionPanel(heading(1));
+  return [panel.show({ models: withMaps.map(({ i, label }) => [i, label]), run: run.i, label: run.label, sizes, src, tgt, rows, id: `${state.f} ${state.t} ${e}` })];
 }
 
 // -------------------------------------------------------------------------------- The page
@@ -125,18 +137,20 @@ function drawControls(state) {
 
 function highlightBucket(state) {
   document.querySelectorAll('[id*="-bucket-"]').forEach((area) => {
-    const section = area.closest(".test");
+    const section = /** @type {HTMLElement} */ (area.closest(".test"));
     const mine = section && area.closest(".folder").id === `f${state.f}` && Number(section.dataset.test) === state.t;
     const bucket = Number(area.id.match(/-bucket-(\d+)/)[1]);
     area.classList.toggle("chosen", Boolean(mine && state.test && bucket === state.b));
   });
 }
 
-let turn = 0, drawnTurn = 0; // a choice can be made while the one before is being drawn
+/** @type {number} the last choice that is drawn; a test waits for it */
+export let drawnTurn = 0;
+let turn = 0; // a choice can be made while the one before is being drawn
 async function render() {
   const ownTurn = ++turn;
   const state = readState();
-  document.querySelectorAll(".folder").forEach((article) => { article.hidden = article.id !== `f${state.f}`; });
+  document.querySelectorAll(".folder").forEach((/** @type {HTMLElement} */ article) => { article.hidden = article.id !== `f${state.f}`; });
   document.querySelectorAll("#folders a").forEach((a, i) => {
     if (i === state.f) a.setAttribute("aria-current", "true"); else a.removeAttribute("aria-current");
   });
@@ -151,7 +165,7 @@ async function render() {
   drawnTurn = ownTurn;
 }
 
-document.querySelectorAll(".test").forEach((section) => {
+document.querySelectorAll(".test").forEach((/** @type {HTMLElement} */ section) => {
   const f = Number(section.closest(".folder").id.slice(1)), t = Number(section.dataset.test);
   if (!folders[f].tests[t]) return;
   section.classList.add("linked");

@@ -1,7 +1,13 @@
 // A text's tokens, as seqmodels/data/tokenizers.py makes them. `vocabulary` is from vocabulary.py.
+
+/** `spans` are where the tokens of a text begin and end in it.
+ * @typedef {{ encode: (text: string) => number[], decode: (tokens: number[]) => string, labels: string[],
+ *   spans: (text: string, ids: number[]) => [number, number][] }} Tokenizer */
+
 const SPECIALS = 4, UNK = 3;
 
-function makeTokenizer(vocabulary) {
+/** @returns {Tokenizer} */
+export function makeTokenizer(vocabulary) {
   const { kind } = vocabulary;
   if (kind === "words" || kind === "spaces") return makeWordTokenizer(vocabulary);
   const pieces = kind === "bpe" ? vocabulary.ranks.map(atob)
@@ -17,9 +23,23 @@ function makeTokenizer(vocabulary) {
     const text = tokens.map((id) => (id === UNK ? utf8("⁇") : pieces[id - SPECIALS] ?? "")).join("");
     return new TextDecoder("utf-8", { ignoreBOM: true }).decode(Uint8Array.from(text, (byte) => byte.charCodeAt(0)));
   };
-  return { encode, decode, labels: vocabulary.labels };
+  const spans = (text, ids) => {
+    const ofByte = [...text].flatMap(((at) => (char) => { // the place of the character that each byte is of
+      const bytes = new Array(new TextEncoder().encode(char).length).fill([at, at + char.length]);
+      at += char.length;
+      return bytes;
+    })(0));
+    let end = 0;
+    return ids.map((id) => {
+      const start = end;
+      end += id === UNK ? ofByte.findLastIndex(([from]) => from === ofByte[start]?.[0]) + 1 - start : pieces[id - SPECIALS].length;
+      return [ofByte[start]?.[0] ?? text.length, ofByte[end - 1]?.[1] ?? text.length];
+    });
+  };
+  return { encode, decode, labels: vocabulary.labels, spans };
 }
 
+/** @returns {Tokenizer} */
 function makeWordTokenizer({ kind, words, pattern, labels }) {
   const ids = new Map(words.map((word, i) => [word, i + SPECIALS]));
   const parts = new RegExp(pattern, "gu");
@@ -28,7 +48,8 @@ function makeWordTokenizer({ kind, words, pattern, labels }) {
     const spaced = tokens.filter((id) => id >= UNK).map((id) => words[id - SPECIALS] ?? "⁇").join(" ");
     return kind === "words" ? spaced.replace(/ ([,.;:!?])/g, "$1") : spaced.replace(/ ?\n ?/g, "\n");
   };
-  return { encode, decode, labels };
+  const spans = (text) => Array.from(text.matchAll(parts), ({ 0: word, index }) => /** @type {[number, number]} */ ([index, index + word.length]));
+  return { encode, decode, labels, spans };
 }
 
 // The UTF-8 bytes of a text, each as one character.
@@ -52,3 +73,10 @@ function mergeBytes(bytes, ids) {
     if (best) ranks[best - 1] = of(best - 1);
   }
 }
+
+/** The tokens that each of these parts of a text consists of.
+ * @param {{ start: number, end: number }[]} words
+ * @param {[number, number][]} spans
+ * @returns {number[][]} */
+export const tokensOfWords = (words, spans) => words.map(({ start, end }) =>
+  spans.flatMap(([from, to], i) => (from < end && to > start ? [i] : [])));

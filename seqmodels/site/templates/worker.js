@@ -1,4 +1,5 @@
-// Runs exported models, all of them in turn, one token each, until every text is finished.
+// Runs exported models, all of them in turn, one token each, until every text is finished. A text
+// waits until its model has arrived.
 import * as ort from "onnxruntime-web/wasm";
 
 const models = [];
@@ -31,19 +32,24 @@ async function sha256(bytes) {
   return Array.from(digest, (byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
-async function load({ wasm, runs }) {
+let loading = Promise.resolve(), isLoaded = () => {};
+
+async function start(wasm) {
   ort.env.logLevel = "error";
   ort.env.wasm.numThreads = 1;
   ort.env.wasm.wasmBinary = await unpack(wasm);
-  for (const [i, { manifest, graphs, weights }] of runs.entries()) {
-    const data = interleave(await unpack(weights));
-    const options = { executionProviders: ["wasm"], externalData: [{ path: "weights.bin", data }] };
-    models[i] = { manifest };
-    for (const [name, graph] of Object.entries(graphs)) {
-      models[i][name] = await ort.InferenceSession.create(await unpack(graph), options);
-    }
-    postMessage({ loaded: i, sha256: await sha256(data) });
+}
+
+async function load({ load: i, manifest, graphs, weights }) {
+  const data = interleave(await unpack(weights));
+  const options = { executionProviders: ["wasm"], externalData: [{ path: "weights.bin", data }] };
+  const model = { manifest };
+  for (const [name, graph] of Object.entries(graphs)) {
+    model[name] = await ort.InferenceSession.create(await unpack(graph), options);
   }
+  models[i] = model;
+  postMessage({ loaded: i, sha256: await sha256(data) });
+  isLoaded();
 }
 
 const tensorOf = (ids) => new ort.Tensor("int64", BigInt64Array.from(ids, BigInt), [1, ids.length]);
@@ -55,15 +61,22 @@ function chooseToken(logits, temperature, { EOS }) {
   if (!temperature) return best;
   const weights = logits.slice(EOS).map((logit) => Math.exp((logit - logits[best]) / temperature));
   let left = Math.random() * weights.reduce((sum, weight) => sum + weight, 0);
-  const index = weights.findIndex((weight) => (left -= weight) < 0);
+  const index = weights.findIndex((weight) => {
+    left -= weight;
+    return left < 0;
+  });
   return index < 0 ? best : EOS + index;
 }
 
 class Text {
   constructor(job) {
-    Object.assign(this, { prefix: [], temperature: 0, ...job });
-    this.model = models[this.run];
-    this.names = this.model.manifest.state.map((part) => part.name);
+    this.job = job.job; // its number in the request
+    this.run = job.run;
+    this.src = job.src;
+    this.limit = job.limit;
+    this.prefix = job.prefix ?? [];
+    this.temperature = job.temperature ?? 0;
+    this.muted = job.muted ?? [];
     this.written = [];
   }
 
@@ -72,25 +85,38 @@ class Text {
   }
 
   async begin() {
-    this.storeState(await this.model.encode.run({ src: tensorOf(this.src) }));
+    this.model = models[this.run];
+    const { state, heads } = this.model.manifest;
+    this.names = state.map((part) => part.name);
+    if (heads) {
+      const [n, each] = [heads.attentions.length, heads.n];
+      const mask = new Float32Array(n * each).fill(1);
+      for (const [attention, head] of this.muted) mask[attention * each + head] = 0;
+      this.mask = new ort.Tensor("float32", mask, [n, each]);
+    }
+    this.storeState(await this.compute("encode", { src: tensorOf(this.src) }));
+  }
+
+  // Run a graph on those of these inputs that it takes.
+  compute(name, given) {
+    const graph = this.model[name], all = { ...given, head_mask: this.mask };
+    return graph.run(Object.fromEntries(graph.inputNames.map((input) => [input, all[input]])));
   }
 
   get isFinished() {
-    return this.written.length >= this.limit || this.written.at(-1) === this.model.manifest.ids.EOS;
+    return this.written.length >= this.limit || (this.written.length > 0 && this.written.at(-1) === this.model.manifest.ids.EOS);
   }
 
-  // Write a token; return it, how long it took, and the weights of all layers and heads.
+  // Write a token; return it and the weights of all layers and heads.
   async advance() {
-    const { step, manifest } = this.model;
+    const { manifest } = this.model;
     const y = new ort.Tensor("int64", BigInt64Array.of(BigInt(this.written.at(-1) ?? manifest.ids.BOS)), [1]);
-    const since = performance.now();
-    const taken = step.inputNames.filter((name) => name !== "y").map((name) => [name, this.state[name]]);
-    const outputs = await step.run({ y, ...Object.fromEntries(taken) });
+    const outputs = await this.compute("step", { ...this.state, y });
     this.storeState(outputs);
     const token = this.prefix[this.written.length]
       ?? chooseToken(outputs.logits.data, this.temperature, manifest.ids);
     this.written.push(token);
-    return { token, ms: performance.now() - since, weights: outputs.attention && this.sourceWeights(outputs.attention) };
+    return { token, weights: outputs.attention && this.sourceWeights(outputs.attention) };
   }
 
   sourceWeights({ data, dims: [L, H, M] }) {
@@ -105,7 +131,7 @@ class Text {
     const n = this.written.length - (this.written.at(-1) === manifest.ids.EOS ? 1 : 0);
     if (!attend || !n) return undefined;
     const read = [manifest.ids.BOS, ...this.written.slice(0, n - 1)];
-    const { attention } = await attend.run({ src: tensorOf(this.src), tgt_in: tensorOf(read) });
+    const { attention } = await this.compute("attend", { src: tensorOf(this.src), tgt_in: tensorOf(read) });
     return { weights: attention.data, dims: attention.dims };
   }
 }
@@ -121,26 +147,30 @@ function letMessagesIn() {
 
 async function writeAll(ownTurn, jobs) {
   let texts = jobs.map((job) => new Text(job));
-  for (const text of texts) await text.begin();
   while (texts.length) {
-    for (const text of texts) {
+    const ready = texts.filter((text) => models[text.run]); // others wait for their model
+    if (!ready.length) await new Promise((go) => { isLoaded = () => go(); });
+    for (const text of ready) {
       await letMessagesIn();
       if (ownTurn !== turn) return;
-      const { token, ms, weights } = await text.advance();
-      const isForced = text.written.length <= text.prefix.length;
-      postMessage({ turn: ownTurn, run: text.run, token, ms, weights, isForced }, weights ? [weights.buffer] : []);
-      if (text.isFinished) postMessage({ turn: ownTurn, run: text.run, finished: true, all: await text.attend() });
+      if (!text.model) await text.begin();
+      const { token, weights } = await text.advance();
+      const { job } = text, isForced = text.written.length <= text.prefix.length;
+      postMessage({ turn: ownTurn, job, token, weights, isForced }, { transfer: weights ? [weights.buffer] : [] });
+      if (text.isFinished) postMessage({ turn: ownTurn, job, finished: true, all: await text.attend() });
     }
+    if (ownTurn !== turn) return;
     texts = texts.filter((text) => !text.isFinished);
   }
 }
 
 onmessage = async ({ data }) => {
   try {
-    if (data.runs) return await load(data);
-    turn = data.turn;
-    await writeAll(data.turn, data.jobs);
+    if (data.wasm) loading = start(data.wasm);
+    else if (data.weights) loading = loading.then(() => load(data));
+    else turn = data.turn;
+    await (data.turn === undefined ? loading : writeAll(data.turn, data.jobs));
   } catch (error) {
-    postMessage({ turn: data.turn, failed: String(error?.message ?? error) });
+    postMessage({ turn: data.turn, failed: error instanceof Error ? error.message : String(error) });
   }
 };

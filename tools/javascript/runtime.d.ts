@@ -1,0 +1,1 @@
+declare module "onnxruntime-web/wasm";
