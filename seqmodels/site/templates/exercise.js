@@ -51,14 +51,15 @@ export async function runExercise(event, examples) {
   say(`You guessed ${names[guess]}. ${verdicts.map((verdict) => verdict.join(": ")).join("; ")}.`);
   const cell = (share) => (share === null ? "" : Number(share.toFixed(1)));
   const table = [["model", ...names], ...chosen.map((run, i) => [runs[run].label, ...shares[i].map(cell)])];
-  query("#seen").replaceChildren(drawBars(chosen, shares, names, guess),
+  query("#seen").replaceChildren(
+    element("div", { class: "wide", tabindex: "0", role: "region", "aria-label": "shares by length" }, drawBars(chosen, shares, names, guess)),
     element("p", { class: "note" }, `Share of the ${data.unit} of ${byBucket.flat().length} references that were written in their order: `,
       element("a", { download: "guess.csv", href: csvAddress(table) }, "its numbers as CSV")));
   document.body.dataset.seen = names[guess];
 }
 
 function drawBars(chosen, shares, names, guess) {
-  const width = 640, height = 240, left = 48, below = 44, step = (width - left) / names.length, wide = (step - 10) / chosen.length;
+  const width = 760, height = 240, left = 48, below = 44, step = (width - left) / names.length, wide = (step - 10) / chosen.length;
   const y = (share) => 22 + (height - below - 22) * (1 - share / 100);
   const svg = element("svg", { class: "bars", viewBox: `0 0 ${width} ${height}`, role: "img",
     "aria-label": chosen.map((run, i) => `${runs[run].label}: ${shares[i].map((share, b) => (share === null ? "" : `${names[b]} ${share.toFixed(0)} %`)).join(", ")}`).join("; ") },

@@ -105,7 +105,7 @@ function showSource() {
     query("#length").value = place;
     query("#length").setAttribute("aria-valuetext", `${plural(n, data.unit)}${example ? "" : ", your own"}`);
     query("#words").textContent = plural(n, data.unit);
-    query("#beyond").textContent = data.limit !== null && n > data.limit ? `longer than all ${data.noun} in training (${data.limit} ${data.unit})` : "";
+    query("#beyond").textContent = data.limit !== null && n > data.limit ? `Longer than all ${data.noun} in training: they had at most ${data.limit} ${data.unit}.` : "";
     query("#another").disabled = !example || examples.filter(({ x }) => x === example.x).length < 2;
   }
   patch(query("#source"), words, (word) => `${word.space}${word.text} ${unknown.has(word.start)}`, ({ space, text: word, start }) =>
@@ -246,7 +246,7 @@ function endPlaying() {
   light();
   written.forEach((_, i) => scheduleDraw(i));
   document.body.dataset.played = "true";
-  summarize();
+  if (written.every(({ isFinished }) => isFinished)) summarize();
 }
 
 // ----------------------------------------------------------------------------------- Light
@@ -405,7 +405,7 @@ function listen() {
   for (const type of ["pointerover", "focusin", "click"]) query("#outputs").addEventListener(type, lightWord);
   query("#outputs").addEventListener("pointerleave", () => { if (shown === Infinity) light(); });
   query("#outputs").addEventListener("keydown", walk);
-  query("#attention").append(panel.root);
+  query("#attention").prepend(panel.root);
 }
 
 listen();
