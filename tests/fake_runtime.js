@@ -13,7 +13,7 @@ function makeSession({ part, n, shape }) {
     step: ({ y, h, i, head_mask: mask }) => {
       const ids = Array.from(h.data, Number), S = ids.length, expected = i ? ids[i - 1] : 1;
       const token = Number(y.data[0]) !== expected ? 3 : ids[i] === undefined || i === n || mask?.data[i] === 0 ? 2 : ids[i];
-      const logits = { data: Float32Array.from({ length: 2000 }, (_, id) => (id < 2 ? 9 : id === token ? 5 : 0)) };
+      const logits = { data: Float32Array.from({ length: 2000 }, (_, id) => (id < 2 ? 9 : id === Math.max(2, token) ? 50 : 0)) };
       // of weights that are over the source and over what is written
       const attention = shape && { dims: [...shape, S + i], data: weights([...shape, S + i]) };
       return { logits, "h'": h, "i'": i + 1, attention };

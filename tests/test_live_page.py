@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -31,8 +32,9 @@ from conftest import (
 )
 
 import seqmodels
-from seqmodels import EOS, MODELS, PAD, search
+from seqmodels import EOS, MODELS, PAD, UNK, search
 from seqmodels.cli import main
+from seqmodels.data import tokenizers
 from seqmodels.data.tokenizers import Tokenizer
 from seqmodels.site import export, graphs, live, runtime, vocabulary
 from tasks.heads.measure import muted
@@ -222,10 +224,15 @@ def test_content(trained: Path, page: Path) -> None:
     assert settings == [None, None, records[0]["data"]["source_end"] == "EOS", "words", limit]
 
 
-def test_content_of_language_models(language_model: Path, tmp_path: Path, monkeypatch: Any) -> None:
-    """Keeps out a language model that is asked to translate."""
-    replace_runtime(monkeypatch)
-    data = data_of(live.write(language_model, tmp_path / "live.html"))
+def test_language_models(chromium: Any, language_model: Path, tmp_path: Path) -> None:
+    """Keeps out a language model that is asked to translate, and a page that needs references."""
+    with pytest.MonkeyPatch.context() as patch:
+        replace_runtime(patch)
+        data = data_of(live.write(language_model, tmp_path / "live.html"))
+    tab = Live(chromium, tmp_path / "live.html")
+    assert tab.messages == []
+    assert not tab.page.is_visible(".scores")
+    tab.context.close()
     assert (data["continues"], data["block"], data["has_source_end"]) == ("prefix", 12, False)
 
 
@@ -239,6 +246,16 @@ def test_one_seed_with_weights(call: Call, trained: Path, tmp_path: Path, monkey
     code, out, _ = call(main, "live", folder, "--out", tmp_path / "live.html")
     assert (code, re.findall(r"gpt-seed\d", out)) == (0, ["gpt-seed2"])
     assert len(data_of(tmp_path / "live.html")["runs"]) == 1
+
+
+def test_sentences_of_the_committed_runs() -> None:
+    """Keeps out sentences that are not the test set's, of words that the models do not know."""
+    folder = RESULTS / "translation-live"
+    examples = live.read_examples(folder / live.EXAMPLES)
+    assert Counter(x for x, *_ in examples) == dict.fromkeys(range(4, 81), 20)
+    assert {(r["x"], r["src"], r["ref"]) for r in rows_of(folder / "gpt-seed1")} < {*examples}
+    tokenizer = tokenizers.load(folder / "tokenizer.json")
+    assert not any(UNK in tokenizer.encode(text) for _, *texts in examples for text in texts)
 
 
 def test_unknown_tokenizer() -> None:
@@ -372,12 +389,10 @@ def test_what_is_typed(chromium: Any, page: Path, tmp_path: Path) -> None:
     tab.context.close()
 
 
-def test_words_light_up(chromium: Any, trained: Path, page: Path) -> None:
+def test_words_light_up(chromium: Any, page: Path) -> None:
     """Keeps out a source word that another target word attends to, by mouse or by keyboard."""
     tab = Live(chromium, page)
     tab.page.wait_for_selector("body[data-played]")
-    rows = [json.loads(unpack(part)) for name, part in parts_of(page).items() if name == "examples"]
-    assert rows
     tab.page.locator("#run-0 .w").nth(1).hover()
     first = tab.page.locator(".strips").evaluate_all(
         "all => all.map(strips => [...strips.children].map(bar => +bar.style.opacity))"

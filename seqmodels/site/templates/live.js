@@ -79,7 +79,7 @@ function setExamples(listed) {
     query("#limit").hidden = last < 0 || last === lengths.length - 1;
     query("#limit").style.setProperty("--at", String(last / (lengths.length - 1)));
     strip = new StripChart({ runs, first: lengths[0], last: lengths[lengths.length - 1], limit: data.limit, unit: data.unit });
-    query("#strip").replaceChildren(strip.svg);
+    query("#strip")?.replaceChildren(strip.svg);
   }
   const isUntouched = !location.hash && !query("#text").value;
   text = undefined; // what was asked before is asked again, now that lengths are known
