@@ -331,7 +331,7 @@ def push(args: argparse.Namespace) -> None:
     record = load(args.run).record
     path = args.run if args.run.suffix == ".json" else args.run.with_name(f"{args.run.name}.json")
     with style.context():
-        figure = drawing.draw_scores([record], record["tests"][0])
+        figure = drawing.draw_scores([record], record["tests"][0]).figure
         more = {card.FIGURE: style.render(figure, ".png")}
     try:
         from seqmodels.site import export as onnx
