@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import base64
 import csv
+import hashlib
 import io
 import re
 from collections.abc import Sequence
 from functools import cache
+from importlib.metadata import PackageNotFoundError, metadata
 from itertools import groupby
 from typing import Any
 from urllib.parse import quote
@@ -29,6 +32,22 @@ def render(template: str, **context: Any) -> str:
     return re.sub(r"\n\s*", "\n", TEMPLATES.get_template(template).render(context))
 
 
+def checksum(script: str) -> str:
+    """Return the checksum of a script in the form that a page's policy takes."""
+    return f"sha256-{base64.b64encode(hashlib.sha256(render(script).encode()).digest()).decode()}"
+
+
+def read_about() -> dict[str, str]:
+    """Return the licence and the address of the repository, empty where they are not known."""
+    try:
+        fields = metadata("seqmodels")
+    except PackageNotFoundError:  # run from a folder, without being installed
+        return {"licence": "", "repository": ""}
+    urls = (entry.partition(", ") for entry in fields.get_all("Project-URL") or ())
+    repository = next((url for name, _, url in urls if name.lower() == "repository"), "")
+    return {"licence": fields.get("License-Expression") or "", "repository": repository}
+
+
 def csv_url(table: Sequence[Sequence[Any]]) -> str:
     """Return a data URL of a table as CSV."""
     text = io.StringIO()
@@ -43,6 +62,11 @@ def format_prose(text: str) -> Markup:
     html = re.sub(r"\*(\w[^*]*\w)\*", r"<em>\1</em>", html)
     link = r'<a href="https://arxiv.org/abs/\1">arXiv:\1\2</a>'
     return Markup(re.sub(r"arXiv:(\d{4}\.\d{4,5})(v\d)?", link, html))
+
+
+def slug(term: str) -> str:
+    """Return the id of a term."""
+    return re.sub(r"\W+", "-", term.lower())
 
 
 @cache
@@ -64,11 +88,14 @@ def highlight(line: str, marks: Sequence[bool] = (), mark: str = "") -> Markup:
 
 
 TEMPLATES = jinja2.Environment(
-    loader=jinja2.PackageLoader("seqmodels.site"),
+    loader=jinja2.ChoiceLoader(
+        [jinja2.PackageLoader("seqmodels.site", folder) for folder in ("templates", "text")]
+    ),
     autoescape=True,
     undefined=jinja2.StrictUndefined,
     trim_blocks=True,
 )
-TEMPLATES.globals |= {"chapters": (), "has_live": False}
+TEMPLATES.globals |= {"chapters": (), "questions": (), "has_live": False, "about": read_about()}
 TEMPLATES.policies["json.dumps_kwargs"] = {"ensure_ascii": False, "separators": (",", ":")}
 TEMPLATES.filters |= {"prose": format_prose, "coloured": highlight, "download": csv_url}
+TEMPLATES.filters |= {"checksum": checksum, "slug": slug}
