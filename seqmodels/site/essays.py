@@ -50,11 +50,12 @@ class Question(NamedTuple):
 
 def ask(numbers: Numbers) -> list[Question]:
     """Return the questions whose essays can be written with these numbers."""
-    return [
-        Question(page, e["question"], *fill(numbers, e["number"], e["answer"]), e["proof"])
-        for page, e in ENTRIES.items()
-        if not e["needs"] or numbers[e["needs"]]
-    ]
+    questions = []
+    for page, e in ENTRIES.items():
+        if not e["needs"] or numbers[e["needs"]]:
+            number, answer = fill(numbers, e["number"], e["answer"])
+            questions.append(Question(page, e["question"], number, answer, e["proof"]))
+    return questions
 
 
 def fill(numbers: Numbers, *texts: str) -> list[str]:

@@ -45,7 +45,8 @@ def read_about() -> dict[str, str]:
         return {"licence": "", "repository": ""}
     urls = (entry.partition(", ") for entry in fields.get_all("Project-URL") or ())
     repository = next((url for name, _, url in urls if name.lower() == "repository"), "")
-    return {"licence": fields.get("License-Expression") or "", "repository": repository}
+    licence = (fields.get_all("License-Expression") or [""])[0]
+    return {"licence": licence, "repository": repository}
 
 
 def csv_url(table: Sequence[Sequence[Any]]) -> str:
