@@ -90,6 +90,19 @@ def chapter_attention(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     return attention.eval()(*heads, causal)[0].detach()
 
 
+def describe() -> dict[str, Any]:
+    """Return the content of the page."""
+    return {
+        "words": WORDS,
+        "features": FEATURES,
+        "X": X.tolist(),
+        "weights": {name: W.tolist() for name, W in WEIGHTS.items()},
+        "tables": compute_tables(),
+        "steps": compute_steps(),
+        "parameters": count_by_part(),
+    }
+
+
 def compute_tables() -> dict[str, list[list[float]]]:
     """Return what one head computes for WORDS, by the names that the page has for each table."""
     q, k, v = (X @ W for W in WEIGHTS.values())

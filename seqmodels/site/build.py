@@ -100,25 +100,16 @@ def build(out: Path, runs: Path, live: Path | None = None) -> list[Path]:
                 chart=folder
                 and make_chart(folder, select_records(folders, folder, [old.name, new.name])),
             )
-        from seqmodels.site import attention  # imports torch
-
-        write(
-            "attention",
-            script="attention.js",
-            words=attention.WORDS,
-            features=attention.FEATURES,
-            X=attention.X.tolist(),
-            weights={name: W.tolist() for name, W in attention.WEIGHTS.items()},
-            tables=attention.compute_tables(),
-            steps=attention.compute_steps(),
-            parameters=attention.count_by_part(),
-            kernel=numbers["kernel"],
-        )
         for question in questions:
-            if question.page != "attention":
-                chart = make_chapter_chart(folders, question.page)
+            if question.page == "attention":
+                from seqmodels.site import attention  # imports torch
+
+                content = attention.describe() | {"script": "attention.js", **numbers}
+            else:
                 script = "learning.js" if question.page == "learning" else ""
-                write(question.page, question=question, chart=chart, script=script, **numbers)
+                chart = make_chapter_chart(folders, question.page)
+                content = {"script": script, "chart": chart, **numbers}
+            write(question.page, question=question, **content)
         write("glossary", terms=glossary.GLOSSARY["field"])
         there = {path.name for path in pages}
         write("teach", plan=[s for s in TEACHING if s["page"].partition("#")[0] in there])

@@ -20,7 +20,10 @@
     bar.className = "turner";
     bar.ariaLabel = "screens";
     at.role = "status";
-    bar.append(button("←", "previous screen", -1), at, button("→", "next screen", 1));
+    const leave = document.createElement("a");
+    leave.href = location.pathname;
+    leave.append("leave");
+    bar.append(button("←", "previous screen", -1), at, button("→", "next screen", 1), leave);
     const show = (to) => {
       place = Math.min(Math.max(to, 0), screens.length - 1);
       screens.forEach((nodes, i) => nodes.forEach((node) => node.classList.toggle("offstage", i !== place)));
