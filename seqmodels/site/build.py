@@ -25,10 +25,10 @@ from seqmodels.site import essays, figure, glossary, layout, pair, report, sourc
 from seqmodels.site.source import PACKAGE, TEXT, Chapter, Line, Unit, convert_equations
 from seqmodels.utils import files
 
-TEACHING: list[dict[str, str]] = tomllib.loads((TEXT / "teach.toml").read_text(encoding="utf-8"))[
-    "step"
-]
-"""The steps of the lesson of ten minutes."""
+TEACHING: dict[str, list[dict[str, str]]] = tomllib.loads(
+    (TEXT / "teach.toml").read_text(encoding="utf-8")
+)
+"""The steps of a lesson of ten minutes."""
 WITH_TERMS = {"chapter", "pair"}
 """The templates in which terms are linked, besides essays."""
 FIGURE_OF_CHAPTER: dict[str, dict[str, str]] = tomllib.loads(
@@ -61,12 +61,10 @@ def build(out: Path, runs: Path, live: Path | None = None) -> list[Path]:
     with style.context():
         taught = select_records(folders, main, [c.name for c in chapters])
         scores = taught or select_records(folders, main)
-        write("index", chart=make_chart(main, scores), numbers=numbers)
-        files.check_own(out / "preview.png")
-        style.save(
-            drawing.draw_scores(scores, reading.tests_by_name(scores).popitem()[1]),
-            out / "preview.png",
-        )
+        write("index", chart=make_chart(main, scores))
+        files.check_own(preview := out / "preview.png")
+        (test, *_) = reading.tests_by_name(scores).values()
+        style.save(drawing.draw_scores(scores, test), preview)
         for before, c, after in zip(
             [None, *chapters], chapters, [*chapters[1:], None], strict=False
         ):
@@ -112,7 +110,7 @@ def build(out: Path, runs: Path, live: Path | None = None) -> list[Path]:
             write(question.page, question=question, **content)
         write("glossary", terms=glossary.GLOSSARY["field"])
         there = {path.name for path in pages}
-        write("teach", plan=[s for s in TEACHING if s["page"].partition("#")[0] in there])
+        write("teach", plan=[s for s in TEACHING["step"] if s["page"].partition("#")[0] in there])
         write("results", charts=make_comparison_charts(folders))
         write("sources", groups=compute_checksums(chapters, folders))
         if live:

@@ -1,7 +1,8 @@
 """Answer the questions of the home page, with numbers from records.
 
-Each essay is a template in the folder `text`. A set of numbers that no record holds is None; the
-sentences that need it are left out, and so is an essay whose main numbers are missing.
+Each essay is a template in the folder `text`. Numbers that the records do not hold, or that do not
+show what the text says, are None; the sentences that need them are left out, and so is an essay
+whose main numbers are missing.
 """
 
 from __future__ import annotations
@@ -152,24 +153,19 @@ def compare_prefixes(records: Sequence[Record]) -> list[Numbers] | None:
             for row in rows_of(r, "prefixes", cut="clause ends", kept=kept, low=low)
         ]  # fmt: skip
 
-    longest = records[0]["tests"][0]["max_train_length"]
-    found = []
+    longest, found, is_lost = records[0]["tests"][0]["max_train_length"], [], False
     for row in rows_of(records[0], "prefixes", cut="clause ends", kept="roles"):
         if row["high"] <= longest:
-            words, roles = ([shares(g, row["low"], kept) for g in (vector, grows)]
+            content, roles = ([shares(g, row["low"], kept) for g in (vector, grows)]
                             for kept in ("content words", "roles"))  # fmt: skip
             found.append({
                 "words": f"{row['low']} to {row['high']}",
-                "vector": {"content": span(words[0]), "roles": span(roles[0])},
-                "grows": {"content": span(words[1]), "roles": span(roles[1])},
-                "least": {"content": floor(min(words[1])), "roles": floor(min(roles[1]))},
+                "vector": {"content": span(content[0]), "roles": span(roles[0])},
+                "grows": {"content": span(content[1]), "roles": span(roles[1])},
+                "least": f"{math.floor(min(roles[1]))}",
             })  # fmt: skip
-    return found
-
-
-def floor(value: float) -> str:
-    """Format a number that others are at least, rounded down."""
-    return f"{math.floor(value)}"
+            is_lost = max(roles[0]) < min(*content[0], *roles[1])
+    return found if is_lost else None
 
 
 def compute_bits(records: Sequence[Record]) -> list[Numbers] | None:
@@ -184,7 +180,11 @@ def compute_bits(records: Sequence[Record]) -> list[Numbers] | None:
             nats = reading.score_array(group, test["name"], "nats")[:, 1:, 0]
             bits = (each - nats / math.log(2)) * np.array([b["low"] for b in test["buckets"]])
             width, most = group[0]["model_config"]["d_model"], float(bits.max(1).mean())
-            found.append({"width": width, "bits": whole(most), "each": f"{most / width:.1f}"})
+            losses = [[p["valid_nats"] for p in r["curve"][-2:]] for r in group]
+            found.append({
+                "width": width, "bits": whole(most), "each": f"{most / width:.1f}",
+                "still_falls": all(before > after for before, after in losses),
+            })  # fmt: skip
     return sorted(found, key=lambda row: row["width"])
 
 
@@ -263,18 +263,20 @@ def describe_head(records: Sequence[Record]) -> Numbers | None:
     in_encoder = [
         (r, b) for r, b in zip(trainings, best, strict=True) if b["attention"] == "encoder"
     ]
-    if not in_encoder:
+    kinds = ("ending", "choice", "order", "omission", "addition")
+    endings = [100 * b["ending"] / sum(b[kind] for kind in kinds) for b in best]
+    if not in_encoder or min(endings) < 50:
         return None
     shown, row = max(in_encoder, key=lambda pair: pair[1]["share"])
     place = {key: row[key] for key in ("attention", "layer", "head")}
-    kinds = ("ending", "choice", "order", "omission", "addition")
     trained = [{
         "seed": r["seed"], "tokens": reading.format_short(r["train_config"]["tokens"]),
         "where": f"{b['attention']} {b['layer']}.{b['head']}", "share": whole(b["share"]),
         "before": whole(b["before"]), "whole": b["whole"], "exact": b["exact"], "n": b["n"],
-        "endings": whole(100 * b["ending"] / sum(b[kind] for kind in kinds)),
-    } for r, b in zip(trainings, best, strict=True)]  # fmt: skip
-    muted = [m for m in rows_of(shown, "muting") if m["attention"] != "none"]
+        "endings": whole(share),
+    } for r, b, share in zip(trainings, best, endings, strict=True)]  # fmt: skip
+    muted = [m | {"lost": row["whole"] - m["exact"], "is_shown": m.items() >= place.items()}
+             for m in rows_of(shown, "muting") if m["attention"] != "none"]  # fmt: skip
     maps = [rows_of(shown, "maps", when=when, **place) for when in ("before", "after")]
     words = [{
         "text": after["query"], "is_article": after["noun"] >= 0,
@@ -286,12 +288,13 @@ def describe_head(records: Sequence[Record]) -> Numbers | None:
         "chance": span(max(b["by_offset"], b["by_part_of_speech"]) for b in best),
         "lost": span(b["whole"] - b["exact"] for b in best),
         "n": row["n"],
-        "endings": span(float(t["endings"]) for t in trained),
+        "endings": span(endings),
         "n_encoder": len(in_encoder),
         "n_trainings": len(trainings),
         "trainings": trained,
         "shown": trained[trainings.index(shown)] | place,
-        "muted": [m | {"lost": row["whole"] - m["exact"]} for m in muted],
+        "muted": muted,
+        "n_idle": sum(m["lost"] <= 0 for m in muted),
         "words": words,
         "chosen": [word["is_article"] for word in words].index(True),
     }
@@ -323,13 +326,20 @@ def compare_lookup(records: Sequence[Record]) -> Numbers | None:
         return None
     test = records[0]["tests"][0]
     place = reading.longest_trained_bucket(test) or 0
-    found: Numbers = {"pairs": format_bucket(test["buckets"][place])}
-    found["most"] = format_bucket(test["buckets"][-1])
+    ranges: dict[str, tuple[float, float]] = {}
+    found: Numbers = {
+        "pairs": format_bucket(test["buckets"][place]),
+        "most": format_bucket(test["buckets"][-1]),
+        "baseline": f"{test['buckets'][place]['baseline']['value']:.1f}",
+    }
     for model, group in groups.items():
         scores = reading.score_array(group, test["name"], test["primary_metric"])[:, 1:, 0]
-        found["baseline"] = whole(test["buckets"][place]["baseline"]["value"])
         found[model] = {"trained": span(scores[:, place]), "most": whole(mean(scores[:, -1]))}
-    return found
+        ranges[model] = min(scores[:, place]), max(scores[:, place])
+    has_gained = all(
+        ranges[f"{m}_conv"][0] > ranges[m][1] for m in ("transformer", "linear_attention")
+    )
+    return found if has_gained else None
 
 
 def compare_sizes(records: Sequence[Record]) -> Numbers | None:
