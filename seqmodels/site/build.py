@@ -25,6 +25,8 @@ from seqmodels.site import essays, figure, glossary, layout, pair, report, sourc
 from seqmodels.site.source import PACKAGE, TEXT, Chapter, Line, Unit, convert_equations
 from seqmodels.utils import files
 
+TIMELINE: dict[str, str] = tomllib.loads((TEXT / "timeline.toml").read_text(encoding="utf-8"))
+"""What each paper added."""
 TEACHING: dict[str, list[dict[str, str]]] = tomllib.loads(
     (TEXT / "teach.toml").read_text(encoding="utf-8")
 )
@@ -61,7 +63,7 @@ def build(out: Path, runs: Path, live: Path | None = None) -> list[Path]:
     with style.context():
         taught = select_records(folders, main, [c.name for c in chapters])
         scores = taught or select_records(folders, main)
-        write("index", chart=make_chart(main, scores))
+        write("index", chart=make_chart(main, scores), timeline=TIMELINE)
         files.check_own(preview := out / "preview.png")
         (test, *_) = reading.tests_by_name(scores).values()
         style.save(drawing.draw_scores(scores, test), preview)
