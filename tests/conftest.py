@@ -184,8 +184,8 @@ def site_folder(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> Path
     for name in ("translation-grammar-laptop", "bottleneck", "heads-full"):
         shutil.copytree(RESULTS / name, folder / "runs" / name)
     for name in ("vector", "lookup-convolution"):
-        others = shutil.ignore_patterns("*seed[2-5].*")
-        shutil.copytree(RESULTS / name, folder / "runs" / name, ignore=others)
+        one_seed = shutil.ignore_patterns("*seed[2-5].*")
+        shutil.copytree(RESULTS / name, folder / "runs" / name, ignore=one_seed)
     hostile = folder / "runs" / '<img src=x onerror="alert(1)">'
     shutil.copytree(trained, hostile, ignore=shutil.ignore_patterns("*.safetensors", "*.svg"))
     given = ["--out", folder / "site", "--runs", folder / "runs", "--live", trained]

@@ -245,12 +245,11 @@ def mark(hyp: str, ref: str) -> Numbers:
             )
             end = word.end()
             n_right += kind == "equal" and word[0][0].isalnum()
-        if kind == "delete" or i < j:
-            continue
-        missing = " ".join(expected[k:m])
-        html += Markup('<mark class="gap" title="left out: {}">‸</mark>').format(missing)
+        if kind == "insert":
+            missing = " ".join(expected[k:m])
+            html += Markup('<mark class="gap" title="left out: {}">‸</mark>').format(missing)
     n = max(sum(word[0][0].isalnum() for word in its) for its in ([[w] for w in expected], found))
-    return {"html": html or Markup("<i>nothing</i>"), "n_right": n_right, "n": n}
+    return {"html": html, "n_right": n_right, "n": n}
 
 
 # ----------------------------------------------------------------------------------- Other essays
@@ -366,8 +365,9 @@ def make_film(folders: Folders) -> Numbers | None:
     films: dict[str, dict[str, Any]] = {}
     for name, folder in folders.items():
         for file, r in folder.records.items():
-            if (path := snapshots.path_of(folder.path / file)).exists():
-                films.setdefault(name, {}).setdefault(r["model"], snapshots.load(path))
+            path = snapshots.path_of(folder.path / file)
+            if path.exists() and r["model"] not in films.setdefault(name, {}):
+                films[name][r["model"]] = snapshots.load(path)
     name = max(films, key=lambda name: len(films[name]), default="")
     if not name or len(films[name]) < 2:
         return None
