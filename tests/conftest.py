@@ -181,11 +181,9 @@ def chromium() -> Iterator[Any]:
 def site_folder(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Build the site from some of the committed records, with a live page of fake models."""
     folder = tmp_path_factory.mktemp("lesson")
-    for name in ("translation-grammar-laptop", "bottleneck", "heads-full"):
+    shown = "translation-grammar-laptop", "bottleneck", "heads-full", "vector", "lookup-convolution"
+    for name in shown:
         shutil.copytree(RESULTS / name, folder / "runs" / name)
-    for name in ("vector", "lookup-convolution"):
-        one_seed = shutil.ignore_patterns("*seed[2-5].*")
-        shutil.copytree(RESULTS / name, folder / "runs" / name, ignore=one_seed)
     hostile = folder / "runs" / '<img src=x onerror="alert(1)">'
     shutil.copytree(trained, hostile, ignore=shutil.ignore_patterns("*.safetensors", "*.svg"))
     given = ["--out", folder / "site", "--runs", folder / "runs", "--live", trained]
