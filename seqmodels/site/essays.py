@@ -238,11 +238,9 @@ def mark(hyp: str, ref: str) -> Numbers:
     html, n_right, end = Markup(), 0, 0
     for kind, i, j, k, m in matcher.get_opcodes():
         for word in found[i:j]:
-            space = hyp[end : word.start()]
-            html += escape(space)
-            html += (
-                escape(word[0]) if kind == "equal" else Markup("<mark>{}</mark>").format(word[0])
-            )
+            shown = escape(word[0])
+            html += escape(hyp[end : word.start()])
+            html += shown if kind == "equal" else Markup("<mark>{}</mark>").format(shown)
             end = word.end()
             n_right += kind == "equal" and word[0][0].isalnum()
         if kind == "insert":
