@@ -181,7 +181,8 @@ def chromium() -> Iterator[Any]:
 def site_folder(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Build the site from some of the committed records, with a live page of fake models."""
     folder = tmp_path_factory.mktemp("lesson")
-    for name in ("translation-grammar-laptop", "bottleneck"):
+    shown = "translation-grammar-laptop", "bottleneck", "heads-full", "vector", "lookup-convolution"
+    for name in shown:
         shutil.copytree(RESULTS / name, folder / "runs" / name)
     hostile = folder / "runs" / '<img src=x onerror="alert(1)">'
     shutil.copytree(trained, hostile, ignore=shutil.ignore_patterns("*.safetensors", "*.svg"))
@@ -295,6 +296,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Train three toy runs on short sentences of the grammar: two attend, one does not."""
     out, models = tmp_path_factory.mktemp("trained"), ("bahdanau", "lstm_seq2seq", "gpt")
     given = ["--models", *models, "--size", "smoke", "--tokens", 400, "--device", "cpu"]
+    given += ["--snapshots", 3]
     toy = {"n_train": 60, "n_valid": 6, "max_train": 10, "max_test": 10, "per_bucket": 3}
     with pytest.MonkeyPatch.context() as patch:
         shorten_runs(patch)

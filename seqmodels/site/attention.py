@@ -1,7 +1,8 @@
-"""Attention in four steps: one head by hand, causal, several heads in a loop, all heads at once.
+"""Attention on one sentence: every number of one head, and the same in code, in five steps.
 
-The page shows these functions and their results for the same four words. The last one is the
-Transformer's own attention with projections that change nothing.
+The code: one head by hand, causal, several heads in a loop, all heads at once, and the
+Transformer's own attention with projections that change nothing. numbers.js computes the tables
+again when a reader changes a weight.
 """
 
 from __future__ import annotations
@@ -18,8 +19,18 @@ from seqmodels.models import MODELS
 from seqmodels.models.transformer import Config, MultiHeadAttention
 from seqmodels.site.source import parse_lines
 
-WORDS = torch.tensor([[1.0, 0, 2, 0], [0, 1, 0, 1], [1, 1, 0, 2], [0, 2, 1, 1]])
-"""Four words, which are their own queries, keys and values."""
+WORDS = ["the", "fat", "cat", "sat", "on", "the", "mat"]
+FEATURES = ("article", "noun", "position")
+"""What is known of each word; positions are counted from the middle of the sentence."""
+X = torch.tensor([
+    [word == "the", word in ("cat", "mat"), i - len(WORDS) // 2] for i, word in enumerate(WORDS)
+]).float()  # fmt: skip
+WEIGHTS = {
+    "W_q": torch.tensor([[2, 0], [0, 0], [0, 0.5]]),
+    "W_k": torch.tensor([[0.0, 0], [3, 0], [0, 1]]),
+    "W_v": torch.tensor([[0.0, 0], [1, 0], [0, 1]]),
+}
+"""An article asks for a noun, and all words ask for words on their side of the sentence."""
 N_HEADS = 2
 PARTS = {
     "attention": "attention",
@@ -79,6 +90,46 @@ def chapter_attention(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     return attention.eval()(*heads, causal)[0].detach()
 
 
+def describe() -> dict[str, Any]:
+    """Return the content of the page."""
+    return {
+        "words": WORDS,
+        "features": FEATURES,
+        "X": X.tolist(),
+        "weights": {name: W.tolist() for name, W in WEIGHTS.items()},
+        "tables": compute_tables(),
+        "steps": compute_steps(),
+        "parameters": count_by_part(),
+    }
+
+
+def compute_tables() -> dict[str, list[list[float]]]:
+    """Return what one head computes for WORDS, by the names that the page has for each table."""
+    q, k, v = (X @ W for W in WEIGHTS.values())
+    scores = q @ k.T
+    scaled = scores / q.shape[-1] ** 0.5
+    masked = scaled.masked_fill(torch.ones_like(scores).bool().triu(1), -torch.inf)
+    tables = {"q": q, "k": k, "v": v, "scores": scores, "scaled": scaled, "masked": masked}
+    tables |= {"weights": scaled.softmax(-1), "causal": masked.softmax(-1)}
+    tables |= {"means": tables["weights"] @ v, "causal_means": tables["causal"] @ v}
+    tables["kernel"] = smooth(q[0], k, q.shape[-1] ** 0.25)
+    return {name: table.tolist() for name, table in tables.items()}
+
+
+def smooth(
+    q: Float[Tensor, " K"], k: Float[Tensor, "N K"], bandwidth: float
+) -> Float[Tensor, "N 4"]:
+    """Return the weights of one query as those of a Gaussian kernel.
+
+    A row for each key: its distance from the query, the kernel's weight, its length, and the weight
+    if the kernel is multiplied by exp(|k|² / 2h²): with the bandwidth h = K^¼, the softmax's.
+    """
+    distance, length = (q - k).norm(dim=-1), k.norm(dim=-1)
+    kernel = -distance.square() / (2 * bandwidth**2)
+    attended = kernel + length.square() / (2 * bandwidth**2)
+    return torch.stack([distance, kernel.softmax(0), length, attended.softmax(0)], -1)
+
+
 class Step(NamedTuple):
     """A step: its code, and its result for WORDS."""
 
@@ -99,9 +150,10 @@ def compute_steps() -> list[Step]:
         "Heads as a dimension": reshaped_heads,
         "In the chapter": chapter_attention,
     }
-    steps, before = [], torch.full_like(WORDS, torch.nan)
+    q, k, v = (X @ W for W in WEIGHTS.values())
+    steps, before = [], torch.full_like(v, torch.nan)
     for title, function in functions.items():
-        after = function(WORDS, WORDS, WORDS)
+        after = function(q, k, v)
         is_same = ((after - before).abs().amax(1) < 1e-6).tolist()
         code = [line.text for line in parse_lines(inspect.getsource(function))]
         steps.append(Step(title, inspect.getdoc(function) or "", code, after.tolist(), is_same))

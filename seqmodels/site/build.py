@@ -21,23 +21,23 @@ from markupsafe import Markup
 from seqmodels.models import PAPERS
 from seqmodels.report import alignment, drawing, figures, reading, style
 from seqmodels.report.reading import Folder, Record, format_subtitle
-from seqmodels.site import layout, pair, source, svg
+from seqmodels.site import essays, glossary, layout, pair, source, svg
 from seqmodels.site.source import PACKAGE, TEXT, Chapter, Line, Unit, convert_equations
 from seqmodels.site.svg import Pair
 from seqmodels.utils import files
 
-QUESTIONS = {
-    "Why did translation fail on long sentences before attention?": "rnn_encdec-bahdanau",
-    "What does attention compute, number by number?": "attention",
-    "Why did recurrence go?": "lstm_seq2seq-transformer",
-    "How does a decoder alone translate?": "transformer-gpt",
-    "What does a memory of fixed size cost?": "gpt-linear_attention",
-}
-"""The questions on the home page, and the page that answers each."""
+TIMELINE: dict[str, str] = tomllib.loads((TEXT / "timeline.toml").read_text(encoding="utf-8"))
+"""What each paper added."""
+TEACHING: dict[str, list[dict[str, str]]] = tomllib.loads(
+    (TEXT / "teach.toml").read_text(encoding="utf-8")
+)
+"""The steps of a lesson of ten minutes."""
+WITH_TERMS = {"chapter", "pair"}
+"""The templates in which terms are linked, besides essays."""
 FIGURE_OF_CHAPTER: dict[str, dict[str, str]] = tomllib.loads(
     (TEXT / "figures.toml").read_text(encoding="utf-8")
 )
-"""The folder of records and the figure that illustrate each chapter."""
+"""The folder of records and the figure that illustrate each chapter and essay."""
 
 
 def build(out: Path, runs: Path, live: Path | None = None) -> list[Path]:
@@ -48,17 +48,26 @@ def build(out: Path, runs: Path, live: Path | None = None) -> list[Path]:
     """
     files.check_own(out / "index.html")
     folders, chapters = read_folders(runs), source.read_chapters()
-    shared = {"chapters": chapters, "questions": QUESTIONS, "has_live": live is not None}
+    five = [name for name, paper in PAPERS.items() if paper.group == "five"]
+    main = find_folder(folders, *five) or next(iter(folders))
+    numbers = essays.collect(folders, main)
+    questions = essays.ask(numbers)
+    shared = {"chapters": chapters, "questions": questions, "has_live": live is not None}
     pages: list[Path] = []
 
     def write(page: str, template: str = "", /, **content: Any) -> None:
         text = layout.render(f"{template or page}.html", here=page, **shared, **content)
+        if template in WITH_TERMS or page in essays.ENTRIES:
+            text = glossary.link_terms(text)
         pages.append(files.write_own(out / f"{page}.html", text))
 
-    five = [name for name, paper in PAPERS.items() if paper.group == "five"]
-    main = find_folder(folders, *five) or next(iter(folders))
     taught = select_records(folders, main, [c.name for c in chapters])
-    write("index", chart=make_chart(main, draw_scores(taught or select_records(folders, main))))
+    scores = taught or select_records(folders, main)
+    write("index", chart=make_chart(main, draw_scores(scores)), timeline=TIMELINE)
+    files.check_own(preview := out / "preview.png")
+    (test, *_) = reading.tests_by_name(scores).values()
+    with style.context():
+        style.save(drawing.draw_scores(scores, test).figure, preview)
     for before, c, after in zip([None, *chapters], chapters, [*chapters[1:], None], strict=False):
         write(
             c.name,
@@ -92,14 +101,19 @@ def build(out: Path, runs: Path, live: Path | None = None) -> list[Path]:
                 folder, draw_scores(select_records(folders, folder, [old.name, new.name]))
             ),
         )
-    from seqmodels.site import attention  # imports torch
+    for question in questions:
+        if question.page == "attention":
+            from seqmodels.site import attention  # imports torch
 
-    write(
-        "attention",
-        steps=attention.compute_steps(),
-        words=attention.WORDS.tolist(),
-        parameters=attention.count_by_part(),
-    )
+            content = attention.describe() | {"page_script": "numbers.js", **numbers}
+        else:
+            name = "learning.js" if question.page == "learning" else ""
+            chart = make_chapter_chart(folders, question.page)
+            content = {"page_script": name, "chart": chart, **numbers}
+        write(question.page, question=question, **content)
+    write("glossary", terms=glossary.GLOSSARY["field"])
+    there = {path.name for path in pages}
+    write("teach", plan=[s for s in TEACHING["step"] if s["page"].partition("#")[0] in there])
     write("results", charts=make_comparison_charts(folders))
     write("sources", groups=compute_checksums(chapters, folders))
     if live:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import base64
 import csv
+import hashlib
 import io
 import re
 from collections.abc import Sequence
 from functools import cache
+from importlib.metadata import PackageNotFoundError, metadata
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -29,6 +32,23 @@ LEXER = PythonLexer(stripnl=False, ensurenl=False)
 def render(template: str, **context: Any) -> str:
     """Return a page without the indentation of its lines."""
     return re.sub(r"\n\s*", "\n", TEMPLATES.get_template(template).render(context))
+
+
+def checksum(script: str) -> str:
+    """Return the checksum of a script in the form that a page's policy takes."""
+    return f"sha256-{base64.b64encode(hashlib.sha256(render(script).encode()).digest()).decode()}"
+
+
+def read_about() -> dict[str, str]:
+    """Return the licence and the address of the repository, empty where they are not known."""
+    try:
+        fields = metadata("seqmodels")
+    except PackageNotFoundError:  # run from a folder, without being installed
+        return {"licence": "", "repository": ""}
+    urls = (entry.partition(", ") for entry in fields.get_all("Project-URL") or ())
+    repository = next((url for name, _, url in urls if name.lower() == "repository"), "")
+    licence = (fields.get_all("License-Expression") or [""])[0]
+    return {"licence": licence, "repository": repository}
 
 
 def csv_url(table: Sequence[Sequence[Any]]) -> str:
@@ -66,6 +86,11 @@ def script(name: str) -> Markup:
     return Markup('"use strict";\n' + "".join(modules.values()))
 
 
+def slug(term: str) -> str:
+    """Return the id of a term."""
+    return re.sub(r"\W+", "-", term.lower())
+
+
 @cache
 def tokenize(line: str) -> list[tuple[Any, str]]:
     """Split a line of Python into tokens with their kinds."""
@@ -85,11 +110,15 @@ def highlight(line: str, marks: Sequence[bool] = (), mark: str = "") -> Markup:
 
 
 TEMPLATES = jinja2.Environment(
-    loader=jinja2.PackageLoader("seqmodels.site"),
+    loader=jinja2.ChoiceLoader(
+        [jinja2.PackageLoader("seqmodels.site", folder) for folder in ("templates", "text")]
+    ),
     autoescape=True,
     undefined=jinja2.StrictUndefined,
     trim_blocks=True,
 )
-TEMPLATES.globals |= {"chapters": (), "has_live": False, "script": script}
+TEMPLATES.globals |= {"chapters": (), "questions": (), "has_live": False, "script": script}
+TEMPLATES.globals |= {"about": read_about()}
 TEMPLATES.policies["json.dumps_kwargs"] = {"ensure_ascii": False, "separators": (",", ":")}
 TEMPLATES.filters |= {"prose": format_prose, "coloured": highlight, "download": csv_url}
+TEMPLATES.filters |= {"checksum": checksum, "slug": slug}

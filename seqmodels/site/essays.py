@@ -1,0 +1,404 @@
+"""Answer the questions of the home page, with numbers from records.
+
+Each essay is a template in the folder `text`. Numbers that the records do not hold, or that do not
+show what the text says, are None; the sentences that need them are left out, and so is an essay
+whose main numbers are missing.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import tomllib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from difflib import SequenceMatcher
+from pathlib import Path
+from statistics import mean
+from typing import Any, NamedTuple
+
+import numpy as np
+from markupsafe import Markup, escape
+
+from seqmodels.models import paper_of
+from seqmodels.records import snapshots
+from seqmodels.records.snapshots import SnapshotsFile
+from seqmodels.report import reading
+from seqmodels.report.reading import Folder, Record, format_bucket, format_range, label_of
+from seqmodels.report.snapshots import share_right
+from seqmodels.site import layout, rows
+from seqmodels.site.source import TEXT
+
+ENTRIES: dict[str, dict[str, str]] = tomllib.loads(
+    (TEXT / "essays.toml").read_text(encoding="utf-8")
+)
+"""Question, answer, needed numbers and proof of each essay, by the name of its page."""
+Folders = Mapping[str, Folder]
+Numbers = dict[str, Any]
+TRANSFORMER = "transformer"
+
+
+class Question(NamedTuple):
+    """A question of the home page."""
+
+    page: str
+    """The page that answers it."""
+    text: str
+    number: str
+    answer: str
+    proof: str
+    """The page of two chapters that shows it line by line."""
+
+
+def ask(numbers: Numbers) -> list[Question]:
+    """Return the questions whose essays can be written with these numbers."""
+    questions = []
+    for page, e in ENTRIES.items():
+        if not e["needs"] or numbers[e["needs"]]:
+            number, answer = fill(numbers, e["number"], e["answer"])
+            questions.append(Question(page, e["question"], number, answer, e["proof"]))
+    return questions
+
+
+def fill(numbers: Numbers, *texts: str) -> list[str]:
+    """Fill the numbers into texts."""
+    return [layout.TEMPLATES.from_string(text).render(numbers) for text in texts]
+
+
+def collect(folders: Folders, main: str) -> Numbers:
+    """Return all numbers of the essays; None for those that the folders do not hold.
+
+    `main` is the folder in which the five papers are compared.
+    """
+
+    def records(name: str) -> list[Record]:
+        return [*folders[name].records.values()] if name in folders else []
+
+    return {
+        "scores": compare_lengths(records(main)),
+        "sizes": compare_sizes(records(main)),
+        "prefixes": compare_prefixes(records("vector")),
+        "bits": compute_bits(records("bottleneck")),
+        "samples": choose_samples(folders),
+        "head": describe_head([*records("heads"), *records("heads-full")]),
+        "kernel": compare_kernels(records("smoothing")),
+        "lookup": compare_lookup(records("lookup-convolution")),
+        "film": make_film(folders),
+    }
+
+
+def whole(value: float) -> str:
+    """Format a number without decimals."""
+    return f"{value:.0f}"
+
+
+def span(values: Iterable[float], write: Callable[[float], str] = whole) -> str:
+    """Format the lowest and the highest value, or one if both look the same."""
+    return format_range(values, write).replace("–", " to ")
+
+
+def rows_of(r: Record, analysis: str, **columns: Any) -> list[dict[str, Any]]:
+    """Return the rows of an analysis that have these values; none if it was not made."""
+    made = (r.get("analyses") or {}).get(analysis, [])
+    return [row for row in made if row.items() >= columns.items()]
+
+
+def by_memory(records: Iterable[Record], memory: str) -> dict[str, list[Record]]:
+    """Return the records of the five papers' models with this memory, by model."""
+    groups = reading.group_by_model(records).items()
+    papers = {model: paper_of(model) for model, _ in groups}
+    return {
+        model: group for model, group in groups
+        if papers[model].memory == memory and papers[model].group == "five"
+    }  # fmt: skip
+
+
+# ------------------------------------------------------------------------------- Long sentences
+
+
+def compare_lengths(records: Sequence[Record]) -> Numbers | None:
+    """Return the share of BLEU that remains on the longest sentences, trained and tested."""
+    tests = reading.tests_by_name(records)
+    test = next(iter(tests.values()), None)
+    place = test and reading.longest_trained_bucket(test)
+    groups = [by_memory(records, memory) for memory in ("vector", "grows")]
+    if not (test and place and all(groups) and "bleu" in test["buckets"][0]):
+        return None
+    vector, grows = (
+        [reading.score_array(own, test["name"], "bleu")[:, 1:, 0].mean(0) for own in group.values()]
+        for group in groups
+    )
+    return {
+        "short": format_bucket(test["buckets"][0]),
+        "long": format_bucket(test["buckets"][place]),
+        "beyond": format_bucket(test["buckets"][-1]),
+        "most": test["max_train_length"],
+        "vector": span(100 * s[place] / s[0] for s in vector),
+        "grows": span(100 * s[place] / s[0] for s in grows),
+        "grows_beyond": span(100 * s[-1] / s[0] for s in grows),
+    }
+
+
+def compare_prefixes(records: Sequence[Record]) -> list[Numbers] | None:
+    """Return what is kept of the first words of a sentence, by words read, as in training.
+
+    Shares of content words and of roles, in per cent, of prefixes that end with a clause.
+    """
+    vector, grows = by_memory(records, "vector"), by_memory(records, "grows")
+    if not (vector and grows and rows_of(records[0], "prefixes")):
+        return None
+
+    def shares(groups: Mapping[str, Sequence[Record]], low: int, kept: str) -> list[float]:
+        return [
+            row["share_value"] for group in groups.values() for r in group
+            for row in rows_of(r, "prefixes", cut="clause ends", kept=kept, low=low)
+        ]  # fmt: skip
+
+    longest, found, is_lost = records[0]["tests"][0]["max_train_length"], [], False
+    for row in rows_of(records[0], "prefixes", cut="clause ends", kept="roles"):
+        if row["high"] <= longest:
+            content, roles = ([shares(g, row["low"], kept) for g in (vector, grows)]
+                            for kept in ("content words", "roles"))  # fmt: skip
+            found.append({
+                "words": f"{row['low']} to {row['high']}",
+                "vector": {"content": span(content[0]), "roles": span(roles[0])},
+                "grows": {"content": span(content[1]), "roles": span(roles[1])},
+                "least": f"{math.floor(min(roles[1]))}",
+            })  # fmt: skip
+            is_lost = max(roles[0]) < min(*content[0], *roles[1])
+    return found if is_lost else None
+
+
+def compute_bits(records: Sequence[Record]) -> list[Numbers] | None:
+    """Return the most bits that one vector carries, by its width: the mean of the seeds.
+
+    Of n symbols, n log2(symbols) − H bits have passed, with the cross-entropy H of the target.
+    """
+    found = []
+    for model, group in reading.group_by_model(records).items():
+        if paper_of(model).memory == "vector":
+            test, each = group[0]["tests"][0], math.log2(group[0]["data"]["n_symbols"])
+            nats = reading.score_array(group, test["name"], "nats")[:, 1:, 0]
+            bits = (each - nats / math.log(2)) * np.array([b["low"] for b in test["buckets"]])
+            width, most = group[0]["model_config"]["d_model"], float(bits.max(1).mean())
+            losses = [[p["valid_nats"] for p in r["curve"][-2:]] for r in group]
+            found.append({
+                "width": width, "bits": whole(most), "each": f"{most / width:.1f}",
+                "still_falls": all(before > after for before, after in losses),
+            })  # fmt: skip
+    return sorted(found, key=lambda row: row["width"])
+
+
+def choose_samples(folders: Folders) -> list[Numbers] | None:
+    """Return a test sentence of each length, the first, and what each model wrote for it.
+
+    They come from the translations with the most models whose hypotheses are kept.
+    """
+    kept: dict[str, dict[str, Path]] = {}
+    for name, folder in folders.items():
+        for file, r in folder.records.items():
+            path = (folder.path / file).with_suffix(".jsonl")
+            if path.exists() and r["task"] == "translation":
+                kept.setdefault(name, {}).setdefault(r["model"], path)
+    if not kept:
+        return None
+    budgets = {
+        name: next(iter(folders[name].records.values()))["train_config"]["tokens"] for name in kept
+    }
+    name = max(kept, key=lambda name: (len(kept[name]), budgets[name]))
+    written = {model: rows.read(path) for model, path in kept[name].items()}
+    test, samples = next(iter(folders[name].records.values()))["tests"][0], []
+    for b in test["buckets"]:
+        by_model = {
+            model: row for model, its in written.items()
+            if (row := next((r for r in its if b["low"] <= r.x <= b["high"]), None))
+        }  # fmt: skip
+        if by_model:
+            shown = next(iter(by_model.values()))
+            samples.append({
+                "words": format_bucket(b),
+                "is_beyond": reading.is_beyond(test, b),
+                "src": shown.src,
+                "ref": shown.ref,
+                "written": [
+                    {"label": label_of(m), "memory": paper_of(m).memory} | mark(r.hyp or "", r.ref)
+                    for m, r in by_model.items()
+                ],
+            })  # fmt: skip
+    return samples
+
+
+def mark(hyp: str, ref: str) -> Numbers:
+    """Return a hypothesis with its wrong words and omissions marked, and its number of words right.
+
+    `n` is the number of words of the hypothesis or of the reference, whichever is larger.
+    """
+    pattern = r"\w+(?:[-'’]\w+)*|[^\w\s]"
+    found, expected = [*re.finditer(pattern, hyp)], re.findall(pattern, ref)
+    matcher = SequenceMatcher(None, [m[0] for m in found], expected, autojunk=False)
+    html, n_right, end = Markup(), 0, 0
+    for kind, i, j, k, m in matcher.get_opcodes():
+        for word in found[i:j]:
+            shown = escape(word[0])
+            html += escape(hyp[end : word.start()])
+            html += shown if kind == "equal" else Markup("<mark>{}</mark>").format(shown)
+            end = word.end()
+            n_right += kind == "equal" and word[0][0].isalnum()
+        if kind == "insert":
+            missing = " ".join(expected[k:m])
+            html += Markup('<mark class="gap" title="left out: {}">‸</mark>').format(missing)
+    n = max(sum(word[0][0].isalnum() for word in its) for its in ([[w] for w in expected], found))
+    return {"html": html, "n_right": n_right, "n": n}
+
+
+# ----------------------------------------------------------------------------------- Other essays
+
+
+def describe_head(records: Sequence[Record]) -> Numbers | None:
+    """Return what is known of the article's head, the one by which an article finds its noun."""
+    trainings = [r for r in records if r["model"] == TRANSFORMER and rows_of(r, "article")]
+    best = [max(rows_of(r, "article"), key=lambda row: row["share"]) for r in trainings]
+    in_encoder = [
+        (r, b) for r, b in zip(trainings, best, strict=True) if b["attention"] == "encoder"
+    ]
+    kinds = ("ending", "choice", "order", "omission", "addition")
+    endings = [100 * b["ending"] / sum(b[kind] for kind in kinds) for b in best]
+    if not in_encoder or min(endings) < 50:
+        return None
+    shown, row = max(in_encoder, key=lambda pair: pair[1]["share"])
+    place = {key: row[key] for key in ("attention", "layer", "head")}
+    trained = [{
+        "seed": r["seed"], "tokens": reading.format_short(r["train_config"]["tokens"]),
+        "where": f"{b['attention']} {b['layer']}.{b['head']}", "share": whole(b["share"]),
+        "before": whole(b["before"]), "whole": b["whole"], "exact": b["exact"], "n": b["n"],
+        "endings": whole(share),
+    } for r, b, share in zip(trainings, best, endings, strict=True)]  # fmt: skip
+    muted = [m | {"lost": row["whole"] - m["exact"], "is_shown": m.items() >= place.items()}
+             for m in rows_of(shown, "muting") if m["attention"] != "none"]  # fmt: skip
+    maps = [rows_of(shown, "maps", when=when, **place) for when in ("before", "after")]
+    words = [{
+        "text": after["query"], "is_article": after["noun"] >= 0,
+        "weights": [[int(w) for w in row["weights"].split()] for row in (before, after)],
+    } for before, after in zip(*maps, strict=True)]  # fmt: skip
+    return {
+        "share": span(b["share"] for b in best),
+        "before": span(b["before"] for b in best),
+        "chance": span(max(b["by_offset"], b["by_part_of_speech"]) for b in best),
+        "lost": span(b["whole"] - b["exact"] for b in best),
+        "n": row["n"],
+        "endings": span(endings),
+        "n_encoder": len(in_encoder),
+        "n_trainings": len(trainings),
+        "trainings": trained,
+        "shown": trained[trainings.index(shown)] | place,
+        "muted": muted,
+        "n_idle": sum(m["lost"] <= 0 for m in muted),
+        "words": words,
+        "chosen": [word["is_article"] for word in words].index(True),
+    }
+
+
+def compare_kernels(records: Sequence[Record]) -> Numbers | None:
+    """Return the loss of trained models, in nats, with other weights in place of the softmax's."""
+    trained = [r for r in records if r["model"] == TRANSFORMER and rows_of(r, "kernel")]
+    if not trained:
+        return None
+
+    def nats(analysis: str, **columns: Any) -> str:
+        (values,) = zip(*(
+            [row["nats"] for row in rows_of(r, analysis, **columns)] for r in trained
+        ), strict=True)  # fmt: skip
+        return span(values, "{:.2f}".format)
+
+    names = {"softmax": "softmax", "lengths": "equal lengths", "gaussian": "kernel"}
+    return {key: nats("kernel", weights=name) for key, name in names.items()} | {
+        "half": nats("bandwidth", factor=0.5), "twice": nats("bandwidth", factor=2.0)
+    }  # fmt: skip
+
+
+def compare_lookup(records: Sequence[Record]) -> Numbers | None:
+    """Return the queries that each model answers, in per cent, by number of pairs."""
+    groups = reading.group_by_model(records)
+    needed = {"transformer", "transformer_conv", "linear_attention", "linear_attention_conv"}
+    if not needed <= {*groups}:
+        return None
+    test = records[0]["tests"][0]
+    place = reading.longest_trained_bucket(test) or 0
+    ranges: dict[str, tuple[float, float]] = {}
+    found: Numbers = {
+        "pairs": format_bucket(test["buckets"][place]),
+        "most": format_bucket(test["buckets"][-1]),
+        "baseline": f"{test['buckets'][place]['baseline']['value']:.1f}",
+    }
+    for model, group in groups.items():
+        scores = reading.score_array(group, test["name"], test["primary_metric"])[:, 1:, 0]
+        found[model] = {"trained": span(scores[:, place]), "most": whole(mean(scores[:, -1]))}
+        ranges[model] = min(scores[:, place]), max(scores[:, place])
+    has_gained = all(
+        ranges[f"{m}_conv"][0] > ranges[m][1] for m in ("transformer", "linear_attention")
+    )
+    return found if has_gained else None
+
+
+def compare_sizes(records: Sequence[Record]) -> Numbers | None:
+    """Return the bytes that pass to the decoder, of a short and of a long source."""
+    groups = reading.group_by_model(records)
+    sizes = {m: group[0]["source_bytes"] for m, group in groups.items() if group[0]["source_bytes"]}
+    if not sizes:
+        return None
+    (short, _), *_, (long, _) = next(iter(sizes.values()))
+    size = {
+        m: [reading.format_short(n, unit="B") for _, n in (s[0], s[-1])] for m, s in sizes.items()
+    }
+    rows_ = [
+        {"label": label_of(m), "memory": paper_of(m).memory, "sizes": s} for m, s in size.items()
+    ]
+    return {"short": short, "long": long, "rows": rows_}
+
+
+def make_film(folders: Folders) -> Numbers | None:
+    """Return what models wrote while they were trained, from the folder with the most of them.
+
+    Of each model, the first seed; of the sentences, the longest that is as short as in training.
+    """
+    films: dict[str, dict[str, Any]] = {}
+    for name, folder in folders.items():
+        for file, r in folder.records.items():
+            path = snapshots.path_of(folder.path / file)
+            if path.exists() and r["model"] not in films.setdefault(name, {}):
+                films[name][r["model"]] = snapshots.load(path)
+    name = max(films, key=lambda name: len(films[name]), default="")
+    if not name or len(films[name]) < 2:
+        return None
+    first, *others = films[name].values()
+    record = next(iter(folders[name].records.values()))
+    longest = record["tests"][0]["max_train_length"] or math.inf
+    if any(other.sentences != first.sentences for other in others):
+        return None
+    trained = [s for s in first.sentences if len(s.src.split()) <= longest] or first.sentences[:1]
+    shown = max(trained, key=lambda s: len(s.src))
+    place = first.sentences.index(shown)
+    return {
+        "folder": name,
+        "src": shown.src,
+        "ref": shown.ref,
+        "n_sentences": len(first.sentences),
+        "n_moments": max(len(film.snapshots) for film in films[name].values()),
+        "models": [
+            describe_film(label_of(model), film, place) for model, film in films[name].items()
+        ],
+    }  # fmt: skip
+
+
+def describe_film(label: str, film: SnapshotsFile, place: int) -> Numbers:
+    """Return the moments of a model: tokens, words right in all sentences, and one of the texts.
+
+    `half` is the number of tokens after which half of the words are right.
+    """
+    right = [share_right(s.hyps, film.sentences) for s in film.snapshots]
+    moments = [
+        {"tokens": reading.format_short(s.tokens), "right": whole(100 * share)}
+        | {"html": mark(s.hyps[place], film.sentences[place].ref)["html"]}
+        for s, share in zip(film.snapshots, right, strict=True)
+    ]
+    half = next((m["tokens"] for m, r in zip(moments, right, strict=True) if r >= 0.5), "")
+    return {"label": label, "half": half, "moments": moments}

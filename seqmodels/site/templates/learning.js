@@ -1,0 +1,17 @@
+"use strict";
+// One slider for the films of all models; without JavaScript, every moment is in the page.
+{
+  const slider = document.getElementById("moment");
+  const films = [...document.querySelectorAll(".film ol")].map((list) => [...list.children]);
+  const show = () => {
+    for (const moments of films) {
+      const chosen = Math.min(Number(slider.value), moments.length - 1);
+      moments.forEach((moment, i) => { moment.hidden = i !== chosen; });
+    }
+    slider.ariaValueText = films.map(([...moments]) => moments.find((moment) => !moment.hidden))[0].querySelector(".share").textContent;
+  };
+  document.getElementById("films").classList.add("played");
+  document.getElementById("slider").hidden = false;
+  slider.addEventListener("input", show);
+  show();
+}

@@ -1,0 +1,123 @@
+"""The essays: numbers of the records, linked terms, attention that can be changed, a lesson."""
+
+import random
+import re
+from pathlib import Path
+from typing import Any
+
+import torch
+from browser import Tab
+
+from seqmodels.records import snapshots
+from seqmodels.report import reading
+from seqmodels.report.snapshots import share_right
+from seqmodels.site import attention, essays, glossary, layout
+from tasks.bottleneck.figure import find_plateaus
+from tools.numbers import span
+
+
+def test_numbers_are_those_of_the_records(site_folder: Path) -> None:
+    """Keeps out a number of another model, bucket, analysis, moment or seed than the text names."""
+    runs = site_folder.parent / "runs"
+    text = {p: (site_folder / f"{p}.html").read_text(encoding="utf-8") for p in essays.ENTRIES}
+    roles = [
+        row["share_value"] for r in reading.load_records(runs / "vector")
+        if r["model"] in ("rnn_encdec", "lstm_seq2seq") for row in r["analyses"]["prefixes"]
+        if (row["cut"], row["kept"], row["low"]) == ("clause ends", "roles", 31)
+    ]  # fmt: skip
+    assert f"only {span(roles)} % of the roles" in text["long-sentences"]
+    copied = find_plateaus(reading.group_by_model(reading.load_records(runs / "bottleneck")))
+    assert f"carries {copied[max(copied)].mean():.0f}: " in text["long-sentences"]
+    heads = (r["analyses"]["article"] for r in reading.load_records(runs / "heads-full"))
+    best = [max(rows, key=lambda row: row["share"]) for rows in heads]
+    assert f"{span(row['share'] for row in best)} % of its weight" in text["one-head"]
+    assert f"{span(row['whole'] - row['exact'] for row in best)} of 200" in text["one-head"]
+    assert "In 1 of the 3 it is in the" in text["one-head"]
+    groups = reading.group_by_model(reading.load_records(runs / "lookup-convolution"))
+    for model in ("linear_attention", "transformer", "linear_attention_conv"):
+        found = reading.score_array(groups[model], "query", "exact_match")[:, 4, 0]
+        assert f"{span(found)} %" in text["memory"].partition("With 8 pairs")[2]
+    (own,) = (path for path in runs.iterdir() if "<" in path.name)
+    taken = snapshots.load(own / "gpt-seed1.snapshots.json")
+    share, last = share_right(taken.snapshots[-1].hyps, taken.sentences), taken.snapshots[-1]
+    right = f"{last.tokens} tokens, {100 * share:.0f} % right"
+    assert right in text["learning"].partition(">GPT</h3>")[2]
+
+
+def test_without_records() -> None:
+    """Keeps out a question without its page, and a sentence with a hole."""
+    nothing = essays.collect({}, "")
+    assert [question.page for question in essays.ask(nothing)] == ["attention"]
+    asked = {"question": essays.Question("", "Why?", "", "", ""), "chart": None, "here": ""}
+    page = layout.render("long-sentences.html", **asked, **nothing)
+    assert not re.search("None| % | bits", re.sub("<.*?>", "", page.partition("<main")[2]))
+
+
+def test_marked_words() -> None:
+    """Keeps out an omission or a wrong word without its mark, and markup from a model."""
+    for hyp, marked, n_right, n in [
+        ("Der heute", "Der[Hund schläft‸] heute[.‸]", 2, 4),
+        ("Der <b> schlief heute.", "Der [&lt;][b][&gt;] [schlief] heute.", 2, 4),
+        ("", "[Der Hund schläft heute .‸]", 0, 4),
+    ]:
+        made = essays.mark(hyp, "Der Hund schläft heute.")
+        marks = '<mark(?:[^>]*left out: (.*?)")?>(.*?)</mark>'
+        text = re.sub(marks, r"[\1\2]", str(made["html"]))
+        assert (text, made["n_right"], made["n"]) == (marked, n_right, n)
+
+
+def test_terms_are_linked_at_their_first_use(site_folder: Path) -> None:
+    """Keeps out a link in code or a second one, and a term whose note is missing or another's."""
+    prose = "<h1>Head</h1><p>A <code>head</code>, <a>head</a>, Heads, head.</p>key <li>keyless keys"
+    button = '<button class="term" popovertarget="term-{}">{}</button>'.format
+    linked = prose[:-4].replace("Heads", button("head", "Heads")) + button("key", "keys")
+    page = glossary.link_terms(f"<main>{prose}</li></main>")
+    assert page.partition("<div popover")[0] == f"<main>{linked}</li>"
+    for name in [*essays.ENTRIES, "bahdanau", "rnn_encdec-bahdanau"]:
+        text = (site_folder / f"{name}.html").read_text(encoding="utf-8")
+        notes = dict(re.findall(r'id="term-(.*?)"><dfn>(.*?)</dfn>', text))
+        assert re.findall('popovertarget="term-(.*?)"', text) == [*notes] != []
+        for meaning in map(
+            layout.format_prose, map(glossary.GLOSSARY["field"].get, notes.values())
+        ):
+            assert f"</dfn>: {meaning}." in text
+
+
+def test_attention_equals_torch_after_any_edit(chromium: Any, site_folder: Path) -> None:
+    """Keeps out a table that is not computed again, or otherwise than torch computes it."""
+    tab, draw = Tab(chromium, site_folder / "attention.html"), random.Random(3)
+    edits = [(draw.randrange(18), round(draw.uniform(-3, 3), 1)) for _ in range(50)]
+    read = """(edits) => edits.map(([place, value]) => {
+        const input = document.querySelectorAll("#weights input")[place];
+        input.value = value, input.dispatchEvent(new Event("input", { bubbles: true }));
+        return ["weights-of", "causal_means", "smoothed"].map((id) =>
+          [...document.getElementById(id).tBodies[0].rows].map((row) => [...row.cells].slice(1)
+            .map((cell) => Number(cell.textContent.replace("−", "-")))));
+    })"""
+    weights, attend = [W.clone() for W in attention.WEIGHTS.values()], torch.nn.functional
+    for (place, value), shown in zip(edits, tab.page.evaluate(read, edits), strict=True):
+        weights[place // 6].view(-1)[place % 6] = value
+        q, k, v = (attention.X @ W for W in weights)
+        alpha = attend.scaled_dot_product_attention(q, k, torch.eye(7))
+        means = attend.scaled_dot_product_attention(q, k, v, is_causal=True)
+        d = (q[0] - k).norm(dim=1)
+        smoothed = torch.stack([d, (-(d**2) / 2**1.5).softmax(0), k.norm(dim=1), alpha[0]], 1)
+        for table, true in zip(shown, (alpha, means, smoothed), strict=True):
+            torch.testing.assert_close(torch.tensor(table), true, atol=0.0051, rtol=0)
+    tab.context.close()
+
+
+def test_a_lesson_with_arrow_keys(chromium: Any, site_folder: Path) -> None:
+    """Keeps out a key that skips a section or is taken from a slider, and small letters."""
+    tab = Tab(chromium, site_folder / "learning.html")
+    tab.page.goto(f"{tab.path.as_uri()}?present")
+    size = tab.page.evaluate("getComputedStyle(document.querySelector('main p')).fontSize")
+    heads, shown = (tab.page.locator(f"main {name}:visible") for name in ("h2", ".film li .share"))
+    keys = ["ArrowLeft", "ArrowRight", "ArrowRight", "ArrowRight", "ArrowLeft"]
+    screens = [(tab.page.keyboard.press(key), heads.all_inner_texts())[1] for key in keys]
+    assert screens == [[], ["Watch it"], *[["What to look for"]] * 2, ["Watch it"]]
+    last = shown.all_inner_texts()
+    tab.page.locator("#moment").press("ArrowLeft")
+    assert (heads.all_inner_texts(), len(last), shown.count()) == (["Watch it"], 3, 3)
+    assert (shown.all_inner_texts() != last, size, tab.messages) == (True, "23.1px", [])
+    tab.context.close()
