@@ -50,12 +50,15 @@ def drawn_numbers(drawn: Drawing) -> Iterator[tuple[str, np.ndarray]]:
 
 
 def in_table(table: list[list[Any]], points: np.ndarray) -> bool:
-    """Return whether one coordinate of all points is in the table: the other may be a place."""
+    """Return whether the heights of all points are in the table, or in one row their places."""
     cells = {float(cell) for row in table[1:] for cell in row if is_number(cell)}
     is_found = np.array(
         [[float(f"{x:.6g}") in cells or not np.isfinite(x) for x in point] for point in points]
     )
-    return not len(points) or bool(is_found.all(0).any())
+    if not len(points):
+        return True
+    is_row = np.ptp(points[:, 1]) == 0
+    return bool(is_found[:, 1].all() or (is_row and is_found[:, 0].all()))
 
 
 def is_number(cell: Any) -> bool:
