@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from browser import Tab, table_of, tables_of
+from browser import PHONE, Tab, table_of, tables_of
 from conftest import RESULTS
 from matplotlib.figure import Figure
 
@@ -44,7 +44,7 @@ def dump_code(text: str) -> str:
 
 def check_code(chapter: source.Chapter, cells: list[str]) -> None:
     """Assert that cells of a page hold all code of a chapter in order; empty cells have none."""
-    matches = (re.match(r'<code.*?data-n="(\d+)">(.*)</code>', cell) for cell in cells)
+    matches = (re.match(r'<code.*?data-n="(\d+)".*?>(.*)</code>', cell) for cell in cells)
     lines = {int(m[1]): html.unescape(re.sub("<.*?>", "", m[2])) for m in matches if m}
     assert [*lines] == sorted(lines)
     text = chapter.path.read_text()
@@ -78,6 +78,16 @@ def test_changed_lines_are_marked(names: tuple[str, str]) -> None:
             if row.kind == "changed":
                 kept = ["".join(c for c, m in zip(*side, strict=True) if not m) for side in sides]
                 assert kept[0] == kept[1] != ""
+
+
+def test_changed_equations_are_listed_first(site_folder: Path) -> None:
+    """Keeps out a list without the idea at its head, or of units that both files have."""
+    text = page(site_folder, "rnn_encdec-bahdanau")
+    listed = re.findall(r'<li><a href="#(.*?)">.*?<span class="chip">(\w+)', text)
+    assert listed[:2] == [("Attention", "new"), ("GatedUnit.forward", "changed")]
+    changed = re.findall(r'class="block (?!same)(\w+)" id="(.*?)"', text)
+    assert sorted(listed) == sorted((name, kind) for kind, name in changed)
+    assert {"GatedUnit.__init__"} < {*re.findall(r'class="block same" id="(.*?)"', text)}
 
 
 def test_every_change_has_its_reason(site_folder: Path) -> None:
@@ -220,6 +230,31 @@ def test_all_results(tmp_path: Path) -> None:
     assert sum(path.stat().st_size for path in pages) < 3e6
     for name, entry in build.FIGURE_OF_CHAPTER.items():
         assert f"records in <code>{entry['folder']}</code>" in page(tmp_path, name)
+
+
+def test_changes_without_colours(chromium: Any, site_folder: Path) -> None:
+    """Keeps out changes that print, forced colours or a phone do not show, or that are hidden."""
+    tab = Tab(chromium, site_folder / "rnn_encdec-bahdanau.html", forced_colors="active", **PHONE)
+    see = """([kind, side]) => [...document.querySelectorAll(`.pair.${kind} > :${side}-child`)]
+        .filter((code) => code.checkVisibility()).map((code) => [
+            getComputedStyle(code, "::after").content, code.getBoundingClientRect().left > 200])"""
+
+    def signs(*which: str) -> set[tuple[str, bool]]:
+        """Return the sign of each visible line, and whether it is in the right column."""
+        return {(sign.strip('"'), is_right) for sign, is_right in tab.page.evaluate(see, which)}
+
+    assert signs("gone", "first") == signs("changed", "first") == {("−", False)}
+    assert signs("new", "last") == signs("changed", "last") == {("+", False)}
+    assert signs("same", "last") == {("none", False)}
+    tab.page.emulate_media(media="print")
+    assert (signs("changed", "first"), signs("new", "last")) == ({("−", False)}, {("+", True)})
+    count = """['.block.same', '.pair.same', '.pair.new'].map((selector) =>
+        [...document.querySelectorAll(selector)].filter((e) => e.checkVisibility()).length)"""
+    blocks, lines, new = tab.page.evaluate(count)
+    tab.page.uncheck("#only")
+    all_blocks, all_lines, all_new = tab.page.evaluate(count)
+    assert (0 == blocks < all_blocks, 0 < lines < all_lines, new) == (True, True, all_new)
+    tab.context.close()
 
 
 SLOW_PAGES = ["bahdanau", "rnn_encdec-bahdanau", "rnn_encdec-gpt", "results", "sources"]

@@ -85,6 +85,7 @@ def build(out: Path, runs: Path, live: Path | None = None) -> list[Path]:
                 old=old,
                 new=new,
                 is_next=j == i + 1,
+                steps=chapters[i : j + 1],
                 blocks=pair.compare_chapters(old, new),
                 equations={
                     (c.name, u.name): convert_equations(c, u) for c in (old, new) for u in c.units
