@@ -4,6 +4,7 @@ import ast
 import hashlib
 import html
 import re
+from collections.abc import Callable
 from itertools import combinations, pairwise
 from pathlib import Path
 from typing import Any
@@ -12,12 +13,15 @@ import numpy as np
 import pytest
 import torch
 from browser import PHONE, Tab, table_of, tables_of
-from conftest import RESULTS
+from conftest import RESULTS, Tiny, rows_of
 from matplotlib.figure import Figure
 
+import seqmodels
+from seqmodels.data.batches import Example, collate
+from seqmodels.interface import BOS
 from seqmodels.models import MODELS
 from seqmodels.report import reading
-from seqmodels.site import attention, build, figure, layout, pair, source
+from seqmodels.site import attention, build, figure, layout, pair, source, trace
 
 CHAPTERS = {chapter.name: chapter for chapter in source.read_chapters()}
 PAIRS = [*combinations(CHAPTERS, 2)]
@@ -136,6 +140,67 @@ def test_equations(site_folder: Path, chapter: source.Chapter) -> None:
         assert html.unescape(tag) == line.tag
 
 
+def test_symbols() -> None:
+    """Keeps out symbols as they are typed, in names and code as well, and an index cut short."""
+    found = layout.format_prose("h'<t-1> alpha_ij, s_{i-1} v_jᵀ n_layers `c_i` W_s. x.y_t 3_a")
+    texts = [html.unescape(text) for text in re.findall("<math.*?</math>", found)]
+    assert [re.sub("<.*?>", "", text) for text in texts] == ["h⟨t−1⟩′", "αij", "si−1", "vj", "Ws"]
+    assert all(text in found for text in ("n_layers", "<code>c_i</code>", "x.y_t", "3_a"))
+    symbols = html.unescape(layout.format_symbol("h'<t>, E φ(y_i)"))
+    assert re.sub("<.*?>", "", symbols).replace("\xa0", " ") == "h⟨t⟩′, E ϕ(yi)"
+
+
+UNTRACED = {"transformer": ["(2)"], "linear_attention": ["2021, (7)", "2021, (5)", "2021, 2.4"]}
+"""Lines that make a module or a matrix, or that a model of the default features does not run."""
+
+
+@each_chapter
+def test_values_beside_lines(chapter: source.Chapter, fresh: Tiny) -> None:
+    """Keeps out values of another line or name, of a later run, and a line without its own."""
+    model, src, tgt = fresh(chapter.name), torch.tensor([[5, 9, 4, 7]]), torch.tensor([[1, 6, 8]])
+    values = trace.trace_lines(chapter, model, src, tgt)
+    lines = [line for unit in chapter.units for line in unit.lines if line.tag]
+    missing = [line.tag for line in lines if line.number not in values]
+    assert missing == UNTRACED.get(chapter.name, [])
+    by_tag = {line.tag: values[line.number] for line in lines if line.number in values}
+    with torch.inference_mode():
+        state, y = model.encode(src, src == src), torch.tensor([BOS])
+        logits, later = model(src, src == src, tgt), model.step(y, state)[1]
+        known: dict[str, tuple[str, str, Callable[[], torch.Tensor]]] = {
+            "rnn_encdec": ("A.1.1", "c", lambda: state.c),
+            "bahdanau": ("(6)", "", lambda: model.align(src, src == src, tgt)[:, :1]),
+            "transformer": ("tied weights, 3.4", "", lambda: logits),
+            "linear_attention": ("(18), (19)", "s", lambda: later.s[:, 0]),
+        }
+        tag, name, compute = known.get(chapter.name) or (lines[-1].tag, "", lambda: logits)
+        tensor = compute()
+    value = by_tag[tag][0]
+    assert (value.name, value.shape) == (name, tuple(tensor.shape))
+    assert value.first == pytest.approx(tensor.flatten()[:4].tolist(), abs=1e-5)
+
+
+def test_the_sentence_of_a_chapter(trained: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keeps out another model's values, and a sentence that is not of the test set."""
+    monkeypatch.setattr(build, "MIN_WORDS", 5)
+    folders = build.read_folders(trained)
+    assert build.compute_example(CHAPTERS["transformer"], folders) is None  # it has no weights
+    example = build.compute_example(CHAPTERS["lstm_seq2seq"], folders)
+    assert example
+    row = next(r for r in rows_of(trained / "lstm_seq2seq-seed1") if r["x"] >= 5)
+    assert (example.run, example.src) == (f"{trained.name}/lstm_seq2seq-seed1", row["src"])
+    run = seqmodels.load(trained / "lstm_seq2seq-seed1")
+    assert example.tgt == row["ref"]
+    batch = collate([Example(run.encode_source(row["src"]), run.encode(row["ref"]))])
+    with torch.inference_mode():
+        logits = run.model(batch.src, batch.src_mask, batch.tgt_in)
+    assert logits.flatten()[:4].tolist() in [
+        pytest.approx(v.first, abs=1e-5) for its in example.values.values() for v in its
+    ]
+    unit = next(u for u in CHAPTERS["lstm_seq2seq"].units if u.name == "Model.forward")
+    *_, last = build.split_into_segments(CHAPTERS["lstm_seq2seq"], unit, example)
+    assert last.values == example.values[last.lines[-1].number] != []
+
+
 def test_attention_step_by_step() -> None:
     """Keeps out a step that computes something else than attention, and a row marked wrongly."""
     one, causal, looped, reshaped, chapter = attention.compute_steps()
@@ -208,6 +273,7 @@ def test_links_lead_somewhere(site_folder: Path) -> None:
         assert hashlib.sha256(path.read_bytes()).hexdigest() in pages["sources.html"]
     for name, text in pages.items():
         assert ("<script" in text) == (name == "live.html")
+        assert len(re.findall(r'\bid="', text)) == len(ids[name]), name
         for link in re.findall(r'<a [^>]*href="([^"]*)"', text):
             if not link.startswith(("data:", "https://")):
                 target, _, place = link.partition("#")
@@ -229,7 +295,10 @@ def test_all_results(tmp_path: Path) -> None:
     pages = build.build(tmp_path, RESULTS)
     assert sum(path.stat().st_size for path in pages) < 3e6
     for name, entry in build.FIGURE_OF_CHAPTER.items():
-        assert f"records in <code>{entry['folder']}</code>" in page(tmp_path, name)
+        text = page(tmp_path, name)
+        assert f"records in <code>{entry['folder']}</code>" in text
+        assert str(layout.format_prose(entry["caption"])) in text
+        assert "<samp>" in text
 
 
 def test_changes_without_colours(chromium: Any, site_folder: Path) -> None:

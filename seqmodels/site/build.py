@@ -19,9 +19,9 @@ from markupsafe import Markup
 from matplotlib.figure import Figure
 
 from seqmodels.models import PAPERS
-from seqmodels.report import alignment, drawing, figures, reading, style
-from seqmodels.report.reading import Folder, Record, format_subtitle
-from seqmodels.site import figure, layout, pair, report, source
+from seqmodels.report import drawing, figures, reading, style
+from seqmodels.report.reading import Folder, Record
+from seqmodels.site import figure, layout, pair, report, rows, source
 from seqmodels.site.source import PACKAGE, TEXT, Chapter, Line, Unit, convert_equations
 from seqmodels.utils import files
 
@@ -37,6 +37,8 @@ FIGURE_OF_CHAPTER: dict[str, dict[str, str]] = tomllib.loads(
     (TEXT / "figures.toml").read_text(encoding="utf-8")
 )
 """The folder of records and the figure that illustrate each chapter."""
+MIN_WORDS = 7
+"""Least words of the sentence for which a chapter shows what its lines compute."""
 
 
 def build(out: Path, runs: Path, live: Path | None = None) -> list[Path]:
@@ -62,6 +64,7 @@ def build(out: Path, runs: Path, live: Path | None = None) -> list[Path]:
         for before, c, after in zip(
             [None, *chapters], chapters, [*chapters[1:], None], strict=False
         ):
+            example = compute_example(c, folders)
             write(
                 c.name,
                 "chapter",
@@ -69,9 +72,10 @@ def build(out: Path, runs: Path, live: Path | None = None) -> list[Path]:
                 symbols=parse_symbol_table(c.parts["Symbols"]),
                 differs=re.split(r"^\d+\. ", textwrap.dedent(c.parts["Differs"]), flags=re.M)[1:],
                 sections=[
-                    (section, [split_into_segments(c, unit) for unit in units])
+                    (section, [split_into_segments(c, unit, example) for unit in units])
                     for section, units in groupby(c.units, key=lambda unit: unit.section)
                 ],
+                example=example,
                 chart=make_chapter_chart(folders, c.name),
                 before=before,
                 after=after,
@@ -127,6 +131,38 @@ def compute_checksums(
 # -------------------------------------------------------------------------------------- Chapters
 
 
+class Example(NamedTuple):
+    """A sentence, and what the lines of a chapter compute for it."""
+
+    run: str
+    src: str
+    tgt: str
+    values: Mapping[int, Sequence[Any]]
+    """The values of tagged lines, from `trace`, by number of the line."""
+
+
+def compute_example(chapter: Chapter, folders: Mapping[str, Folder]) -> Example | None:
+    """Run the first model with weights on a test sentence; None without weights or sentences."""
+    for name, folder in folders.items():
+        for file, record in folder.records.items():
+            path = folder.path / file
+            is_trained = path.with_suffix(".safetensors").exists()
+            if record["model"] != chapter.name or not is_trained:
+                continue
+            written = [row for row in rows.read(path.with_suffix(".jsonl")) if row.hyp is not None]
+            if row := next((row for row in written if row.x >= MIN_WORDS), None):
+                from seqmodels.comparison.trained import load  # imports torch
+                from seqmodels.data.batches import Example as Pair
+                from seqmodels.data.batches import collate
+                from seqmodels.site.trace import trace_lines
+
+                run = load(path)
+                batch = collate([Pair(run.encode_source(row.src), run.encode(row.ref))])
+                values = trace_lines(chapter, run.model, batch.src, batch.tgt_in)
+                return Example(f"{name}/{path.stem}", row.src, row.ref, values)
+    return None
+
+
 class Segment(NamedTuple):
     """Lines of code, with the note and the equations beside them."""
 
@@ -134,9 +170,11 @@ class Segment(NamedTuple):
     note: str
     equations: Sequence[Markup]
     lines: list[Line]
+    values: Sequence[Any]
+    """What the last line computes for the example."""
 
 
-def split_into_segments(chapter: Chapter, unit: Unit) -> list[Segment]:
+def split_into_segments(chapter: Chapter, unit: Unit, example: Example | None) -> list[Segment]:
     """Split the lines of a unit after each equation, and before and after each noted field."""
     equations, parts = convert_equations(chapter, unit), list[list[Line]]()
     for above, line in zip([None, *unit.lines], unit.lines, strict=False):
@@ -144,10 +182,13 @@ def split_into_segments(chapter: Chapter, unit: Unit) -> list[Segment]:
             parts.append([])
         parts[-1].append(line)
     heads = [(unit.name, unit.note), *[("", "")] * len(parts)]
-    return [
-        Segment(name, lines[-1].note or note, equations.get(lines[-1].number, ()), lines)
-        for (name, note), lines in zip(heads, parts, strict=False)
-    ]
+    segments = []
+    for (name, note), lines in zip(heads, parts, strict=False):
+        number = lines[-1].number
+        values = example.values.get(number, ()) if example else ()
+        note = lines[-1].note or note
+        segments.append(Segment(name, note, equations.get(number, ()), lines, values))
+    return segments
 
 
 def parse_symbol_table(text: str) -> list[list[tuple[str, int]]]:
@@ -177,6 +218,8 @@ class Chart(NamedTuple):
     """The folder, or folders, of its records."""
     table: list[list[Any]]
     """Its numbers; the first row names the columns."""
+    caption: str = ""
+    """What to see in it."""
 
 
 def make_chart(
@@ -228,19 +271,23 @@ def find_folder(folders: Mapping[str, Folder], *models: str) -> str | None:
 
 def make_chapter_chart(folders: Mapping[str, Folder], model: str) -> Chart | None:
     """Return the chart that illustrates a chapter, or its scores if those records are missing."""
-    folder, kind = FIGURE_OF_CHAPTER.get(model, {"folder": "", "figure": "score"}).values()
-    if folder not in folders:
-        folder, kind = find_folder(folders, model) or "", "score"
-    if not folder:
-        return None
+    entry = FIGURE_OF_CHAPTER.get(model, {"folder": ""})
+    if (folder := entry["folder"]) not in folders:
+        folder = find_folder(folders, model) or ""
+        return make_chart(folder, select_records(folders, folder)) if folder else None
     records = select_records(folders, folder)
-    if kind == "score":
-        return make_chart(folder, records)
-    if kind == "alignment":
+    if entry["figure"] == "alignment":
         records = [next(r for r in select_records(folders, folder, [model]) if r["alignment"])]
-        drawn = alignment.draw_heat_maps({model: records[0]["alignment"]}, format_subtitle(records))
-        return make_chart(folder, records, drawn)
-    return make_chart(folder, records, figures.draw_task_figures(records)[kind])
+    drawn = draw_figure(folders[folder], records, entry["figure"])
+    return make_chart(folder, records, drawn)._replace(caption=entry["caption"])
+
+
+def draw_figure(folder: Folder, records: Sequence[Record], name: str) -> Figure:
+    """Draw a figure of some records of a folder by the name of its file."""
+    if name in (own := figures.draw_task_figures(records)):
+        return own[name]
+    compared = figures.find_significance(folder.path, folder.records)
+    return figures.draw_all(records, compared, own=[])[name]
 
 
 def make_comparison_charts(folders: Mapping[str, Folder]) -> list[Chart]:
