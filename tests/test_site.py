@@ -21,7 +21,7 @@ from seqmodels.data.batches import Example, collate
 from seqmodels.interface import BOS
 from seqmodels.models import MODELS
 from seqmodels.report import reading
-from seqmodels.site import attention, build, figure, layout, pair, source, trace
+from seqmodels.site import attention, build, figure, layout, pair, results, source, trace
 
 CHAPTERS = {chapter.name: chapter for chapter in source.read_chapters()}
 PAIRS = [*combinations(CHAPTERS, 2)]
@@ -201,6 +201,26 @@ def test_the_sentence_of_a_chapter(trained: Path, monkeypatch: pytest.MonkeyPatc
     assert last.values == example.values[last.lines[-1].number] != []
 
 
+def test_findings(site_folder: Path) -> None:
+    """Keeps out a finding without question, command or figure, and one about other records."""
+    findings = results.read_findings()
+    assert findings[0][:3] == ("translation-grammar", "score-length", "Grammar")
+    assert len({f.folder for f in findings}) > 15
+    commands = " ".join(f.asked for f in findings)
+    for folder, figure_name, title, asked, observed in findings:
+        assert (RESULTS / folder / f"{figure_name}.svg").exists()
+        task = reading.load_records(RESULTS / folder)[0]["task"]
+        assert f"python -m tasks.{task}" in commands
+        assert (title != "", observed.count(". ") < 4) == (True, True)
+        assert not re.search(r"\]\(\.|\*\*", asked + observed)
+    assert results.find_question(findings[0].asked) == (
+        "How does BLEU depend on the length of the source?"
+    )
+    text = page(site_folder, "results")  # of copied records, of which nothing is known
+    assert "Observed" not in text
+    assert str(layout.format_prose(results.read_question("bottleneck"))) in text
+
+
 def test_attention_step_by_step() -> None:
     """Keeps out a step that computes something else than attention, and a row marked wrongly."""
     one, causal, looped, reshaped, chapter = attention.compute_steps()
@@ -267,12 +287,14 @@ def test_links_lead_somewhere(site_folder: Path) -> None:
     """Keeps out a link to a page or place that is not there, and a checksum of another file."""
     pages = {path.name: path.read_text(encoding="utf-8") for path in site_folder.glob("*.html")}
     ids = {name: {*re.findall(r'\bid="([^"]*)"', text)} for name, text in pages.items()}
-    assert len(pages) == 5 + len(CHAPTERS) + len(PAIRS)
+    assert len(pages) == 6 + len(CHAPTERS) + len(PAIRS)
+    (report,) = (name for name in pages if name.startswith("report-"))
+    assert f'href="{report}"' in pages["results.html"]
     records = (RESULTS / "bottleneck").glob("*-seed*.json")
     for path in [*records, *(chapter.path for chapter in CHAPTERS.values())]:
         assert hashlib.sha256(path.read_bytes()).hexdigest() in pages["sources.html"]
     for name, text in pages.items():
-        assert ("<script" in text) == (name == "live.html")
+        assert ("<script" in text) == (name in ("live.html", report))
         assert len(re.findall(r'\bid="', text)) == len(ids[name]), name
         for link in re.findall(r'<a [^>]*href="([^"]*)"', text):
             if not link.startswith(("data:", "https://")):
@@ -291,14 +313,21 @@ def test_a_hostile_name(site_folder: Path) -> None:
 
 @pytest.mark.slow
 def test_all_results(tmp_path: Path) -> None:
-    """Keeps out a site of over 3 MB, and a chapter without the figure that illustrates it."""
+    """Keeps out a site of over 4 MB, a chapter without its figure, and a finding left out."""
     pages = build.build(tmp_path, RESULTS)
-    assert sum(path.stat().st_size for path in pages) < 3e6
+    assert sum(path.stat().st_size for path in pages) < 4e6
     for name, entry in build.FIGURE_OF_CHAPTER.items():
         text = page(tmp_path, name)
         assert f"records in <code>{entry['folder']}</code>" in text
         assert str(layout.format_prose(entry["caption"])) in text
         assert "<samp>" in text
+    text = page(tmp_path, "results")
+    places = [text.index(f'id="{f.folder}-{f.figure}"') for f in results.read_findings()]
+    assert places == sorted(places)
+    for finding in results.read_findings():
+        assert text.count(str(layout.format_prose(finding.observed))) == 1
+    assert 'id="translation-grammar-state"' in text
+    assert 'href="report-translation-live.html"' in text
 
 
 def test_changes_without_colours(chromium: Any, site_folder: Path) -> None:

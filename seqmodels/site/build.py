@@ -10,8 +10,8 @@ import hashlib
 import re
 import textwrap
 import tomllib
-from collections.abc import Mapping, Sequence
-from itertools import combinations, groupby
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations, count, groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,7 +21,7 @@ from matplotlib.figure import Figure
 from seqmodels.models import PAPERS
 from seqmodels.report import drawing, figures, reading, style
 from seqmodels.report.reading import Folder, Record
-from seqmodels.site import figure, layout, pair, report, rows, source
+from seqmodels.site import figure, layout, pair, report, results, rows, source
 from seqmodels.site.source import PACKAGE, TEXT, Chapter, Line, Unit, convert_equations
 from seqmodels.utils import files
 
@@ -37,6 +37,13 @@ FIGURE_OF_CHAPTER: dict[str, dict[str, str]] = tomllib.loads(
     (TEXT / "figures.toml").read_text(encoding="utf-8")
 )
 """The folder of records and the figure that illustrate each chapter."""
+FURTHER_FIGURES = {
+    ("translation-grammar", "score-length"): ("state",),
+    ("heads", "muted-transformer"): ("heads-transformer",),
+}
+"""Further figures of a finding, which has one in the documentation, by its folder and figure."""
+N_MAPS = 2
+"""Sentences with attention maps in a report of the site."""
 MIN_WORDS = 7
 """Least words of the sentence for which a chapter shows what its lines compute."""
 
@@ -105,7 +112,14 @@ def build(out: Path, runs: Path, live: Path | None = None) -> list[Path]:
             words=attention.WORDS.tolist(),
             parameters=attention.count_by_part(),
         )
-        write("results", charts=make_comparison_charts(folders))
+        reports = {}
+        for name, folder in folders.items():
+            if any((folder.path / file).with_suffix(".jsonl").exists() for file in folder.records):
+                reports[name] = f"report-{figures.format_file_name(name)}"
+                part = report.describe(folder.path, 0, N_MAPS, is_served=False)
+                data = {"folders": [part["data"]]}
+                write(reports[name], "report", parts=[part], data=data, state="")
+        write("results", sections=make_sections(folders), reports=reports)
         write("sources", groups=compute_checksums(chapters, folders))
         if live:
             from seqmodels.site.live import describe  # imports torch and onnx
@@ -290,25 +304,63 @@ def draw_figure(folder: Folder, records: Sequence[Record], name: str) -> Figure:
     return figures.draw_all(records, compared, own=[])[name]
 
 
-def make_comparison_charts(folders: Mapping[str, Folder]) -> list[Chart]:
-    """Return a chart of each folder: its task's own figure, or its scores.
+class Section(NamedTuple):
+    """A comparison in the page of results."""
+
+    title: str
+    asked: str
+    charts: list[Chart]
+    observed: str
+
+    @property
+    def question(self) -> str:
+        """Return the question alone."""
+        return results.find_question(self.asked)
+
+
+def make_sections(folders: Mapping[str, Folder]) -> list[Section]:
+    """Return the findings of the documentation about these folders, then the other comparisons."""
+    committed = figures.TASKS.parent / "results"
+    findings = [
+        finding
+        for finding in results.read_findings()
+        if (folder := folders.get(finding.folder))
+        and folder.path.resolve() == (committed / finding.folder).resolve()
+    ]
+    sections, n_charts = list[Section](), 0
+    for name, figure_name, title, asked, observed in findings:
+        charts = []
+        for each in (figure_name, *FURTHER_FIGURES.get((name, figure_name), ())):
+            records = select_records(folders, name)
+            drawn = draw_figure(folders[name], records, each)
+            charts.append(make_chart(name, records, drawn, f"{name}-{each}", n_charts))
+            n_charts += 1
+        sections.append(Section(title, asked, charts, observed))
+    in_findings = {finding.folder for finding in findings}
+    others = {name: folder for name, folder in folders.items() if name not in in_findings}
+    for chart, task in make_comparison_charts(others, n_charts):
+        sections.append(Section(chart.folder, results.read_question(task), [chart], ""))
+    return sections
+
+
+def make_comparison_charts(
+    folders: Mapping[str, Folder], n_charts: int
+) -> Iterator[tuple[Chart, str]]:
+    """Yield a chart of each folder, its task's own figure or its scores, and the task.
 
     Folders of a task that draws all of them in one figure share a chart, and only the largest
-    folder has one of its own.
+    folder has one of its own. `n_charts` is the number of charts that the page has before them.
     """
     by_task: dict[str, list[str]] = {}
     for name in folders:
         by_task.setdefault(select_records(folders, name)[0]["task"], []).append(name)
-    charts: list[Chart] = []
-    for names in by_task.values():
+    numbers = count(n_charts)
+    for task, names in by_task.items():
         records = [record for name in names for record in select_records(folders, name)]
         across = figures.draw_across([records])
         for figure_name, drawn in across.items():
-            charts.append(make_chart(", ".join(names), records, drawn, figure_name, len(charts)))
+            yield make_chart(", ".join(names), records, drawn, figure_name, next(numbers)), task
         largest = max(names, key=lambda name: len(select_records(folders, name)))
         for name in [largest] if across else names:
             own = [*figures.draw_task_figures(select_records(folders, name)).values(), None]
-            charts.append(
-                make_chart(name, select_records(folders, name), own[0], name, len(charts))
-            )
-    return charts
+            yield make_chart(name, select_records(folders, name), own[0], name, next(numbers)), task

@@ -55,13 +55,14 @@ def format_symbol(text: str) -> Markup:
 
 
 def format_prose(text: str) -> Markup:
-    """Convert `code`, *emphasis*, symbols and arXiv numbers in a text to elements."""
+    """Convert `code`, *emphasis*, symbols, links and arXiv numbers in a text to elements."""
     html = str(escape(" ".join(text.split())))
     html = re.sub(r"`([^`]+)`", r"<code>\1</code>", html)
     html = re.sub(r"\*(\w[^*]*\w)\*", r"<em>\1</em>", html)
     html = SYMBOL.sub(
         lambda m: m[0] if m[0].startswith("<code>") else format_symbol(unescape(m[0])), html
     )
+    html = re.sub(r"\[([^\]]+)\]\((https?://[^)\s]+)\)", r'<a href="\2">\1</a>', html)
     link = r'<a href="https://arxiv.org/abs/\1">arXiv:\1\2</a>'
     return Markup(re.sub(r"arXiv:(\d{4}\.\d{4,5})(v\d)?", link, html))
 
