@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from browser import data_of
+from browser import data_of, tables_of
 from conftest import Call, check_one_line
 from matplotlib.figure import Figure
 from sacrebleu.metrics import BLEU, CHRF
@@ -209,6 +209,12 @@ def test_the_page_has_the_sentences_of_the_systems(run: Call, flags: Argv, tmp_p
         assert (e["x"], e["src"], e["ref"], e["hyps"]) == (len(src.split()), src, ref, hyps)
         theirs = [round(bleu.sentence_score(hyp, [ref]).score, 1) for hyp in hyps]
         assert [scores[0] for scores in e["scores"]] == theirs
+    text = (folder / "report.html").read_text(encoding="utf-8")
+    pair = result["systems"][1]["against_first"]["chrf"]
+    assert f"<td>chrF</td><td>{pair['difference']:+.2f} (p = {pair['p']:.3f})</td>" in text
+    ratio = result["systems"][1]["buckets"][1]["length_ratio"]
+    (row,) = (row for row in tables_of(text)[0] if row[:2] == ["poor", "Length ratio"])
+    assert row[3] == f"{ratio:.3f}"
 
 
 def test_runs_are_aligned() -> None:

@@ -117,7 +117,7 @@ def build(out: Path, runs: Path, live: Path | None = None) -> list[Path]:
             if any((folder.path / file).with_suffix(".jsonl").exists() for file in folder.records):
                 reports[name] = f"report-{figures.format_file_name(name)}"
                 part = report.describe(folder.path, 0, N_MAPS, is_served=False)
-                data = {"folders": [part["data"]]}
+                data = {"folders": [part["data"]], "state": ""}
                 write(reports[name], "report", parts=[part], data=data, state="")
         write("results", sections=make_sections(folders), reports=reports)
         write("sources", groups=compute_checksums(chapters, folders))
