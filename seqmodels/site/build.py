@@ -113,10 +113,10 @@ def build(out: Path, runs: Path, live: Path | None = None) -> list[Path]:
             parameters=attention.count_by_part(),
         )
         reports = {}
-        for name, folder in folders.items():
-            if any((folder.path / file).with_suffix(".jsonl").exists() for file in folder.records):
+        for name, its in folders.items():
+            if any((its.path / file).with_suffix(".jsonl").exists() for file in its.records):
                 reports[name] = f"report-{figures.format_file_name(name)}"
-                part = report.describe(folder.path, 0, N_MAPS, is_served=False)
+                part = report.describe(its.path, 0, N_MAPS, is_served=False)
                 data = {"folders": [part["data"]], "state": ""}
                 write(reports[name], "report", parts=[part], data=data, state="")
         write("results", sections=make_sections(folders), reports=reports)

@@ -291,7 +291,7 @@ def write_systems(
         for system in scored[1:]
         for key, pair in system["against_first"].items()
     ]
-    values = [[bucket["bleu"]["value"] for bucket in system["buckets"]] for system in scored]
+    by_bucket = [[bucket["bleu"]["value"] for bucket in system["buckets"]] for system in scored]
     part = {
         "id": "f0",
         "name": name,
@@ -307,7 +307,7 @@ def write_systems(
         "data": {
             "name": name,
             "runs": [{"model": label, "label": label, "seed": 1} for label in labels],
-            "tests": [describe_test(test, examples, None, values)],
+            "tests": [describe_test(test, examples, None, by_bucket)],
         },
     }
     return files.write_own(out / "report.html", render([part]))
