@@ -181,38 +181,26 @@ def test_from_bucket_to_head(tab: Tab) -> None:
 
 def test_keys_and_filters(tab: Tab) -> None:
     """Keeps out a list that needs a mouse, loses the focus or is silent, and a first view empty."""
-    (test,) = data_of(tab.path)["folders"][0]["tests"]
     tab.page.wait_for_selector(".map .cell")  # what comes first has a map
     assert tab.page.locator(".pick [aria-selected=true] .chip").inner_text() == "map"
 
-    def choice() -> tuple[str, str, str]:
-        """Return the focused option, the chosen sentence, and what is said of it."""
-        tab.settle()
-        focus = tab.page.evaluate("document.activeElement.innerText.split('\\n')[0]")
-        return focus, tab.text(".example p").removeprefix("source "), tab.text("[role=status]")
-
     listed = [text.split("\n")[0] for text in tab.page.locator(".pick li").all_inner_texts()]
-    n = len(listed)
+    n, search = len(listed), tab.page.locator("[type=search]")
     tab.page.locator(".pick [tabindex='0']").focus()
     for key, i in (("ArrowDown", 1), ("End", n - 1), ("ArrowDown", n - 1), ("p", n - 2)):
         tab.page.keyboard.press(key)
-        assert choice()[:2] == (listed[i], listed[i])
-        assert choice()[2].startswith(f"{i + 1} of {n}: BLEU ")
-    assert tab.page.locator(".pick [tabindex='0']").count() == 1
-    word = test["examples"][-1]["src"].split()[-1]
-    tab.page.locator("[type=search]").type(word)
-    tab.settle()
-    assert tab.page.evaluate("document.activeElement.value") == word
-    found = [e for e in test["examples"] if word in " ".join([e["src"], e["ref"], *e["hyps"]])]
-    assert 0 < tab.page.locator(".pick li").count() == len(found)
-    tab.page.locator("[type=search]").fill("no such word")
+        tab.settle()
+        assert tab.page.evaluate("document.activeElement.firstChild.textContent") == listed[i]
+        assert tab.text(".example p") == f"source {listed[i]}"
+        assert tab.text("[role=status]").startswith(f"{i + 1} of {n}: BLEU ")
+    search.type("no such word")
     tab.settle()
     assert tab.text("[role=status]") == "No sentences of this bucket are at hand."
-    tab.page.locator("[type=search]").fill("")
-    tab.page.locator(".attention details").evaluate("(details) => { details.open = true; }")
-    cells = tab.page.locator(".attention tbody tr").first.locator("td").all_inner_texts()
+    search.fill("")
+    tab.page.wait_for_selector(".map .cell")
+    cells = tab.page.locator(".attention tbody tr").first.locator("td").all_text_contents()
     weights = [float(cell.split()[-1]) for cell in cells]
-    assert weights == sorted(weights, reverse=True)
+    assert weights == sorted(weights, reverse=True) != []
 
 
 def test_accessible_on_a_phone(chromium: Any, page: Path) -> None:
@@ -314,29 +302,27 @@ def test_follows_a_run(ask: Ask, unfinished_run: Path, compared: Path) -> None:
     assert unfinished.find(unfinished_run) == []
 
 
-def test_a_new_record_closes_nothing(chromium: Any, trained: Path, tmp_path: Path) -> None:
+def test_a_new_record_closes_nothing(
+    chromium: Any, trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Keeps out a page that misses a change while it is drawn, and one that closes what is open."""
     folder = copy_records(trained, tmp_path / "live", ".jsonl", model="bahdanau")
     with serve.Server([folder], 0, 0) as server:
         threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-        tab = chromium.new_page()
-        draw = report.page
+        tab, draw = chromium.new_page(), report.page
 
         def draw_slowly(*given: Any) -> str:
             text = draw(*given)
             shutil.copy(trained / "lstm_seq2seq-seed1.json", folder)  # too late for this page
             return text
 
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(report, "page", draw_slowly)
-            tab.goto(f"http://127.0.0.1:{server.server_address[1]}/")
-        rows = tab.locator(".example tbody tr")
-        assert rows.count() == 1
+        monkeypatch.setattr(report, "page", draw_slowly)
+        tab.goto(f"http://127.0.0.1:{server.server_address[1]}/")
+        assert tab.locator(".example tbody tr").count() == 1
         tab.locator("#f0-numbers-0 summary").click()
         tab.locator("[type=search]").type("e")
         tab.locator(".example tbody tr + tr").wait_for(timeout=30_000)
-        assert (rows.count(), tab.locator("#f0-numbers-0 tbody tr").count()) == (2, 2)
-        assert tab.locator("#f0-numbers-0[open]").count() == 1
+        assert tab.locator("#f0-numbers-0[open] tbody tr").count() == 2
         assert tab.evaluate("document.activeElement.value") == "e"
         tab.locator("#f0-score-length-bucket-0 path").click()
         assert "b=0" in tab.url
