@@ -131,7 +131,7 @@ def build(out: Path, runs: Path, live: Path | None = None) -> list[Path]:
     for name, its in folders.items():
         if any((its.path / file).with_suffix(".jsonl").exists() for file in its.records):
             reports[name] = f"report-{figures.format_file_name(name)}"
-            part = report.describe(its.path, 0, N_MAPS, is_served=False, styles=svg.Styles())
+            part = report.describe(its.path, 0, N_MAPS, False, svg.Styles(), has_further=False)
             data = {"folders": [part["data"]], "state": ""}
             write(reports[name], "report", parts=[part], data=data, state="")
     write("results", sections=make_sections(folders), reports=reports)
@@ -246,7 +246,7 @@ class Chart(NamedTuple):
     folder: str
     """The folder, or folders, of its records."""
     table: list[list[Any]]
-    """Its numbers; the first row names the columns."""
+    """Its numbers, if they are below it; the first row names the columns."""
     caption: str = ""
     """What to see in it."""
 
@@ -338,7 +338,11 @@ class Section(NamedTuple):
 
 
 def make_sections(folders: Mapping[str, Folder]) -> list[Section]:
-    """Return the findings of the documentation about these folders, then the other comparisons."""
+    """Return the findings of the documentation about these folders, then the other comparisons.
+
+    The page is large: figures are drawn once, and those of findings, whose tables are in the
+    documentation, have no numbers below them.
+    """
     committed = figures.TASKS.parent / "results"
     findings = [
         finding
@@ -351,8 +355,9 @@ def make_sections(folders: Mapping[str, Folder]) -> list[Section]:
         n_before = len(charts)
         for each in (figure, *FURTHER_FIGURES.get((name, figure), ())):
             drawn = draw_figure(folders[name], select_records(folders, name), each)
-            add_chart(charts, styles, name, drawn, f"{name}-{each}")
-        sections.append(Section(title, asked, charts[n_before:], observed))
+            add_chart(charts, styles, name, Pair(drawn.wide, drawn.wide), f"{name}-{each}")
+        its = [chart._replace(table=[]) for chart in charts[n_before:]]
+        sections.append(Section(title, asked, its, observed))
     in_findings = {finding.folder for finding in findings}
     others = {name: folder for name, folder in folders.items() if name not in in_findings}
     for chart, task in make_comparison_charts(others, charts, styles):
@@ -375,10 +380,11 @@ def make_comparison_charts(
         records = [record for name in names for record in select_records(folders, name)]
         across = svg.draw_for_pages(partial(figures.draw_across, [records]))
         for name, drawn in across.items():
+            drawn = Pair(drawn.wide, drawn.wide)
             yield add_chart(charts, styles, ", ".join(names), drawn, name), task
         largest = max(names, key=lambda name: len(select_records(folders, name)))
         for name in [largest] if across else names:
             own = select_records(folders, name)
             drawn_own = svg.draw_for_pages(partial(figures.draw_task_figures, own))
             first = next(iter(drawn_own.values()), None) or draw_scores(own)
-            yield add_chart(charts, styles, name, first, name), task
+            yield add_chart(charts, styles, name, Pair(first.wide, first.wide), name), task

@@ -65,7 +65,10 @@ def csv_url(table: Sequence[Sequence[Any]]) -> str:
     """Return a data URL of a table as CSV."""
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows(table)
-    return "data:text/csv;charset=utf-8," + quote(text.getvalue(), safe=" ,:;/?@!$()*+-._~=[]|")
+    safe = " ,:;/?@!$()*+-._~=[]|"
+    return "data:text/csv;charset=utf-8," + re.sub(
+        r"[\x00-\x7f]+", lambda match: quote(match[0], safe=safe), text.getvalue()
+    )
 
 
 def format_symbol(text: str) -> Markup:

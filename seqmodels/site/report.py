@@ -63,9 +63,17 @@ def render(parts: Sequence[Mapping[str, Any]], state: str = "") -> str:
 
 
 def describe(
-    folder: Path, number: int, n_maps: int, is_served: bool, styles: svg.Styles
+    folder: Path,
+    number: int,
+    n_maps: int,
+    is_served: bool,
+    styles: svg.Styles,
+    has_further: bool = True,
 ) -> dict[str, Any]:
-    """Return the content of the page for one folder; `data` is for its script."""
+    """Return the content of the page for one folder; `data` is for its script.
+
+    Without `has_further`, there are no figures but those of scores and learning curves.
+    """
     running: list[Record] = []
     if is_served:
         from seqmodels.site import unfinished  # imports torch
@@ -78,7 +86,11 @@ def describe(
     compared = figures.find_significance(folder, by_file) if records else None
 
     def draw() -> dict[str, Drawing]:
-        drawn = figures.draw_all(records, compared) if records else {}
+        own = None if has_further else []
+        drawn = figures.draw_all(records, compared, own) if records else {}
+        if not has_further:
+            kept = ("curves", "score-", "significance-")
+            drawn = {name: its for name, its in drawn.items() if name.startswith(kept)}
         return drawn | ({"curves": drawing.draw_curves(with_running)} if running else {})
 
     drawn = svg.draw_for_pages(draw)

@@ -5,6 +5,7 @@ The CSS of the pages shows one of the two.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 from xml.etree import ElementTree
@@ -96,6 +97,8 @@ def convert(svg: bytes, prefix: str, styles: Styles, has_buckets: bool) -> Eleme
         for key in ROUNDED:
             if key in element.attrib:
                 element.set(key, round_numbers(element.attrib[key]))
+        if path := element.get("d"):
+            element.set("d", re.sub(r" ?([A-Za-z]) ?", r"\1", path).replace(" -", "-"))
         if element.get("transform", "").startswith("rotate(-0 "):
             del element.attrib["transform"]
     root.attrib = {"viewBox": viewbox}

@@ -12,6 +12,7 @@ const heading = (below) => `h${(folders.length > 1 ? 3 : 2) + below}`;
 
 // ------------------------------------------------------------------------------------ State
 
+/** @returns {any} without sentences, those of the folder and the runs alone */
 function readState() {
   const given = readAddress();
   const f = parseIndex(given.f, folders.length);
@@ -37,7 +38,7 @@ const scoreOf = (test, i, run) => test.examples[i].scores[run.i][0] ?? 0;
 const formatScore = (test, value) => value.toFixed(test.scores[0].digits);
 
 // The two models of the address; without it, the best and the worst in the first bucket shown.
-function choosePair(test, runs, { x, y }) {
+function choosePair(test, runs, { x = "", y = "" }) {
   const value = (run) => (test.buckets[test.start].values[run.i] ?? 0) * (isLower(test) ? -1 : 1);
   const ranked = [...runs].sort((one, other) => value(other) - value(one) || one.i - other.i);
   const named = (model) => runs.find((run) => run.model === model);
@@ -46,8 +47,8 @@ function choosePair(test, runs, { x, y }) {
 
 const isRight = (test, i, run) => !isLower(test) && scoreOf(test, i, run) >= 100;
 
-function filterExamples(test, b, runs, [one, other], only, q) {
-  const { low, high } = test.buckets[b], word = q.toLowerCase();
+function filterExamples(test, b, runs, pair, only, q) {
+  const { low, high } = test.buckets[b], [one, other] = pair, word = q.toLowerCase();
   return test.examples.map((_, i) => i).filter((i) => {
     const { x, src, ref, hyps } = test.examples[i];
     if (x < low || x > high) return false;
@@ -176,7 +177,7 @@ function layOut({ t, folder, test, seeds, runs }, root) {
   const laidOut = JSON.stringify([t, names, seeds, models, test.axis, test.buckets.length]);
   if (root.dataset.laidOut === laidOut) return;
   root.dataset.laidOut = laidOut;
-  const focused = root.contains(document.activeElement) && document.activeElement.dataset.key;
+  const now = /** @type {HTMLElement} */ (document.activeElement), focused = root.contains(now) && now.dataset.key;
   const orders = [["gap", "largest difference first"], ["lead", "A − B, largest first"], ["test", "as in the test set"],
     ...models.map(([model, label]) => [model, `worst of ${label}`])];
   const kinds = [["", "all"], ["better", "A right, B wrong"], ["maps", "with attention maps"]]
@@ -264,7 +265,7 @@ function move(step) {
 
 function highlightBucket(state) {
   document.querySelectorAll('[id*="-bucket-"]').forEach((area) => {
-    const section = area.closest(".test");
+    const section = /** @type {HTMLElement} */ (area.closest(".test"));
     const mine = section && area.closest(".folder").id === `f${state.f}` && Number(section.dataset.test) === state.t;
     const bucket = Number(area.id.match(/-bucket-(\d+)/)[1]);
     area.classList.toggle("chosen", Boolean(mine && state.test && bucket === state.b));
@@ -278,7 +279,7 @@ let turn = 0; // a choice can be made while the one before is being drawn
 async function render() {
   const ownTurn = ++turn;
   const state = readState();
-  document.querySelectorAll(".folder").forEach((article) => { article.hidden = article.id !== `f${state.f}`; });
+  document.querySelectorAll(".folder").forEach((/** @type {HTMLElement} */ article) => { article.hidden = article.id !== `f${state.f}`; });
   document.querySelectorAll("#folders a").forEach((a, i) => {
     if (i === state.f) a.setAttribute("aria-current", "true"); else a.removeAttribute("aria-current");
   });
@@ -297,7 +298,7 @@ async function render() {
 }
 
 function linkFigures() {
-  document.querySelectorAll(".test:not(.linked)").forEach((section) => {
+  document.querySelectorAll(".test:not(.linked)").forEach((/** @type {HTMLElement} */ section) => {
     const f = Number(section.closest(".folder").id.slice(1)), t = Number(section.dataset.test);
     if (!folders[f].tests[t]) return;
     section.classList.add("linked");
@@ -324,7 +325,7 @@ function takeOver(page) {
   const focused = document.activeElement.closest("details")?.id;
   page.querySelectorAll(".folder").forEach((article) => {
     const old = document.getElementById(article.id);
-    article.querySelectorAll("details").forEach((details) => { details.open = Boolean(document.getElementById(details.id)?.open); });
+    article.querySelectorAll("details").forEach((details) => { details.open = Boolean(document.querySelector(`[id="${details.id}"][open]`)); });
     const sentences = old.querySelector(":scope > .explore"), place = article.querySelector(":scope > .explore");
     if (!sentences || !place) { old.replaceWith(article); return; }
     const children = [...article.children], n = children.indexOf(place);
