@@ -132,18 +132,19 @@ def test_differences() -> None:
 
 # --------------------------------------------------------------------------------- The report
 def test_order_of_examples() -> None:
-    """Keeps out another bucket, order or seed, losses sorted like scores, example 0 for none."""
+    """Keeps out another bucket, order, seed or filter, losses sorted like scores, 0 for none."""
     runs = [{"model": m, "label": m.upper(), "seed": s} for m in "abc" for s in (1, 2)]
     values = [[1, 5, 3], [9, 9, 2], [4, 4, 4], [8, 1, 7], [0, 9, 0]]
     examples = [
-        {"x": x, "src": f"s{x}", "ref": "one two three", "hyps": ["one", "one two"] * 3,
+        {"x": x, "src": f"S{x}", "ref": "one two three", "hyps": ["one", "one two"] * 3,
          "scores": [[score + seed, None] for score in scores for seed in (0, 0.5)]}
         for x, scores in zip((5, 3, 9, 4, 2), values, strict=True)
     ]  # fmt: skip
     test = {
         "name": "length", "noun": "sentences", "axis": "length", "examples": examples, "maps": {},
-        "buckets": [{"low": 6, "high": 9, "n": 1, "name": "6–9"},
-                    {"low": 3, "high": 5, "n": 7, "name": "3–5"}],
+        "buckets": [{"low": 6, "high": 9, "n": 1, "name": "6–9", "values": [4.0, 5, 9, 5, 2, 5]},
+                    {"low": 3, "high": 5, "n": 7, "name": "3–5", "values": [9.0] * 6}],
+        "start": 0,
         "scores": [{"key": "bleu", "name": "BLEU", "lower": False, "digits": 1},
                    {"key": "nats", "name": "nats", "lower": True, "digits": 3}],
     }  # fmt: skip
@@ -171,20 +172,30 @@ def test_order_of_examples() -> None:
     assert found == [[*text, *case[4:]] for text, case in zip(texts, cases, strict=True)]
     body = """const table = (hash) => {
       location.hash = hash;
-      const state = readState(), [count, list] = listExamples(state);
-      return [count.textContent, list.all("a").map((a) => a.attributes),
+      const state = readState();
+      return [describeList(state), describeChoice(state),
+        listExamples(state).map((li) => li.textContent),
         drawExample(state).flatMap((part) => part.all("tr"))
           .map((row) => row.children.map((cell) => cell.textContent))];
     };
-    return ["#f=1&b=1&e=3&sort=test", "#f=1&b=0"].map(table);"""
+    return ["#f=1&b=1&e=3&sort=lead", "#f=1"].map(table);"""
     some, one = run_node(body, "report.js", data=data, maps=[])
-    assert [seen[0] for seen in (some, one)] == ["3 of 7 sentences of 3–5", "1 sentences of 6–9"]
-    address = "#f=1&b={}&e={}&sort={}&t=0&seed=1".format
-    assert [a["href"] for a in some[1]] == [address(1, i, "test") for i in (0, 1, 3)]
-    assert [a.get("aria-current") for a in some[1]] == [None, None, "true"]
-    assert [row[1:4] for row in some[2][1:]] == [[texts[0][1], f"{x}.0", "–"] for x in values[3]]
-    assert some[2][0] == ["model", "written", "BLEU", "nats", "words right"]
-    assert {row[4] for row in some[2][1:]} == {"1 of 3"}
+    assert some[:2] == ["3 of 7 sentences of 3–5", "3 of 3: BLEU B 1.0, C 7.0"]  # B is best at 6–9
+    assert some[2] == ["S37.0", "S52.0", "S4-6.0"]
+    assert one[:3] == ["1 sentences of 6–9", "1 of 1: BLEU B 4.0, C 4.0", ["S90.0"]]
+    assert [row[1:4] for row in some[3][1:]] == [[texts[0][1], f"{x}.0", "–"] for x in values[3]]
+    assert some[3][0] == ["model", "written", "BLEU", "nats", "words right"]
+    assert {row[4] for row in some[3][1:]} == {"1 of 3"}
+    full = [{**e, "scores": [[100 * s[0] / 9, s[1]] for s in e["scores"]]} for e in examples]
+    full[1]["hyps"][3] = "A needle"  # of the second seed
+    folders[1]["tests"] = [test | {"examples": full, "maps": {"0": [], "3": []}}]
+    body = """return given.cases.map((hash) => { location.hash = `#f=1&b=1&sort=test&${hash}`;
+      return readState().listed.join(""); });"""
+    given = ["x=a&y=c&only=better", "x=c&y=a&only=better", "only=maps", "q=NEEDLE&seed=2",
+             "q=needle&seed=1", "q=s4"]  # fmt: skip
+    data = json.dumps({"folders": folders})
+    found = run_node(body, "report.js", data=data, cases=given)
+    assert found == ["1", "", "03", "1", "", "3"]
 
 
 # ------------------------------------------------------------------------------ The live page

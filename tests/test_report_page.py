@@ -62,13 +62,18 @@ def test_examples(trained: Path, page: Path) -> None:
         assert [e["ref"] for e in test["examples"]] == [row["ref"] for row in rows]
     assert [score["key"] for score in test["scores"]] == ["bleu", "chrf", "nats"]
     assert [score["lower"] for score in test["scores"]] == [False, False, True]
+    for k, record in enumerate(records.values()):
+        parts = record["tests"][0]["buckets"]
+        assert [b["values"][k] for b in test["buckets"]] == [p["bleu"]["value"] for p in parts]
 
 
-def test_examples_with_maps_are_of_all_buckets() -> None:
-    """Keeps out maps of the shortest sentences alone."""
+def test_examples_with_maps_differ_most() -> None:
+    """Keeps out maps of one bucket alone, and of sentences on which all models agree."""
     x, buckets = [3, 1, 12, 2, 14, 25], [{"low": n, "high": n + 9} for n in (1, 11, 21)]
-    chosen = [report.spread_over_buckets(x, buckets, n) for n in (2, 4, 9)]
-    assert chosen == [[0, 2], [0, 1, 2, 5], [*range(6)]]
+    gaps = [0.0, 5.0, 7.0, 6.0, 8.0, 1.0]
+    chosen = [report.spread_over_buckets(x, gaps, buckets, n) for n in (2, 4, 9)]
+    assert chosen == [[3, 4], [1, 3, 4, 5], [*range(6)]]
+    assert report.measure_gap([{"bleu": 3.0, "nats": 90.0}, {"bleu": 9.5, "nats": 0.0}]) == 6.5
 
 
 def weights_of(side: dict[str, Any]) -> np.ndarray:
@@ -151,12 +156,12 @@ def test_from_bucket_to_head(tab: Tab) -> None:
     tab.settle()
     assert tab.page.locator(".chosen").first.get_attribute("id") == "f0-score-length-bucket-0"
     assert tab.text(".count").split()[0] == str(test["buckets"][0]["n"])
-    assert tab.page.locator(".pick a").count() == test["buckets"][0]["n"]
-    tab.page.locator(".pick a").nth(1).click()
+    assert tab.page.locator(".pick li").count() == test["buckets"][0]["n"]
+    tab.page.locator(".pick li").nth(1).click()
     tab.settle()
     example = test["examples"][int(re.search(r"e=(\d+)", tab.page.url)[1])]
-    assert tab.text(".pick [aria-current]") == example["src"]
-    rows = tab.page.locator(".explore tbody tr")
+    assert tab.text(".pick [aria-selected=true] span") == example["src"]
+    rows = tab.page.locator(".example tbody tr")
     for k in range(3):
         cells = rows.nth(k).locator("td").all_inner_texts()
         words = rows.nth(k).locator(".w").all_inner_texts()
@@ -178,6 +183,30 @@ def test_from_bucket_to_head(tab: Tab) -> None:
     address = tab.page.locator('[download="attention.csv"]').get_attribute("href")
     numbers = [[float(x) for x in row[1:-1]] for row in table_of(address)[1:]]
     np.testing.assert_allclose(numbers, weights, atol=1e-4)
+
+
+def test_keys_and_filters(tab: Tab) -> None:
+    """Keeps out a list that needs a mouse, loses the focus or is silent, and a first view empty."""
+    tab.page.wait_for_selector(".map .cell")  # what comes first has a map
+    assert tab.page.locator(".pick [aria-selected=true] .chip").inner_text() == "map"
+
+    listed = [text.split("\n")[0] for text in tab.page.locator(".pick li").all_inner_texts()]
+    n, search = len(listed), tab.page.locator("[type=search]")
+    tab.page.locator(".pick [tabindex='0']").focus()
+    for key, i in (("ArrowDown", 1), ("End", n - 1), ("ArrowDown", n - 1), ("p", n - 2)):
+        tab.page.keyboard.press(key)
+        tab.settle()
+        assert tab.page.evaluate("document.activeElement.firstChild.textContent") == listed[i]
+        assert tab.text(".example p") == f"source {listed[i]}"
+        assert tab.text("[role=status]").startswith(f"{i + 1} of {n}: BLEU ")
+    search.type("no such word")
+    tab.settle()
+    assert tab.text("[role=status]") == "No sentences of this bucket are at hand."
+    search.fill("")
+    tab.page.wait_for_selector(".map .cell")
+    cells = tab.page.locator(".attention tbody tr").first.locator("td").all_text_contents()
+    weights = [float(cell.split()[-1]) for cell in cells]
+    assert weights == sorted(weights, reverse=True) != []
 
 
 def test_accessible_on_a_phone(chromium: Any, page: Path) -> None:
@@ -210,7 +239,7 @@ def test_hostile_text_runs_nowhere(chromium: Any, trained: Path, tmp_path: Path)
     tab = Tab(chromium, report.write([folder], tmp_path / "p.html", 4), **PHONE)
     text = tab.path.read_text()
     assert (len(re.findall("<script", text)), "<img" in text) == (2, False)
-    assert tab.text(".pick a").startswith("</script><script>window.ran = 1")
+    assert tab.text(".pick li").startswith("</script><script>window.ran = 1")
     assert tab.page.evaluate("window.ran") is None
     assert tab.width() <= 390
     tab.check_isolation()
@@ -277,6 +306,34 @@ def test_follows_a_run(ask: Ask, unfinished_run: Path, compared: Path) -> None:
     assert damaged["tokens"] == earlier["tokens"] < run["tokens"]
     shutil.copy(compared / record.name, record)
     assert unfinished.find(unfinished_run) == []
+
+
+def test_a_new_record_closes_nothing(
+    chromium: Any, trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Keeps out a page that misses a change while it is drawn, and one that closes what is open."""
+    folder = copy_records(trained, tmp_path / "live", ".jsonl", model="bahdanau")
+    with serve.Server([folder], 0, 0) as server:
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        tab, draw = chromium.new_page(), report.page
+
+        def draw_slowly(*given: Any) -> str:
+            text = draw(*given)
+            shutil.copy(trained / "lstm_seq2seq-seed1.json", folder)  # too late for this page
+            return text
+
+        monkeypatch.setattr(report, "page", draw_slowly)
+        tab.goto(f"http://127.0.0.1:{server.server_address[1]}/")
+        assert tab.locator(".example tbody tr").count() == 1
+        tab.locator("#f0-numbers-0 summary").click()
+        tab.locator("[type=search]").type("e")
+        tab.locator(".example tbody tr + tr").wait_for(timeout=30_000)
+        assert tab.locator("#f0-numbers-0[open] tbody tr").count() == 2
+        assert tab.evaluate("document.activeElement.value") == "e"
+        tab.locator("#f0-score-length-bucket-0 path").click()
+        assert "b=0" in tab.url
+        tab.close()
+        server.shutdown()
 
 
 def test_answers_this_machine_alone(ask: Ask) -> None:

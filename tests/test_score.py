@@ -210,6 +210,11 @@ def test_the_page_has_the_sentences_of_the_systems(run: Call, flags: Argv, tmp_p
         assert (e["x"], e["src"], e["ref"], e["hyps"]) == (len(src.split()), src, ref, hyps)
         theirs = [round(bleu.sentence_score(hyp, [ref]).score, 1) for hyp in hyps]
         assert [scores[0] for scores in e["scores"]] == theirs
+    text = (folder / "report.html").read_text(encoding="utf-8")
+    pair = result["systems"][1]["against_first"]["chrf"]
+    assert f"<td>chrF</td><td>{pair['difference']:+.2f} (p = {pair['p']:.3f})</td>" in text
+    ratios = [bucket["length_ratio"] for bucket in result["systems"][1]["buckets"]]
+    assert "".join(f"<td>{ratio:.3f}</td>" for ratio in ratios) in text
 
 
 def test_runs_are_aligned() -> None:

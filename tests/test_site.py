@@ -11,11 +11,13 @@ from typing import Any
 import pytest
 import torch
 from browser import PHONE, Tab, points_of, table_of
-from conftest import RESULTS
+from conftest import RESULTS, Tiny, rows_of
 
+import seqmodels
+from seqmodels.data.batches import Example, collate
 from seqmodels.models import MODELS
 from seqmodels.report import reading
-from seqmodels.site import attention, build, essays, layout, pair, source
+from seqmodels.site import attention, build, essays, layout, pair, results, source, trace
 
 CHAPTERS = {chapter.name: chapter for chapter in source.read_chapters()}
 PAIRS = [*combinations(CHAPTERS, 2)]
@@ -42,7 +44,7 @@ def dump_code(text: str) -> str:
 
 def check_code(chapter: source.Chapter, cells: list[str]) -> None:
     """Assert that cells of a page hold all code of a chapter in order; empty cells have none."""
-    matches = (re.match(r'<code.*?data-n="(\d+)">(.*)</code>', cell) for cell in cells)
+    matches = (re.match(r'<code.*?data-n="(\d+)".*?>(.*)</code>', cell) for cell in cells)
     lines = {int(m[1]): html.unescape(re.sub("<.*?>", "", m[2])) for m in matches if m}
     assert [*lines] == sorted(lines)
     text = chapter.path.read_text()
@@ -86,6 +88,12 @@ def test_every_change_has_its_reason(site_folder: Path) -> None:
         changed = {block.name: block.reason for block in blocks if block.kind != "same"}
         assert changed == pair.REASONS["-".join(names)]
         text = page(site_folder, "-".join(names))
+        listed = re.findall(r'<li><a href="#(.*?)">.*?<span class="chip">', text)
+        assert sorted(listed) == sorted(changed)
+        assert names != ("rnn_encdec", "bahdanau") or listed[:2] == [
+            "Attention",
+            "GatedUnit.forward",
+        ]
         for name, reason in changed.items():
             (section,) = re.findall(rf'id="{re.escape(name)}".*?</section>', text, re.S)
             assert str(layout.format_prose(reason)) in re.sub("</?button.*?>", "", section)
@@ -122,6 +130,76 @@ def test_equations(site_folder: Path, chapter: source.Chapter) -> None:
         assert markup.count("<math") == len(source.convert_equations(chapter, unit)[line.number])
         assert "\\" not in markup
         assert html.unescape(tag) == line.tag
+
+
+def test_symbols() -> None:
+    """Keeps out symbols as they are typed, in names and code as well, and an index cut short."""
+    found = layout.format_prose("h'<t-1> alpha_ij, s_{i-1} v_jᵀ n_layers `c_i` W_s. x.y_t 3_a")
+    texts = [html.unescape(text) for text in re.findall("<math.*?</math>", found)]
+    assert [re.sub("<.*?>", "", text) for text in texts] == ["h⟨t−1⟩′", "αij", "si−1", "vj", "Ws"]
+    assert all(text in found for text in ("n_layers", "<code>c_i</code>", "x.y_t", "3_a"))
+    symbols = html.unescape(layout.format_symbol("h'<t>, E φ(y_i)"))
+    assert re.sub("<.*?>", "", symbols).replace("\xa0", " ") == "h⟨t⟩′, E ϕ(yi)"
+
+
+UNTRACED = {"transformer": ["(2)"], "linear_attention": ["2021, (7)", "2021, (5)", "2021, 2.4"]}
+"""Lines that make a module or a matrix, or that a model of the default features does not run."""
+TRACED = {
+    "rnn_encdec": ("A.1.1", "c"), "bahdanau": ("(6)", ""), "lstm_seq2seq": ("eq. (1)", ""),
+    "transformer": ("tied weights, 3.4", ""), "gpt": ("2018, (2)", ""),
+    "linear_attention": ("(18), (19)", "s"),
+}  # fmt: skip
+"""A line of each chapter by its tag, and what it names."""
+
+
+@each_chapter
+def test_values_beside_lines(chapter: source.Chapter, fresh: Tiny) -> None:
+    """Keeps out values of another line or name, of a later run, and a line without its own."""
+    model, src, tgt = fresh(chapter.name), torch.tensor([[5, 9, 4, 7]]), torch.tensor([[1, 6, 8]])
+    values, mask = trace.trace_lines(chapter, model, src, tgt), src == src
+    lines = [line for unit in chapter.units for line in unit.lines if line.tag]
+    missing = [line.tag for line in lines if line.number not in values]
+    assert missing == UNTRACED.get(chapter.name, [])
+    with torch.inference_mode():
+        tensor = model(src, mask, tgt)
+        if chapter.name == "rnn_encdec":
+            tensor = model.encode(src, mask).c
+        elif chapter.name == "bahdanau":
+            tensor = model.align(src, mask, tgt)[:, :1]
+        elif chapter.name == "linear_attention":
+            tensor = model.step(tgt[0, :1], model.encode(src, mask))[1].s[:, 0]
+    tag, name = TRACED[chapter.name]
+    value = [values[line.number] for line in lines if line.tag == tag][-1][0]
+    assert (value.name, value.shape) == (name, tuple(tensor.shape))
+    assert value.first == pytest.approx(tensor.flatten()[:4].tolist(), abs=1e-5)
+
+
+def test_the_sentence_of_a_chapter(trained: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keeps out another model's values, and a sentence that is not of the test set."""
+    monkeypatch.setattr(build, "MIN_WORDS", 5)
+    folders, chapter = build.read_folders(trained), CHAPTERS["lstm_seq2seq"]
+    assert build.compute_example(CHAPTERS["transformer"], folders) is None  # it has no weights
+    row = next(r for r in rows_of(trained / "lstm_seq2seq-seed1") if r["x"] >= 5)
+    run = seqmodels.load(trained / "lstm_seq2seq-seed1")
+    batch = collate([Example(run.encode_source(row["src"]), run.encode(row["ref"]))])
+    values = trace.trace_lines(chapter, run.model, batch.src, batch.tgt_in)
+    example = f"{trained.name}/lstm_seq2seq-seed1", row["src"], row["ref"], values
+    assert build.compute_example(chapter, folders) == example
+
+
+def test_findings(site_folder: Path) -> None:
+    """Keeps out a finding without question, command or figure, and one about other records."""
+    findings = results.read_findings()
+    assert findings[0][:3] == ("translation-grammar", "score-length", "Grammar")
+    assert results.find_question(findings[0].asked).startswith("How does BLEU depend on the length")
+    for finding in findings:
+        assert (RESULTS / finding.folder / f"{finding.figure}.svg").exists()
+        task = reading.load_records(RESULTS / finding.folder)[0]["task"]
+        assert any(f"python -m tasks.{task}" in other.asked for other in findings)
+        assert not re.search(r"\]\(\.|\*\*", finding.asked + finding.observed)
+    text = page(site_folder, "results")  # of copied records, of which nothing is known
+    assert "Observed" not in text
+    assert str(layout.format_prose(results.read_question("bottleneck"))) in text
 
 
 def test_attention_step_by_step() -> None:
@@ -182,13 +260,17 @@ def test_links_lead_somewhere(site_folder: Path) -> None:
     """Keeps out a link to a page or place that is not there, and a checksum of another file."""
     pages = {path.name: path.read_text(encoding="utf-8") for path in site_folder.glob("*.html")}
     ids = {name: {*re.findall(r'\bid="([^"]*)"', text)} for name, text in pages.items()}
+    (report,) = (name for name in pages if name.startswith("report-"))
+    assert f'href="{report}"' in pages["results.html"]
     others = {"index", "glossary", "teach", "results", "sources", "live", *essays.ENTRIES}
-    assert {*pages} == {f"{n}.html" for n in [*others, *CHAPTERS, *map("-".join, PAIRS)]}
+    others |= {*CHAPTERS, *map("-".join, PAIRS)}
+    assert {*pages} == {report, *(f"{name}.html" for name in others)}
     records = (RESULTS / "bottleneck").glob("*-seed*.json")
     for path in [*records, *(chapter.path for chapter in CHAPTERS.values())]:
         assert hashlib.sha256(path.read_bytes()).hexdigest() in pages["sources.html"]
     for name, text in pages.items():
         assert ("unsafe-inline' 'wasm" in text) == (name == "live.html")
+        assert len(re.findall(r'\bid="', text)) == len(ids[name]), name
         for link in re.findall(r'<a [^>]*href="([^"]*)"', text):
             if not link.startswith(("data:", "https://")):
                 target, _, place = link.replace("?present", "").partition("#")
@@ -206,11 +288,38 @@ def test_a_hostile_name(site_folder: Path) -> None:
 
 @pytest.mark.slow
 def test_all_results(tmp_path: Path) -> None:
-    """Keeps out a site of over 4 MB, and a chapter without the figure that illustrates it."""
+    """Keeps out a site of over 4 MB, a chapter without its figure, and a finding left out."""
     pages = build.build(tmp_path, RESULTS)
     assert sum(path.stat().st_size for path in pages) < 4e6
     for name, entry in build.FIGURE_OF_CHAPTER.items():
-        assert f"records in <code>{entry['folder']}</code>" in page(tmp_path, name)
+        text = page(tmp_path, name)
+        assert f"records in <code>{entry['folder']}</code>" in text
+        assert str(layout.format_prose(entry.get("caption", ""))) in text
+        assert ("<samp>" in text) == (name in CHAPTERS)
+    text, last = page(tmp_path, "results"), 0
+    for finding in results.read_findings():
+        last = text.index(f'id="{finding.folder}-{finding.figure}"', last)
+        last = text.index(str(layout.format_prose(finding.observed)), last)
+    assert text.count('id="translation-grammar-state"') == 1
+
+
+def test_changes_without_colours(chromium: Any, site_folder: Path) -> None:
+    """Keeps out changes that print, forced colours or a phone do not show, or that are hidden."""
+    tab = Tab(chromium, site_folder / "rnn_encdec-bahdanau.html", forced_colors="active", **PHONE)
+    see = """[".gone > :first", ".changed > :first", ".new > :last", ".same > :last"].map((side) =>
+        [...new Set([...document.querySelectorAll(`.pair${side}-child`)]
+            .filter((code) => code.checkVisibility()).map((code) =>
+                getComputedStyle(code, "::after").content + (code.offsetLeft > 200)))].join())"""
+    assert tab.page.evaluate(see) == ['"−"false', '"−"false', '"+"false', "nonefalse"]
+    tab.page.emulate_media(media="print")
+    assert tab.page.evaluate(see) == ['"−"false', '"−"false', '"+"true', "nonetrue"]
+    count = """['.block.same', '.pair.same', '.pair.new'].map((selector) =>
+        [...document.querySelectorAll(selector)].filter((e) => e.checkVisibility()).length)"""
+    blocks, lines, new = tab.page.evaluate(count)
+    tab.page.uncheck("#only")
+    all_blocks, all_lines, all_new = tab.page.evaluate(count)
+    assert (0 == blocks < all_blocks, 0 < lines < all_lines, new) == (True, True, all_new)
+    tab.context.close()
 
 
 SLOW_PAGES = [*essays.ENTRIES, "glossary", "bahdanau", "rnn_encdec-bahdanau"]

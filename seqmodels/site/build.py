@@ -10,7 +10,7 @@ import hashlib
 import re
 import textwrap
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from itertools import combinations, groupby
 from pathlib import Path
@@ -19,9 +19,10 @@ from typing import Any, NamedTuple
 from markupsafe import Markup
 
 from seqmodels.models import PAPERS
-from seqmodels.report import alignment, drawing, figures, reading, style
-from seqmodels.report.reading import Folder, Record, format_subtitle
-from seqmodels.site import essays, glossary, layout, pair, source, svg
+from seqmodels.report import drawing, figures, reading, style
+from seqmodels.report.reading import Folder, Record
+from seqmodels.report.tidy import Drawing
+from seqmodels.site import essays, glossary, layout, pair, report, results, rows, source, svg
 from seqmodels.site.source import PACKAGE, TEXT, Chapter, Line, Unit, convert_equations
 from seqmodels.site.svg import Pair
 from seqmodels.utils import files
@@ -38,6 +39,15 @@ FIGURE_OF_CHAPTER: dict[str, dict[str, str]] = tomllib.loads(
     (TEXT / "figures.toml").read_text(encoding="utf-8")
 )
 """The folder of records and the figure that illustrate each chapter and essay."""
+FURTHER_FIGURES = {
+    ("translation-grammar", "score-length"): ("state",),
+    ("heads", "muted-transformer"): ("heads-transformer",),
+}
+"""Further figures of a finding, which has one in the documentation, by its folder and figure."""
+N_MAPS = 2
+"""Sentences with attention maps in a report of the site."""
+MIN_WORDS = 7
+"""Least words of the sentence for which a chapter shows what its lines compute."""
 
 
 def build(out: Path, runs: Path, live: Path | None = None) -> list[Path]:
@@ -69,6 +79,7 @@ def build(out: Path, runs: Path, live: Path | None = None) -> list[Path]:
     with style.context():
         style.save(drawing.draw_scores(scores, test).figure, preview)
     for before, c, after in zip([None, *chapters], chapters, [*chapters[1:], None], strict=False):
+        example = compute_example(c, folders)
         write(
             c.name,
             "chapter",
@@ -76,9 +87,10 @@ def build(out: Path, runs: Path, live: Path | None = None) -> list[Path]:
             symbols=parse_symbol_table(c.parts["Symbols"]),
             differs=re.split(r"^\d+\. ", textwrap.dedent(c.parts["Differs"]), flags=re.M)[1:],
             sections=[
-                (section, [split_into_segments(c, unit) for unit in units])
+                (section, [split_into_segments(c, unit, example) for unit in units])
                 for section, units in groupby(c.units, key=lambda unit: unit.section)
             ],
+            example=example,
             chart=make_chapter_chart(folders, c.name),
             before=before,
             after=after,
@@ -92,6 +104,7 @@ def build(out: Path, runs: Path, live: Path | None = None) -> list[Path]:
             old=old,
             new=new,
             is_next=j == i + 1,
+            steps=chapters[i : j + 1],
             blocks=pair.compare_chapters(old, new),
             equations={
                 (c.name, u.name): convert_equations(c, u) for c in (old, new) for u in c.units
@@ -114,7 +127,14 @@ def build(out: Path, runs: Path, live: Path | None = None) -> list[Path]:
     write("glossary", terms=glossary.GLOSSARY["field"])
     there = {path.name for path in pages}
     write("teach", plan=[s for s in TEACHING["step"] if s["page"].partition("#")[0] in there])
-    write("results", charts=make_comparison_charts(folders))
+    reports = {}
+    for name, its in folders.items():
+        if any((its.path / file).with_suffix(".jsonl").exists() for file in its.records):
+            reports[name] = f"report-{figures.format_file_name(name)}"
+            part = report.describe(its.path, 0, N_MAPS, is_served=False, styles=svg.Styles())
+            data = {"folders": [part["data"]], "state": ""}
+            write(reports[name], "report", parts=[part], data=data, state="")
+    write("results", sections=make_sections(folders), reports=reports)
     write("sources", groups=compute_checksums(chapters, folders))
     if live:
         from seqmodels.site.live import describe  # imports torch and onnx
@@ -140,6 +160,38 @@ def compute_checksums(
 # -------------------------------------------------------------------------------------- Chapters
 
 
+class Example(NamedTuple):
+    """A sentence, and what the lines of a chapter compute for it."""
+
+    run: str
+    src: str
+    tgt: str
+    values: Mapping[int, Sequence[Any]]
+    """The values of tagged lines, from `trace`, by number of the line."""
+
+
+def compute_example(chapter: Chapter, folders: Mapping[str, Folder]) -> Example | None:
+    """Run the first model with weights on a test sentence; None without weights or sentences."""
+    for name, folder in folders.items():
+        for file, record in folder.records.items():
+            path = folder.path / file
+            is_trained = path.with_suffix(".safetensors").exists()
+            if record["model"] != chapter.name or not is_trained:
+                continue
+            written = [row for row in rows.read(path.with_suffix(".jsonl")) if row.hyp is not None]
+            if row := next((row for row in written if row.x >= MIN_WORDS), None):
+                from seqmodels.comparison.trained import load  # imports torch
+                from seqmodels.data.batches import Example as Texts
+                from seqmodels.data.batches import collate
+                from seqmodels.site.trace import trace_lines
+
+                run = load(path)
+                batch = collate([Texts(run.encode_source(row.src), run.encode(row.ref))])
+                values = trace_lines(chapter, run.model, batch.src, batch.tgt_in)
+                return Example(f"{name}/{path.stem}", row.src, row.ref, values)
+    return None
+
+
 class Segment(NamedTuple):
     """Lines of code, with the note and the equations beside them."""
 
@@ -147,9 +199,11 @@ class Segment(NamedTuple):
     note: str
     equations: Sequence[Markup]
     lines: list[Line]
+    values: Sequence[Any]
+    """What the last line computes for the example."""
 
 
-def split_into_segments(chapter: Chapter, unit: Unit) -> list[Segment]:
+def split_into_segments(chapter: Chapter, unit: Unit, example: Example | None) -> list[Segment]:
     """Split the lines of a unit after each equation, and before and after each noted field."""
     equations, parts = convert_equations(chapter, unit), list[list[Line]]()
     for above, line in zip([None, *unit.lines], unit.lines, strict=False):
@@ -157,10 +211,13 @@ def split_into_segments(chapter: Chapter, unit: Unit) -> list[Segment]:
             parts.append([])
         parts[-1].append(line)
     heads = [(unit.name, unit.note), *[("", "")] * len(parts)]
-    return [
-        Segment(name, lines[-1].note or note, equations.get(lines[-1].number, ()), lines)
-        for (name, note), lines in zip(heads, parts, strict=False)
-    ]
+    segments = []
+    for (name, note), lines in zip(heads, parts, strict=False):
+        number = lines[-1].number
+        values = example.values.get(number, ()) if example else ()
+        note = lines[-1].note or note
+        segments.append(Segment(name, note, equations.get(number, ()), lines, values))
+    return segments
 
 
 def parse_symbol_table(text: str) -> list[list[tuple[str, int]]]:
@@ -190,6 +247,8 @@ class Chart(NamedTuple):
     """The folder, or folders, of its records."""
     table: list[list[Any]]
     """Its numbers; the first row names the columns."""
+    caption: str = ""
+    """What to see in it."""
 
 
 def make_chart(folder: str, drawn: Pair, name: str = "figure") -> Chart:
@@ -241,42 +300,85 @@ def find_folder(folders: Mapping[str, Folder], *models: str) -> str | None:
 
 def make_chapter_chart(folders: Mapping[str, Folder], model: str) -> Chart | None:
     """Return the chart that illustrates a chapter, or its scores if those records are missing."""
-    folder, kind = FIGURE_OF_CHAPTER.get(model, {"folder": "", "figure": "score"}).values()
-    if folder not in folders:
-        folder, kind = find_folder(folders, model) or "", "score"
-    if not folder:
-        return None
+    entry = FIGURE_OF_CHAPTER.get(model, {"folder": ""})
+    if (folder := entry["folder"]) not in folders:
+        folder = find_folder(folders, model) or ""
+        return make_chart(folder, draw_scores(select_records(folders, folder))) if folder else None
     records = select_records(folders, folder)
-    if kind == "score":
-        return make_chart(folder, draw_scores(records))
-    if kind == "alignment":
-        r = next(r for r in select_records(folders, folder, [model]) if r["alignment"])
-        maps, subtitle = {model: r["alignment"]}, format_subtitle([r])
-        drawn = svg.draw_for_pages(lambda: {kind: alignment.draw_heat_maps(maps, subtitle)})
-    else:
-        drawn = svg.draw_for_pages(partial(figures.draw_task_figures, records))
-    return make_chart(folder, drawn[kind])
+    if entry["figure"] == "alignment":
+        records = [next(r for r in select_records(folders, folder, [model]) if r["alignment"])]
+    chart = make_chart(folder, draw_figure(folders[folder], records, entry["figure"]))
+    return chart._replace(caption=entry.get("caption", ""))
 
 
-def make_comparison_charts(folders: Mapping[str, Folder]) -> list[Chart]:
-    """Return a chart of each folder: its task's own figure, or its scores.
+def draw_figure(folder: Folder, records: Sequence[Record], name: str) -> Pair:
+    """Draw a figure of some records of a folder by the name of its file."""
 
-    Folders of a task that draws all of them in one figure share a chart, and only the largest
-    folder has one of its own.
+    def draw() -> dict[str, Drawing]:
+        if name in (own := figures.draw_task_figures(records)):
+            return {name: own[name]}
+        compared = figures.find_significance(folder.path, folder.records)
+        return {name: figures.draw_all(records, compared, own=[])[name]}
+
+    return svg.draw_for_pages(draw)[name]
+
+
+class Section(NamedTuple):
+    """A comparison in the page of results."""
+
+    title: str
+    asked: str
+    charts: list[Chart]
+    observed: str
+
+    @property
+    def question(self) -> str:
+        """Return the question alone."""
+        return results.find_question(self.asked)
+
+
+def make_sections(folders: Mapping[str, Folder]) -> list[Section]:
+    """Return the findings of the documentation about these folders, then the other comparisons."""
+    committed = figures.TASKS.parent / "results"
+    findings = [
+        finding
+        for finding in results.read_findings()
+        if (folder := folders.get(finding.folder))
+        and folder.path.resolve() == (committed / finding.folder).resolve()
+    ]
+    sections, charts, styles = list[Section](), list[Chart](), svg.Styles()
+    for name, figure, title, asked, observed in findings:
+        n_before = len(charts)
+        for each in (figure, *FURTHER_FIGURES.get((name, figure), ())):
+            drawn = draw_figure(folders[name], select_records(folders, name), each)
+            add_chart(charts, styles, name, drawn, f"{name}-{each}")
+        sections.append(Section(title, asked, charts[n_before:], observed))
+    in_findings = {finding.folder for finding in findings}
+    others = {name: folder for name, folder in folders.items() if name not in in_findings}
+    for chart, task in make_comparison_charts(others, charts, styles):
+        sections.append(Section(chart.folder, results.read_question(task), [chart], ""))
+    return sections
+
+
+def make_comparison_charts(
+    folders: Mapping[str, Folder], charts: list[Chart], styles: svg.Styles
+) -> Iterator[tuple[Chart, str]]:
+    """Add a chart of each folder to those of a page; yield it with its task.
+
+    It is the task's own figure, or the scores. Folders of a task that draws all of them in one
+    figure share a chart, and only the largest folder has one of its own.
     """
     by_task: dict[str, list[str]] = {}
     for name in folders:
         by_task.setdefault(select_records(folders, name)[0]["task"], []).append(name)
-    charts, styles = list[Chart](), svg.Styles()
-    for names in by_task.values():
+    for task, names in by_task.items():
         records = [record for name in names for record in select_records(folders, name)]
         across = svg.draw_for_pages(partial(figures.draw_across, [records]))
         for name, drawn in across.items():
-            add_chart(charts, styles, ", ".join(names), drawn, name)
+            yield add_chart(charts, styles, ", ".join(names), drawn, name), task
         largest = max(names, key=lambda name: len(select_records(folders, name)))
         for name in [largest] if across else names:
             own = select_records(folders, name)
             drawn_own = svg.draw_for_pages(partial(figures.draw_task_figures, own))
             first = next(iter(drawn_own.values()), None) or draw_scores(own)
-            add_chart(charts, styles, name, first, name)
-    return charts
+            yield add_chart(charts, styles, name, first, name), task

@@ -9,6 +9,7 @@ import io
 import re
 from collections.abc import Sequence
 from functools import cache
+from html import unescape
 from importlib.metadata import PackageNotFoundError, metadata
 from itertools import groupby
 from pathlib import Path
@@ -16,6 +17,7 @@ from typing import Any
 from urllib.parse import quote
 
 import jinja2
+from latex2mathml.converter import convert
 from markupsafe import Markup, escape
 from pygments import token
 from pygments.lexers import PythonLexer
@@ -26,6 +28,14 @@ CODE_CLASSES = {
     token.Name.Builtin: "b", token.Name.Function: "d", token.Name.Class: "d",
 }  # fmt: skip
 """CSS class by kind of token."""
+SYMBOL = re.compile(
+    r"<code>.*?</code>|(?<![\w.])(?:alpha|[A-Za-z])(?:&#39;)?"
+    r"(?:_(?:\{[^}]+\}|[a-z0-9]{1,2})|&lt;[\w-]+&gt;)(?![a-z0-9_])"
+)
+"""A symbol with an index in escaped prose, such as h_j, alpha_ij and h<t>; or code, which stays."""
+GREEK = {"alpha": r"{\alpha}", "φ": r"{\phi}", "ω": r"{\omega}"}
+MAX_UNBROKEN = 40
+"""Characters of a line of code from which it may also be broken before a dot."""
 LEXER = PythonLexer(stripnl=False, ensurenl=False)
 
 
@@ -58,11 +68,23 @@ def csv_url(table: Sequence[Sequence[Any]]) -> str:
     return "data:text/csv;charset=utf-8," + quote(text.getvalue(), safe=" ,:;/?@!$()*+-._~=[]|")
 
 
+def format_symbol(text: str) -> Markup:
+    """Typeset symbols that are written as in docstrings, such as h<t>, alpha_ij."""
+    tex = re.sub(r"<([\w-]+)>", r"_{{\\langle}\1{\\rangle}}", text)
+    tex = re.sub(r"_(\w+)", r"_{\1}", tex)
+    tex = re.sub("|".join(GREEK), lambda match: GREEK[match[0]], tex)
+    return Markup(convert(tex.replace(" ", r"\ ")))
+
+
 def format_prose(text: str) -> Markup:
-    """Convert `code`, *emphasis* and arXiv numbers in a text to elements."""
+    """Convert `code`, *emphasis*, symbols, links and arXiv numbers in a text to elements."""
     html = str(escape(" ".join(text.split())))
     html = re.sub(r"`([^`]+)`", r"<code>\1</code>", html)
     html = re.sub(r"\*(\w[^*]*\w)\*", r"<em>\1</em>", html)
+    html = SYMBOL.sub(
+        lambda m: m[0] if m[0].startswith("<code>") else format_symbol(unescape(m[0])), html
+    )
+    html = re.sub(r"\[([^\]]+)\]\((https?://[^)\s]+)\)", r'<a href="\2">\1</a>', html)
     link = r'<a href="https://arxiv.org/abs/\1">arXiv:\1\2</a>'
     return Markup(re.sub(r"arXiv:(\d{4}\.\d{4,5})(v\d)?", link, html))
 
@@ -105,6 +127,7 @@ def highlight(line: str, marks: Sequence[bool] = (), mark: str = "") -> Markup:
         for is_marked, chars in groupby(zip(text, flags, strict=False), key=lambda pair: pair[1]):
             part: Markup = escape("".join(char for char, _ in chars))
             part = Markup(f'<span class="{name}">{part}</span>') if name else part
+            html += Markup("<wbr>") if text == "." and len(line) > MAX_UNBROKEN else ""
             html += Markup(f"<{mark}>{part}</{mark}>") if is_marked else part
     return html
 
@@ -120,5 +143,5 @@ TEMPLATES = jinja2.Environment(
 TEMPLATES.globals |= {"chapters": (), "questions": (), "has_live": False, "script": script}
 TEMPLATES.globals |= {"about": read_about()}
 TEMPLATES.policies["json.dumps_kwargs"] = {"ensure_ascii": False, "separators": (",", ":")}
-TEMPLATES.filters |= {"prose": format_prose, "coloured": highlight, "download": csv_url}
-TEMPLATES.filters |= {"checksum": checksum, "slug": slug}
+TEMPLATES.filters |= {"prose": format_prose, "symbol": format_symbol, "coloured": highlight}
+TEMPLATES.filters |= {"download": csv_url, "checksum": checksum, "slug": slug}

@@ -46,6 +46,13 @@ class Block(NamedTuple):
     rows: list[LinePair]
     reason: str
 
+    @property
+    def rank(self) -> tuple[bool, int]:
+        """Return the place in the list of changes: new equations first, what is the same last."""
+        changed = [line for row in self.rows if row.kind != "same" for line in (row.old, row.new)]
+        kinds = ("new", "changed", "gone", "same")
+        return not any(line.tag for line in changed if line), kinds.index(self.kind)
+
 
 def compare_chapters(old: Chapter, new: Chapter) -> list[Block]:
     """Return the blocks of two chapters in order; only consecutive chapters have reasons."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import gzip
 from collections.abc import Mapping, Sequence
+from itertools import compress
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +58,7 @@ def check_folders(folders: Sequence[Path]) -> None:
 
 def render(parts: Sequence[Mapping[str, Any]], state: str = "") -> str:
     """Render the page from the content of each folder (see `describe`)."""
-    data = {"folders": [part["data"] for part in parts]}
+    data = {"folders": [part["data"] for part in parts], "state": state}
     return layout.render("report.html", parts=parts, data=data, state=state)
 
 
@@ -103,16 +104,20 @@ def describe(
             tokenize = next(iter(runs.values()))["data"].get("bleu_tokenize", "13a")
             examples = rows.side_by_side(by_run, test, tokenize)
             maps = {} if described else attention_maps(folder, runs, examples, test, n_maps)
-            described.append(describe_test(test, examples, maps))
+            values = reading.score_array([*runs.values()], name, test["primary_metric"])[:, 1:, 0]
+            described.append(describe_test(test, examples, maps, values.tolist()))
     return {
         "id": f"f{number}",
         "name": folder.resolve().name,
+        "heading": folder.resolve().name,
         "title": format_subtitle(records or running) if with_running
                  else "No run has reached the first point of its learning curve yet.",
         "tests": figures_of_tests,
         "curves": svgs.pop("curves", None),
         "further": svgs,
         "table_of": {name: pair.wide.table for name, pair in drawn.items()},
+        "paired": [],
+        "signatures": {},
         "records": by_file,
         "running": running,
         "labels": labels,
@@ -144,17 +149,23 @@ def describe_test(
     test: Mapping[str, Any],
     examples: Sequence[Mapping[str, Any]],
     maps: dict[int, list[Any]] | None,
+    values: Sequence[Sequence[float]],
 ) -> dict[str, Any]:
-    """Return the examples of a test set; maps=None: its systems have no attention maps."""
+    """Return the examples of a test set; maps=None: its systems have no attention maps.
+
+    `values` are the scores of each run by bucket.
+    """
     keys = [*examples[0]["scores"][0]] if examples else []
     return {
         "name": test["name"],
         "noun": test["noun"],
         "axis": test["axis"],
         "buckets": [
-            {key: b[key] for key in ("low", "high", "n")} | {"name": format_bucket(b)}
-            for b in test["buckets"]
+            {key: b[key] for key in ("low", "high", "n")}
+            | {"name": format_bucket(b), "values": [None if v != v else v for v in by_run]}
+            for b, by_run in zip(test["buckets"], zip(*values, strict=True), strict=True)
         ],
+        "start": reading.longest_trained_bucket(test) or 0,
         "scores": [
             {
                 "key": key,
@@ -185,8 +196,11 @@ def attention_maps(
         return {}
     from seqmodels.comparison.trained import load  # imports torch
 
+    is_first = [r["seed"] == min(r["seed"] for r in records.values()) for r in records.values()]
+    gaps = [measure_gap([*compress(e["scores"], is_first)]) for e in examples]
+    x = [e["x"] for e in examples]
     maps: dict[int, list[Any]] = {
-        i: [] for i in spread_over_buckets([e["x"] for e in examples], test["buckets"], n_maps)
+        i: [] for i in spread_over_buckets(x, gaps, test["buckets"], n_maps)
     }
     loaded: set[str] = set()
     for k, (name, record) in enumerate(records.items()):
@@ -226,11 +240,18 @@ def encode_map(run: Any, source: str, target: str) -> dict[str, Any] | None:
     }
 
 
+def measure_gap(scores: Sequence[Mapping[str, float]]) -> float:
+    """Return the range of an example's first score over the runs."""
+    first = [next(iter(its.values()), 0.0) for its in scores]
+    return max(first) - min(first)
+
+
 def spread_over_buckets(
-    x: Sequence[int], buckets: Sequence[Mapping[str, Any]], n: int
+    x: Sequence[int], gaps: Sequence[float], buckets: Sequence[Mapping[str, Any]], n: int
 ) -> list[int]:
-    """Choose up to n examples, taking one from each bucket in turn; return them in order."""
-    inside = [[i for i, length in enumerate(x) if b["low"] <= length <= b["high"]] for b in buckets]
+    """Choose up to n examples, those of each bucket with the largest gaps; return them in order."""
+    ranked = sorted(range(len(x)), key=lambda i: (-gaps[i], i))
+    inside = [[i for i in ranked if b["low"] <= x[i] <= b["high"]] for b in buckets]
     ranks = range(max(map(len, inside), default=0))
     return sorted([bucket[r] for r in ranks for bucket in inside if r < len(bucket)][:n])
 
@@ -259,24 +280,40 @@ def write_systems(
     }
     test = {
         **{"name": "length", "noun": "sentences", "axis": f"source length ({result['unit']})"},
-        **{"primary_metric": "bleu", "buckets": buckets},
+        **{"primary_metric": "bleu", "buckets": buckets, "max_train_length": None},
     }
     examples = rows.side_by_side(by_system, test, tokenize, is_lowercase)
     title = systems.format_subtitle(result)
     drawn = svg.draw_for_pages(
         lambda: {"score": drawing.draw_systems(scored, title, result["unit"])}
     )["score"]
-    table = drawn.wide.table
+    table: Table = [["system", "score", *map(format_bucket, buckets), "all"]]
+    for key, metric in ((key, metric_of(key)) for key in ("bleu", "chrf", "length_ratio")):
+        for system in scored:
+            parts = [part[key] for part in (*system["buckets"], system["overall"])]
+            values = [part if isinstance(part, float) else part["value"] for part in parts]
+            table.append(
+                [system["name"], metric.label, *(f"{v:.{metric.digits}f}" for v in values)]
+            )
+    paired = [
+        [system["name"], metric_of(key).label, systems.format_paired_difference(pair)]
+        for system in scored[1:]
+        for key, pair in system["against_first"].items()
+    ]
+    by_bucket = [[bucket["bleu"]["value"] for bucket in system["buckets"]] for system in scored]
     part = {
         "id": "f0",
         "name": name,
-        "title": title,
+        "heading": f"Translations of {name}",
+        "title": f"{result['n']:,} sentences",
+        "signatures": {metric_of(key).label: text for key, text in result["signatures"].items()},
+        "paired": [["system", "score", f"less that of {labels[0]}"], *paired] if paired else [],
         "tests": [
             {
                 "name": "length",
                 "figure": svg.inline(drawn, "f0-score", svg.Styles(), has_buckets=True),
-                "table": table,
-                "scores": table_by_bucket(table),
+                "table": drawn.wide.table,
+                "scores": table,
                 "differences": None,
             }
         ],
@@ -288,7 +325,7 @@ def write_systems(
         "data": {
             "name": name,
             "runs": [{"model": label, "label": label, "seed": 1} for label in labels],
-            "tests": [describe_test(test, examples, None)],
+            "tests": [describe_test(test, examples, None, by_bucket)],
         },
     }
     return files.write_own(out / "report.html", render([part]))

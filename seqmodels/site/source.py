@@ -39,6 +39,11 @@ class Line(NamedTuple):
     note: str
     """The help below a field."""
 
+    @property
+    def indent(self) -> int:
+        """Return the number of spaces that it begins with."""
+        return len(self.text) - len(self.text.lstrip())
+
 
 class Unit(NamedTuple):
     """A part of a chapter's code."""
