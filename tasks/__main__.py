@@ -42,6 +42,10 @@ BUILTIN: list[Comparison] = [
 WIDTHS = (32, 64, 128, 256)
 BY_WIDTH = "rnn_encdec bahdanau lstm_seq2seq gpt linear_attention transformer_rotary"
 CONVOLVED = "transformer transformer_conv gpt_conv linear_attention linear_attention_conv"
+VARIED = (
+    " ".join(f"--vary {change}" for change in ("n_heads=2,8", "n_layers=3,4", "d_k=1,4,16"))
+    + " --vary label_smoothing=0.1 --vary dropout=0.1"
+)
 BIASED = "lstm_seq2seq lstm_seq2seq_forward"
 FULL: list[Comparison] = [
     ("translation-grammar-laptop", "translation", "--seeds 1 2 3 4 5"),
@@ -53,13 +57,13 @@ FULL: list[Comparison] = [
     ),
     *((f"lookup-width-{n}", "lookup", f"--width {n} --models {BY_WIDTH}") for n in WIDTHS),
     ("positions", "positions", "--size full --seeds 1 2 3 4 5"),
-    ("choices", "choices", "--seeds 1 2 3 4"),
-    ("choices-dk", "choices", "--seeds 1 2 --models transformer --vary d_k=1,4,16"),
+    ("choices", "choices", "--seeds 1 2 3 4 5"),
+    ("choices", "choices", f"--seeds 1 2 --models transformer {VARIED}"),
     ("heads", "heads", "--seeds 1 2 3"),
     ("heads-full", "heads", "--size full --seeds 1 2 3 --models transformer"),
     ("smoothing", "smoothing", "--seeds 1 2 3"),
     ("vector", "vector", "--size full --seeds 1 2 3"),
-    ("ladder-transformer", "ladder", "--to transformer --seeds 1 2"),
+    ("ladder-transformer", "ladder", "--to transformer --seeds 1 2 3 4 5"),
     ("ladder", "ladder", "--size full --seeds 1 2 3"),
     ("ladder-bias", "ladder", f"--size full --seeds 1 2 3 --vary forget_bias=0 --models {BIASED}"),
     ("distance", "distance", "--size full --seeds 1 2 3"),
