@@ -86,8 +86,7 @@ def describe(
     compared = figures.find_significance(folder, by_file) if records else None
 
     def draw() -> dict[str, Drawing]:
-        own = None if has_further else []
-        drawn = figures.draw_all(records, compared, own) if records else {}
+        drawn = figures.draw_all(records, compared) if records else {}
         if not has_further:
             kept = ("curves", "score-", "significance-")
             drawn = {name: its for name, its in drawn.items() if name.startswith(kept)}
