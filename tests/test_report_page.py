@@ -14,11 +14,13 @@ from unittest.mock import Mock
 
 import numpy as np
 import pytest
+import torch
 from browser import PHONE, Tab, data_of, points_of, table_of
 from conftest import Call, Run, check_one_line, copy_records, copy_seed, rows_of
 
 import seqmodels
 from seqmodels.cli import main
+from seqmodels.data.batches import Example, collate
 from seqmodels.report import reading
 from seqmodels.site import report, serve, unfinished
 from seqmodels.training import checkpoint
@@ -93,12 +95,18 @@ def test_maps(trained: Path, page: Path) -> None:
         assert any(sides.values())
         for i, side in sides.items():
             example = test["examples"][int(i)]
-            assert bool(side) == bool(example["hyps"][k].strip())
+            hyp = example["hyps"][k]
+            assert bool(side) == bool(hyp.strip())
             if side:
-                expected = run.align(example["src"], example["hyps"][k])
+                expected = run.align(example["src"], hyp)
                 assert (side["src"], side["tgt"]) == (expected.src, expected.tgt)
                 mean = weights_of(side)[:, side["aligned_layers"]].mean((1, 2))
                 np.testing.assert_allclose(mean, expected.weights, atol=0.51 / report.PARTS)
+                batch = collate([Example(run.encode_source(example["src"]), run.encode(hyp))])
+                with torch.inference_mode():
+                    heads = run.model.attention_weights(*batch[:3])[0].numpy()
+                one = weights_of(side)[:, -1, 0]  # the last layer's first head, not the reverse
+                np.testing.assert_allclose(one, heads[-1, 0], atol=0.51 / report.PARTS)
 
 
 def test_maps_of_the_first_seed_with_weights(trained: Path, tmp_path: Path) -> None:

@@ -295,7 +295,7 @@ def test_records_were_made_with_the_recipes() -> None:
         "multi30k": translation.MULTI30K.recipes,
         "multi30k-en-de": translation.FROM_ENGLISH.recipes,
     }.items():
-        paths = sorted((RESULTS / f"translation-{folder}").glob("*-seed*.json"))
+        paths = sorted((RESULTS / f"translation-{folder}").glob("*-seed[0-9].json"))
         assert paths
         for path in paths:
             content = record.load(path)

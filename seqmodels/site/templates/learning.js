@@ -1,8 +1,8 @@
 "use strict";
 // One slider for the films of all models; without JavaScript, every moment is in the page.
 {
-  const slider = document.getElementById("moment");
-  const films = [...document.querySelectorAll(".film ol")].map((list) => [...list.children]);
+  const slider = /** @type {HTMLInputElement} */ (document.getElementById("moment"));
+  const films = [...document.querySelectorAll(".film ol")].map((list) => /** @type {HTMLElement[]} */ ([...list.children]));
   const show = () => {
     for (const moments of films) {
       const chosen = Math.min(Number(slider.value), moments.length - 1);

@@ -33,12 +33,12 @@ function computeTables(X, { W_q, W_k, W_v }, query, bandwidth) {
 const format = (x) => (Number.isFinite(x) ? x.toFixed(2) : x < 0 ? "-∞" : "∞").replace("-", "−");
 
 if (document.getElementById("weights")) {
-  const form = document.getElementById("weights"), at = (id) => document.getElementById(id);
+  const form = document.getElementById("weights"), at = (id) => /** @type {HTMLInputElement} */ (document.getElementById(id));
   const rowsOf = (table, read) => [...table.tBodies[0].rows].map((row) => [...row.cells].slice(1).map(read));
   const X = rowsOf(document.querySelector(".tables .numbers"), (cell) => Number(cell.textContent.replace("−", "-")));
   const update = () => {
     const [W_q, W_k, W_v] = [...form.querySelectorAll("table")].map((table) =>
-      rowsOf(table, (cell) => cell.firstChild.valueAsNumber || 0));
+      rowsOf(table, (cell) => /** @type {HTMLInputElement} */ (cell.firstChild).valueAsNumber || 0));
     const h = at("bandwidth").valueAsNumber;
     const tables = computeTables(X, { W_q, W_k, W_v }, Number(at("query").value), h);
     for (const [id, rows] of Object.entries(tables)) {
@@ -51,7 +51,7 @@ if (document.getElementById("weights")) {
     at("example").textContent = `${q[0].map((x, i) => `${format(x)} × ${format(k[2][i])}`).join(" + ")} = ${format(scores[0][2])}`;
     at("h").value = h.toFixed(2);
   };
-  for (const node of document.querySelectorAll(".edit")) node.hidden = false;
+  for (const node of /** @type {NodeListOf<HTMLElement>} */ (document.querySelectorAll(".edit"))) node.hidden = false;
   for (const input of form.querySelectorAll("input")) input.disabled = false;
   for (const node of [form, at("query"), at("bandwidth")]) node.addEventListener("input", update);
   form.addEventListener("reset", () => setTimeout(update));

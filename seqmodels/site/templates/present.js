@@ -33,7 +33,7 @@
     const steps = { ArrowRight: 1, PageDown: 1, ArrowLeft: -1, PageUp: -1 };
     addEventListener("keydown", (event) => {
       const isPlain = !(event.altKey || event.ctrlKey || event.metaKey || event.shiftKey);
-      if (event.key in steps && isPlain && !event.target.closest("input, select, textarea")) {
+      if (event.key in steps && isPlain && !/** @type {Element} */ (event.target).closest("input, select, textarea")) {
         event.preventDefault();
         show(place + steps[event.key]);
       }
@@ -44,7 +44,7 @@
       if (found >= 0) show(found);
       target?.scrollIntoView();
     });
-    for (const link of document.querySelectorAll("a[href]")) {
+    for (const link of /** @type {NodeListOf<HTMLAnchorElement>} */ (document.querySelectorAll("a[href]"))) {
       const [, page, rest] = /^([\w-]+\.html)(.*)$/.exec(link.getAttribute("href")) ?? [];
       if (page) link.href = `${page}?present${rest}`;
     }
