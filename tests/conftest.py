@@ -19,6 +19,7 @@ import jaxtyping
 import playwright.sync_api
 import pytest
 import torch
+from filelock import FileLock
 from torch import Tensor
 
 assert "seqmodels" not in sys.modules, "the hook must come before the first import of seqmodels"
@@ -180,7 +181,25 @@ def chromium() -> Iterator[Any]:
 @pytest.fixture(scope="session")
 def site_folder(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Build the site from some of the committed records, with a live page of fake models."""
-    folder = tmp_path_factory.mktemp("lesson")
+    return (
+        make_once(tmp_path_factory, "lesson", lambda folder: build_site(folder, trained)) / "site"
+    )
+
+
+def make_once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], object]) -> Path:
+    """Return a folder that is made once for all processes of the suite."""
+    root = factory.getbasetemp()
+    root = root.parent if "PYTEST_XDIST_WORKER" in os.environ else root
+    with FileLock(root / f"{name}.lock"):
+        if not (made := root / f"{name}.made").exists():
+            (root / name).mkdir()
+            make(root / name)
+            made.touch()
+    return root / name
+
+
+def build_site(folder: Path, trained: Path) -> None:
+    """Build a site in a folder from some of the committed records and the toy runs."""
     shown = "translation-grammar-laptop", "bottleneck", "heads-full", "vector", "lookup-convolution"
     for name in shown:
         shutil.copytree(RESULTS / name, folder / "runs" / name)
@@ -190,7 +209,6 @@ def site_folder(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> Path
     with pytest.MonkeyPatch.context() as patch:
         replace_runtime(patch)
         assert exit_code(patch, seqmodels_command, "site", *given) == 0
-    return folder / "site"
 
 
 # ---------------------------------------------------------------------------- what runs to its end
@@ -294,7 +312,12 @@ def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) ->
 @pytest.fixture(scope="session")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Train three toy runs on short sentences of the grammar: two attend, one does not."""
-    out, models = tmp_path_factory.mktemp("trained"), ("bahdanau", "lstm_seq2seq", "gpt")
+    return make_once(tmp_path_factory, "trained", train_toys)
+
+
+def train_toys(out: Path) -> None:
+    """Train the three toy runs."""
+    models = "bahdanau", "lstm_seq2seq", "gpt"
     given = ["--models", *models, "--size", "smoke", "--tokens", 400, "--device", "cpu"]
     given += ["--snapshots", 3]
     toy = {"n_train": 60, "n_valid": 6, "max_train": 10, "max_test": 10, "per_bucket": 3}
@@ -302,7 +325,6 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
         shorten_runs(patch)
         patch.setitem(translation.SIZES, "smoke", toy)
         assert exit_code(patch, translation, *given, "--out", out) == 0
-    return out
 
 
 @pytest.fixture(scope="session")

@@ -49,7 +49,7 @@ def test_models_are_listed(call: Call) -> None:
 def test_records_are_drawn_again(trained: Path, call: Call, tmp_path: Path) -> None:
     """Keeps out figures that need the weights, a model or the data."""
     # tables.md is headed by the folder's name
-    folder = copy_records(trained, tmp_path / trained.name, "significance.json")
+    folder = copy_records(trained, tmp_path / trained.name, "significance.json", ".snapshots.json")
     code, out, err = call(main, "plot", folder)
     assert (code, err) == (0, "")
     files = {Path(line).name: Path(line) for line in out.splitlines()}
