@@ -181,9 +181,8 @@ def chromium() -> Iterator[Any]:
 @pytest.fixture(scope="session")
 def site_folder(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Build the site from some of the committed records, with a live page of fake models."""
-    return (
-        make_once(tmp_path_factory, "lesson", lambda folder: build_site(folder, trained)) / "site"
-    )
+    built = make_once(tmp_path_factory, "lesson", lambda folder: build_site(folder, trained))
+    return built / "site"
 
 
 def make_once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], object]) -> Path:

@@ -170,6 +170,7 @@ def test_an_error_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
         terminal.run_cli("task", Mock(side_effect=KeyError("ours")))
 
 
+@pytest.mark.slow
 def test_folders_of_folders(call: Call, tmp_path: Path) -> None:
     """Keeps out a command that asks for each folder where `plot` takes the one around them."""
     for name, model in (("b", "gpt"), ("a", "transformer")):

@@ -183,6 +183,7 @@ def test_check_says_what_is_wrong(own: Path, call: Call) -> None:
         assert sum(line.endswith(" holds") for line in lines) == len(CHECKS) - expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*models.PAPERS, "transformer_rotary"])
 def test_the_models_hold_the_contract(name: str) -> None:
     """Keeps out a check that finds faults where there are none."""

@@ -56,6 +56,7 @@ def local(compared: Path) -> dict[str, Any]:
     return {k: v for k, v in results(compared).items() if k.split("-")[0] in PAIR}
 
 
+@pytest.mark.slow
 def test_a_lost_run_is_submitted_again(local: dict[str, Any], tmp_path: Path, capsys: Any) -> None:
     """Keeps out a comparison that ends with a machine, and runs that disturb each other."""
     with ThreadPoolExecutor(2) as pool:
