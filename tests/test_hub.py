@@ -222,7 +222,9 @@ def write_gpt2(folder: Path, width: int, n_heads: int) -> Any:
     return model
 
 
-SLOW = [pytest.param(*size, marks=pytest.mark.slow) for size in ((1024, 16), (1280, 20), (1600, 25))]
+SLOW = [
+    pytest.param(*size, marks=pytest.mark.slow) for size in ((1024, 16), (1280, 20), (1600, 25))
+]
 
 
 @pytest.mark.parametrize(("width", "n_heads"), [(768, 12), *SLOW])
