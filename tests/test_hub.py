@@ -238,6 +238,9 @@ def test_gpt2s_weights_are_ours(width: int, n_heads: int, tmp_path: Path, call: 
         expected = theirs(ids - 4).logits[:, 3:]
         n = expected.shape[2]
         torch.testing.assert_close(found[..., 4 : 4 + n], expected, rtol=1e-5, atol=1e-4)
+        begun = run.model(torch.tensor([[1]]), torch.tensor([[True]]), ids[:, :1])  # after BOS
+        expected = theirs(torch.tensor([[n - 1, ids[0, 0] - 4]])).logits[:, 1:]
+        torch.testing.assert_close(begun[..., 4 : 4 + n], expected, rtol=1e-5, atol=1e-4)
         text = theirs.generate(
             ids - 4, attention_mask=torch.ones_like(ids), do_sample=False, max_new_tokens=9,
             pad_token_id=0, eos_token_id=n - 1,
