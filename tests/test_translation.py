@@ -201,7 +201,9 @@ def test_your_own_sentences(run: Run, folder: Path, tmp_path: Path, capsys: Any)
 
 def test_flags_reach_their_settings(folder: Path) -> None:
     """Keeps out two flags that are exchanged, a fixed limit, and a loss that is not smoothed."""
-    lower, clean = task_on(folder, "--lowercase"), task_on(folder, "--clean")
+    lower = task_on(folder, "--lowercase")
+    clean = task_on(folder, "--clean", "--optimizer", "muon")
+    assert (lower.training["optimizer"], clean.training["optimizer"]) == ("adamw", "muon")
     assert lower.data["name"] == "spoken qaa→qab, lower-cased"
     assert clean.data["name"] == "spoken qaa→qab, cleaned"
     assert lower.training["label_smoothing"] == clean.training["label_smoothing"] == 0.1

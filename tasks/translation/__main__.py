@@ -32,7 +32,7 @@ DATA_HELP = (
 )
 OWN_DATA_FLAGS = (
     "source", "target", "valid", "test", "limit", "lowercase", "clean", "max_tokens", "tokenizer",
-    "vocab", "parameters", "bleu_tokenize",
+    "vocab", "parameters", "optimizer", "bleu_tokenize",
 )  # fmt: skip
 """Flags that require --data."""
 
@@ -80,6 +80,8 @@ def make_parser() -> TaskParser:
              "or by Hugging Face's library")  # fmt: skip
     add("--vocab", type=positive, metavar="N", help="vocabulary size (default: 4,000)")
     add("--parameters", type=positive, metavar="N", help="parameters per model (default: 2 M)")
+    add("--optimizer", choices=["adamw", "muon"], default="adamw",
+        help="of all models' hidden matrices (default: adamw)")  # fmt: skip
     add("--bleu-tokenize", metavar="NAME",
         help="sacreBLEU's tokenizer for BLEU (default: by the target language)")  # fmt: skip
     return p
@@ -259,6 +261,7 @@ def corpus_task(args: argparse.Namespace) -> Task:
             "tokens": choose_budget(args.tokens, recipe, args.size, n_train),
             "batch_tokens": recipe.batch_tokens,
             "label_smoothing": 0.1,
+            "optimizer": args.optimizer,
         },
         n_parameters=args.parameters or recipe.n_parameters,
         beam=5,
