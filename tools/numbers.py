@@ -82,15 +82,6 @@ def interval(found: Difference, digits: int = 1) -> str:
     return f"{value} [{low}, {high}]".replace("-", "−")
 
 
-def loss_still_falls(folder: str, models: Iterable[str]) -> str:
-    """Format by how many per cent validation losses fell in the last tenth of the budget."""
-    curves = [
-        [[p["valid_nats"] for p in r["curve"]] for r in records(folder, model)] for model in models
-    ]
-    falls = [mean(100 * (c[-2] - c[-1]) / c[-2] for c in of_model) for of_model in curves]
-    return span(falls, 1)
-
-
 def published(source: str) -> dict[str, str]:
     """Return model -> the BLEU that a source in the ledger of published figures printed."""
     (entry,) = [entry for entry in ledger.load_ledger(RESULTS) if entry.source.startswith(source)]

@@ -180,11 +180,7 @@ def compute_bits(records: Sequence[Record]) -> list[Numbers] | None:
             nats = reading.score_array(group, test["name"], "nats")[:, 1:, 0]
             bits = (each - nats / math.log(2)) * np.array([b["low"] for b in test["buckets"]])
             width, most = group[0]["model_config"]["d_model"], float(bits.max(1).mean())
-            losses = [[p["valid_nats"] for p in r["curve"][-2:]] for r in group]
-            found.append({
-                "width": width, "bits": whole(most), "each": f"{most / width:.1f}",
-                "still_falls": all(before > after for before, after in losses),
-            })  # fmt: skip
+            found.append({"width": width, "bits": whole(most), "each": f"{most / width:.1f}"})
     return sorted(found, key=lambda row: row["width"])
 
 
