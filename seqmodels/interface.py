@@ -85,6 +85,15 @@ class SequenceModel(nn.Module):
         """Return the logits of all target tokens, each given the true ones before it."""
         raise NotImplementedError
 
+    def text_logits(
+        self, src: Int[Tensor, "B S"], src_mask: Bool[Tensor, "B S"], tgt_in: Int[Tensor, "B T"]
+    ) -> Float[Tensor, "B S+T V"]:
+        """Return the logits after each token of source and target, for a loss on both.
+
+        Raises ValueError for a model that does not read them as one text.
+        """
+        raise ValueError("this model does not read source and target as one text")
+
     def attention_weights(
         self, src: Int[Tensor, "B S"], src_mask: Bool[Tensor, "B S"], tgt_in: Int[Tensor, "B T"]
     ) -> Float[Tensor, "B L H T S"]:

@@ -85,6 +85,23 @@ def test_a_loss_is_summed_in_float32(tiny: Tiny, pairs: Pairs) -> None:
     assert_close(loss, -log_p.gather(2, batch.tgt_out.unsqueeze(2)).mean())
 
 
+@pytest.mark.parametrize("name", ["gpt", "linear_attention"])
+def test_a_source_loss_counts_each_source_token(name: str, tiny: Tiny) -> None:
+    """Keeps out a loss on pads, on BOS, or by another token's logits, and a weight left out."""
+    model = tiny(name)
+    batch = collate(draw_examples(3, 4))
+    nats, n = torch.zeros(()), 0
+    for src, mask, tgt in zip(batch.src, batch.src_mask, batch.tgt_out, strict=True):
+        text = src[mask]
+        parts = text[None, :1], torch.ones(1, 1, dtype=torch.bool), text[None, 1:]
+        logits = model.text_logits(*parts)
+        assert_close(logits[:, 1:], model(*parts))
+        nats -= logits.log_softmax(-1)[0, :-1].gather(1, text[1:, None]).sum()
+        n += int((tgt != PAD).sum())
+    expected = loss_of(model, batch, 0.1) + 0.3 * nats / n
+    assert_close(loss_of(model, batch, 0.1, 0.3), expected)
+
+
 def test_both_precisions_train_alike(name: str, fresh: Tiny) -> None:
     """Keeps out a model that bfloat16 stops or leads elsewhere, or whose weights it rounds."""
     model = fresh(name, d_model=32)
@@ -246,11 +263,14 @@ def test_memory_that_is_short_halves_the_batch(
     message: str, n_rows_that_fit: int, n_parts: int, tiny: Tiny, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Keeps out another gradient than the whole batch's: pieces count by their tokens."""
-    whole, parted = two_trainers(tiny("bahdanau"))
+    whole, parted = two_trainers(tiny("gpt"))
+    whole.cfg = parted.cfg = replace(CFG, source_loss=0.5)
     batch = whole.prepare(collate(examples()[:9]))
     messages: list[str] = []
     parted.log = messages.append
     expected, loss_of = loop.backward(whole, batch), loop.loss_of
+    loss = loss_of(whole.model, collate(examples()[:9]), CFG.label_smoothing, 0.5)
+    assert expected.item() == pytest.approx(loss.item())
 
     def short(model: SequenceModel, part: Batch, *rest: Any) -> torch.Tensor:
         if len(part.src) > n_rows_that_fit:

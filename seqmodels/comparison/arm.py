@@ -68,6 +68,8 @@ class Arm(NamedTuple):
         cfg = TrainConfig(**{**rates, **task.training, **self.training, "seed": seed})
         if "muon_lr" in self.training and cfg.optimizer != "muon":
             raise ValueError("muon_lr changes nothing: this task is trained with AdamW alone")
+        if cfg.source_loss and MODELS[self.name].text_logits is SequenceModel.text_logits:
+            raise ValueError("source_loss needs a model that continues its source, such as gpt")
         return cfg
 
     def recorded(self) -> dict[str, Any]:

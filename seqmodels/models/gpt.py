@@ -23,7 +23,8 @@ Symbols
 
 Differs
     1. For translation the text is source, BOS, target; pads between them are masked and not
-       counted as positions; the loss is on the target only, on which every model is scored.
+       counted as positions; the loss is on the target only, on which every model is scored,
+       unless the training's `source_loss` adds the source's (2018, 3.2: L_3 = L_2 + λ L_1).
     2. `init_std` lets narrow models start from larger weights; its default is the paper's. It also
        applies to positions, for which OpenAI's released code uses 0.01.
     3. AdamW with linear decay (2018, section 4.1: Adam with a cosine; 2019 does not say).
@@ -219,6 +220,13 @@ class GPT(SequenceModel):
         """Read source and target as one text, in one pass: no loop over time."""
         text, real = torch.cat([src, tgt_in], 1), torch.cat([src_mask, tgt_in != PAD], 1)
         return self.read(text, real, KVCache(real), tgt_in.shape[1])
+
+    def text_logits(
+        self, src: Int[Tensor, "B S"], src_mask: Bool[Tensor, "B S"], tgt_in: Int[Tensor, "B T"]
+    ) -> Float[Tensor, "B S+T V"]:
+        """Do the same, but return all logits, for a loss on the source as well (2018, 3.2)."""
+        text, real = torch.cat([src, tgt_in], 1), torch.cat([src_mask, tgt_in != PAD], 1)
+        return self.read(text, real, KVCache(real), text.shape[1])
 
 
 # --------------------------------------------------------------------------------------- Init

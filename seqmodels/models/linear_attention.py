@@ -231,6 +231,13 @@ class LinearAttention(SequenceModel):
         text, real = torch.cat([src, tgt_in], 1), torch.cat([src_mask, tgt_in != PAD], 1)
         return self.read(text, real, tgt_in.shape[1])[0]
 
+    def text_logits(
+        self, src: Int[Tensor, "B S"], src_mask: Bool[Tensor, "B S"], tgt_in: Int[Tensor, "B T"]
+    ) -> Float[Tensor, "B S+T V"]:
+        """Do the same, but return all logits, for a loss on the source as well (2018, 3.2)."""
+        text, real = torch.cat([src, tgt_in], 1), torch.cat([src_mask, tgt_in != PAD], 1)
+        return self.read(text, real, text.shape[1])[0]
+
 
 # --------------------------------------------------------------------------------------- Init
 

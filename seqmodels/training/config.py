@@ -35,6 +35,8 @@ class TrainConfig:
     """Norm to which larger gradients are clipped."""
     label_smoothing: float = 0.0
     """Share of the target's probability spread over the vocabulary (Vaswani et al. 2017, 5.4)."""
+    source_loss: float = 0.0
+    """Weight of the source's loss beside the target's (Radford et al. 2018, 3.2: λ of L_3)."""
     n_validations: int = 10
     """Points of the curve; the best one's weights are kept."""
     seed: int = 1
@@ -51,10 +53,12 @@ class TrainConfig:
                 raise ValueError(f"{name} {share}: give a number from 0 to below 1")
 
     def settings(self) -> dict[str, Any]:
-        """Return the fields that a record holds: those of shards and of Muon only if used."""
+        """Return the fields that a record holds: those of extensions only if used."""
         settings = asdict(self)
         if self.shards == 1:
             del settings["shards"]
+        if not self.source_loss:
+            del settings["source_loss"]
         if self.optimizer == "adamw":
             del settings["optimizer"], settings["muon_lr"]
         return settings

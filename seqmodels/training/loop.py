@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn.utils import clip_grad_norm_
 
@@ -155,7 +155,7 @@ def backward(trainer: Trainer, batch: PreparedBatch) -> Float[Tensor, ""]:
                     seed_shard(cfg.seed, trainer.progress.step, shard.number)
                 for piece, n_targets in split(shard, trainer.progress.n_parts):
                     with torch.autocast(device.type, torch.bfloat16, enabled=is_bfloat16):
-                        loss = loss_of(model, piece, cfg.label_smoothing)
+                        loss = loss_of(model, piece, cfg.label_smoothing, cfg.source_loss)
                         loss = loss * (n_targets / batch.n_targets)
                     loss.backward()
                     loss_sum += loss.detach()
@@ -170,17 +170,27 @@ def backward(trainer: Trainer, batch: PreparedBatch) -> Float[Tensor, ""]:
         trainer.halve_pieces(batch)
 
 
-def loss_of(model: SequenceModel, batch: Batch, label_smoothing: float = 0.0) -> Float[Tensor, ""]:
-    """Return the mean loss in nats per target token."""
-    logits = model(batch.src, batch.src_mask, batch.tgt_in)
+def loss_of(
+    model: SequenceModel, batch: Batch, label_smoothing: float = 0.0, source_loss: float = 0.0
+) -> Float[Tensor, ""]:
+    """Return the loss in nats per target token: the target's, and a share of the source's."""
+    if not source_loss:
+        logits = model(batch.src, batch.src_mask, batch.tgt_in)
+        return cross_entropy(logits, batch.tgt_out, label_smoothing=label_smoothing)
+    logits = model.text_logits(batch.src, batch.src_mask, batch.tgt_in)
+    of_source, of_target = logits.tensor_split([batch.src.shape[1]], 1)
+    nats = cross_entropy(of_source[:, :-1], batch.src[:, 1:], reduction="sum")
+    target = cross_entropy(of_target, batch.tgt_out, label_smoothing=label_smoothing)
+    return target + source_loss * nats / (batch.tgt_out != PAD).sum()
+
+
+def cross_entropy(
+    logits: Float[Tensor, "B N V"], tokens: Int[Tensor, "B N"], **options: Any
+) -> Float[Tensor, ""]:
+    """Return the loss on all tokens but pads."""
     if logits.dtype == torch.bfloat16:  # too coarse to sum over a vocabulary
         logits = logits.float()
-    return F.cross_entropy(
-        logits.flatten(0, 1),
-        batch.tgt_out.flatten(),
-        ignore_index=PAD,
-        label_smoothing=label_smoothing,
-    )
+    return F.cross_entropy(logits.flatten(0, 1), tokens.flatten(), ignore_index=PAD, **options)
 
 
 # ---------------------------------------------------------------------------------- Validation
