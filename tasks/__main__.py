@@ -42,6 +42,7 @@ BUILTIN: list[Comparison] = [
 WIDTHS = (32, 64, 128, 256)
 BY_WIDTH = "rnn_encdec bahdanau lstm_seq2seq gpt linear_attention transformer_rotary"
 CONVOLVED = "transformer transformer_conv gpt_conv linear_attention linear_attention_conv"
+STATE = "--width 64 --pairs 32 --tokens 320_000 --seeds 1 2 3"
 VARIED = (
     " ".join(f"--vary {change}" for change in ("n_heads=2,8", "n_layers=3,4", "d_k=1,4,16"))
     + " --vary label_smoothing=0.1 --vary dropout=0.1"
@@ -55,6 +56,11 @@ FULL: list[Comparison] = [
         "lookup-convolution", "lookup",
         f"--tokens 160_000 --seeds 1 2 3 4 5 --models {CONVOLVED}",
     ),
+    ("lookup-state", "lookup", f"{STATE} --models gpt_conv"),
+    (
+        "lookup-state", "lookup",
+        f"{STATE} --models linear_attention_conv --vary n_heads=1,4,8,16 --same-width",
+    ),
     *((f"lookup-width-{n}", "lookup", f"--width {n} --models {BY_WIDTH}") for n in WIDTHS),
     ("positions", "positions", "--size full --seeds 1 2 3 4 5"),
     ("choices", "choices", "--seeds 1 2 3 4 5"),
@@ -65,7 +71,10 @@ FULL: list[Comparison] = [
     ("vector", "vector", "--size full --seeds 1 2 3"),
     ("ladder-transformer", "ladder", "--to transformer --seeds 1 2 3 4 5"),
     ("ladder", "ladder", "--size full --seeds 1 2 3"),
-    ("ladder-bias", "ladder", f"--size full --seeds 1 2 3 --vary forget_bias=0 --models {BIASED}"),
+    (
+        "ladder-bias", "ladder",
+        f"--size full --seeds 1 2 3 4 5 --vary forget_bias=0 --models {BIASED}",
+    ),
     ("distance", "distance", "--size full --seeds 1 2 3"),
     ("bottleneck", "bottleneck", "--size full --seeds 1 2 3"),
 ]  # fmt: skip

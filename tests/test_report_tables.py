@@ -112,15 +112,19 @@ def test_each_model_is_read_off_at_the_budget() -> None:
 def test_models_are_in_order_of_history(tmp_path: Path) -> None:
     """Keeps out a reader's own model that is dropped, or that borrows a colour of the five."""
     seeds = [fake_record("gpt", seed) for seed in (10, 9)]
-    folder = write(tmp_path, [fake_record("a_sixth", 1), *seeds, *several(1)])
+    arms = [fake_record(f"gpt-n_heads-{n}", 1) for n in (16, 4)]
+    for arm in arms:
+        changed = {"sizes": {"n_heads": 4}, "width": 1, "training": {}}
+        arm["arm"] = {"varies": "gpt", "label": arm["model"], **changed}
+    folder = write(tmp_path, [fake_record("a_sixth", 1), *seeds, *several(1), *arms])
     records = reading.load_records(folder)
-    names = [*MODELS[:-1], "gpt", "gpt", "gpt", "a_sixth"]
+    names = [*MODELS[:-1], "gpt", "gpt", "gpt", "gpt-n_heads-4", "gpt-n_heads-16", "a_sixth"]
     assert [r["model"] for r in records] == names
-    assert [r["seed"] for r in records] == [1, 1, 1, 1, 1, 9, 10, 1]
+    assert [r["seed"] for r in records] == [1, 1, 1, 1, 1, 9, 10, 1, 1, 1]
     assert row(tables.format_tables(records).split("### Costs")[1], "a_sixth")[1] == "1.03 M"
     looks = style.choose_looks(names)
-    assert list(looks) == [*MODELS, "a_sixth"]
-    assert len({look.colour for look in looks.values()}) == 6
+    assert list(looks) == [*MODELS, *names[-3:]]
+    assert len({look.colour for look in looks.values()}) == 8
 
 
 def test_only_records_are_read(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ No torch.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -41,7 +42,7 @@ def read_folder(path: Path) -> Folder:
     """
     by_run: dict[tuple[str, int], tuple[str, Record]] = {}
     unknown = []
-    for file in sorted(Path(path).glob("*.json")):
+    for file in sorted(Path(path).glob("*.json"), key=lambda file: by_number(file.name)):
         value = files.read_json(file)
         if not is_record(value):
             continue
@@ -75,11 +76,20 @@ def load_records(path: Path) -> list[Record]:
 
 def group_by_model(records: Iterable[Record]) -> dict[str, list[Record]]:
     """Group records by model, in order of history, then by name; within a model, by seed."""
+
+    def order(r: Record) -> tuple[Any, ...]:
+        return rank.get(r["model"], 99), by_number(r["model"]), r["seed"]
+
     rank = {model: i for i, model in enumerate(papers())}
     groups: dict[str, list[Record]] = {}
-    for r in sorted(records, key=lambda r: (rank.get(r["model"], 99), r["model"], r["seed"])):
+    for r in sorted(records, key=order):
         groups.setdefault(r["model"], []).append(r)
     return groups
+
+
+def by_number(name: str) -> list[str | int]:
+    """Return the key by which `n_heads-4` is sorted before `n_heads-16`."""
+    return [int(part) if part.isdecimal() else part for part in re.split(r"(\d+)", name)]
 
 
 def tests_by_name(records: Sequence[Record]) -> dict[str, dict[str, Any]]:
