@@ -74,8 +74,11 @@ PROSE = with_dropout(
     {
         **RECIPES,
         "rnn_encdec": Recipe(RECURRENT, lr=4e-3),
-        "bahdanau": Recipe(RECIPES["bahdanau"].sizes, lr=5e-3),
-        "transformer": Recipe({**RECIPES["transformer"].sizes, "is_prenorm": True}, lr=3e-3),
+        "bahdanau": Recipe(RECIPES["bahdanau"].sizes, lr=5e-3, muon_lr=4e-3),
+        "transformer": Recipe(
+            {**RECIPES["transformer"].sizes, "is_prenorm": True}, lr=3e-3, muon_lr=4e-3
+        ),
+        "gpt": RECIPES["gpt"]._replace(muon_lr=4e-3),
     },
     0.1,
 )
