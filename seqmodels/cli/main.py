@@ -42,14 +42,13 @@ def models(args: argparse.Namespace) -> None:
     import torch
 
     from seqmodels.comparison.arm import count_parameters
-    from seqmodels.models import MODELS
+    from seqmodels.models import MODELS, paper_config
 
     print(f"{'name':16} {'year':5} {'label':20} {'paper':39} {'parameters':>12}  file")
     for name, model_type in MODELS.items():
         paper, module = PAPERS[name], sys.modules[model_type.__module__]
-        config = next(v for v in vars(module).values() if isinstance(v, model_type.config_type))
         with torch.device("meta"):
-            n = count_parameters(model_type(config))
+            n = count_parameters(model_type(paper_config(name)))
         row = f"{name:16} {paper.year:<5} {paper.label:20} {paper.cite:39}"
         print(f"{row} {n:12,}  {module.__file__}")
     print("\nParameters at the paper's sizes and vocabulary (the first Config in each file).")
@@ -65,13 +64,12 @@ def check(args: argparse.Namespace) -> None:
         print(f"{args.model}: every equation gives what the chapter gives")
         return
     from seqmodels.contract import find_faults
-    from seqmodels.models import MODELS, import_class
+    from seqmodels.models import import_class, paper_of
 
-    model_type = import_class(args.model) if ":" in args.model else MODELS.get(args.model)
-    if model_type is None:
-        raise ValueError(f"unknown model {args.model!r}; give FILE.py:CLASS")
-    n = 0
-    for name, fault in find_faults(model_type):
+    home, sizes, n = args.model, {}, 0
+    if ":" not in home:
+        home, sizes = (paper := paper_of(home)).home, paper.sizes
+    for name, fault in find_faults(import_class(home), **sizes):
         print(f"{name:24} {fault or 'holds'}", flush=True)
         n += bool(fault)
     if n:

@@ -305,6 +305,12 @@ class _Models(Mapping[str, "type[SequenceModel]"]):
 MODELS = _Models()
 
 
+def paper_config(name: str) -> Any:
+    """Return the first Config in a model's file, that of its paper."""
+    names = vars(sys.modules[MODELS[name].__module__]).values()
+    return next(sizes for sizes in names if isinstance(sizes, MODELS[name].config_type))
+
+
 def register_packages() -> None:
     """Register the `Paper`s that installed packages offer as entry points `seqmodels.models`.
 
