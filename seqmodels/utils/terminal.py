@@ -138,16 +138,21 @@ def escape_for_terminal(text: str) -> str:
     return text.translate(CONTROL_ESCAPES) if sys.stdout.isatty() else text
 
 
+def pad_columns(rows: Sequence[Sequence[str]], is_right: bool = True) -> list[list[str]]:
+    """Return the columns of a table, padded; those but the first to the right if `is_right`."""
+    columns = []
+    for i, column in enumerate(zip(*rows, strict=True)):
+        width = max(map(len, column))
+        columns.append(
+            [text.rjust(width) if is_right and i else text.ljust(width) for text in column]
+        )
+    return columns
+
+
 def format_table(rows: Sequence[Sequence[str]], is_right: bool = False) -> list[str]:
-    """Return the lines of a table; columns but the first are aligned to the right if `is_right`."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [
-        "  ".join(
-            cell.rjust(width) if is_right and i else cell.ljust(width)
-            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    ]
+    """Return the lines of a table; see `pad_columns`."""
+    lines = zip(*pad_columns(rows, is_right), strict=True)
+    return ["  ".join(line).rstrip() for line in lines]
 
 
 def ensure_out_folder(out: Path) -> Path:
