@@ -218,39 +218,16 @@ def defer_signals() -> Iterator[None]:
 
 # --------------------------------------------------------------------------------------- Commands
 
-MIN_BYTES = 768 * 2**20
-"""With less memory, importing C libraries ends the process, each in its own way."""
 OUT_OF_MEMORY = (
     "out of memory; this process's limit is too low (see ulimit -v), or the machine is full"
 )
 
 
 def exit_quietly() -> None:
-    """Let a program that is still being imported end without a traceback.
-
-    This is for signals and for lack of memory.
-    """
-    check_memory_limit("seqmodels")
-    sys.excepthook = exit_if_out_of_memory
+    """Let a signal end a program that is still being imported without a traceback."""
     for number in SIGNALS:
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, lambda heard, _: os._exit(128 + heard))
-
-
-def exit_if_out_of_memory(kind: Any, error: BaseException, trace: Any) -> None:
-    """Report lack of memory in one line and exit: a hook for uncaught exceptions."""
-    if is_memory_error(error):
-        os._exit(print_error("seqmodels", OUT_OF_MEMORY, 2))
-    sys.__excepthook__(kind, error, trace)
-
-
-def check_memory_limit(prog: str) -> None:
-    """Exit with 2 if a limit leaves this process too little memory for its imports."""
-    with suppress(ImportError):  # Windows has no such limits
-        import resource
-
-        if 0 <= resource.getrlimit(resource.RLIMIT_AS)[0] < MIN_BYTES:
-            sys.exit(print_error(prog, OUT_OF_MEMORY, 2))
 
 
 def is_memory_error(error: BaseException) -> bool:
@@ -275,7 +252,6 @@ def run_cli(prog: str, run: Callable[[], None]) -> None:
         sys.exit(print_error(prog, message, 2))
     if isinstance(sys.stdout, io.TextIOWrapper):  # a terminal can lack letters of a text
         sys.stdout.reconfigure(errors="backslashreplace")
-    check_memory_limit(prog)
     code: Any = 0
     try:
         with signals_handled_by(raise_stopped):
