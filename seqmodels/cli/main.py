@@ -66,9 +66,10 @@ def check(args: argparse.Namespace) -> None:
     from seqmodels.contract import find_faults
     from seqmodels.models import import_class, paper_of
 
-    home, sizes, n = args.model, {}, 0
+    home, sizes, n = args.model, dict[str, Any](), 0
     if ":" not in home:
-        home, sizes = (paper := paper_of(home)).home, paper.sizes
+        paper = paper_of(home)
+        home, sizes = paper.home, {**paper.sizes}
     for name, fault in find_faults(import_class(home), **sizes):
         print(f"{name:24} {fault or 'holds'}", flush=True)
         n += bool(fault)
@@ -186,8 +187,10 @@ def translate(args: argparse.Namespace) -> None:
     if args.alignment and args.n_best:
         raise ValueError("--alignment draws one translation; leave --n-best out")
     run = load(args.run)
-    if args.alignment:
-        check_drawable(run, args.text)
+    if args.alignment and (n := len(run.encode(args.text))) > MAX_DRAWN_TOKENS:
+        raise ValueError(
+            f"--alignment: the text has {n} tokens; at most {MAX_DRAWN_TOKENS} are drawn"
+        )
     lines: Iterable[str] = args.text.split("\n")
     if args.text == "-":
         lines = readers.lines("standard input", files.open_stdin)
@@ -215,14 +218,6 @@ def translate_sources(
     for number, hypotheses in enumerate(found, n_before + 1):
         for tokens, log_p in hypotheses:
             yield f"{number}\t{log_p:z.4f}\t{decode(tokens)}"
-
-
-def check_drawable(run: TrainedRun, text: str) -> None:
-    """Raise ValueError for a text of too many tokens."""
-    if (n := len(run.encode(text))) > MAX_DRAWN_TOKENS:
-        raise ValueError(
-            f"--alignment: the text has {n} tokens; at most {MAX_DRAWN_TOKENS} are drawn"
-        )
 
 
 def draw_translation(run: TrainedRun, args: argparse.Namespace) -> None:
