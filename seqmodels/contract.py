@@ -50,10 +50,11 @@ class Case:
         return self.model, self.src, self.src_mask, self.tgt_in, self.logits
 
 
-def find_faults(model_type: Any) -> Iterator[tuple[str, str]]:
+def find_faults(model_type: Any, **sizes: Any) -> Iterator[tuple[str, str]]:
     """Yield the name of each property, and the fault that was found in it: empty if it holds.
 
-    The first three are needed for the others: where one fails, no further property is checked.
+    `sizes` are fields of the model's Config, such as those of a variant. The first three properties
+    are needed for the others: where one fails, no further property is checked.
     """
     torch.manual_seed(1)
     case = None
@@ -61,7 +62,7 @@ def find_faults(model_type: Any) -> Iterator[tuple[str, str]]:
         fault = ""
         try:
             if case is None:
-                case = check(model_type)
+                case = check(model_type, **sizes)
             else:
                 check(case)
         except ContractError as error:
@@ -79,12 +80,17 @@ def require(is_right: bool | Tensor, fault: str) -> None:
         raise ContractError(fault)
 
 
-def build_tiny(model_type: Any) -> SequenceModel:
-    """Build a model with its default sizes, but small and without dropout."""
-    config_type = model_type.config_type
-    has = {field.name for field in fields(config_type)}
-    model: SequenceModel = model_type(config_type(**{k: v for k, v in SIZES.items() if k in has}))
+def build_tiny(model_type: Any, **sizes: Any) -> SequenceModel:
+    """Build a model with its default sizes, but small, without dropout, and with these sizes."""
+    has = {field.name for field in fields(model_type.config_type)}
+    small = {k: v for k, v in SIZES.items() if k in has}
+    model: SequenceModel = model_type(model_type.config_type(**small | sizes))
     return model.eval()
+
+
+def build_again(model: SequenceModel) -> Any:
+    """Build a model of the same sizes as it is before training."""
+    return type(model)(model.config)
 
 
 def largest(difference: Tensor) -> float:
@@ -100,7 +106,7 @@ def other(tokens: Tensor) -> Tensor:
 # ------------------------------------------------------------------------------------ Properties
 
 
-def check_class(model_type: Any) -> Case:
+def check_class(model_type: Any, **sizes: Any) -> Case:
     """Check the class and its Config; return a case for the other properties."""
     is_model = isinstance(model_type, type) and issubclass(model_type, SequenceModel)
     require(is_model, "It is not a subclass of seqmodels.SequenceModel.")
@@ -110,7 +116,7 @@ def check_class(model_type: Any) -> Case:
     require(names[:1] == ["vocab_size"], "The first field of its Config is not vocab_size.")
     counts = hasattr(config_type, "source_floats")
     require(counts, "Its Config lacks the method source_floats(n).")
-    model = build_tiny(model_type).double()
+    model = build_tiny(model_type, **sizes).double()
     for p in model.parameters():
         nn.init.normal_(p, std=0.3)
     src_mask = torch.arange(5) < torch.tensor([5, 1, 3, 4]).unsqueeze(1)
@@ -121,7 +127,7 @@ def check_class(model_type: Any) -> Case:
 
 def check_dtype(case: Case) -> None:
     """Check that a model in float32 computes in float32."""
-    model = build_tiny(type(case.model))
+    model = build_again(case.model).eval()
     dtype = model(case.src, case.src_mask, case.tgt_in).dtype
     require(dtype == torch.float32, f"In float32, forward returns {dtype}.")
 
@@ -268,7 +274,7 @@ def check_attention(case: Case) -> None:
 
 def check_gradients(case: Case) -> None:
     """Check that every parameter gets a gradient within two steps from a fresh start."""
-    model = build_tiny(type(case.model)).double().train()
+    model = build_again(case.model).double().train()
     optimizer = torch.optim.AdamW(model.parameters(), 1e-2)
     for _ in range(2):  # a vector that starts at zero hides what it multiplies
         optimizer.zero_grad()
@@ -286,7 +292,7 @@ def check_learning(case: Case) -> None:
     losses = []
     for lr in (1e-2, 3e-3):
         torch.manual_seed(2)
-        model = build_tiny(type(case.model)).train()
+        model = build_again(case.model).train()
         optimizer = torch.optim.AdamW(model.parameters(), lr)
         for _ in range(300):
             optimizer.zero_grad()
@@ -309,7 +315,7 @@ def loss_of(model: SequenceModel, src: Tensor, src_mask: Tensor, tgt: Tensor) ->
     return F.cross_entropy(logits.flatten(0, 1), tgt[:, 1:].flatten())
 
 
-CHECKS: dict[str, Callable[[Any], Any]] = {
+CHECKS: dict[str, Callable[..., Any]] = {
     "class and Config": check_class,
     "State": check_state,
     "logits": check_logits,

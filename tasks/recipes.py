@@ -94,18 +94,10 @@ COPYING = {
         {"d_embed": 64, "n_layers": 1, "init_range": 0.3, "forget_bias": 2.0}, lr=8e-3
     ),
     "transformer": Recipe({"d_ff": 256, "n_heads": 4, "n_layers": 2, "dropout": 0.0}, lr=2e-3),
-    "gpt": Recipe(
-        {
-            "n_heads": 4, "n_layers": 3, "init_std": 0.08, "dropout": 0.0,
-            "n_positions": 512,
-        },
-        lr=2e-3,
-    ),
-    "linear_attention": Recipe(
-        {
-            "n_heads": 4, "n_layers": 3, "init_std": 0.08, "dropout": 0.0,
-            "n_positions": 512,
-        },
-        lr=2e-3,
-    ),
-}  # fmt: skip
+    **{
+        name: RECIPES[name]._replace(
+            sizes={**RECIPES[name].sizes, "dropout": 0.0, "n_positions": 512}
+        )
+        for name in POSITIONED
+    },
+}

@@ -341,21 +341,6 @@ def language_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 # ------------------------------------------------------------------------ what several files check
-def snapshot(model: SequenceModel) -> dict[str, Any]:
-    """Copy all that a module could remember: its tensors, and attributes of all submodules."""
-    plain = {
-        path: {k: repr(v) for k, v in vars(module).items() if not k.startswith("_")}
-        | {k: sorted(v) for k, v in vars(module).items() if k in ("_parameters", "_buffers")}
-        for path, module in model.named_modules()
-    }
-    return plain | {k: v.tolist() for k, v in model.state_dict().items()}
-
-
-def other(token: Tensor) -> Tensor:
-    """Return a different real token."""
-    return (token - 4 + 1) % (V - 4) + 4
-
-
 def rows_of(path: Path) -> list[dict[str, Any]]:
     lines = path.with_suffix(".jsonl").read_text(encoding="utf-8").split("\n")[:-1]
     return [json.loads(line) for line in lines]

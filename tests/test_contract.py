@@ -1,16 +1,18 @@
 """The contract: every model × every property that the harness relies on."""
 
+from itertools import islice
 from typing import get_type_hints
 
 import jaxtyping
 import pytest
 import torch
-from conftest import ATTENDING, DECODER_ONLY, Pairs, Tiny, V, n_positions, other, snapshot
+from conftest import DECODER_ONLY, Pairs, Tiny, V, n_positions
 from torch import Tensor
 from torch.nn import functional as F
 from torch.testing import assert_close
 
-from seqmodels import PAD, SequenceModel, reorder, unroll
+from seqmodels import MODELS, PAD, SequenceModel, reorder, unroll
+from seqmodels.contract import CHECKS, find_faults
 from seqmodels.models import PAPERS, model_of, ops, papers
 from tools.sizes import sizes_of
 
@@ -43,74 +45,48 @@ def loss(model: SequenceModel, src: Tensor, src_mask: Tensor, tgt: Tensor) -> Te
     return F.cross_entropy(logits.flatten(0, 1), tgt[:, 1:].flatten(), ignore_index=PAD)
 
 
-# ------------------------------------------------------------------------------- the two ways agree
-def test_forward_equals_stepping(name: str, tiny: Tiny, pairs: Pairs) -> None:
-    """Keeps out training one model and searching with another, and a State changed or misshapen."""
-    model, (src, src_mask, tgt_in) = tiny(name, **sizes_of(name, d_k=6, d_v=5)), pairs
-    first, state = unroll(model, model.encode(src, src_mask), tgt_in[:, :2])
-    before = [t.clone() for t in ops.tensors_of(state)]
-    with jaxtyping.jaxtyped("context"):
-        for field, shape in get_type_hints(type(state)).items():
-            assert isinstance(getattr(state, field), shape), field
-    model.step(other(tgt_in[:, 2]), state)
-    rest, _ = unroll(model, state, tgt_in[:, 2:])
-    assert_close(torch.cat([first, rest], 1), model(src, src_mask, tgt_in))
-    assert all(torch.equal(a, b) for a, b in zip(before, ops.tensors_of(state), strict=True))
+KNOWN = {
+    "bahdanau_1": {"gradients"},  # a single vector has the weight 1 whatever its score
+    "transformer_unnormalised": {"attention"},  # its weights are no shares
+    "transformer_no_norm": {"source"},  # of numbers so large that the last digits differ
+}
+"""Properties that a variant lacks."""
+UNLEARNED = {name: {"learning"} for name in ("transformer_no_residual", "transformer_unnormalised")}
+"""These reach 1.3 nats: what they lack is what learning takes."""
 
 
-def test_modules_remember_nothing(name: str, tiny: Tiny, pairs: Pairs) -> None:
-    """Keeps out a cache on a module, which is wrong as soon as beams are reordered."""
-    model, (src, src_mask, tgt_in) = tiny(name), pairs
-    before = snapshot(model)
-    model(src, src_mask, tgt_in)
-    unroll(model, model.encode(src, src_mask), tgt_in)
-    assert snapshot(model) == before
-    assert all(path.endswith("omega") for path, _ in model.named_buffers())  # FAVOR+'s directions
+@pytest.mark.parametrize("learns", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_the_contract(name: str, learns: bool) -> None:
+    """Keeps out a model that training and search disagree on, and faults where there are none.
+
+    What takes time, learning six pairs by heart, is left to the slow tests for variants.
+    """
+    sizes = {**sizes_of(name, d_k=6, d_v=5), **papers()[name].sizes}
+    n = len(CHECKS) - (not learns and name not in PAPERS)
+    faults = dict(islice(find_faults(MODELS[name], **sizes), n))
+    found = {check for check, fault in faults.items() if fault} - UNLEARNED.get(name, set())
+    assert (found, len(faults)) == (KNOWN.get(name, set()), n), faults
 
 
 def test_shapes_are_executed(name: str, tiny: Tiny, pairs: Pairs) -> None:
-    """Keeps out a test run in which the annotated shapes are decoration."""
-    src, src_mask, tgt_in = pairs
+    """Keeps out a test run in which the annotated shapes are decoration, and a misshapen State."""
+    model, (src, src_mask, tgt_in) = tiny(name, **sizes_of(name, d_k=6, d_v=5)), pairs
+    _, state = unroll(model, model.encode(src, src_mask), tgt_in[:, :2])
+    with jaxtyping.jaxtyped("context"):
+        for field, shape in get_type_hints(type(state)).items():
+            assert isinstance(getattr(state, field), shape), field
     with pytest.raises(jaxtyping.TypeCheckError):
-        tiny(name)(src, src_mask[:, 1:], tgt_in)
-
-
-# ----------------------------------------------------------------------------- what must not matter
-def test_padding_is_invisible(name: str, tiny: Tiny, pairs: Pairs) -> None:
-    """Keeps out pads that are read, attended to or counted as positions, or known by their id."""
-    model, (src, src_mask, tgt_in) = tiny(name, **n_positions(name, 7)), pairs
-    wide, mask = F.pad(src, (0, 2), value=PAD), F.pad(src_mask, (0, 2), value=False)
-    n_src, n_tgt = src_mask.sum(1), 7 - src_mask.sum(1)
-    padded = tgt_in * (torch.arange(6) < n_tgt.unsqueeze(1))
-    scribbled = torch.where(mask, wide, torch.randint(4, V, wide.shape))
-    together, hidden = model(wide, mask, padded), model(scribbled, mask, padded)
-    for i, (S, T) in enumerate(zip(n_src.tolist(), n_tgt.tolist(), strict=True)):
-        row = slice(i, i + 1)
-        alone = model(src[row, :S], src_mask[row, :S], tgt_in[row, :T])
-        assert_close(together[row, :T], alone)
-        assert_close(hidden[row, :T], alone)
+        model(src, src_mask[:, 1:], tgt_in)
 
 
 # --------------------------------------------------------------------------------- what must matter
-def test_every_source_token_matters(name: str, tiny: Tiny, pairs: Pairs) -> None:
-    """Keeps out a source that is cut, or whose end or beginning is masked away."""
-    model, (src, src_mask, tgt_in) = tiny(name), pairs
-    logits = model(src, src_mask, tgt_in)
-    for j in range(src.shape[1]):
-        changed = src.clone()
-        changed[:, j] = torch.where(src_mask[:, j], other(src[:, j]), PAD)
-        is_changed = (model(changed, src_mask, tgt_in) - logits).abs().amax((1, 2)) > least(name)
-        assert torch.equal(is_changed, src_mask[:, j])
-
-
 def test_every_target_token_matters_from_then_on(name: str, tiny: Tiny, pairs: Pairs) -> None:
     """Keeps out a decoder that forgets, a causal mask off by one, any other look at the answer."""
     model, (src, src_mask, tgt_in) = tiny(name), pairs
     logits = model(src, src_mask, tgt_in)
-    assert logits.isfinite().all()
     for t in range(tgt_in.shape[1]):
         changed = tgt_in.clone()
-        changed[:, t] = other(tgt_in[:, t])
+        changed[:, t] = (tgt_in[:, t] - 4 + 1) % (V - 4) + 4  # another word
         moved = (model(src, src_mask, changed) - logits).abs().amax(2)
         assert (moved[:, :t] <= 1e-12).all()
         # without residuals, attention to a single source token erases what came before
@@ -163,36 +139,6 @@ def test_every_parameter_gets_a_gradient(name: str, fresh: Tiny) -> None:
         assert rows.all(), f"{path}: no gradient in rows {(~rows).nonzero().flatten().tolist()}"
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        n if n in PAPERS else pytest.param(n, marks=pytest.mark.slow)
-        for n in MODELS_AND_VARIANTS
-        if n not in ("transformer_no_residual", "transformer_unnormalised")
-    ],
-)
-def test_one_batch_can_be_memorised(name: str, fresh: Tiny) -> None:
-    """Keeps out a model that runs and does not learn: cut gradients, a source that never arrives.
-
-    All targets begin alike, so that only the source can tell them apart. The two that are left out
-    reach 1.3 nats: what they lack is what learning takes.
-    """
-    model = fresh(name, d_model=32, **wide_start(name)).train()
-    src, tgt = torch.randint(4, V, (6, 4)), torch.randint(4, V, (6, 6))
-    tgt[:, 0], mask = 1, torch.ones_like(src, dtype=torch.bool)
-    lr = 1e-2 if model_of(name) in ATTENDING else 2e-2
-    optimizer = torch.optim.AdamW(model.parameters(), lr)
-    for _ in range(200):
-        optimizer.zero_grad()
-        now = loss(model, src, mask, tgt)
-        now.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-        if now < 0.05:
-            break
-    assert now < 0.05
-
-
 def test_dropout_acts_in_training_alone(name: str, fresh: Tiny, pairs: Pairs) -> None:
     """Keeps out a switch without effect, and evaluation with dropout on."""
     model = fresh(name, dropout=0.5)
@@ -202,12 +148,10 @@ def test_dropout_acts_in_training_alone(name: str, fresh: Tiny, pairs: Pairs) ->
 
 
 # ------------------------------------------------------------------------------------------- limits
-def test_limits(name: str, tiny: Tiny, pairs: Pairs) -> None:
-    """Keeps out a source that may not be BOS alone, as in plain language models, and new limits."""
-    model, bos = tiny(name), torch.ones(4, 1, dtype=torch.long)
-    assert model(bos, bos.bool(), pairs[2]).isfinite().all()
+def test_limits(name: str, tiny: Tiny) -> None:
+    """Keeps out new limits."""
     limits = dict.fromkeys(DECODER_ONLY, 27) | {"transformer_learned": 32}
-    n = model.max_target(5)
+    n = tiny(name).max_target(5)
     assert n == limits[name] if name in limits else n > 10**6
 
 

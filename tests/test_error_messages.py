@@ -323,6 +323,10 @@ def test_a_record_gives_a_terminal_no_commands(tmp_path: Path) -> None:
     assert "\\u001b" not in json.dumps(loaded)
     for text in (loaded["data"]["name"], loaded["tests"][0]["axis"], loaded["alignment"]["src"][0]):
         assert text == "\\x1b[2J"
+    published = json.loads((RESULTS / "ledger.json").read_text())
+    published["entries"][0]["why"] = "\x1b[2J"
+    (tmp_path / "ledger.json").write_text(json.dumps(published))
+    assert ledger.load_ledger(tmp_path)[0].why == "\\x1b[2J"
 
 
 @pytest.mark.parametrize(("program", "flags", "name"), [

@@ -1,114 +1,66 @@
 """Runs on the Hub: pushed to a stand-in and fetched from it, and strangers' repositories."""
 
-import base64
-import hashlib
 import json
 import sys
-import threading
-from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock, create_autospec
 
 import huggingface_hub
 import pytest
 import tokenizers
 import torch
 from conftest import Call, check_one_line
+from huggingface_hub import HfApi
+from huggingface_hub.hf_api import RepoSibling
 from transformers import GPT2Config, GPT2LMHeadModel
 
 import seqmodels
 from seqmodels.cli import main
 from seqmodels.comparison import hub
 
-HUB, SHA = "https://huggingface.co", "5ca1ab1e" * 5
-
-
-class StandIn(BaseHTTPRequestHandler):
-    """Answers like the Hub, for one repository that is held in memory."""
-
-    contents: dict[str, bytes]
-    sizes: dict[str, int | None]
-    is_there = True
-
-    def log_message(self, *_: object) -> None:
-        pass
-
-    def answer(self, code: int, body: bytes, **headers: str) -> None:
-        self.send_response(code)
-        for name, value in {"Content-Length": str(len(body)), **headers}.items():
-            self.send_header(name.replace("_", "-"), value)
-        self.end_headers()
-        if self.command != "HEAD":
-            self.wfile.write(body)
-
-    def do_GET(self) -> None:
-        if not type(self).is_there:
-            return self.answer(404, b"{}", X_Error_Code="RepoNotFound")
-        if self.path.startswith("/api/models/me/run"):
-            siblings = [
-                {"rfilename": name, "size": self.sizes.get(name, len(content))}
-                for name, content in self.contents.items()
-            ]
-            info = {"id": "me/run", "modelId": "me/run", "sha": SHA, "siblings": siblings}
-            return self.answer(200, json.dumps(info).encode(), Content_Type="application/json")
-        content = self.contents[self.path.partition(f"resolve/{SHA}/")[2].partition("?")[0]]
-        etag = hashlib.sha256(content).hexdigest()
-        return self.answer(200, content, ETag=f'"{etag}"', X_Repo_Commit=SHA)
-
-    do_HEAD = do_GET  # noqa: N815
-
-    def do_POST(self) -> None:
-        body = self.rfile.read(int(self.headers["Content-Length"]))
-        found: dict[str, Any] = {
-            "url": "https://huggingface.co/me/run",
-            "name": "me/run",
-            "id": "me/run",
-        }
-        if "preupload" in self.path:
-            names = [file["path"] for file in json.loads(body)["files"]]
-            modes = [{"path": n, "uploadMode": "regular", "shouldIgnore": False} for n in names]
-            found = {"files": modes}
-        elif "commit" in self.path:
-            for line in map(json.loads, body.splitlines()):
-                if line["key"] == "file":
-                    value = line["value"]
-                    self.contents[value["path"]] = base64.b64decode(value["content"])
-            found = {"commitUrl": f"{HUB}/me/run/commit/{SHA}", "commitOid": SHA}
-        self.answer(200, json.dumps(found).encode(), Content_Type="application/json")
+SHA = "5ca1ab1e" * 5
 
 
 Serve = Callable[..., dict[str, bytes]]
 
 
 @pytest.fixture
-def serve(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Serve]:
+def serve(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Serve:
     """Return a function that has the Hub hold these files, of these stated sizes."""
-    monkeypatch.setattr(StandIn, "contents", {}, raising=False)
-    monkeypatch.setattr(StandIn, "sizes", {}, raising=False)
-    server = ThreadingHTTPServer(("127.0.0.1", 0), StandIn)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    address = f"http://127.0.0.1:{server.server_port}"
-    api = huggingface_hub.HfApi(endpoint=address, token="hf_x")
+    held, stated = dict[str, bytes](), dict[str, int | None]()
+    api = create_autospec(HfApi, instance=True)  # it refuses arguments that the library lacks
+
+    def model_info(*_: object, files_metadata: bool, **__: object) -> Mock:
+        assert files_metadata  # without it, no size is stated
+        siblings = [
+            RepoSibling(name, size=stated.get(name, len(content))) for name, content in held.items()
+        ]
+        return Mock(siblings=siblings, sha=SHA)
+
+    def upload(*, folder_path: str, **_: object) -> Mock:
+        paths = [path for path in Path(folder_path).rglob("*") if path.is_file()]
+        held.update({str(path.relative_to(folder_path)): path.read_bytes() for path in paths})
+        return Mock(oid=SHA)
+
+    def download(_: str, file: str, revision: str) -> str:
+        assert revision == SHA
+        (path := tmp_path / "fetched" / file).parent.mkdir(exist_ok=True)
+        path.write_bytes(held[file])
+        return str(path)
+
+    api.model_info.side_effect, api.upload_folder.side_effect = model_info, upload
     monkeypatch.setattr(hub, "HfApi", lambda: api)
-    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", False)
-    cache = tmp_path / "hub-cache"
-
-    def download(name: str, file: str, revision: str) -> str:
-        return huggingface_hub.hf_hub_download(
-            name, file, revision=revision, endpoint=address, cache_dir=cache
-        )
-
+    download = create_autospec(hub.hf_hub_download, side_effect=download)
     monkeypatch.setattr(hub, "hf_hub_download", download)
 
     def hold(contents: dict[str, bytes], **sizes: int | None) -> dict[str, bytes]:
-        StandIn.contents.update(contents)
-        StandIn.sizes.update({name.replace("__", "."): size for name, size in sizes.items()})
-        return StandIn.contents
+        held.update(contents)
+        stated.update({name.replace("__", "."): size for name, size in sizes.items()})
+        return held
 
-    yield hold
-    server.shutdown()
-    server.server_close()
+    return hold
 
 
 def files_of(run: Path) -> dict[str, bytes]:
@@ -192,15 +144,16 @@ def test_a_strangers_repository(name: str, trained: Path, serve: Serve, call: Ca
     check_one_line(call(main, "translate", "hub:me/run", "The cat sleeps."), reason)
 
 
-def test_no_hub(serve: Serve, call: Call, monkeypatch: Any) -> None:
+def test_no_hub(trained: Path, call: Call, monkeypatch: Any) -> None:
     """Keeps out a traceback for a repository that is not there, or a name that is none."""
-    monkeypatch.setattr(StandIn, "is_there", False)
+    nowhere = HfApi(endpoint="http://127.0.0.1:9", token="hf_x")
+    monkeypatch.setattr(hub, "HfApi", lambda: nowhere)
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", False)
     for address in ("hub:me/run", "hub:me/run@v2", "hub:", "hub:a/b/c"):
         check_one_line(call(main, "translate", address, "x"), address)
     check_one_line(call(main, "push", "hub:me/run", "me/run"), "already")
-    nowhere = huggingface_hub.HfApi(endpoint="http://127.0.0.1:9", token="hf_x")
-    monkeypatch.setattr(hub, "HfApi", lambda: nowhere)
-    check_one_line(call(main, "translate", "hub:me/run", "x"), "hub:me/run")
+    with pytest.raises(ValueError, match=r"^me/run cannot be written: "):
+        hub.push(trained / f"{NAME}.json", "me/run", "", {})
 
 
 def write_gpt2(folder: Path, width: int, n_heads: int) -> Any:

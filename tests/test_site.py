@@ -4,6 +4,7 @@ import ast
 import hashlib
 import html
 import re
+import sys
 from itertools import combinations, pairwise
 from pathlib import Path
 from typing import Any
@@ -156,7 +157,9 @@ TRACED = {
 def test_values_beside_lines(chapter: source.Chapter, fresh: Tiny) -> None:
     """Keeps out values of another line or name, of a later run, and a line without its own."""
     model, src, tgt = fresh(chapter.name), torch.tensor([[5, 9, 4, 7]]), torch.tensor([[1, 6, 8]])
-    values, mask = trace.trace_lines(chapter, model, src, tgt), src == src
+    before, mask = sys.gettrace(), src == src
+    values = trace.trace_lines(chapter, model, src, tgt)
+    assert sys.gettrace() is before
     lines = [line for unit in chapter.units for line in unit.lines if line.tag]
     missing = [line.tag for line in lines if line.number not in values]
     assert missing == UNTRACED.get(chapter.name, [])

@@ -87,4 +87,4 @@ def test_what_is_read_is_checked(tmp_path: Path, capsys: pytest.CaptureFixture[s
     for key, part in (("hyps", last["hyps"][1:]), ("alpha", [[0.5]])):
         path.write_text(json.dumps(whole | {"snapshots": [first, last | {key: part}]}))
         assert not draw(reading.load_folder(tmp_path))
-        assert f"not drawn: {path} does not hold" in capsys.readouterr().err
+        assert f"not drawn: {path} is not a file of snapshots: " in capsys.readouterr().err

@@ -13,18 +13,18 @@ from seqmodels import EOS, UNK
 from seqmodels.data.tokenizers import Words
 from seqmodels.interface import Batch
 from seqmodels.search import unroll
-from tasks.made.grammar import Sampler
-from tasks.made.trees import Sentence, render
+from tasks.made.grammar import draw_parse
+from tasks.made.trees import Parse, Sentence, parse, render
 from tasks.translation import __main__ as translation
 from tasks.vector import __main__ as vector
 from tasks.vector import measure, roles
 
 
-def draw(seed: int, n_words: int, n: int) -> tuple[list[measure.Parsed], Words]:
+def draw(seed: int, n_words: int, n: int) -> tuple[list[Parse], Words]:
     """Draw sentences with their trees, and a tokenizer that knows their words."""
-    drawn = [Sampler(random.Random(1000 * seed + i)).sentence(n_words) for i in range(n)]
-    parsed = [measure.Parsed(render(*one), one[0]) for one in drawn]
-    return parsed, Words.train([text for s, _ in parsed for text in (s.en_text, s.de_text)])
+    parsed = [draw_parse(random.Random(1000 * seed + i), n_words) for i in range(n)]
+    sentences = [p.sentence for p in parsed]
+    return parsed, Words.train([text for s in sentences for text in (s.en_text, s.de_text)])
 
 
 READ = {
@@ -48,7 +48,7 @@ def test_roles_of_texts_and_trees() -> None:
         }
     assert roles.german_roles([]) == set()
     found, added, total = 0, 0, 0
-    for sentence, clauses in (*draw(1, 12, 150)[0], *draw(2, 45, 40)[0]):
+    for sentence, _, _, clauses in (*draw(1, 12, 150)[0], *draw(2, 45, 40)[0]):
         reader = roles.TreeReader(clauses)
         assert [word for _, word in roles.english_words(sentence.en)] == reader.words
         gold, read = reader.roles_within(len(reader.words)), roles.german_roles(sentence.de)
@@ -60,7 +60,7 @@ def test_roles_of_texts_and_trees() -> None:
 def test_prefixes_and_what_is_kept_of_them() -> None:
     """Keeps out a comma before the full stop, roles not yet read, and ends inside a clause."""
     clauses = [vector.garden(), vector.garden()]
-    parsed = measure.Parsed(render(clauses, ["and"]), clauses)
+    parsed = parse(clauses, ["and"])
     tokenizer = Words.train([parsed.sentence.en_text])
     assert roles.clause_ends(clauses) == [16, 33]
     whole, part, verb = (measure.cut(parsed, n, tokenizer) for n in (16, 2, 9))
@@ -79,7 +79,8 @@ def test_shares_are_of_their_prefixes(monkeypatch: pytest.MonkeyPatch, tiny: Tin
 
     def write(_: Any, examples: Any, *__: Any) -> list[list[int]]:
         texts = [tokenizer.decode(e.src[:-2]) for e in examples]
-        found = [next(s for s, _ in parsed if s.en_text.startswith(text)) for text in texts]
+        sentences = [p.sentence for p in parsed]
+        found = [next(s for s in sentences if s.en_text.startswith(text)) for text in texts]
         return [tokenizer.encode(s.de_text) for s in found]
 
     monkeypatch.setattr(measure, "generate_targets", write)

@@ -13,7 +13,6 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Callable
-from dataclasses import fields
 from functools import partial
 from importlib import import_module, metadata
 from pathlib import Path
@@ -63,9 +62,7 @@ def check_folder(folder: Path) -> str:
     return f"{folder.resolve()}, {shutil.disk_usage(folder).free / 2**30:.1f} GiB free"
 
 
-TINY = {"d_model": 16, "d_embed": 16, "d_maxout": 16, "d_align": 16, "d_ff": 32, "n_heads": 2,
-        "n_layers": 1, "n_positions": 32, "dropout": 0.0}  # fmt: skip
-STEPS, LR = 20, 0.03
+STEPS, LR = 30, 0.03
 
 
 def check_model(name: str) -> str:
@@ -75,14 +72,14 @@ def check_model(name: str) -> str:
     """
     import torch
 
-    from seqmodels import EOS, MODELS, build, unroll
+    from seqmodels import EOS, MODELS, unroll
+    from seqmodels.contract import build_tiny
     from seqmodels.data.batches import Example, collate
     from seqmodels.training.loop import loss_of
 
     torch.manual_seed(1)
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    sizes = {field.name for field in fields(MODELS[name].config_type)} & TINY.keys()
-    model = build(name, 12, **{size: TINY[size] for size in sizes}).to(device)
+    model = build_tiny(MODELS[name]).to(device)
     pairs = [Example([4, 5, 6, 7], [7, 6, 5, 4, EOS]), Example([8, 9, 5, 4], [4, 5, 9, 8, EOS])]
     batch, losses = collate(pairs, device), list[float]()
     optimizer = torch.optim.AdamW(model.parameters(), LR)

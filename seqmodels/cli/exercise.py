@@ -9,13 +9,11 @@ where a mistake is, not where it is seen later.
 from __future__ import annotations
 
 import ast
-import sys
 from collections import Counter
 from dataclasses import fields
 from functools import cache
 from pathlib import Path
 from traceback import extract_tb
-from types import FrameType
 from typing import Any, NamedTuple
 
 import torch
@@ -25,6 +23,7 @@ from seqmodels.contract import SIZES, V
 from seqmodels.interface import BOS
 from seqmodels.models import PAPERS, import_class
 from seqmodels.site.source import read_chapter, split_into_units
+from seqmodels.site.trace import Named, run_everything, watch_lines
 from seqmodels.utils import files
 
 TOLERANCE = 1e-6
@@ -140,11 +139,6 @@ class Trace:
 
     def __init__(self, path: Path, tags: dict[int, Tag]):
         self.path, self.tags = str(path.resolve()), tags
-        self.statements = {
-            node.lineno: node
-            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-            if isinstance(node, ast.stmt) and node.lineno in tags
-        }
         self.values: list[tuple[Tag, list[Any]]] = []
 
     def run(self, model_type: Any, sizes: dict[str, Any], weights: Any) -> Any:
@@ -154,61 +148,19 @@ class Trace:
         src_mask = torch.arange(5) < torch.tensor([5, 2, 4]).unsqueeze(1)
         src = torch.arange(4, 19).view(3, 5) % V * src_mask
         tgt_in = torch.tensor([[BOS, 9, 5, 7], [BOS, 6, 6, 8], [BOS, 20, 11, 4]])
-        before = sys.gettrace()
-        sys.settrace(self.trace)
-        try:
+        with watch_lines(self.path, self.tags, self.add):
             model = model_type(model_type.config_type(**chosen)).double().eval()
             for p in model.parameters():
                 torch.nn.init.normal_(p, std=0.5)
             if weights:
                 model.load_state_dict(weights)
-            for module in model.modules():
-                if hasattr(module, "is_fused"):
-                    module.is_fused = False
-            with torch.no_grad():
-                model(src, src_mask, tgt_in)
-                if model.src_attentions:
-                    model.attention_weights(src, src_mask, tgt_in)
-                model.step(tgt_in[:, 1], model.encode(src, src_mask))
-        finally:
-            sys.settrace(before)
+            run_everything(model, src, src_mask, tgt_in)
         return model.state_dict()
 
-    def trace(self, frame: FrameType, *_: Any) -> Any:
-        """Follow the functions of the file."""
-        if frame.f_code.co_filename != self.path:
-            return None
-        running = 0
-
-        def trace_frame(frame: FrameType, event: str, result: Any) -> Any:
-            nonlocal running
-            if running in self.statements and event in ("line", "return"):
-                its = self.read(self.statements[running], frame.f_locals, result)
-                self.values.append((self.tags[running], its))
-            running = 0 if event == "exception" else frame.f_lineno
-            return trace_frame
-
-        return trace_frame
-
-    def read(self, statement: ast.stmt, variables: dict[str, Any], result: Any) -> list[Any]:
-        """Return copies of what a statement assigns, returns or changes."""
-        if isinstance(statement, ast.Return):
-            parts = result if isinstance(result, tuple) else (result,)
-        elif isinstance(statement, ast.Assign):
-            target = statement.targets[0]
-            nodes = target.elts if isinstance(target, ast.Tuple) else [target]
-            parts = tuple(eval_target(node, variables) for node in nodes)
-        else:
-            names = [n.id for n in ast.walk(statement) if isinstance(n, ast.Name)]
-            parts = tuple(variables[n] for n in names if isinstance(variables.get(n), Tensor))
-        return [p.detach().clone() if isinstance(p, Tensor) else repr(p) for p in parts]
-
-
-def eval_target(node: ast.expr, variables: dict[str, Any]) -> Any:
-    """Return the value of NAME or NAME.ATTRIBUTE."""
-    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-        return getattr(variables.get(node.value.id), node.attr, None)
-    return variables.get(node.id) if isinstance(node, ast.Name) else None
+    def add(self, number: int, named: Named) -> None:
+        """Add copies of what a line computes."""
+        copies = [p.detach().clone() if isinstance(p, Tensor) else repr(p) for _, p in named]
+        self.values.append((self.tags[number], copies))
 
 
 def compare(found: Trace, expected: Trace) -> str:

@@ -42,14 +42,13 @@ def models(args: argparse.Namespace) -> None:
     import torch
 
     from seqmodels.comparison.arm import count_parameters
-    from seqmodels.models import MODELS
+    from seqmodels.models import MODELS, paper_config
 
     print(f"{'name':16} {'year':5} {'label':20} {'paper':39} {'parameters':>12}  file")
     for name, model_type in MODELS.items():
         paper, module = PAPERS[name], sys.modules[model_type.__module__]
-        config = next(v for v in vars(module).values() if isinstance(v, model_type.config_type))
         with torch.device("meta"):
-            n = count_parameters(model_type(config))
+            n = count_parameters(model_type(paper_config(name)))
         row = f"{name:16} {paper.year:<5} {paper.label:20} {paper.cite:39}"
         print(f"{row} {n:12,}  {module.__file__}")
     print("\nParameters at the paper's sizes and vocabulary (the first Config in each file).")
@@ -65,13 +64,13 @@ def check(args: argparse.Namespace) -> None:
         print(f"{args.model}: every equation gives what the chapter gives")
         return
     from seqmodels.contract import find_faults
-    from seqmodels.models import MODELS, import_class
+    from seqmodels.models import import_class, paper_of
 
-    model_type = import_class(args.model) if ":" in args.model else MODELS.get(args.model)
-    if model_type is None:
-        raise ValueError(f"unknown model {args.model!r}; give FILE.py:CLASS")
-    n = 0
-    for name, fault in find_faults(model_type):
+    home, sizes, n = args.model, dict[str, Any](), 0
+    if ":" not in home:
+        paper = paper_of(home)
+        home, sizes = paper.home, {**paper.sizes}
+    for name, fault in find_faults(import_class(home), **sizes):
         print(f"{name:24} {fault or 'holds'}", flush=True)
         n += bool(fault)
     if n:
@@ -188,8 +187,10 @@ def translate(args: argparse.Namespace) -> None:
     if args.alignment and args.n_best:
         raise ValueError("--alignment draws one translation; leave --n-best out")
     run = load(args.run)
-    if args.alignment:
-        check_drawable(run, args.text)
+    if args.alignment and (n := len(run.encode(args.text))) > MAX_DRAWN_TOKENS:
+        raise ValueError(
+            f"--alignment: the text has {n} tokens; at most {MAX_DRAWN_TOKENS} are drawn"
+        )
     lines: Iterable[str] = args.text.split("\n")
     if args.text == "-":
         lines = readers.lines("standard input", files.open_stdin)
@@ -217,14 +218,6 @@ def translate_sources(
     for number, hypotheses in enumerate(found, n_before + 1):
         for tokens, log_p in hypotheses:
             yield f"{number}\t{log_p:z.4f}\t{decode(tokens)}"
-
-
-def check_drawable(run: TrainedRun, text: str) -> None:
-    """Raise ValueError for a text of too many tokens."""
-    if (n := len(run.encode(text))) > MAX_DRAWN_TOKENS:
-        raise ValueError(
-            f"--alignment: the text has {n} tokens; at most {MAX_DRAWN_TOKENS} are drawn"
-        )
 
 
 def draw_translation(run: TrainedRun, args: argparse.Namespace) -> None:

@@ -61,13 +61,8 @@ def status_row(record: Path) -> tuple[str, str, str, str, str]:
         return title, "failed", tokens, status.note, ""
     if record.exists():
         result = records.load(record)
-        return (
-            title,
-            "recorded",
-            f"{result['curve'][-1]['tokens']:,}",
-            format_first_score(result),
-            "",
-        )
+        tokens = f"{result['curve'][-1]['tokens']:,}"
+        return title, "recorded", tokens, format_first_score(result), ""
     return title, "stopped", *read_saved_progress(record), ""
 
 

@@ -14,9 +14,9 @@ from typing import Any, NamedTuple, get_args, get_type_hints
 
 import torch
 from pydantic import TypeAdapter, ValidationError
-from torch.overrides import TorchFunctionMode
 
 from seqmodels.comparison.task import Task
+from seqmodels.comparison.trained import SkipInit
 from seqmodels.interface import SequenceModel
 from seqmodels.models import MODELS, Paper, lineage, paper_of, register, vary
 from seqmodels.training.config import TrainConfig
@@ -237,19 +237,6 @@ def fit_width(name: str, vocab_size: int, n_parameters: int, **sizes: Any) -> di
         f"{name} has no width within 5 % of {n_parameters:,} parameters with {sizes}; "
         f"the nearest is {counts[d_model]:,}"
     )
-
-
-class SkipInit(TorchFunctionMode):
-    """Skip random initialization: parameters need no values to be counted.
-
-    On the meta device, the first random draw imports 800 modules, which takes over a second.
-    """
-
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Skip functions that fill a tensor with random numbers."""
-        if getattr(func, "__name__", "") in ("normal_", "uniform_"):
-            return args[0] if args else kwargs["tensor"]
-        return func(*args, **(kwargs or {}))
 
 
 def count_parameters(model: SequenceModel) -> int:

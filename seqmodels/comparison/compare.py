@@ -212,10 +212,8 @@ def read_settings(out: Path, wanted: Collection[Path], is_fresh: bool) -> tuple[
     recorded = {
         path: recorded_settings(record.load(path)) for path in sorted(out.glob("*-seed*[0-9].json"))
     }
-    for path in {run_path(part) for part in out.glob("*-seed*.checkpoint-*")} - {
-        *wanted,
-        *recorded,
-    }:
+    names = {part.name.partition(".checkpoint-")[0] for part in out.glob("*-seed*.checkpoint-*")}
+    for path in {out / f"{name}.json" for name in names} - {*wanted, *recorded}:
         checkpoint = Checkpoints(path).latest(lambda line: None)
         if checkpoint and (was := checkpoint.settings):
             own = [key for key in was if not key.startswith("data.")]
@@ -228,11 +226,6 @@ def read_settings(out: Path, wanted: Collection[Path], is_fresh: bool) -> tuple[
         if checkpoint:
             stopped[path] = checkpoint.settings
     return recorded, stopped
-
-
-def run_path(checkpoint: Path) -> Path:
-    """Return the path of the record of a checkpoint's run."""
-    return checkpoint.with_name(f"{checkpoint.name.partition('.checkpoint-')[0]}.json")
 
 
 def missing_tokens(runs: Sequence[Run], recorded: Settings, stopped: Settings) -> list[int]:

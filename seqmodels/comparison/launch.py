@@ -92,10 +92,7 @@ def is_quick(run: Run) -> bool:
 
 
 def submit_all(
-    todo: Sequence[Run],
-    submit: Callable[[Run], Any],
-    board: ProgressBoard,
-    poll_s: float = 0.1,
+    todo: Sequence[Run], submit: Callable[[Run], Any], board: ProgressBoard, poll_s: float = 0.1
 ) -> list[str]:
     """Submit runs, each of which gives a future; return a line for each failure.
 

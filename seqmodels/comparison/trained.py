@@ -239,20 +239,17 @@ def load(run: str | Path) -> TrainedRun:
     return TrainedRun(model, tokenizer, run_record)
 
 
-class SkipNormal(TorchFunctionMode):
-    """Leave weights as they are in place of `normal_`.
+class SkipInit(TorchFunctionMode):
+    """Leave weights as they are instead of drawing them.
 
-    On the meta device, where they have no values, it imports torch's compiler: a second.
+    On the meta device, where they have no values, a draw imports torch's compiler: a second.
     """
 
-    def __torch_function__(
-        self, func: Any, types: Any, args: Any = (), kwargs: Mapping[str, Any] | None = None
-    ) -> Any:
-        """Return the weights instead of drawing them; call any other function."""
-        kwargs = kwargs or {}
-        if getattr(func, "__name__", "") == "normal_":
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Skip functions that fill a tensor with random numbers."""
+        if getattr(func, "__name__", "") in ("normal_", "uniform_"):
             return args[0] if args else kwargs["tensor"]
-        return func(*args, **kwargs)
+        return func(*args, **(kwargs or {}))
 
 
 def load_model(record: Mapping[str, Any], path: Path) -> SequenceModel:
@@ -279,7 +276,7 @@ def load_model(record: Mapping[str, Any], path: Path) -> SequenceModel:
             raise ValueError(
                 f"{len(weights)} tensors cannot be {record['model_config']['n_layers']} layers"
             )
-        with torch.device("meta"), SkipNormal():
+        with torch.device("meta"), SkipInit():
             expected = build(record["model"], **record["model_config"]).state_dict()
         check_shapes(weights, expected)
         model = build(record["model"], **record["model_config"])

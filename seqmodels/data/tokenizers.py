@@ -495,8 +495,13 @@ def make(kind: str, lines: Iterable[str], vocab_size: int) -> Tokenizer:
         return Bytes()
     if kind in TIKTOKEN_ENCODINGS:
         return Published(kind)
+    if kind.endswith(".model") and Path(kind).is_file():
+        raise ValueError(
+            f"{kind} is a SentencePiece model; save it as a tokenizer.json, with transformers: "
+            "AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER)"
+        )
     if Path(kind).is_file():
-        return open_existing(Path(kind))
+        return load(kind)
     raise ValueError(f"{kind!r} is not a tokenizer; choose from {', '.join(TOKENIZERS)}")
 
 
@@ -508,16 +513,6 @@ def resolve_vocab_size(kind: str, asked: int | None, default: int) -> int:
             f"{kind} has a fixed size"
         )
     return asked or default
-
-
-def open_existing(path: Path) -> Tokenizer:
-    """Read a tokenizer.json of a run, or of Hugging Face's library; raises as `load` does."""
-    if path.suffix == ".model":
-        raise ValueError(
-            f"{path} is a SentencePiece model; save it as a tokenizer.json, with transformers: "
-            "AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER)"
-        )
-    return load(path)
 
 
 def load(path: str | Path) -> Tokenizer:

@@ -349,11 +349,6 @@ RATES = {
 """As defined by Och and Ney (2003): AER = 1 - (|A ∩ S| + |A ∩ P|) / (|A| + |S|)."""
 
 
-def aer_difference(sums: np.ndarray) -> np.ndarray:
-    """Return the AER of the second system minus that of the first, their counts side by side."""
-    return RATES["aer"].of(sums[..., 4:]) - RATES["aer"].of(sums[..., :4])
-
-
 def score_alignments(
     gold: Alignment, systems: Sequence[Alignment], src: Text | None, ends: Sequence[int]
 ) -> Result:
@@ -373,9 +368,12 @@ def score_alignments(
         counts_by_system.append(counts)
         parts = score_by_length(len(counts), lengths, ends, score)
         entries.append({"name": name, **system.facts(), **parts})
+    aer = RATES["aer"].of
     for entry, counts in zip(entries[1:], counts_by_system[1:], strict=True):
-        both = np.hstack([counts_by_system[0], counts])
-        entry["against_first"] = {"aer": intervals.compute_interval(both, aer_difference)}
+        both = np.hstack([counts, counts_by_system[0]])
+        entry["against_first"] = {
+            "aer": intervals.compute_interval(both, lambda n: aer(n[..., :4]) - aer(n[..., 4:]))
+        }
     return {
         "schema": "seqmodels.alignments/2",
         "n": len(gold.links),

@@ -160,72 +160,48 @@ def register(name: str, paper: Paper) -> None:
 
 # ------------------------------------------------------------------------------------- Variants
 
-VARIANTS |= {
-    f"rnn_encdec_{d}": vary("rnn_encdec", f"{d} numbers", sizes={"d_model": d})
-    for d in (32, 64, 128, 256, 512)
-}
-VARIANTS |= {
-    f"{name}_x{width}": vary(name, f"{width} × width", width=width)
-    for name in ("rnn_encdec", "lstm_seq2seq")
-    for width in (2, 4)
-}
-VARIANTS |= {
-    f"bahdanau_{k}": vary(
-        "bahdanau",
-        f"{k} vectors" if k > 1 else "1 vector",
-        year=2017,
-        cite="after Britz et al., arXiv:1707.00110",
-        home="seqmodels.models.variants.pooled:PooledBahdanau",
-        group="later",
-        memory="fixed",
-        sizes={"n_queries": k},
-    )
-    for k in (1, 2, 4, 8, 16)
-}
-VARIANTS["lstm_seq2seq_forward"] = vary(
-    "lstm_seq2seq", "source not reversed", sizes={"is_reversed": False}
-)
-VARIANTS |= {
-    f"lstm_seq2seq_{kind}{'_fed' * is_fed}": vary(
-        "lstm_seq2seq",
-        ("last vector" if kind == "last" else kind) + ", fed" * is_fed,
-        year=2015,
-        cite="Luong et al., arXiv:1508.04025",
-        home="seqmodels.models.variants.ladder:Ladder",
-        memory="vector" if kind == "last" else "grows",
-        attends=kind != "last",
-        sizes={"attention": kind, **({"is_input_feeding": True} if is_fed else {})},
-    )
-    for kind in ("last", "dot", "general", "additive")
-    for is_fed in (False, True)
-}
-VARIANTS |= {
-    f"transformer_{kind}": vary(
-        "transformer",
-        label,
-        year=year,
-        cite=cite,
-        home="seqmodels.models.variants.positions:TransformerPositions",
-        sizes={"positions": kind},
-    )
+
+def add_variant(model: str, end: object, label: str, sizes: Any = None, **fields: Any) -> None:
+    """Add a variant of a model, whose name is the model's and this end; see `vary`."""
+    VARIANTS[f"{model}_{end}"] = vary(model, label, sizes, **fields)
+
+
+def add_recurrent_variants() -> None:
+    """Add the variants of the recurrent models: by width, by vectors, and towards attention."""
+    for d in (32, 64, 128, 256, 512):
+        add_variant("rnn_encdec", d, f"{d} numbers", {"d_model": d})
+    for model in ("rnn_encdec", "lstm_seq2seq"):
+        for width in (2, 4):
+            add_variant(model, f"x{width}", f"{width} × width", width=width)
+    pooled = {"year": 2017, "cite": "after Britz et al., arXiv:1707.00110", "group": "later"}
+    pooled |= {"home": "seqmodels.models.variants.pooled:PooledBahdanau", "memory": "fixed"}
+    for k in (1, 2, 4, 8, 16):
+        add_variant("bahdanau", k, f"{k} vector{'s' * (k > 1)}", {"n_queries": k}, **pooled)
+    add_variant("lstm_seq2seq", "forward", "source not reversed", {"is_reversed": False})
+    ladder = {"year": 2015, "cite": "Luong et al., arXiv:1508.04025"}
+    ladder |= {"home": "seqmodels.models.variants.ladder:Ladder"}
+    for kind in ("last", "dot", "general", "additive"):
+        label, sizes = "last vector" if kind == "last" else kind, {"attention": kind}
+        ladder |= {"memory": "vector" if kind == "last" else "grows", "attends": kind != "last"}
+        add_variant("lstm_seq2seq", kind, label, sizes, **ladder)
+        fed = sizes | {"is_input_feeding": True}
+        add_variant("lstm_seq2seq", f"{kind}_fed", f"{label}, fed", fed, **ladder)
+
+
+def add_transformer_variants() -> None:
+    """Add the variants of the Transformer: other positions, and what it is without a part."""
+    home = "seqmodels.models.variants.positions:TransformerPositions"
     for kind, label, year, cite in (
         ("sinusoids", "sinusoids", 2017, "Vaswani et al., arXiv:1706.03762"),
         ("learned", "learned positions", 2017, "Gehring et al., arXiv:1705.03122"),
         ("rotary", "rotary positions", 2021, "Su et al., arXiv:2104.09864"),
         ("alibi", "linear biases", 2022, "Press et al., arXiv:2108.12409"),
         ("none", "no positions", 2022, "Haviv et al., arXiv:2203.16634"),
-    )
-}
-VARIANTS |= {
-    f"transformer_{name}": vary(
-        "transformer",
-        label,
-        cite="after Vaswani et al., arXiv:1706.03762",
-        home="seqmodels.models.variants.ablated:AblatedTransformer",
-        group="later",
-        sizes={"without": part},
-    )
-    for name, part, label in (
+    ):
+        sizes = {"positions": kind}
+        add_variant("transformer", kind, label, sizes, year=year, cite=cite, home=home)
+    home = "seqmodels.models.variants.ablated:AblatedTransformer"
+    for end, part, label in (
         ("unscaled", "scale", "scores not divided by √d"),
         ("cosine", "lengths", "cosine scores"),
         ("unnormalised", "normaliser", "weights not normalised"),
@@ -233,54 +209,40 @@ VARIANTS |= {
         ("no_feed_forward", "feed_forward", "no feed-forward layers"),
         ("no_norm", "norm", "no layer normalisation"),
         ("untied", "tying", "output not tied"),
-    )
-}
-VARIANTS |= {
-    f"{model}_{name}": vary(
-        model,
-        label,
-        year=year,
-        cite=f"after {cite}",
-        home=f"seqmodels.models.variants.bahdanau_to_transformer:{kind}",
-        group="later",
-        sizes=sizes,
-    )
-    for model, year, cite, between in (
-        ("bahdanau", 2017, "Vaswani et al., arXiv:1706.03762", (
-            ("dot", "scaled dot product", "DotBahdanau", {}),
-            ("heads", "several heads", "HeadsBahdanau", {"n_heads": 4}),
-            ("tied", "tied output", "TiedBahdanau", {"n_heads": 4}),
-        )),
-        ("transformer", 2018, "Chen et al., arXiv:1804.09849", (
-            ("recurrent_1", "recurrent, 1 layer", "RecurrentTransformer", {"n_layers": 1}),
-            ("recurrent", "recurrent", "RecurrentTransformer", {}),
-            ("recurrent_decoder", "recurrent decoder", "RecurrentDecoder", {}),
-        )),
-    )
-    for name, label, kind, sizes in between
-}  # fmt: skip
-VARIANTS["linear_attention_favor"] = vary(
-    "linear_attention",
-    "FAVOR+",
-    year=2021,
-    cite="Choromanski et al., arXiv:2009.14794",
-    sizes={"feature_map": "favor"},
-)
-VARIANTS |= {
-    f"{name}_conv": vary(
-        name,
-        "convolution",
-        year=2023,
-        cite="after Arora et al., arXiv:2312.04927",
-        home=f"seqmodels.models.variants.convolved:Convolved{kind}",
-        group="later",
-    )
-    for name, kind in (
-        ("transformer", "Transformer"),
-        ("gpt", "GPT"),
-        ("linear_attention", "LinearAttention"),
-    )
-}
+    ):
+        cite = "after Vaswani et al., arXiv:1706.03762"
+        sizes = {"without": part}
+        add_variant("transformer", end, label, sizes, cite=cite, home=home, group="later")
+
+
+def add_variants_between() -> None:
+    """Add the models between two chapters, and linear attention's and convolved variants."""
+    for model, end, label, own_class, sizes in (
+        ("bahdanau", "dot", "scaled dot product", "DotBahdanau", {}),
+        ("bahdanau", "heads", "several heads", "HeadsBahdanau", {"n_heads": 4}),
+        ("bahdanau", "tied", "tied output", "TiedBahdanau", {"n_heads": 4}),
+        ("transformer", "recurrent_1", "recurrent, 1 layer", "RecurrentTransformer",
+         {"n_layers": 1}),
+        ("transformer", "recurrent", "recurrent", "RecurrentTransformer", {}),
+        ("transformer", "recurrent_decoder", "recurrent decoder", "RecurrentDecoder", {}),
+    ):  # fmt: skip
+        source: dict[str, Any] = {"year": 2018, "cite": "after Chen et al., arXiv:1804.09849"}
+        if model == "bahdanau":
+            source = {"year": 2017, "cite": "after Vaswani et al., arXiv:1706.03762"}
+        home = f"seqmodels.models.variants.bahdanau_to_transformer:{own_class}"
+        add_variant(model, end, label, sizes, home=home, group="later", **source)
+    favor = {"year": 2021, "cite": "Choromanski et al., arXiv:2009.14794"}
+    add_variant("linear_attention", "favor", "FAVOR+", {"feature_map": "favor"}, **favor)
+    for model in ("transformer", "gpt", "linear_attention"):
+        own_class = PAPERS[model].home.partition(":")[2]
+        home = f"seqmodels.models.variants.convolved:Convolved{own_class}"
+        convolved = {"year": 2023, "cite": "after Arora et al., arXiv:2312.04927"}
+        add_variant(model, "conv", "convolution", home=home, group="later", **convolved)
+
+
+add_recurrent_variants()
+add_transformer_variants()
+add_variants_between()
 
 
 # --------------------------------------------------------------------------------------- Classes
@@ -303,6 +265,12 @@ class _Models(Mapping[str, "type[SequenceModel]"]):
 
 
 MODELS = _Models()
+
+
+def paper_config(name: str) -> Any:
+    """Return the first Config in a model's file, that of its paper."""
+    names = vars(sys.modules[MODELS[name].__module__]).values()
+    return next(sizes for sizes in names if isinstance(sizes, MODELS[name].config_type))
 
 
 def register_packages() -> None:

@@ -251,11 +251,6 @@ class Sums(Strict):
         """Return the columns as an array: (examples, columns)."""
         return np.array(self.columns, float).T
 
-    @property
-    def loss_terms(self) -> np.ndarray:
-        """Return nats and tokens as an array: (examples, 2)."""
-        return np.array(self.losses, float).T
-
 
 class SumsFile(Strict):
     """The test sets of a run whose primary metric is a score of sums."""
@@ -274,8 +269,18 @@ def validate(kind: Any, value: Any) -> Any:
     except ValidationError as error:
         first, *more = error.errors(include_url=False)
         field = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in first["loc"])
-        message = f"{field.lstrip('.')[:200]}: {first['msg'].removeprefix('Value error, ')}"
+        place = f"{field.lstrip('.')[:200]}: " if field else ""
+        message = f"{place}{first['msg'].removeprefix('Value error, ')}"
         raise ValueError(message + (f" (and {len(more)} more)" if more else "")) from None
+
+
+def load_as(kind: Any, path: Path, what: str) -> Any:
+    """Return a JSON file as an instance of `kind`; raise ValueError if it is not `what`."""
+    value = escape_control_characters(files.read_json(path))
+    try:
+        return validate(kind, value)
+    except ValueError as error:
+        raise ValueError(f"{path} is not {what}: {error}") from None
 
 
 def is_record(value: Any) -> bool:

@@ -56,9 +56,9 @@ from seqmodels.records.record import (
     Strict,
     Sums,
     TwoNumbers,
+    load_as,
     load_sums,
     sums_path,
-    validate,
 )
 from seqmodels.utils import files
 
@@ -136,11 +136,7 @@ class Significance(Strict):
 
 def load(path: Path) -> Significance:
     """Read a file; raise ValueError if it is invalid."""
-    value = files.read_json(path)
-    try:
-        stored: Significance = validate(Significance, value)
-    except ValueError as error:
-        raise ValueError(f"{path} is not a comparison of models ({SCHEMA}): {error}") from None
+    stored: Significance = load_as(Significance, path, f"a comparison of models ({SCHEMA})")
     return stored
 
 
@@ -203,7 +199,9 @@ def compare_folder(folder: Path, records: Records) -> list[Comparison]:
             terms = {m: [run.terms for run in own] for m, own in models.items()}
             comparisons.append(compare_models(test, key, terms, models, contrasts))
             if all(run.losses for own in models.values() for run in own):
-                terms = {m: [run.loss_terms for run in own] for m, own in models.items()}
+                terms = {
+                    m: [np.array(run.losses, float).T for run in own] for m, own in models.items()
+                }
                 comparisons.append(compare_models(test, "nats", terms, models, contrasts))
     return comparisons
 
@@ -258,11 +256,7 @@ def compare_models(
             )
         )
     return Comparison(
-        test=test["name"],
-        metric=key,
-        n_tested=n_tested,
-        buckets=buckets,
-        pairs=pairs,
+        test=test["name"], metric=key, n_tested=n_tested, buckets=buckets, pairs=pairs
     )
 
 

@@ -16,7 +16,7 @@ from seqmodels.records.record import (
     Strict,
     TwoNumbers,
     Words,
-    escape_control_characters,
+    load_as,
     validate,
 )
 from seqmodels.utils import files
@@ -87,11 +87,7 @@ def load(path: Path) -> SnapshotsFile:
 
     Raises ValueError that names the file if they are invalid; OSError as `open` does.
     """
-    value = escape_control_characters(files.read_json(path))
-    try:
-        snapshots: SnapshotsFile = validate(SnapshotsFile, value)
-    except ValueError as error:
-        raise ValueError(f"{path} does not hold the snapshots of a run: {error}") from None
+    snapshots: SnapshotsFile = load_as(SnapshotsFile, path, "a file of snapshots")
     return snapshots
 
 

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
-from matplotlib.patches import Patch, Rectangle
+from matplotlib.patches import Patch
 
 from seqmodels.report import style
-from seqmodels.report.style import GREY, INK
+from seqmodels.report.style import GREY
 from seqmodels.report.tidy import Drawing, Table
 
 SIGNS = {
@@ -116,17 +116,11 @@ def _texts(alignments: Mapping[str, dict[str, Any]], subtitle: str) -> style.Tex
 
 def _draw_heat(ax: Axes, a: dict[str, Any], is_labelled: bool = True) -> None:
     """Draw one heat map with words at its edges and gold links as open squares."""
-    alpha = np.array(a["alpha"], float)
-    ax.pcolormesh(alpha, cmap=style.heat(), vmin=0, vmax=1, edgecolors="#EDEDED", lw=0.4)
+    rows = a["tgt"] if is_labelled else [""] * len(a["tgt"])
+    style.draw_map(ax, np.array(a["alpha"], float), rows, a["src"], top=1, lw=0.4)
     ax.set_aspect("equal")
-    ax.invert_yaxis()
-    ax.grid(False)
     for s, t in a.get("gold") or ():
-        ax.add_patch(Rectangle((s + 0.06, t + 0.06), 0.88, 0.88, fill=False, ec="#E8741C", lw=1.5))
-    ax.xaxis.tick_top()
-    ax.set_xticks(np.arange(len(a["src"])) + 0.5, a["src"], rotation=90)
-    ax.set_yticks(np.arange(len(a["tgt"])) + 0.5, a["tgt"] if is_labelled else [""] * len(a["tgt"]))
-    ax.tick_params(length=0, labelcolor=INK, pad=2)
+        style.mark_cell(ax, s, t, lw=1.5)
 
 
 def show_tokens(tokens: Sequence[str]) -> list[str]:

@@ -5,12 +5,11 @@ A sweep is a curve of the scores over the values of a number, such as a size or 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+from matplotlib.ticker import NullLocator
 
 from seqmodels.evaluation.metrics import metric_of
 from seqmodels.models import papers
@@ -30,7 +29,7 @@ from seqmodels.report.reading import (
     longest_trained_bucket,
     negate,
 )
-from seqmodels.report.style import GREY, INK, Look
+from seqmodels.report.style import GREY, INK
 from seqmodels.report.tidy import Drawing, Table
 
 MIN_VALUES = 3
@@ -182,29 +181,21 @@ def find_sweeps(records: Sequence[Record]) -> dict[str, Sweep]:
     no number, as where d_k follows from the width.
     """
     by_name = reading.group_by_model(records)
-    sweeps: dict[str, Sweep] = {}
+    groups: dict[tuple[str, str], dict[Any, list[Record]]] = {}
     for group in by_name.values():
-        changed = changed_fields(group[0])
-        base = (group[0].get("arm") or {}).get("varies")
-        if len(changed) != 1 or base not in by_name:
-            continue
-        ((field, value),) = changed.items()
-        values = sweeps.setdefault(field, {}).setdefault(
-            base, {value_of(by_name[base][0], field): by_name[base]}
-        )
-        values[value] = group
-    numeric = {
-        field: {
-            model: {value: values[value] for value in sorted(filter(is_number, values))}
-            for model, values in sweep.items()
-        }
-        for field, sweep in sweeps.items()
-    }
-    long = {
-        field: {model: values for model, values in sweep.items() if len(values) >= MIN_VALUES}
-        for field, sweep in numeric.items()
-    }
-    return {field: sweep for field, sweep in long.items() if sweep}
+        changed, base = changed_fields(group[0]), (group[0].get("arm") or {}).get("varies")
+        if len(changed) == 1 and base in by_name:
+            ((field, value),) = changed.items()
+            first = by_name[base][0]
+            unchanged = {"width": 1, **first["train_config"], **first["model_config"]}.get(field)
+            own = {unchanged: by_name[base]}
+            groups.setdefault((field, base), own)[value] = group
+    sweeps: dict[str, Sweep] = {}
+    for (field, model), own in groups.items():
+        values = sorted(filter(is_number, own))
+        if len(values) >= MIN_VALUES:
+            sweeps.setdefault(field, {})[model] = {value: own[value] for value in values}
+    return sweeps
 
 
 def changed_fields(record: Record) -> dict[str, Any]:
@@ -214,11 +205,6 @@ def changed_fields(record: Record) -> dict[str, Any]:
         return {}
     width = {"width": arm["width"]} if arm["width"] != 1 else {}
     return {**arm["sizes"], **arm["training"], **width}
-
-
-def value_of(record: Record, field: str) -> Any:
-    """Return a record's value of a field: 1 for the width, which is a multiple."""
-    return {"width": 1, **record["train_config"], **record["model_config"]}.get(field)
 
 
 def is_number(value: Any) -> bool:
@@ -259,7 +245,7 @@ def draw_sweep(field: str, sweep: Sweep, test: dict[str, Any]) -> Drawing:
                 value: reading.score_array(group, test["name"], metric)[:, part, 0]
                 for value, group in sweep[model].items()
             }
-            _draw_curve(ax, look, seeds)
+            style.draw_seeds(ax, look, seeds)
             about = {"metric": metric_of(metric).name, "bucket": where if part else "all lengths"}
             for x, scores in seeds.items():
                 about_x = {**about, "model": look.label, field: x}
@@ -270,19 +256,8 @@ def draw_sweep(field: str, sweep: Sweep, test: dict[str, Any]) -> Drawing:
     axes[0, 1].set_title("nats per token, teacher-forced, log scale", loc="left")
     if primary.top:
         axes[0, 0].set_ylim(0, primary.top)
-    axes[0, 1].set_yscale("log")
-    axes[0, 1].yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-    axes[0, 1].yaxis.set_minor_locator(NullLocator())
-    axes[0, 1].yaxis.set_major_formatter(FuncFormatter(format_short))
+    style.set_log(axes[0, 1], "y", format_short, subs=(1, 2, 5))
     return Drawing(figure, table.rows())
-
-
-def _draw_curve(ax: Axes, look: Look, seeds: Mapping[float, np.ndarray]) -> None:
-    """Draw the mean and the range of the seeds at each value."""
-    draw: dict[str, Any] = {"color": look.colour, "clip_on": False, "zorder": 4}
-    mean, low, high = ([f(v) for v in seeds.values()] for f in (np.mean, np.min, np.max))
-    ax.plot([*seeds], mean, look.marker, ls=look.dashes, lw=1.9, ms=5, **draw)
-    ax.vlines([*seeds], low, high, lw=1.1, **draw)
 
 
 def _scale(ax: Axes, values: Sequence[float]) -> None:

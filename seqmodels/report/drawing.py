@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap
-from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator
+from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from seqmodels.evaluation.intervals import MIN_ROWS
 from seqmodels.evaluation.metrics import metric_of
@@ -23,6 +23,7 @@ from seqmodels.report.reading import (
     format_bucket,
     format_interval,
     format_interval_methods,
+    format_plain,
     format_search,
     format_short,
     format_signed,
@@ -381,7 +382,7 @@ def draw_curves(records: Sequence[Record]) -> Drawing:
         table.add(model=looks[r["model"]].label, seed=r["seed"], **points)
     fields = {"tokens": "target tokens", "seconds": "seconds of training"}
     for ax, (field, label) in zip(axes[0], fields.items(), strict=True):
-        ax.set_yscale("log")
+        style.set_log(ax, "y", format_short, subs=(1, 2, 5))
         for r in (r for r in records if r["curve"]):
             look = looks[r["model"]]
             x, y = ([p[k] for p in r["curve"]] for k in (field, "valid_nats"))
@@ -391,10 +392,7 @@ def draw_curves(records: Sequence[Record]) -> Drawing:
         ax.set_xlim(0)
         ax.set_xlabel(label)
         ax.xaxis.set_major_locator(MaxNLocator(5))
-        ax.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-        ax.minorticks_off()
-        for axis in (ax.xaxis, ax.yaxis):
-            axis.set_major_formatter(FuncFormatter(format_short))
+        ax.xaxis.set_major_formatter(FuncFormatter(format_short))
     return Drawing(figure, table.rows())
 
 
@@ -411,8 +409,8 @@ def draw_state(records: Sequence[Record]) -> Drawing:
     axes[0, 1].sharey(axes[0, 0])
     table = Table()
     for ax, (field, title) in zip(axes[0], SIZES.items(), strict=True):
-        ax.set_xscale("log", base=2)
-        ax.set_yscale("log")
+        style.set_log(ax, "x", format_plain, base=2)
+        style.set_log(ax, "y", partial(format_short, unit="B"))
         for i, (model, look) in enumerate(style.choose_looks(groups).items()):
             if sizes := groups[model][0][field]:
                 S, size = np.array(sizes, float).T
@@ -422,8 +420,5 @@ def draw_state(records: Sequence[Record]) -> Drawing:
         ax.set_title(title, loc="left")
         ax.set_xlabel("source length S (tokens)")
         ax.grid(True, axis="both")
-        ax.xaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:g}"))
-        ax.yaxis.set_major_formatter(FuncFormatter(partial(format_short, unit="B")))
         ax.tick_params(axis="y", pad=1)
-        ax.minorticks_off()
     return Drawing(figure, table.rows())

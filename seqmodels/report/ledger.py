@@ -14,11 +14,10 @@ from pydantic import AfterValidator, Field
 
 from seqmodels.evaluation.metrics import METRICS, metric_of
 from seqmodels.models import paper_of
-from seqmodels.records.record import Count, Name, Strict, validate
+from seqmodels.records.record import Count, Name, Strict, load_as
 from seqmodels.report import reading
 from seqmodels.report.reading import Record, format_parameters, format_short
 from seqmodels.report.tables import format_cell, format_markdown
-from seqmodels.utils.files import read_json
 
 FILE = "ledger.json"
 """Name of the ledger in a folder of results."""
@@ -104,13 +103,7 @@ def load_ledger(folder: Path) -> list[Entry]:
     Raises ValueError with one line that names the file and the field.
     """
     path = folder / FILE
-    if not path.exists():
-        return []
-    value = read_json(path)
-    try:
-        return list(validate(Ledger, value).entries)
-    except ValueError as error:
-        raise ValueError(f"{path} is not a ledger: {error}") from None
+    return list(load_as(Ledger, path, "a ledger").entries) if path.exists() else []
 
 
 # ---------------------------------------------------------------------------------------- Tables

@@ -140,6 +140,11 @@ def longest_trained_bucket(test: Mapping[str, Any]) -> int | None:
     return int(last) if last and is_usable[0] else None
 
 
+def rows_of(r: Record, analysis: str, **columns: Any) -> list[Mapping[str, Any]]:
+    """Return the rows of an analysis that have these values."""
+    return [row for row in r["analyses"][analysis] if row.items() >= columns.items()]
+
+
 # Names and numbers
 
 
@@ -153,6 +158,11 @@ def format_bucket(bucket: Mapping[str, Any]) -> str:
     """Format the range of a bucket."""
     low, high = f"{bucket['low']:,}", f"{bucket['high']:,}"
     return high if low == high else f"{low}–{high}"
+
+
+def format_plain(n: float, _: object = None) -> str:
+    """Format a number as it is; also a formatter for axis ticks."""
+    return f"{n:g}"
 
 
 def format_short(n: float, _: object = None, unit: str = "") -> str:
@@ -186,6 +196,11 @@ def format_subtitle(records: Sequence[Record]) -> str:
     parts += ["one seed" if seeds == "1" else f"{seeds} seeds"]
     parts += ["trained further"] * any(r.get("continued") for r in records)
     return " · ".join(parts)
+
+
+def describe_run(r: Record) -> str:
+    """Return the summary of one run, with its seed."""
+    return format_subtitle([r]).replace("one seed", f"seed {r['seed']}")
 
 
 def format_interval_methods(records: Iterable[Record], metrics: Iterable[str]) -> str:

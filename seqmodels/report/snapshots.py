@@ -16,7 +16,7 @@ from seqmodels.records import snapshots
 from seqmodels.records.snapshots import Axes as Words
 from seqmodels.records.snapshots import Sentence, Snapshot, SnapshotsFile
 from seqmodels.report import style
-from seqmodels.report.reading import Folder, Record, format_short, format_subtitle, label_of
+from seqmodels.report.reading import Folder, Record, describe_run, format_short, label_of
 from seqmodels.report.style import GREY, HEAT, INK, WIDTH, Texts
 from seqmodels.report.tidy import Drawing, Table
 
@@ -61,14 +61,8 @@ def draw_snapshots(r: Record, taken: SnapshotsFile) -> Drawing:
     ax.set_axis_off()
     if taken.alignment:
         right -= 2 * MAP
-        ax.text(
-            right,
-            ROW / 2,
-            "attention: target rows, source columns",
-            color=GREY,
-            size=SIZE,
-            va="center",
-        )
+        text = "attention: target rows, source columns"
+        ax.text(right, ROW / 2, text, color=GREY, size=SIZE, va="center")
         for i, snapshot in enumerate(maps):
             x, y = right + MAP * (i % 2), ROW + MAP * (i // 2 + 1)  # of its lower left corner
             sides = (MAP - 0.15) / WIDTH, (MAP - 0.3) / height
@@ -85,7 +79,6 @@ def draw_snapshots(r: Record, taken: SnapshotsFile) -> Drawing:
 
 def _texts(r: Record, taken: SnapshotsFile) -> Texts:
     """Return the title, subtitle and caption."""
-    about = format_subtitle([r]).replace("one seed", f"seed {r['seed']}")
     caption = (
         "Each row shows the target tokens trained on so far, and what the model then writes for "
         "the source above. Dark words are those of the reference, in its order. Words right: their "
@@ -96,7 +89,7 @@ def _texts(r: Record, taken: SnapshotsFile) -> Texts:
     if taken.alignment:
         caption += " Maps: attention of the words of another target (rows) to their source."
         caption += " Open squares: gold links." if taken.alignment.gold else ""
-    return f"{label_of(r['model'])}: what it writes as it learns", about, caption
+    return f"{label_of(r['model'])}: what it writes as it learns", describe_run(r), caption
 
 
 def _draw_rows(
@@ -151,7 +144,7 @@ def _draw_map(ax: Axes, snapshot: Snapshot, words: Words) -> None:
     """Draw the attention of one snapshot, without the words."""
     ax.pcolormesh(np.array(snapshot.alpha), cmap=HEAT, vmin=0, vmax=1, edgecolors="#EDEDED", lw=0.2)
     for s, t in words.gold or ():
-        ax.add_patch(Rectangle((s + 0.06, t + 0.06), 0.88, 0.88, fill=False, ec=WRONG, lw=0.7))
+        style.mark_cell(ax, s, t, lw=0.7, colour=WRONG)
     ax.set_aspect("equal", anchor="NW")
     ax.invert_yaxis()
     ax.grid(False)

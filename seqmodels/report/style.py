@@ -9,7 +9,7 @@ import sys
 import textwrap
 import warnings
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
@@ -20,10 +20,13 @@ import matplotlib.style
 import numpy as np
 from matplotlib import font_manager
 from matplotlib.artist import Artist
+from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.patches import Rectangle
 from matplotlib.text import Text
+from matplotlib.ticker import FuncFormatter, LogLocator
 from matplotlib.transforms import Bbox
 
 from seqmodels.models import PAPERS, model_of, papers
@@ -319,6 +322,49 @@ def make_page_panels(
             ax.sharex(first)
             above.tick_params(labelbottom=False)
     return figure, axes
+
+
+def set_log(ax: Axes, axis: str, write: Callable[..., str], base: float = 10, **ticks: Any) -> None:
+    """Give an axis, x or y, a logarithmic scale with written numbers; `ticks` are of LogLocator."""
+    getattr(ax, f"set_{axis}scale")("log", base=base)
+    its = getattr(ax, f"{axis}axis")
+    if ticks:
+        its.set_major_locator(LogLocator(**ticks))
+    its.set_major_formatter(FuncFormatter(write))
+    ax.minorticks_off()
+
+
+def draw_line(ax: Axes, look: Look, x: Any, scores: np.ndarray) -> None:
+    """Draw a line of scores (points, 3), value, low and high, with a band of its intervals."""
+    value, low, high = scores.T
+    ax.fill_between(x, low, high, color=look.colour, alpha=0.16, lw=0)
+    ax.plot(x, value, look.marker, color=look.colour, ls=look.dashes, lw=1.8, ms=4)
+
+
+def draw_seeds(ax: Axes, look: Look, seeds: Mapping[float, np.ndarray]) -> None:
+    """Draw the mean and the range of the seeds' scores at each x."""
+    draw: dict[str, Any] = {"color": look.colour, "clip_on": False, "zorder": 4}
+    mean, low, high = ([f(v) for v in seeds.values()] for f in (np.mean, np.min, np.max))
+    ax.plot([*seeds], mean, look.marker, ls=look.dashes, lw=1.9, ms=5, **draw)
+    ax.vlines([*seeds], low, high, lw=1.1, **draw)
+
+
+def draw_map(
+    ax: Axes, weights: Any, rows: Sequence[str], columns: Sequence[str], top: float, lw: float
+) -> None:
+    """Draw weights from 0 to `top` as a heat map, with words at its upper and left edge."""
+    ax.pcolormesh(weights, cmap=heat(), vmin=0, vmax=top, edgecolors="#EDEDED", lw=lw)
+    ax.invert_yaxis()
+    ax.grid(False)
+    ax.xaxis.tick_top()
+    ax.set_xticks(np.arange(len(columns)) + 0.5, columns, rotation=90)
+    ax.set_yticks(np.arange(len(rows)) + 0.5, rows)
+    ax.tick_params(length=0, labelcolor=INK, pad=2)
+
+
+def mark_cell(ax: Axes, x: int, y: int, lw: float, colour: str = "#E8741C") -> None:
+    """Draw an open square in a cell of a heat map."""
+    ax.add_patch(Rectangle((x + 0.06, y + 0.06), 0.88, 0.88, fill=False, ec=colour, lw=lw))
 
 
 def count_columns(n: int) -> int:

@@ -31,6 +31,7 @@ from seqmodels.report.reading import (
     format_subtitle,
     label_of,
 )
+from seqmodels.utils.terminal import pad_columns
 
 WIDTH = 100
 """Width of a terminal, in characters."""
@@ -39,18 +40,9 @@ MIN_SCORE = 1.0
 Rows = list[list[str]]
 
 
-def _columns(rows: Sequence[Sequence[str]]) -> list[list[str]]:
-    """Return the columns of a table, padded: names to the left, numbers to the right."""
-    columns = []
-    for i, column in enumerate(zip(*rows, strict=True)):
-        width = max(map(len, column))
-        columns.append([text.rjust(width) if i else text.ljust(width) for text in column])
-    return columns
-
-
 def format_markdown(rows: Sequence[Sequence[str]]) -> str:
     """Format rows as a Markdown table, padded to be readable as text."""
-    columns = _columns(rows)
+    columns = pad_columns(rows)
     rule = ["-" * len(text[0]) if i == 0 else "-" * (len(text[0]) - 1) + ":"
             for i, text in enumerate(columns)]  # fmt: skip
     head, *body = zip(*columns, strict=True)
@@ -59,7 +51,7 @@ def format_markdown(rows: Sequence[Sequence[str]]) -> str:
 
 def format_plain(rows: Sequence[Sequence[str]]) -> list[str]:
     """Format rows as lines of text; columns beyond WIDTH continue in a block below."""
-    names, *columns = _columns(rows)
+    names, *columns = pad_columns(rows)
     blocks = [[names]]
     for column in columns:
         if sum(2 + len(each[0]) for each in (*blocks[-1], column)) - 2 > WIDTH:
@@ -180,12 +172,8 @@ def loss_rows(records: Sequence[Record], test: dict[str, Any]) -> Rows:
     for model, group in reading.group_by_model(records).items():
         seeds = [reading.score_array(group, test["name"], m) for m in metrics]
         if seeds and seeds[0].size:
-            rows.append(
-                [
-                    label_of(model),
-                    *(format_cell(x[:, 0], m) for x, m in zip(seeds, metrics, strict=True)),
-                ]
-            )
+            cells = [format_cell(x[:, 0], m) for x, m in zip(seeds, metrics, strict=True)]
+            rows.append([label_of(model), *cells])
     return rows if metrics else []
 
 

@@ -8,14 +8,13 @@ again when a reader changes a weight.
 from __future__ import annotations
 
 import inspect
-import sys
 from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from seqmodels.models import MODELS
+from seqmodels.models import MODELS, paper_config
 from seqmodels.models.transformer import Config, MultiHeadAttention
 from seqmodels.site.source import parse_lines
 
@@ -176,9 +175,3 @@ def count_by_part() -> list[dict[str, Any]]:
         shares = {part: parts[part] / inner for part in ("attention", "feed-forward")}
         counts.append({"name": name, "parts": parts, "shares": shares})
     return counts
-
-
-def paper_config(name: str) -> Any:
-    """Return the first Config in a model's file, the one of its paper."""
-    names = vars(sys.modules[MODELS[name].__module__]).values()
-    return next(sizes for sizes in names if isinstance(sizes, MODELS[name].config_type))

@@ -1,21 +1,26 @@
-"""Trace a model on one sentence: what each tagged line of its chapter computes."""
+"""Trace the lines of a chapter that have the tag of an equation: what each of them computes."""
 
 from __future__ import annotations
 
 import ast
 import inspect
 import sys
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from types import FrameType
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from seqmodels.interface import BOS, SequenceModel
+from seqmodels.interface import SequenceModel
 from seqmodels.site.source import Chapter
 
 N_VALUES = 4
 """Values of a tensor that are shown, its first ones."""
+Named = list[tuple[str, Any]]
+"""What a line computes, as the line names it; the name of what it returns is empty."""
 
 
 class Value(NamedTuple):
@@ -32,12 +37,48 @@ def trace_lines(
 ) -> dict[int, list[Value]]:
     """Return what the tagged lines compute when they first run, by the number of the line.
 
-    All target tokens are computed first, then attention weights, then one step; attention by its
-    equation, not by the fused kernel. Lines that do not run, or name no tensor, are left out.
+    Lines that do not run, or name no tensor, are left out.
     """
-    tagged = {line.number: line.text for unit in chapter.units for line in unit.lines if line.tag}
-    path = inspect.getfile(type(model))
+    tagged = {line.number for unit in chapter.units for line in unit.lines if line.tag}
     values: dict[int, list[Value]] = {}
+
+    def observe(number: int, named: Named) -> None:
+        tensors = [(name, value) for name, value in named if isinstance(value, Tensor)]
+        values.setdefault(number, [
+            Value(name, tuple(value.shape), value.flatten()[:N_VALUES].tolist())
+            for name, value in tensors
+        ])  # fmt: skip
+
+    with watch_lines(inspect.getfile(type(model)), tagged, observe):
+        run_everything(model, src, torch.ones_like(src).bool(), tgt_in)
+    return {number: its for number, its in values.items() if its}
+
+
+def run_everything(model: SequenceModel, src: Tensor, src_mask: Tensor, tgt_in: Tensor) -> None:
+    """Compute all target tokens, then attention weights, then one step.
+
+    Attention is computed by its equation, not by the fused kernel.
+    """
+    for module in model.modules():
+        if hasattr(module, "is_fused"):
+            module.is_fused = False  # type: ignore[assignment]
+    with torch.no_grad():
+        model(src, src_mask, tgt_in)
+        if model.src_attentions:
+            model.attention_weights(src, src_mask, tgt_in)
+        model.step(tgt_in[:, 0], model.encode(src, src_mask))
+
+
+@contextmanager
+def watch_lines(
+    path: str, numbers: Collection[int], observe: Callable[[int, Named], None]
+) -> Iterator[None]:
+    """Call `observe` inside the context with what each of these lines of a file has computed."""
+    statements = {
+        node.lineno: node
+        for node in ast.walk(ast.parse(Path(path).read_text(encoding="utf-8")))
+        if isinstance(node, ast.stmt) and node.lineno in numbers
+    }
 
     def trace(frame: FrameType, *_: Any) -> Any:
         if frame.f_code.co_filename != path:
@@ -46,42 +87,36 @@ def trace_lines(
 
         def trace_frame(frame: FrameType, event: str, result: Any) -> Any:
             nonlocal running
-            if running in tagged and running not in values and event in ("line", "return"):
-                values[running] = find_tensors(tagged[running], frame.f_locals, result)
-            running = frame.f_lineno
+            if running in statements and event in ("line", "return"):
+                observe(running, read_values(statements[running], frame.f_locals, result))
+            running = 0 if event == "exception" else frame.f_lineno
             return trace_frame
 
         return trace_frame
 
-    for module in model.modules():
-        if hasattr(module, "is_fused"):
-            module.is_fused = False  # type: ignore[assignment]
-    src_mask = torch.ones_like(src).bool()
     before = sys.gettrace()
     sys.settrace(trace)
     try:
-        with torch.inference_mode():
-            model(src, src_mask, tgt_in)
-            if model.src_attentions:
-                model.attention_weights(src, src_mask, tgt_in)
-            model.step(torch.full((len(src),), BOS), model.encode(src, src_mask))
+        yield
     finally:
         sys.settrace(before)
-    return {number: its for number, its in values.items() if its}
 
 
-def find_tensors(line: str, variables: dict[str, Any], result: Any) -> list[Value]:
-    """Return the tensors that a line assigns to names or returns, in its order."""
-    statement = ast.parse(line.strip()).body[0]
-    named: list[tuple[str, Any]] = []
-    if isinstance(statement, ast.Assign):
-        names = [n.id for n in ast.walk(statement.targets[0]) if isinstance(n, ast.Name)]
-        named = [(name, variables[name]) for name in names if name in variables]
-    elif isinstance(statement, ast.Return):
+def read_values(statement: ast.stmt, variables: dict[str, Any], result: Any) -> Named:
+    """Return what a statement returns, assigns or changes."""
+    if isinstance(statement, ast.Return):
         parts = result if isinstance(result, tuple) else (result,)
-        named = [*zip(getattr(result, "_fields", [""] * len(parts)), parts, strict=True)]
-    return [
-        Value(name, tuple(value.shape), value.flatten()[:N_VALUES].tolist())
-        for name, value in named
-        if isinstance(value, Tensor)
-    ]
+        return [*zip(getattr(result, "_fields", [""] * len(parts)), parts, strict=True)]
+    if isinstance(statement, ast.Assign):
+        target = statement.targets[0]
+        nodes = target.elts if isinstance(target, ast.Tuple) else [target]
+        return [(ast.unparse(node), eval_target(node, variables)) for node in nodes]
+    names = [node.id for node in ast.walk(statement) if isinstance(node, ast.Name)]
+    return [(name, variables[name]) for name in names if isinstance(variables.get(name), Tensor)]
+
+
+def eval_target(node: ast.expr, variables: dict[str, Any]) -> Any:
+    """Return the value of NAME or NAME.ATTRIBUTE."""
+    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+        return getattr(variables.get(node.value.id), node.attr, None)
+    return variables.get(node.id) if isinstance(node, ast.Name) else None

@@ -138,16 +138,21 @@ def escape_for_terminal(text: str) -> str:
     return text.translate(CONTROL_ESCAPES) if sys.stdout.isatty() else text
 
 
+def pad_columns(rows: Sequence[Sequence[str]], is_right: bool = True) -> list[list[str]]:
+    """Return the columns of a table, padded; those but the first to the right if `is_right`."""
+    columns = []
+    for i, column in enumerate(zip(*rows, strict=True)):
+        width = max(map(len, column))
+        columns.append(
+            [text.rjust(width) if is_right and i else text.ljust(width) for text in column]
+        )
+    return columns
+
+
 def format_table(rows: Sequence[Sequence[str]], is_right: bool = False) -> list[str]:
-    """Return the lines of a table; columns but the first are aligned to the right if `is_right`."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [
-        "  ".join(
-            cell.rjust(width) if is_right and i else cell.ljust(width)
-            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    ]
+    """Return the lines of a table; see `pad_columns`."""
+    lines = zip(*pad_columns(rows, is_right), strict=True)
+    return ["  ".join(line).rstrip() for line in lines]
 
 
 def ensure_out_folder(out: Path) -> Path:
@@ -213,39 +218,16 @@ def defer_signals() -> Iterator[None]:
 
 # --------------------------------------------------------------------------------------- Commands
 
-MIN_BYTES = 768 * 2**20
-"""With less memory, importing C libraries ends the process, each in its own way."""
 OUT_OF_MEMORY = (
     "out of memory; this process's limit is too low (see ulimit -v), or the machine is full"
 )
 
 
 def exit_quietly() -> None:
-    """Let a program that is still being imported end without a traceback.
-
-    This is for signals and for lack of memory.
-    """
-    check_memory_limit("seqmodels")
-    sys.excepthook = exit_if_out_of_memory
+    """Let a signal end a program that is still being imported without a traceback."""
     for number in SIGNALS:
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, lambda heard, _: os._exit(128 + heard))
-
-
-def exit_if_out_of_memory(kind: Any, error: BaseException, trace: Any) -> None:
-    """Report lack of memory in one line and exit: a hook for uncaught exceptions."""
-    if is_memory_error(error):
-        os._exit(print_error("seqmodels", OUT_OF_MEMORY, 2))
-    sys.__excepthook__(kind, error, trace)
-
-
-def check_memory_limit(prog: str) -> None:
-    """Exit with 2 if a limit leaves this process too little memory for its imports."""
-    with suppress(ImportError):  # Windows has no such limits
-        import resource
-
-        if 0 <= resource.getrlimit(resource.RLIMIT_AS)[0] < MIN_BYTES:
-            sys.exit(print_error(prog, OUT_OF_MEMORY, 2))
 
 
 def is_memory_error(error: BaseException) -> bool:
@@ -270,7 +252,6 @@ def run_cli(prog: str, run: Callable[[], None]) -> None:
         sys.exit(print_error(prog, message, 2))
     if isinstance(sys.stdout, io.TextIOWrapper):  # a terminal can lack letters of a text
         sys.stdout.reconfigure(errors="backslashreplace")
-    check_memory_limit(prog)
     code: Any = 0
     try:
         with signals_handled_by(raise_stopped):

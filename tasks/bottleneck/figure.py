@@ -11,10 +11,9 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.ticker import FuncFormatter
 
 from seqmodels.report import reading, style
-from seqmodels.report.reading import Record, format_subtitle, label_of
+from seqmodels.report.reading import Record, format_plain, format_subtitle, label_of
 from seqmodels.report.tidy import Drawing, Table
 
 ONE_VECTOR = "rnn_encdec"
@@ -117,9 +116,7 @@ def _draw_widths(ax: Axes, table: Table, groups: Mapping[str, Sequence[Record]])
         ax.annotate(f"{most[d].mean() / d:.2f}", (d, most[d].max()), (0, 8), size=9,
                     textcoords="offset points", ha="center")  # fmt: skip
     ax.set_title("Most bits that one vector carries, and bits per number", loc="left", size=10.5)
-    ax.set_xscale("log", base=2)
-    ax.minorticks_off()
-    ax.xaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:g}"))
+    style.set_log(ax, "x", format_plain, base=2)
     ax.margins(x=0.12)
     ax.set_ylim(0, 1.15 * max((s.max() for s in most.values()), default=1.0))
     ax.set_xlabel("numbers in the vector (d_model)")
@@ -150,11 +147,8 @@ def draw_reach(records: Sequence[Record]) -> Drawing:
         "Next symbols right, teacher-forced: mean over the seeds, interpolated between the lengths "
         "tested. Triangles: beyond the longest of them."
     )
-    texts = (
-        "Length that is copied with an accuracy of 90 and 50 %",
-        format_subtitle(records),
-        caption,
-    )
+    title = "Length that is copied with an accuracy of 90 and 50 %"
+    texts = title, format_subtitle(records), caption
     figure, axes = style.make_panels(texts, ())
     panels = (
         (by_width, "Length (symbols) with one vector", "numbers in the vector (d_model)"),
@@ -174,9 +168,7 @@ def draw_reach(records: Sequence[Record]) -> Drawing:
             for x, length in zip(sizes, y, strict=True):
                 ax.plot(x, min(length, longest), "^" if np.isinf(length) else "o", **MARK)
         ax.set_title(name, loc="left", size=10.5)
-        ax.set_xscale("log", base=2)
-        ax.minorticks_off()
-        ax.xaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:g}"))
+        style.set_log(ax, "x", format_plain, base=2)
         ax.set_ylim(0, 1.04 * longest)
         ax.set_xlabel(label)
         ax.legend(frameon=False, loc="upper left")

@@ -47,7 +47,7 @@ from tasks.made.pairs import SHORT, SIZES, grammar_task
 # The Transformer's of tasks.translation: 4 heads, 2 layers, width 128, d_k and d_v 32.
 
 CHANGES: dict[str, list[dict[str, Any]]] = {
-    "transformer": [{"n_heads": 1}, {"n_layers": 1}, {"is_prenorm": True}],
+    "transformer": [{"n_heads": 1}, {"n_layers": 1}, {"is_prenorm": True}]
 }
 MORE: dict[str, list[dict[str, Any]]] = {
     "transformer": [
@@ -74,9 +74,7 @@ def make_task(args: argparse.Namespace) -> Task:
         name="choices",
         tests=[
             replace(
-                test,
-                examples=[test.examples[i] for i in trained],
-                x=[test.x[i] for i in trained],
+                test, examples=[test.examples[i] for i in trained], x=[test.x[i] for i in trained]
             )
         ],
         vary=MORE if args.size == "full" else CHANGES,

@@ -8,11 +8,17 @@ from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.colors import to_hex
-from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator
+from matplotlib.ticker import MaxNLocator
 
 from seqmodels.models import papers
 from seqmodels.report import reading, style
-from seqmodels.report.reading import Record, format_short, format_subtitle
+from seqmodels.report.reading import (
+    Record,
+    format_plain,
+    format_short,
+    format_subtitle,
+    rows_of,
+)
 from seqmodels.report.style import GREY, HEAT, Look
 from seqmodels.report.tidy import Drawing, Table
 
@@ -25,11 +31,6 @@ DEPTH_PANELS = {
 """When, and the LSTM's forget bias; other models are in all."""
 MOST = 1e6
 """Largest factor from 1 that is drawn."""
-
-
-def rows_of(r: Record, analysis: str, **columns: Any) -> list[Row]:
-    """Return the rows of an analysis that have these values."""
-    return [row for row in r["analyses"][analysis] if row.items() >= columns.items()]
 
 
 def n_source(r: Record) -> int:
@@ -88,10 +89,7 @@ def _draw_gradients(
         ax.fill_between(x, [*low.values()], [*high.values()], color=look.colour, alpha=0.12, lw=0)
         ax.plot(x, [*middle.values()], color=look.colour, ls=look.dashes, lw=1.8)
     ax.axvline(n, color=GREY, lw=0.8, ls=":")
-    ax.set_yscale("log")
-    ax.yaxis.set_major_locator(LogLocator(numticks=8))
-    ax.yaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:g}"))
-    ax.minorticks_off()
+    style.set_log(ax, "y", format_plain, numticks=8)
     ax.set_xlim(1, max(x))
     ax.xaxis.set_major_locator(MaxNLocator(5, integer=True))
     ax.set_xlabel("distance (tokens)")
@@ -147,10 +145,7 @@ def draw_depth(records: Sequence[Record]) -> Drawing:
                 table.add(**about, distance=x, value=means)
                 look: dict[str, Any] = {"color": looks[depth].colour, "ls": looks[depth].dashes}
                 ax.plot(x, means, marker=looks[depth].marker, ms=4, lw=1.6, **look)
-        ax.set_yscale("log")
-        ax.yaxis.set_major_locator(LogLocator(numticks=8))
-        ax.yaxis.set_major_formatter(FuncFormatter(format_short))
-        ax.minorticks_off()
+        style.set_log(ax, "y", format_short, numticks=8)
         ax.set_xlabel("distance (tokens)")
         ax.set_title(DEPTH_PANELS[panel, panel_bias], loc="left", size=10.5)
     _share_limits(panels[0])

@@ -15,7 +15,7 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Patch, Rectangle
 
 from seqmodels.report import reading, style
-from seqmodels.report.reading import Record, format_subtitle, label_of
+from seqmodels.report.reading import Record, describe_run, format_subtitle, label_of, rows_of
 from seqmodels.report.style import GREY, INK, WIDTH
 from seqmodels.report.tidy import Drawing, Table
 
@@ -45,21 +45,14 @@ FEW = 10
 """Changed words below which their kinds are not drawn."""
 
 
-def rows_of(r: Record, analysis: str, **columns: Any) -> list[Row]:
-    """Return the rows of an analysis that have these values; none if it was not made."""
-    return [
-        row for row in r.get("analyses", {}).get(analysis, []) if row.items() >= columns.items()
-    ]
+def has_heads(r: Record) -> bool:
+    """Return whether a record is of a model with heads, which were analysed."""
+    return bool(r.get("analyses", {}).get("article"))
 
 
 def name_head(row: Row) -> str:
     """Return layer and number of a head."""
     return f"{row['layer']}.{row['head']}"
-
-
-def describe(r: Record) -> str:
-    """Return the subtitle of a figure of one training."""
-    return format_subtitle([r]).replace("one seed", f"seed {r['seed']}")
 
 
 # ------------------------------------------------------------------------------- shares of weight
@@ -94,7 +87,7 @@ def draw_heads(r: Record) -> Drawing:
         places = {key: (0, y + down * side) for key, (side, y) in places.items()}
         width = label + n_heads * column + 0.1
     body = 0.05 + max(places[key][1] + sizes[key] for key in places)
-    figure, _, top = style.make_canvas(body, title, describe(r), caption, width)
+    figure, _, top = style.make_canvas(body, title, describe_run(r), caption, width)
     height, points = figure.get_figheight(), Table()
     for attention, table in tables.items():
         side, down = places[attention]
@@ -172,7 +165,8 @@ def draw_muted(r: Record) -> Drawing:
         f"{FEW}, their kinds are not drawn."
     )
     title = f"Without one head of the {label_of(r['model'])}: translations lost, words changed"
-    text = f"{describe(r)}\nThe whole model: {whole['exact']} of {whole['n']} translations exact"
+    of_whole = f"The whole model: {whole['exact']} of {whole['n']} translations exact"
+    text = f"{describe_run(r)}\n{of_whole}"
     width, table = max(WIDTH, 0.9 + 0.34 * len(rows)), Table()
     figure = style.make_figure(4.3, (title, text, caption), width)
     lost, kinds = figure.subplots(2, 1, sharex=True, height_ratios=(1, 1.1))
@@ -226,7 +220,7 @@ def format_article_heads(records: Sequence[Record]) -> list[list[str]]:
         ["training", "head", "share", "chance", "at the start", "exact, whole", "without it"]
     ]  # fmt: skip
     table[0] += CHANGES
-    for r in (r for r in records if rows_of(r, "article")):
+    for r in filter(has_heads, records):
         row = find_article_head(r)
         chance = max(row["by_offset"], row["by_part_of_speech"])
         shares = [f"{share:.0f} %" for share in (row["share"], chance, row["before"])]
@@ -247,8 +241,9 @@ def draw_article_head(r: Record) -> Drawing:
     )
     title = f"The head of the {label_of(r['model'])} by which an article finds its noun"
     text = (
-        f"{describe(r)}\n{ATTENTIONS[best['attention']]}, head {name_head(best)}: an article gives "
-        f"its noun {best['share']:.0f} % of its weight, before training {best['before']:.0f} %"
+        f"{describe_run(r)}\n{ATTENTIONS[best['attention']]}, head {name_head(best)}: an article "
+        f"gives its noun {best['share']:.0f} % of its weight, before training "
+        f"{best['before']:.0f} %"
     )
     maps = {when: rows_of(r, "maps", when=when, **place) for when in ("before", "after")}
     n = len(maps["after"])
@@ -258,20 +253,13 @@ def draw_article_head(r: Record) -> Drawing:
     for ax, (when, rows) in zip(axes, maps.items(), strict=True):
         keys = rows[0]["keys"].split()
         weights = [[float(w) for w in row["weights"].split()] for row in rows]
-        ax.pcolormesh(weights, cmap=style.heat(), vmin=0, vmax=100, edgecolors="#EDEDED", lw=0.3)
+        style.draw_map(ax, weights, [row["query"] for row in rows], keys, top=100, lw=0.3)
         for y, row in enumerate(rows):
             is_noun = [int(x == row["noun"]) for x in range(len(keys))]
             words = {"query_place": y + 1, "query": row["query"], "key": keys}
             table.add(when=f"{when} training", **words, weight=weights[y], is_noun=is_noun)
             if row["noun"] >= 0:
-                spot = row["noun"] + 0.06, y + 0.06
-                ax.add_patch(Rectangle(spot, 0.88, 0.88, fill=False, ec="#E8741C", lw=1.3))
-        ax.invert_yaxis()
-        ax.grid(False)
-        ax.xaxis.tick_top()
-        ax.set_xticks(np.arange(len(keys)) + 0.5, keys, rotation=90)
-        ax.set_yticks(np.arange(len(rows)) + 0.5, [row["query"] for row in rows])
-        ax.tick_params(length=0, labelcolor=INK, pad=2)
+                style.mark_cell(ax, row["noun"], y, lw=1.3)
         ax.set_xlabel(f"{when} training", size=10.5, weight="bold")
     return Drawing(figure, table.rows())
 
@@ -321,7 +309,7 @@ def draw_distances(records: Sequence[Record]) -> Drawing:
 
 def draw(records: Sequence[Record]) -> dict[str, Drawing]:
     """Return the figures of a folder by the names of their files: each model's first seed."""
-    measured = [r for r in records if rows_of(r, "article")]
+    measured = [*filter(has_heads, records)]
     figures = {"distances": draw_distances(measured)} if measured else {}
     for model, (r, *_) in reading.group_by_model(measured).items():
         figures[f"heads-{model}"] = draw_heads(r)

@@ -47,14 +47,8 @@ def draw_sample(
     n: int, lengths: range, corpus: grammar.Splits, tokenizer: Tokenizer, seed: int = 2
 ) -> Sample:
     """Draw sentences of these lengths in turn, none of which is in the corpus."""
-    rng = random.Random(seed)
-    seen = {sentence.en for split in corpus for sentence in split}
-    parses: list[Parse] = []
-    while len(parses) < n:
-        drawn = grammar.draw_parse(rng, lengths[len(parses) % len(lengths)])
-        if drawn.sentence.en not in seen:
-            seen.add(drawn.sentence.en)
-            parses.append(drawn)
+    rng, seen = random.Random(seed), {s.en for split in corpus for s in split}
+    parses = [grammar.draw_unseen_parse(rng, lengths[i % len(lengths)], seen) for i in range(n)]
     pairs = [Pair(p.sentence.en_text, p.sentence.de_text) for p in parses]
     return Sample(parses, encode_pairs(pairs, tokenizer), tokenizer)
 

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.ticker import FuncFormatter, LogLocator
 
 from seqmodels.evaluation.intervals import student_quantile, wilson_interval
 from seqmodels.evaluation.metrics import metric_of
@@ -21,9 +20,11 @@ from seqmodels.report.reading import (
     Record,
     format_bucket,
     format_interval_methods,
+    format_plain,
     format_subtitle,
     label_of,
     longest_trained_bucket,
+    rows_of,
 )
 from seqmodels.report.tidy import Drawing, Table
 
@@ -264,7 +265,7 @@ def draw_biases(records: Sequence[Record]) -> Drawing:
 def draw(records: Sequence[Record]) -> dict[str, Drawing]:
     """Return the figures of a folder by the names of their files."""
     if "sequential_steps" in records[0].get("analyses", {}):
-        return {}
+        return {"rungs-to-transformer": draw_steps(records)}
     if all(len(by_bias) > 1 for by_bias in group_by_bias(records).values()):
         return {"biases": draw_biases(records)}
     rungs = {"rungs": draw_rungs(records)} if group_by_rung(records) else {}
@@ -294,7 +295,7 @@ def seconds_per_step(r: Record) -> float:
 
 def gradient_ratio(r: Record, when: str) -> float:
     """Return the mean of the gradients at the longest distances over that at the shortest."""
-    medians = [row["median"] for row in r["analyses"]["gradients"] if row["when"] == when]
+    medians = [row["median"] for row in rows_of(r, "gradients", when=when)]
     return float(np.mean(medians[-N_EDGE:]) / np.mean(medians[:N_EDGE]))
 
 
@@ -350,10 +351,7 @@ def draw_steps(records: Sequence[Record]) -> Drawing:
     axes[0].set_ylim(len(groups) - 0.5, -0.6)
     for ax in axes[1:3]:
         ax.set_xlim(0)
-    axes[3].set_xscale("log")
-    axes[3].xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-    axes[3].xaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:g}"))
-    axes[3].minorticks_off()
+    style.set_log(axes[3], "x", format_plain, subs=(1, 2, 5))
     axes[3].axvline(1, color=style.GREY, lw=0.8)
     return Drawing(figure, table.rows())
 
@@ -368,10 +366,4 @@ def _draw_row(ax: Axes, y: int, values: Sequence[float], colour: str, form: str)
                 size=8.5, color=style.INK)  # fmt: skip
 
 
-def draw_second(records: Sequence[Record]) -> dict[str, Drawing]:
-    """Return the figure of the way to the Transformer by the name of its file."""
-    is_second = "sequential_steps" in records[0].get("analyses", {})
-    return {"rungs-to-transformer": draw_steps(records)} if is_second else {}
-
-
-FIGURES = [draw, draw_second]
+FIGURES = [draw]

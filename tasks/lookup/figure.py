@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -22,7 +21,6 @@ from seqmodels.report.reading import (
     format_subtitle,
     longest_trained_bucket,
 )
-from seqmodels.report.style import Look
 from seqmodels.report.tidy import Drawing, Table
 
 LEARNED = 95.0
@@ -80,7 +78,7 @@ def draw_widths(records: Sequence[Record]) -> Drawing:
     for ax, (label, x) in zip(axes[0], axes_of.items(), strict=True):
         scores = scores_by(records, place, x)
         for model, look in looks.items():
-            _draw_model(ax, look, scores[model])
+            style.draw_seeds(ax, look, scores[model])
             for size, values in scores[model].items():
                 about = {"metric": metric.name, "bucket": bucket, "model": look.label}
                 seeds = [r for r in records if r["model"] == model and x(r) == size]
@@ -88,24 +86,13 @@ def draw_widths(records: Sequence[Record]) -> Drawing:
         ax.set_title(f"{metric.name} at {bucket}", loc="left", size=10.5)
         ax.set_xlabel(label)
         unit, base = ("B", 10) if x is bytes_passed else ("", 2)
-        ax.set_xscale("log", base=base)
-        ax.minorticks_off()
-        ax.xaxis.set_major_formatter(FuncFormatter(partial(format_short, unit=unit)))
+        style.set_log(ax, "x", partial(format_short, unit=unit), base)
         if test.get("baseline"):
             floor = test["buckets"][place]["baseline"]["value"]
             ax.axhline(floor, ls=":", lw=1.8, color=style.INK, zorder=5)
         if metric.top:
             ax.set_ylim(0, metric.top)
     return Drawing(figure, table.rows())
-
-
-def _draw_model(ax: Axes, look: Look, scores: dict[float, np.ndarray]) -> None:
-    """Draw the seeds' mean and range at each x."""
-    x, seeds = list(scores), list(scores.values())
-    mean = [float(values.mean()) for values in seeds]
-    draw: dict[str, Any] = {"color": look.colour, "clip_on": False, "zorder": 4}
-    ax.plot(x, mean, look.marker, ls=look.dashes, lw=1.9, ms=5, **draw)
-    ax.vlines(x, [v.min() for v in seeds], [v.max() for v in seeds], lw=1.1, **draw)
 
 
 def draw_across(folders: Sequence[Sequence[Record]]) -> dict[str, Drawing]:

@@ -407,3 +407,11 @@ def draw_unseen(rng: random.Random, n_words: int, seen: set[tuple[str, ...]]) ->
             seen.add(pair.en)
             return pair
     raise ValueError(f"no new sentences of {n_words} words are left; draw a smaller corpus")
+
+
+def draw_unseen_parse(rng: random.Random, n_words: int, seen: set[tuple[str, ...]]) -> Parse:
+    """Draw a parsed sentence that has not been seen, and add it to those."""
+    while (drawn := draw_parse(rng, n_words)).sentence.en in seen:
+        pass
+    seen.add(drawn.sentence.en)
+    return drawn

@@ -68,10 +68,7 @@ def n_crossings(links: Sequence[tuple[int, int]]) -> int:
 
 
 def grammar_task(
-    corpus: grammar.Splits,
-    tokens: int,
-    has_source_eos: bool = True,
-    optimizer: Optimizer = "adamw",
+    corpus: grammar.Splits, tokens: int, has_source_eos: bool = True, optimizer: Optimizer = "adamw"
 ) -> Task:
     """Return the task of translating a corpus that the grammar has drawn."""
     train, valid, test = (

@@ -419,11 +419,12 @@ class Tags(NamedTuple):
 
 
 class Parse(NamedTuple):
-    """A sentence pair, with the tags of both sides."""
+    """A sentence pair, with the tags of both sides, and the clauses that it was rendered from."""
 
     sentence: Sentence
     en: Tags
     de: Tags
+    clauses: Sequence[Clause]
 
 
 def _tag(words: Words) -> Tags:
@@ -437,4 +438,4 @@ def _tag(words: Words) -> Tags:
 def parse(clauses: Sequence[Clause], coordinators: Sequence[str] = ()) -> Parse:
     """Render main clauses like `render`, with the tags of their words."""
     en, de = _render_words(clauses, coordinators)
-    return Parse(_join(en, de), _tag(en), _tag(de))
+    return Parse(_join(en, de), _tag(en), _tag(de), clauses)

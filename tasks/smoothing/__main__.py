@@ -19,10 +19,7 @@ from __future__ import annotations
 
 from tasks.flags import TaskParser, run
 
-MODELS = [
-    "transformer",
-    *(f"transformer_{name}" for name in ("unscaled", "cosine")),
-]
+MODELS = ["transformer", *(f"transformer_{name}" for name in ("unscaled", "cosine"))]
 PARSER = TaskParser("tasks.smoothing", __doc__, models=MODELS)
 
 if __name__ == "__main__":

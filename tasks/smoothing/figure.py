@@ -10,10 +10,9 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import FuncFormatter, LogLocator
 
 from seqmodels.report import reading, style
-from seqmodels.report.reading import Record, format_subtitle, label_of
+from seqmodels.report.reading import Record, format_plain, format_subtitle, label_of
 from seqmodels.report.style import GREY, INK, WIDTH, Look
 from seqmodels.report.tidy import Drawing, Table
 
@@ -150,7 +149,7 @@ def _draw_bandwidth(ax: Axes, table: Table, group: Sequence[Record], column: str
     title = NATS if column == "nats" else "Entropy of the weights (nats)"
     _finish(ax, title, "multiple of the bandwidth h", "{:g}".format)
     if column == "nats":
-        _log_y(ax)
+        style.set_log(ax, "y", format_plain, subs=(1, 2, 5), numticks=9)
     else:
         ax.set_ylim(0)
 
@@ -173,7 +172,7 @@ def _draw_favor(ax: Axes, table: Table, group: Sequence[Record], column: str) ->
     title = NATS if column == "nats" else "Distance"
     _finish(ax, f"{title}, FAVOR+", FEATURES, "{:.0f}".format)
     if column == "nats":
-        _log_y(ax)
+        style.set_log(ax, "y", format_plain, subs=(1, 2, 5), numticks=9)
     else:
         ax.set_ylim(0, 1)
 
@@ -186,18 +185,9 @@ def _about(panel: str, r: Record, row: Row) -> dict[str, Any]:
 
 def _finish(ax: Axes, title: str, label: str, write: Callable[[float], str]) -> None:
     """Set the title, and a logarithmic x axis to base 2."""
-    ax.set_xscale("log", base=2)
-    ax.xaxis.set_major_formatter(FuncFormatter(lambda v, _: write(v)))
+    style.set_log(ax, "x", lambda v, _: write(v), base=2)
     ax.set_xlabel(label)
     ax.set_title(title, loc="left", size=10.5)
-
-
-def _log_y(ax: Axes) -> None:
-    """Set a logarithmic y axis with plain numbers."""
-    ax.set_yscale("log")
-    ax.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5), numticks=9))
-    ax.yaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:g}"))
-    ax.minorticks_off()
 
 
 def draw(records: Sequence[Record]) -> dict[str, Drawing]:

@@ -30,10 +30,9 @@ from seqmodels.comparison.task import Task, TestSet
 from tasks.made import grammar
 from tasks.made.lexicon import NOUNS, PREPOSITIONS, VERBS
 from tasks.made.pairs import SIZES, TOKENS, grammar_task, n_crossings
-from tasks.made.trees import NP, PP, VP, Clause, Relative, render
+from tasks.made.trees import NP, PP, VP, Clause, Parse, Relative, render
 from tasks.vector import measure
 from tasks.vector.figure import FIGURES
-from tasks.vector.measure import Parsed
 
 # ---------------------------------------------------------------------------------------- Data
 #
@@ -65,19 +64,17 @@ def garden() -> Clause:
     return Clause(dog._replace(relative=who), VP(verbs["run"], is_past=True))
 
 
-def draw_measured(corpus: grammar.Splits, size: str) -> dict[str, list[Parsed]]:
+def draw_measured(corpus: grammar.Splits, size: str) -> dict[str, list[Parse]]:
     """Draw the sentences that are measured, with their trees; none is in the corpus."""
     rng, longest = random.Random(2), max(sentence.n_words for sentence in corpus.test)
     seen = {sentence.en for split in corpus for sentence in split}
-    drawn: dict[str, list[Parsed]] = {name: [] for name in N_WORDS}
-    for name, own in drawn.items():
-        while len(own) < N_MEASURED[size][name]:
-            clauses, coordinators = grammar.Sampler(rng).sentence(min(N_WORDS[name], longest))
-            sentence = render(clauses, coordinators)
-            if sentence.en not in seen:
-                seen.add(sentence.en)
-                own.append(Parsed(sentence, clauses))
-    return drawn
+    return {
+        name: [
+            grammar.draw_unseen_parse(rng, min(n_words, longest), seen)
+            for _ in range(N_MEASURED[size][name])
+        ]
+        for name, n_words in N_WORDS.items()
+    }
 
 
 # ----------------------------------------------------------------------------------------- Run

@@ -10,16 +10,13 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
 from seqmodels.report import reading, style
-from seqmodels.report.reading import Record, format_bucket, format_subtitle
+from seqmodels.report.reading import Record, format_bucket, format_subtitle, rows_of
 from seqmodels.report.style import GREY
 from seqmodels.report.tidy import Drawing, Table
 
 CUTS = {"clause ends": "cut at the end of a clause", "anywhere": "cut anywhere"}
 KEPT = {"content words": "Content words kept (%)", "roles": "Roles kept (%)"}
-SCORES = {
-    "pairs": "Two words in the right order (%)",
-    "accuracy": "Balanced accuracy (%)",
-}
+SCORES = {"pairs": "Two words in the right order (%)", "accuracy": "Balanced accuracy (%)"}
 KINDS = {"all": "all", "noun": "nouns", "verb": "verbs", "adjective": "adjectives"}
 CONTROLS = {"control": "_", "place": "."}
 """Markers of the probes that know nothing of the words."""
@@ -30,10 +27,9 @@ def values_of(
 ) -> np.ndarray:
     """Return the means over seeds of these values in the rows that have these columns."""
     by_seed = [
-        [[row.get(name, np.nan) for name in names]
-         for row in r["analyses"][analysis] if row.items() >= columns.items()]
+        [[row.get(name, np.nan) for name in names] for row in rows_of(r, analysis, **columns)]
         for r in group
-    ]  # fmt: skip
+    ]
     return np.array(by_seed, float).mean(0)
 
 
@@ -75,8 +71,7 @@ def _draw_kept(
         about = {**columns, "model": look.label, "words": words}
         table.add(**about, share=share, low=low, high=high, chance=chance)
         ax.plot(words, chance, color="#AAAAAA", lw=0.9, zorder=1)
-        ax.fill_between(words, low, high, color=look.colour, alpha=0.16, lw=0)
-        ax.plot(words, share, look.marker, color=look.colour, ls=look.dashes, lw=1.8, ms=4)
+        style.draw_line(ax, look, words, np.stack([share, low, high], 1))
     ax.set_xlim(0)
     ax.set_ylim(0, 103)
     ax.xaxis.set_major_locator(MaxNLocator(7, integer=True))
@@ -137,9 +132,7 @@ def draw_crossings(records: Sequence[Record]) -> Drawing:
             about["n"] = [bucket["n"] for bucket in test["buckets"]]
             values, lows, highs = np.moveaxis(scores, -1, 0)
             table.add_seeds(groups[model], about, value=values, low=lows, high=highs)
-            value, low, high = scores.mean(0).T
-            ax.fill_between(x, low, high, color=look.colour, alpha=0.16, lw=0)
-            ax.plot(x, value, look.marker, color=look.colour, ls=look.dashes, lw=1.8, ms=4)
+            style.draw_line(ax, look, x, scores.mean(0))
         step = 1 + len(names) // 6
         ax.set_xticks(x[::step], names[::step])
         ax.set_ylim(0, 103)

@@ -23,7 +23,7 @@ from seqmodels.evaluation.intervals import compute_interval
 from seqmodels.interface import EOS, PAD, Batch, SequenceModel
 from tasks.made.pairs import examples
 from tasks.made.probe import fit_ridge, mix_features
-from tasks.made.trees import Clause, Sentence
+from tasks.made.trees import Parse, Sentence
 from tasks.vector.roles import (
     KINDS,
     TreeReader,
@@ -65,13 +65,6 @@ def percentage(sums: np.ndarray) -> np.ndarray:
 # ------------------------------------------------------------------------------------- prefixes
 
 
-class Parsed(NamedTuple):
-    """A sentence with the clauses that it was rendered from."""
-
-    sentence: Sentence
-    clauses: Sequence[Clause]
-
-
 class Prefix(NamedTuple):
     """The beginning of a sentence, closed by a full stop."""
 
@@ -82,7 +75,7 @@ class Prefix(NamedTuple):
     roles: set[tuple[str, str, str]]
 
 
-def cut(parsed: Parsed, n_words: int, tokenizer: Tokenizer) -> Prefix:
+def cut(parsed: Parse, n_words: int, tokenizer: Tokenizer) -> Prefix:
     """Return the first words of a sentence."""
     en, left = [], n_words
     for token in parsed.sentence.en:
@@ -97,15 +90,15 @@ def cut(parsed: Parsed, n_words: int, tokenizer: Tokenizer) -> Prefix:
     return Prefix(n_words, [*tokenizer.encode(" ".join([*en, "."])), EOS], Counter(words), roles)
 
 
-def choose_cuts(parsed: Sequence[Parsed]) -> dict[str, list[list[tuple[int, int]]]]:
+def choose_cuts(parsed: Sequence[Parse]) -> dict[str, list[list[tuple[int, int]]]]:
     """Return, for each kind of cut and each bin, pairs of a sentence's index and words to read."""
     rng = random.Random(1)
-    ends = [clause_ends(clauses) for _, clauses in parsed]
+    ends = [clause_ends(p.clauses) for p in parsed]
     cuts: dict[str, list[list[tuple[int, int]]]] = {"clause ends": [], "anywhere": []}
     for low, high in BINS:
         choices = {
             "clause ends": [[n for n in own if low <= n <= high] for own in ends],
-            "anywhere": [[*range(low, min(high, s.n_words) + 1)] for s, _ in parsed],
+            "anywhere": [[*range(low, min(high, p.sentence.n_words) + 1)] for p in parsed],
         }
         for name, fitting in choices.items():
             chosen = [(i, rng.choice(words)) for i, words in enumerate(fitting) if words]
@@ -118,14 +111,11 @@ def count_kept(prefix: Prefix, output: Sequence[str]) -> dict[str, tuple[int, in
     held = Counter(word for token in output for word in german_words(token))
     n_words = sum(min(n, held[word]) for word, n in prefix.words.items())
     n_roles = len(prefix.roles & german_roles(output))
-    return {
-        "content words": (n_words, prefix.words.total()),
-        "roles": (n_roles, len(prefix.roles)),
-    }
+    return {"content words": (n_words, prefix.words.total()), "roles": (n_roles, len(prefix.roles))}
 
 
 def measure_prefixes(
-    model: SequenceModel, _: SequenceModel, parsed: Sequence[Parsed], tokenizer: Tokenizer
+    model: SequenceModel, _: SequenceModel, parsed: Sequence[Parse], tokenizer: Tokenizer
 ) -> Rows:
     """Return, by kind of cut and words read, the shares (%) of content words and roles kept.
 
