@@ -8,9 +8,11 @@ import subprocess
 import sys
 import tomllib
 import zipfile
+from collections.abc import Iterable
+from contextlib import suppress
 from functools import cache
 from graphlib import TopologicalSorter
-from importlib import import_module
+from importlib import import_module, metadata
 from pathlib import Path
 
 import pytest
@@ -178,15 +180,32 @@ def test_figures_scores_and_help_need_no_torch() -> None:
     subprocess.run([sys.executable, "-c", program], check=True, cwd=ROOT)
 
 
+def with_requirements(lines: Iterable[str]) -> set[str]:
+    """Return the names of packages and of those that are installed with them."""
+    names, todo = set(), [*map(Requirement, lines)]
+    while todo:
+        if (name := todo.pop().name.replace("-", "_").lower()) not in names:
+            names.add(name)
+            with suppress(metadata.PackageNotFoundError):
+                inner = map(Requirement, metadata.requires(name) or ())
+                todo += [r for r in inner if not r.marker or r.marker.evaluate({"extra": ""})]
+    return names
+
+
 def test_what_is_imported_is_declared() -> None:
     """Keeps out a package that happens to be installed here, and is missing elsewhere."""
-    extras = {"export": ("export",), "graphs": ("export",), "launchers": ("ray", "slurm")}
+    needed_by = {
+        "export": ["export"], "graphs": ["export"], "launchers": ["ray", "slurm"], "site": ["site"],
+        "hub": ["data"], "readers": ["data"], "progress": ["notebook"],
+    }  # fmt: skip
+    extras = PROJECT["optional-dependencies"]
+    core = with_requirements(PROJECT["dependencies"])
+    assert len([line for line in PROJECT["dependencies"] if ";" not in line]) <= 10
     for path in (*LIBRARY, *TASKS):
-        groups = extras.get(path.parent.name) or extras.get(path.stem, ())
-        extra = [line for name in groups for line in PROJECT["optional-dependencies"][name]]
-        names = (re.split(r"[^\w.-]", line)[0] for line in [*PROJECT["dependencies"], *extra])
-        declared = {name.replace("-", "_") for name in names} | {"seqmodels", "tasks"}
-        assert tops(imports(path)) - sys.stdlib_module_names <= declared, path
+        groups = needed_by.get(path.parent.name, []) + needed_by.get(path.stem, [])
+        own = with_requirements(line for name in groups for line in extras[name])
+        names = tops(imports(path)) - sys.stdlib_module_names
+        assert {name.lower() for name in names} <= core | own | {"seqmodels", "tasks"}, path
 
 
 def test_the_lock_holds_what_is_declared() -> None:
@@ -272,10 +291,10 @@ def test_numbers_are_those_of_the_records() -> None:
 
 @pytest.mark.slow
 def test_the_wheel_holds_the_library(tmp_path: Path) -> None:
-    """Keeps out a wheel without the models, and one with more than the library."""
+    """Keeps out a wheel without a module, a task or a small model, and one with more."""
     pytest.importorskip("setuptools", minversion="77")
     copy = tmp_path / "clone"
-    left_out = shutil.ignore_patterns(".*", "runs", "__pycache__", "*.egg-info", "build", "results")
+    left_out = shutil.ignore_patterns(".*", "runs", "__pycache__", "*.egg-info", "build")
     shutil.copytree(ROOT, copy, ignore=left_out)
     program = "from setuptools import build_meta; build_meta.build_wheel('..')"
     subprocess.run([sys.executable, "-c", program], cwd=copy, check=True, capture_output=True)
@@ -283,8 +302,12 @@ def test_the_wheel_holds_the_library(tmp_path: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
     tops = {name.split("/")[0] for name in names}
     assert {top for top in tops if not top.endswith(".dist-info")} == {"seqmodels"}
-    library = {path.relative_to(ROOT).as_posix() for path in (ROOT / "seqmodels").rglob("*.py")}
-    assert {name for name in names if name.endswith(".py")} == library
+    expected = {name_of(path) for path in LIBRARY} | {f"seqmodels/{name_of(p)}" for p in TASKS}
+    assert {name for name in names if name.endswith(".py")} == expected
+    live = [f"seqmodels/results/translation-live/{name}-seed1" for name in PAPERS]
+    kept = {f"{run}.{kind}" for run in live for kind in ("json", "safetensors")}
+    assert kept | {f"{live[0].rpartition('/')[0]}/tokenizer.json"} <= {*names}
+    assert {name.split(".")[-1] for name in names if "/results/" in name} == {"json", "safetensors"}
 
 
 WITH_COMMANDS = [*PAGES, *ROOT.glob("tasks/*/*.py")]
