@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 from unicodedata import is_normalized, normalize
 
 import numpy as np
-from tqdm import tqdm
+from tqdm.auto import tqdm
 
 from seqmodels.data import tokenizers
 from seqmodels.data.batches import LINE_EVERY, TokenizedPairs, TokenStream

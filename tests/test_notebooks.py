@@ -1,0 +1,122 @@
+"""From a notebook: comparisons by name, what its cells show, and the notebooks themselves."""
+
+import json
+import os
+import re
+import sys
+from pathlib import Path
+from typing import Any
+from unittest.mock import Mock
+
+import pytest
+from conftest import ROOT, Call, Run, check_one_line
+
+import seqmodels
+from seqmodels.cli import main
+from seqmodels.cli import run as by_name
+from seqmodels.utils import html, progress
+from tasks.recall import __main__ as recall
+
+NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.py"))
+
+
+def test_flags_by_name_are_those_of_the_command() -> None:
+    """Keeps out a flag lost or given that was not asked for, and a value that is split."""
+    named = {
+        "models": ["gpt", "bahdanau"],
+        "vary": {"n_heads": [1, 2], "lr": [1e-3]},
+        "fresh": True,
+    }
+    named |= {"dry_run": False, "out": "a b", "batch_size": None, "seeds": (3, 4)}
+    assert by_name.to_arguments(named) == [
+        *("--models", "gpt", "bahdanau", "--vary", "n_heads=1,2", "--vary", "lr=0.001"),
+        *("--fresh", "--out", "a b", "--seeds", "3", "4"),
+    ]  # fmt: skip
+
+
+def test_a_comparison_by_name(run: Run, tmp_path: Path) -> None:
+    """Keeps out other records than the command's, a figure that is not written, silent faults."""
+    exact = "--precision", "float32"
+    assert run(recall, "--models", "gpt", *exact, "--out", tmp_path / "command") == 0
+    given: dict[str, Any] = {"size": "smoke", "tokens": 200, "device": "cpu", "models": ["gpt"]}
+    given["precision"] = "float32"
+    found = seqmodels.compare("recall", **given, out=tmp_path / "named")
+    theirs = json.loads((tmp_path / "command" / "gpt-seed1.json").read_text())
+    assert [record["weights_sha256"] for record in found.records] == [theirs["weights_sha256"]]
+    assert found.records[0]["tests"] == theirs["tests"]
+    label, score = "GPT", f"{theirs['tests'][0]['overall']['accuracy']['value']:.1f}"
+    assert all(text in found._repr_html_() and text in repr(found) for text in (label, score))
+    assert found.figures["curves"]._repr_svg_().count("<svg") == 1
+    assert {f"{name}.svg" for name in found.figures} <= {p.name for p in found.out.iterdir()}
+    assert seqmodels.compare("recall", **given, dry_run=True, out=tmp_path / "dry") is None
+    with pytest.raises(ValueError, match=r"choose from .*recall"):
+        seqmodels.compare("recal", **given)
+    with pytest.raises(ValueError, match=r"'x' \(choose from"):
+        seqmodels.compare("recall", **given | {"size": "x"})
+    with pytest.raises(ValueError, match="nowhere holds no record"):
+        seqmodels.Comparison(tmp_path / "nowhere")
+    assert len(seqmodels.Comparison("translation-live").records) == 6
+
+
+def test_a_task_is_run_by_its_name(call: Call, run: Run) -> None:
+    """Keeps out help and faults of another program, and a task that only a clone can run."""
+    code, out, _ = call(main, "run", "recall", "--help")
+    assert (code, out.split()[:4]) == (0, ["usage:", "seqmodels", "run", "recall"])
+    assert "--checkpoint-every" in out
+    check_one_line(call(main, "run", "recall", "--size", "x"), "seqmodels run recall: ", "'x'")
+    check_one_line(call(main, "run", "recal"), "'recal'", "'recall'")
+
+
+def test_results_are_shown_as_tables() -> None:
+    """Keeps out markup from a text, a weight in another cell, and a score without its interval."""
+    table = html.format_table([["", "<b>", "c"], ["d", 1, 2]], [[0.25, 0.5]])
+    assert "&lt;b&gt;" in table
+    assert table.index("0.250") < table.index(">1<") < table.index("0.500") < table.index(">2<")
+    run = seqmodels.load("bahdanau")
+    assert f"<td>{sum(p.numel() for p in run.model.parameters()):,}" in re_cells(run._repr_html_())
+    source, target = "My friendly horse ran.", "Mein freundliches Pferd lief."
+    assert re_cells(run.align(source)._repr_html_()).startswith("<table><tr><th><th>My<th>friendly")
+    shown = re_cells(run.score([source], [target])._repr_html_())
+    assert "<th>BLEU<td>100.0<td>" in shown
+
+
+def re_cells(table: str) -> str:
+    """Return a table without styles and closing tags."""
+    return re.sub(r' style="[^"]*"|</t[dhr]>', "", table)
+
+
+def test_progress_in_a_notebook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keeps out bars for a terminal in a notebook, a run's text as markup, a bar that stays."""
+    cell = Mock()
+    monkeypatch.setattr(progress, "display_in_notebook", lambda text: cell)
+    status = progress.StatusFile(tmp_path / "gpt-seed1.json", "gpt, seed 1", 200)
+    with progress.ProgressBoard({"gpt, seed 1": tmp_path / "gpt-seed1.json"}, 1) as board:
+        status.write(state="running", began=1.0)
+        status.update("training", 50, 200, "loss <3>")
+        board.refresh()
+        (shown,) = cell.update.call_args.args
+        assert "loss &lt;3&gt;" in shown["text/html"]
+        assert "value='0.250'" in shown["text/html"]
+        board.end("gpt, seed 1")
+    assert cell.update.call_args.args[0] == {"text/html": "2 of 2 runs done, 0 running"}
+    assert not board.bars
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_notebooks_run(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keeps out a cell that fails, and a number that is not that of its record."""
+    reason = "pip install 'seqmodels[notebook]'"
+    nbclient = pytest.importorskip("nbclient", reason=reason)
+    jupytext = pytest.importorskip("jupytext", reason=reason)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, [str(ROOT), *sys.path])))
+    notebook = jupytext.read(path)
+    nbclient.NotebookClient(
+        notebook, timeout=600, resources={"metadata": {"path": tmp_path}}
+    ).execute()
+    outputs = [output for cell in notebook.cells for output in cell.get("outputs", ())]
+    assert all(output["output_type"] != "error" for output in outputs)
+    text = "".join(str(o.get("text", "")) + str(o.get("data", {})) for o in outputs)
+    for record in map(json.loads, (p.read_text() for p in tmp_path.glob("runs/*/*-seed1.json"))):
+        assert f"{record['tests'][0]['overall']['bleu']['value']:.1f}" in text
+    assert "image/svg+xml" in text or "rgba(" in text
