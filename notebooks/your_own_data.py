@@ -50,7 +50,7 @@ mine = seqmodels.compare(
     tokenizer="words",
     models=["rnn_encdec", "bahdanau"],
     parameters=200_000,
-    tokens=30_000,
+    tokens=60_000,
     size="smoke",
     out="runs/mine",
 )

@@ -64,7 +64,7 @@ class Scores(dict[str, Any]):
                 rows.append(
                     [METRICS[key].name, f"{score['value']:.1f}", "–".join(f"{x:.1f}" for x in ends)]
                 )
-        return html.format_table([[f"{self['n']} texts", "score", "95 % interval"], *rows])
+        return html.format_table([[f"n = {self['n']}", "score", "95 % interval"], *rows])
 
 
 @dataclass
@@ -79,7 +79,6 @@ class TrainedRun:
         n, points = sum(p.numel() for p in self.model.parameters()), self.record.get("curve", ())
         facts = [
             ["parameters", f"{n:,}"],
-            ["vocabulary", f"{self.tokenizer.vocab_size:,}"],
             *(["target tokens in training", f"{point['tokens']:,}"] for point in points[-1:]),
             *([name, value] for name, value in self.record.get("model_config", {}).items()),
         ]

@@ -213,7 +213,9 @@ class Chart(Figure):
 
     def _repr_svg_(self) -> str:
         with context():
-            return render(self, ".svg").decode()
+            content = render(self, ".svg").decode()
+        fitting = '<svg style="max-width: 100%; height: auto"'  # in place of a height in points
+        return re.sub('<svg( [^>]*?) height="[^"]*"', rf"{fitting}\1", content, count=1)
 
 
 def make_canvas(

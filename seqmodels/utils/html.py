@@ -17,7 +17,7 @@ def format_table(rows: Sequence[Sequence[object]], shades: Sequence[Sequence[flo
         for j, value in enumerate(row):
             kind, style = "td" if i and j else "th", f"text-align: {'right' if j else 'left'}"
             if i and j and shades:
-                style += f"; background: rgba(0, 90, 200, {shades[i - 1][j - 1]:.3f})"
+                style += f"; background: rgba(0, 90, 200, {0.6 * shades[i - 1][j - 1]:.3f})"
             cells.append(f'<{kind} style="{style}">{escape(str(value))}</{kind}>')
         lines.append(f"<tr>{''.join(cells)}</tr>")
     return f"<table>{''.join(lines)}</table>"

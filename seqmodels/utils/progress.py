@@ -221,7 +221,7 @@ class ProgressBoard:
         for bar in reversed(self.bars):
             bar.close()
         if self.cell:
-            self.cell.update({"text/html": self.summary()[1]}, raw=True)
+            self.cell.update({"text/html": self.summary()[1].partition(",")[0]}, raw=True)
         self.is_drawn = False
         self.refresh()  # for the last lines
 
