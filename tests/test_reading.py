@@ -2,6 +2,7 @@
 
 import argparse
 import ast
+import os
 import re
 import shutil
 import subprocess
@@ -22,6 +23,7 @@ from packaging.requirements import Requirement
 
 from seqmodels.cli.main import build_parser
 from seqmodels.models import PAPERS
+from seqmodels.records.record import load as load_record
 from tasks.flags import TaskParser
 from tools import diffs
 
@@ -292,8 +294,8 @@ def test_numbers_are_those_of_the_records() -> None:
 
 
 @pytest.mark.slow
-def test_the_wheel_holds_the_library(tmp_path: Path) -> None:
-    """Keeps out a wheel without a module, a task or a small model, and one with more."""
+def test_the_wheel_is_whole(tmp_path: Path) -> None:
+    """Keeps out a wheel without a module, a task or a small model, and other records."""
     pytest.importorskip("setuptools", minversion="77")
     copy = tmp_path / "clone"
     left_out = shutil.ignore_patterns(".*", "runs", "__pycache__", "*.egg-info", "build")
@@ -310,6 +312,27 @@ def test_the_wheel_holds_the_library(tmp_path: Path) -> None:
     kept = {f"{run}.{kind}" for run in live for kind in ("json", "safetensors")}
     assert kept | {f"{live[0].rpartition('/')[0]}/tokenizer.json"} <= {*names}
     assert {name.split(".")[-1] for name in names if "/results/" in name} == {"json", "safetensors"}
+    zipfile.ZipFile(wheel).extractall(site := tmp_path / "site")
+    chapter = (ROOT / "seqmodels" / "models" / "lstm_seq2seq.py").read_text(encoding="utf-8")
+    (tmp_path / "mine.py").write_text(chapter.replace("class LSTMSeq2Seq(", "class Mine("), "utf-8")
+    flags = ["--size=smoke", "--tokens=200", "--precision=float32", "--device=cpu", "--models"]
+    flags += ["gpt", f"{tmp_path / 'mine.py'}:Mine", "--out"]
+    env = os.environ | {"OMP_NUM_THREADS": "2"}  # one process for each run
+
+    def run(home: Path, *argv: object) -> str:
+        command, its = [sys.executable, "-m", *map(str, argv)], {"PYTHONPATH": str(home)}
+        done = subprocess.run(command, cwd=home, env=env | its, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    run(ROOT, "tasks.recall", *flags, tmp_path / "clone")
+    task = "seqmodels.cli.main", "run", "recall"
+    assert "Mine, seed 1: training on " in run(site, *task, *flags, tmp_path / "wheel")
+    assert "2 runs" in run(site, *task, "--dry-run", *flags, tmp_path / "wheel" / "dry")
+    for name in ("gpt-seed1.json", "Mine-seed1.json"):
+        ours, theirs = (load_record(tmp_path / kind / name) for kind in ("clone", "wheel"))
+        for key in ("task", "model", "data", "tests", "weights_sha256"):
+            assert ours[key] == theirs[key], key
 
 
 WITH_COMMANDS = [*PAGES, *ROOT.glob("tasks/*/*.py")]
