@@ -17,35 +17,26 @@ from seqmodels.cli import run as by_name
 from seqmodels.utils import html, progress
 from tasks.recall import __main__ as recall
 
-NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.py"))
-
 
 def test_flags_by_name_are_those_of_the_command() -> None:
     """Keeps out a flag lost or given that was not asked for, and a value that is split."""
-    named = {
-        "models": ["gpt", "bahdanau"],
-        "vary": {"n_heads": [1, 2], "lr": [1e-3]},
-        "fresh": True,
-    }
-    named |= {"dry_run": False, "out": "a b", "batch_size": None, "seeds": (3, 4)}
-    assert by_name.to_arguments(named) == [
-        *("--models", "gpt", "bahdanau", "--vary", "n_heads=1,2", "--vary", "lr=0.001"),
-        *("--fresh", "--out", "a b", "--seeds", "3", "4"),
-    ]  # fmt: skip
+    named = {"vary": {"lr": [1, 2], "d_k": [3]}, "dry_run": True, "fresh": False, "lr": None}
+    found = by_name.to_arguments(named | {"models": ["gpt", "mine"], "out": "a b"})
+    expected = "--vary|lr=1,2|--vary|d_k=3|--dry-run|--models|gpt|mine|--out|a b"
+    assert found == expected.split("|")
 
 
 def test_a_comparison_by_name(run: Run, tmp_path: Path) -> None:
     """Keeps out other records than the command's, a figure that is not written, silent faults."""
-    exact = "--precision", "float32"
-    assert run(recall, "--models", "gpt", *exact, "--out", tmp_path / "command") == 0
     given: dict[str, Any] = {"size": "smoke", "tokens": 200, "device": "cpu", "models": ["gpt"]}
     given["precision"] = "float32"
+    assert run(recall, *by_name.to_arguments(given)[6:], "--out", tmp_path / "command") == 0
     found = seqmodels.compare("recall", **given, out=tmp_path / "named")
     theirs = json.loads((tmp_path / "command" / "gpt-seed1.json").read_text())
     assert [record["weights_sha256"] for record in found.records] == [theirs["weights_sha256"]]
     assert found.records[0]["tests"] == theirs["tests"]
-    label, score = "GPT", f"{theirs['tests'][0]['overall']['accuracy']['value']:.1f}"
-    assert all(text in found._repr_html_() and text in repr(found) for text in (label, score))
+    score = f"{theirs['tests'][0]['overall']['accuracy']['value']:.1f}"
+    assert all(score in text and "GPT" in text for text in (found._repr_html_(), repr(found)))
     shown = found.figures["curves"]._repr_svg_()
     assert re.search('<svg style="max-width: 100%; height: auto" xml[^>]* width="[^>]*>', shown)
     assert {f"{name}.svg" for name in found.figures} <= {p.name for p in found.out.iterdir()}
@@ -62,8 +53,7 @@ def test_a_comparison_by_name(run: Run, tmp_path: Path) -> None:
 def test_a_task_is_run_by_its_name(call: Call, run: Run) -> None:
     """Keeps out help and faults of another program, and a task that only a clone can run."""
     code, out, _ = call(main, "run", "recall", "--help")
-    assert (code, out.split()[:4]) == (0, ["usage:", "seqmodels", "run", "recall"])
-    assert "--checkpoint-every" in out
+    assert (code, out[:28], "--seeds N" in out) == (0, "usage: seqmodels run recall ", True)
     check_one_line(call(main, "run", "recall", "--size", "x"), "seqmodels run recall: ", "'x'")
     check_one_line(call(main, "run", "recal"), "'recal'", "'recall'")
 
@@ -71,19 +61,15 @@ def test_a_task_is_run_by_its_name(call: Call, run: Run) -> None:
 def test_results_are_shown_as_tables() -> None:
     """Keeps out markup from a text, a weight in another cell, and a score without its interval."""
     table = html.format_table([["", "<b>", "c"], ["d", 1, 2]], [[0.25, 0.5]])
-    assert "&lt;b&gt;" in table
-    assert table.index("0.150") < table.index(">1<") < table.index("0.300") < table.index(">2<")
-    run = seqmodels.load("bahdanau")
-    assert f"<td>{sum(p.numel() for p in run.model.parameters()):,}" in re_cells(run._repr_html_())
-    source, target = "My friendly horse ran.", "Mein freundliches Pferd lief."
-    assert re_cells(run.align(source)._repr_html_()).startswith("<table><tr><th><th>My<th>friendly")
-    shown = re_cells(run.score([source], [target])._repr_html_())
-    assert "<th>BLEU<td>100.0<td>" in shown
-
-
-def re_cells(table: str) -> str:
-    """Return a table without styles and closing tags."""
-    return re.sub(r' style="[^"]*"|</t[dhr]>', "", table)
+    assert re.search("&lt;b&gt;.*0.150.*>1<.*0.300.*>2<", table)
+    run, source = seqmodels.load("bahdanau"), "My friendly horse ran."
+    scores = run.score([source] * 2, ["Mein freundliches Pferd lief.", "Mein Hund lief heute ."])
+    scores["bleu"] |= {"low": 1.0, "high": 2.0}
+    tables = (each._repr_html_() for each in (run, run.align(source), scores))
+    shown = [" ".join(re.sub("<[^>]+>", " ", table).split()) for table in tables]
+    assert f" {sum(p.numel() for p in run.model.parameters()):,} " in shown[0]
+    assert shown[1].startswith("My friendly horse ran . &lt;eos&gt; Mein 0.")
+    assert f"BLEU {scores['bleu']['value']:.1f} 1.0–2.0 chrF" in shown[2]
 
 
 def test_progress_in_a_notebook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,28 +81,22 @@ def test_progress_in_a_notebook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         status.write(state="running", began=1.0)
         status.update("training", 50, 200, "loss <3>")
         board.refresh()
-        (shown,) = cell.update.call_args.args
-        assert "loss &lt;3&gt;" in shown["text/html"]
-        assert "value='0.250'" in shown["text/html"]
+        shown = cell.update.call_args.args[0]["text/html"]
+        assert re.search("value='0.250'.*loss &lt;3&gt;", shown)
         board.end("gpt, seed 1")
     assert cell.update.call_args.args[0] == {"text/html": "2 of 2 runs done"}
-    assert not board.bars
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", sorted(ROOT.glob("notebooks/*.py")), ids=lambda p: p.stem)
 def test_notebooks_run(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Keeps out a cell that fails, and a number that is not that of its record."""
-    reason = "pip install 'seqmodels[notebook]'"
-    nbclient = pytest.importorskip("nbclient", reason=reason)
-    jupytext = pytest.importorskip("jupytext", reason=reason)
+    nbclient, jupytext = map(pytest.importorskip, ("nbclient", "jupytext"))
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, [str(ROOT), *sys.path])))
     notebook = jupytext.read(path)
-    nbclient.NotebookClient(
-        notebook, timeout=600, resources={"metadata": {"path": tmp_path}}
-    ).execute()
+    client = nbclient.NotebookClient(notebook, resources={"metadata": {"path": tmp_path}})
+    client.execute()
     outputs = [output for cell in notebook.cells for output in cell.get("outputs", ())]
-    assert all(output["output_type"] != "error" for output in outputs)
     text = "".join(str(o.get("text", "")) + str(o.get("data", {})) for o in outputs)
     for record in map(json.loads, (p.read_text() for p in tmp_path.glob("runs/*/*-seed1.json"))):
         assert f"{record['tests'][0]['overall']['bleu']['value']:.1f}" in text
