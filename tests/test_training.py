@@ -211,7 +211,6 @@ def test_trackers_get_the_same_curves(tmp_path: Path, monkeypatch: pytest.Monkey
     draw_curves(tmp_path / "pets", track="trackio")
     opened = trackio.init.call_args.kwargs
     assert (opened["project"], opened["name"], opened["resume"]) == ("pets", "gpt-seed1", "never")
-    assert opened["config"]["tokens"] == 2_000
     shown = read_curves(tmp_path / "pets")
     logged = {name: dict[int, float]() for name in [*shown, "training/tokens per second"]}
     for call in trackio.log.call_args_list:
