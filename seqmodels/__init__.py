@@ -6,6 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from seqmodels.cli.run import Comparison, compare
     from seqmodels.comparison.trained import load
     from seqmodels.interface import BOS, EOS, PAD, UNK, Batch, SequenceModel, reorder
     from seqmodels.models import MODELS, build
@@ -18,8 +19,10 @@ __all__ = [
     "PAD",
     "UNK",
     "Batch",
+    "Comparison",
     "SequenceModel",
     "build",
+    "compare",
     "load",
     "reorder",
     "unroll",
@@ -36,8 +39,10 @@ def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     homes = {
+        "Comparison": "cli.run",
         "MODELS": "models",
         "build": "models",
+        "compare": "cli.run",
         "load": "comparison.trained",
         "unroll": "search",
     }

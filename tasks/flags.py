@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 from collections import ChainMap
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -33,7 +34,6 @@ SIZES = {
 }
 MAX_SNAPSHOTS = 20
 """With more, a file of snapshots could exceed 100 kB."""
-TASKS = sorted(path.parent.name for path in Path(__file__).parent.glob("*/__main__.py"))
 
 
 class TaskParser(Parser):
@@ -50,6 +50,8 @@ class TaskParser(Parser):
         sizes: Sequence[str] = tuple(SIZES),
         check: Callable[[argparse.Namespace], None] | None = None,
     ):
+        if __package__ != "tasks":  # it is in a wheel
+            doc = doc and doc.replace("python -m tasks.", "seqmodels run ")
         super().__init__(
             prog=f"python -m {module}",
             description=doc,
@@ -75,20 +77,19 @@ def run(
     make_task: Callable[[argparse.Namespace], Task],
     argv: Sequence[str] | None = None,
 ) -> None:
-    """Parse a task's command line and run its comparison.
-
-    The task's own changes of models are made unless other models are asked for.
-    """
+    """Parse a task's command line and run its comparison."""
     args = parser.parse_args(argv)
     from seqmodels.cli.compare import compare_and_report  # imports torch
 
     def compare() -> None:
-        task = make_task(args)
-        if args.models != parser.get_default("models"):
-            task = replace(task, vary={})
-        compare_and_report(task, args)
+        compare_and_report(adapt(make_task(args), parser, args), args)
 
-    run_cli(parser.prog.rpartition(".")[2], compare)
+    run_cli(re.split("[. ]", parser.prog)[-1], compare)
+
+
+def adapt(task: Task, parser: TaskParser, args: argparse.Namespace) -> Task:
+    """Return the task, without its own changes of models if other models are asked for."""
+    return task if args.models == parser.get_default("models") else replace(task, vary={})
 
 
 def check_shared_flags(args: argparse.Namespace) -> None:
@@ -163,6 +164,9 @@ def add_shared_flags(p: Parser, models: list[str], sizes: Sequence[str]) -> None
                         "training, from its start to its end")  # fmt: skip
     p.add_argument("--tensorboard", action="store_true",
                    help="also write curves for TensorBoard, to the folder tensorboard in "
+                        "--out")  # fmt: skip
+    p.add_argument("--track", choices=["trackio", "wandb"],
+                   help="also send curves to trackio or wandb, to a project named after "
                         "--out")  # fmt: skip
 
 

@@ -1,5 +1,6 @@
 """The console command: subcommands, exit codes, imports, the doctor, and standard streams."""
 
+import json
 import os
 import re
 import signal
@@ -43,6 +44,8 @@ def test_models_are_listed(call: Call) -> None:
         assert row.startswith(f"{name} {paper.year} {paper.label} {paper.cite} ")
         assert row.endswith(str(ROOT / "seqmodels" / "models" / f"{name}.py"))
     assert " 124,439,808 " in out  # GPT-2 small, as published
+    rows = {row["name"]: row for row in json.loads(call(main, "models", "--json")[1])}
+    assert (rows["gpt"]["year"], rows["gpt"]["parameters"]) == (2019, 124_439_808)
 
 
 def test_records_are_drawn_again(trained: Path, call: Call, tmp_path: Path) -> None:
@@ -178,6 +181,9 @@ def test_folders_of_folders(call: Call, tmp_path: Path) -> None:
     for folder, titles in ((tmp_path, ["a: transformer", "b: gpt"]), (tmp_path / "b", ["gpt"])):
         lines = call(main, "status", folder)[1].splitlines()
         assert [line.split(", seed 1 ")[0] for line in lines[1:-2]] == titles
+        states = json.loads(call(main, "status", folder, "--json")[1])
+        for line, state in zip(lines[1:-2], states, strict=True):
+            assert f" {state['state']}  {state['tokens']:,} " in line
     assert call(main, "report", tmp_path, "--out", tmp_path / "r.html")[0] == 0
     assert [folder["name"] for folder in data_of(tmp_path / "r.html")["folders"]] == ["a", "b"]
 

@@ -293,7 +293,7 @@ def test_a_missing_extra_is_named(call: Call, tmp_path: Path, monkeypatch: Any) 
     for launcher, package in (("ray", "ray"), ("slurm", "submitit")):
         monkeypatch.setitem(sys.modules, package, None)
         result = call(recall, "--size", "smoke", "--launcher", launcher, "--out", tmp_path)
-        check_one_line(result, f"pip install {package}")
+        check_one_line(result, f"{package} is not installed", f"seqmodels[{launcher}]")
 
 
 def test_requests_to_a_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

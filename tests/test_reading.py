@@ -2,15 +2,18 @@
 
 import argparse
 import ast
+import os
 import re
 import shutil
 import subprocess
 import sys
 import tomllib
 import zipfile
+from collections.abc import Iterable
+from contextlib import suppress
 from functools import cache
 from graphlib import TopologicalSorter
-from importlib import import_module
+from importlib import import_module, metadata
 from pathlib import Path
 
 import pytest
@@ -20,6 +23,7 @@ from packaging.requirements import Requirement
 
 from seqmodels.cli.main import build_parser
 from seqmodels.models import PAPERS
+from seqmodels.records.record import load as load_record
 from tasks.flags import TaskParser
 from tools import diffs
 
@@ -178,15 +182,30 @@ def test_figures_scores_and_help_need_no_torch() -> None:
     subprocess.run([sys.executable, "-c", program], check=True, cwd=ROOT)
 
 
+def with_requirements(lines: Iterable[str]) -> set[str]:
+    """Return the names of packages and of those that are installed with them."""
+    names, todo = set(), [*map(Requirement, lines)]
+    while todo:
+        if (name := todo.pop().name.replace("-", "_").lower()) not in names:
+            names.add(name)
+            with suppress(metadata.PackageNotFoundError):
+                inner = map(Requirement, metadata.requires(name) or ())
+                todo += [r for r in inner if not r.marker or r.marker.evaluate({"extra": ""})]
+    return names
+
+
 def test_what_is_imported_is_declared() -> None:
     """Keeps out a package that happens to be installed here, and is missing elsewhere."""
-    extras = {"export": ("export",), "graphs": ("export",), "launchers": ("ray", "slurm")}
+    needed_by = {"hub": ["data"], "readers": ["data"], "progress": ["notebook"], "site": ["site"]}
+    needed_by |= {"export": ["export"], "graphs": ["export"], "launchers": ["ray", "slurm"]}
+    extras = PROJECT["optional-dependencies"]
+    core = with_requirements(PROJECT["dependencies"])
+    assert len([line for line in PROJECT["dependencies"] if ";" not in line]) <= 10
     for path in (*LIBRARY, *TASKS):
-        groups = extras.get(path.parent.name) or extras.get(path.stem, ())
-        extra = [line for name in groups for line in PROJECT["optional-dependencies"][name]]
-        names = (re.split(r"[^\w.-]", line)[0] for line in [*PROJECT["dependencies"], *extra])
-        declared = {name.replace("-", "_") for name in names} | {"seqmodels", "tasks"}
-        assert tops(imports(path)) - sys.stdlib_module_names <= declared, path
+        groups = needed_by.get(path.parent.name, []) + needed_by.get(path.stem, [])
+        own = with_requirements(line for name in groups for line in extras[name])
+        names = tops(imports(path)) - sys.stdlib_module_names
+        assert {name.lower() for name in names} <= core | own | {"seqmodels", "tasks"}, path
 
 
 def test_the_lock_holds_what_is_declared() -> None:
@@ -256,7 +275,7 @@ def anchors(path: Path) -> set[str]:
 def test_links_lead_somewhere(path: Path) -> None:
     """Keeps out a link to a file that has moved, or to a heading that has another name."""
     text = FENCE.sub("", path.read_text(encoding="utf-8"))
-    for target in re.findall(r"\]\((?!https?://)([^)\s]+)\)", text):
+    for target in re.findall(r"\]\((?!https?://|\.\./\.\./actions)([^)\s]+)\)", text):
         name, _, anchor = target.partition("#")
         there = path.parent / name if name else path
         assert there.exists(), target
@@ -271,11 +290,11 @@ def test_numbers_are_those_of_the_records() -> None:
 
 
 @pytest.mark.slow
-def test_the_wheel_holds_the_library(tmp_path: Path) -> None:
-    """Keeps out a wheel without the models, and one with more than the library."""
+def test_the_wheel_is_whole(tmp_path: Path) -> None:
+    """Keeps out a wheel without a module, a task or a small model, and other records."""
     pytest.importorskip("setuptools", minversion="77")
     copy = tmp_path / "clone"
-    left_out = shutil.ignore_patterns(".*", "runs", "__pycache__", "*.egg-info", "build", "results")
+    left_out = shutil.ignore_patterns(".*", "runs", "__pycache__", "*.egg-info", "build")
     shutil.copytree(ROOT, copy, ignore=left_out)
     program = "from setuptools import build_meta; build_meta.build_wheel('..')"
     subprocess.run([sys.executable, "-c", program], cwd=copy, check=True, capture_output=True)
@@ -283,8 +302,32 @@ def test_the_wheel_holds_the_library(tmp_path: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
     tops = {name.split("/")[0] for name in names}
     assert {top for top in tops if not top.endswith(".dist-info")} == {"seqmodels"}
-    library = {path.relative_to(ROOT).as_posix() for path in (ROOT / "seqmodels").rglob("*.py")}
-    assert {name for name in names if name.endswith(".py")} == library
+    expected = {name_of(path) for path in LIBRARY} | {f"seqmodels/{name_of(p)}" for p in TASKS}
+    assert {name for name in names if name.endswith(".py")} == expected
+    kept = {name.rpartition("/")[2] for name in names if "/results/translation-live/" in name}
+    live = {f"{name}-seed1.{kind}" for name in PAPERS for kind in ("json", "safetensors")}
+    assert kept == live | {"tokenizer.json", "significance.json"}
+    zipfile.ZipFile(wheel).extractall(site := tmp_path / "site")
+    chapter = (ROOT / "seqmodels" / "models" / "lstm_seq2seq.py").read_text(encoding="utf-8")
+    (tmp_path / "mine.py").write_text(chapter.replace("class LSTMSeq2Seq(", "class Mine("), "utf-8")
+    flags = ["--size=smoke", "--tokens=200", "--precision=float32", "--device=cpu", "--models"]
+    flags += ["gpt", f"{tmp_path / 'mine.py'}:Mine", "--out"]
+    env = os.environ | {"OMP_NUM_THREADS": "2"}  # one process for each run
+
+    def run(home: Path, *argv: object) -> str:
+        command, its = [sys.executable, "-m", *map(str, argv)], {"PYTHONPATH": str(home)}
+        done = subprocess.run(command, cwd=home, env=env | its, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    run(ROOT, "tasks.recall", *flags, tmp_path / "clone")
+    task = "seqmodels.cli.main", "run", "recall"
+    assert "Mine, seed 1: training on " in run(site, *task, *flags, tmp_path / "wheel")
+    assert "2 runs" in run(site, *task, "--dry-run", *flags, tmp_path / "wheel" / "dry")
+    for name in ("gpt-seed1.json", "Mine-seed1.json"):
+        ours, theirs = (load_record(tmp_path / kind / name) for kind in ("clone", "wheel"))
+        for key in ("task", "model", "data", "tests", "weights_sha256"):
+            assert ours[key] == theirs[key], key
 
 
 WITH_COMMANDS = [*PAGES, *ROOT.glob("tasks/*/*.py")]

@@ -287,6 +287,10 @@ def test_translations_are_the_commands(run: TrainedRun, call: Call, monkeypatch:
     best = run.translate_n_best(lines, 3, beam=4, length_penalty=0)
     flat = [[f"{log_p:z.4f}", text] for texts in best for text, log_p in texts]
     assert flat == [row[1:] for row in rows]
+    _, out, _ = call(main, "translate", path, "\n".join(lines), *given, "--json")
+    found = [[*json.loads(line).values()] for line in out.splitlines()]
+    exact = [pytest.approx(log_p, rel=1e-4) for texts in best for _, log_p in texts]
+    assert found == [[int(n), p, text] for (n, _, text), p in zip(rows, exact, strict=True)]
     assert [texts[0][0] for texts in best] == run.translate(lines, beam=4, length_penalty=0)
     for line, texts in zip(lines[::2], best[::2], strict=True):
         example = Example(run.encode_source(line), [*run.encode(texts[1][0]), EOS])

@@ -47,10 +47,12 @@ def score(run: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Score:
     monkeypatch.setattr(report, "write_systems", lambda *_: "")
 
     def result(*argv: object) -> dict[str, Any]:
-        code, _, err = run(*argv, "--out", tmp_path / "out")
+        code, out, err = run(*argv, "--out", tmp_path / "out", "--json")
         assert (code, err) == (0, "")
         name = "alignments.json" if "--gold" in argv else "score.json"
-        return json.loads((tmp_path / "out" / name).read_text(encoding="utf-8"))
+        written = json.loads((tmp_path / "out" / name).read_text(encoding="utf-8"))
+        assert json.loads(out) == written
+        return written
 
     return result
 

@@ -25,8 +25,8 @@ from seqmodels.comparison.compare import choose_precision, resolve_device
 from seqmodels.comparison.runs import Run, build_model, train_run
 from seqmodels.comparison.task import Task
 from seqmodels.models import PAPERS, VARIANTS
+from seqmodels.utils.imports import list_tasks
 from seqmodels.utils.terminal import Parser, ensure_out_folder, run_cli
-from tasks.flags import TASKS
 
 ROOT = Path(__file__).parents[1]
 FILE = "trials.jsonl"
@@ -111,7 +111,7 @@ def main() -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     p.add_argument("--out", type=Path, required=True, metavar="DIR")
-    p.add_argument("task", choices=TASKS)
+    p.add_argument("task", choices=list_tasks())
     p.add_argument("trials", nargs="+", type=parse_trial, metavar="MODEL,FIELD=VALUE,…")
     own, others = p.parse_known_args()
     for flag in ("--lr", "--models", "--vary", "--fresh"):

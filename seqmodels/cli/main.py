@@ -5,20 +5,21 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from seqmodels.cli.score import add_score_arguments, score
 from seqmodels.models import PAPERS, register_file
+from seqmodels.utils.imports import HOME, list_tasks
 from seqmodels.utils.terminal import (
     Parser,
     ensure_out_folder,
     escape_for_terminal,
     non_negative,
     positive,
+    print_json,
     printable,
     run_cli,
     with_reason,
@@ -38,20 +39,33 @@ MAX_NEW_TOKENS = 10_000
 
 
 def models(args: argparse.Namespace) -> None:
-    """Print the models in order of history."""
+    """Print the models in order of history, as a table or as JSON."""
     import torch
 
     from seqmodels.comparison.arm import count_parameters
     from seqmodels.models import MODELS, paper_config
 
-    print(f"{'name':16} {'year':5} {'label':20} {'paper':39} {'parameters':>12}  file")
+    rows = []
     for name, model_type in MODELS.items():
         paper, module = PAPERS[name], sys.modules[model_type.__module__]
         with torch.device("meta"):
             n = count_parameters(model_type(paper_config(name)))
-        row = f"{name:16} {paper.year:<5} {paper.label:20} {paper.cite:39}"
-        print(f"{row} {n:12,}  {module.__file__}")
+        about = {"name": name, "year": paper.year, "label": paper.label, "paper": paper.cite}
+        rows.append(about | {"parameters": n, "file": module.__file__})
+    if args.json:
+        print_json(rows)
+        return
+    print(f"{'name':16} {'year':5} {'label':20} {'paper':39} {'parameters':>12}  file")
+    for row in rows:
+        print("{name:16} {year:<5} {label:20} {paper:39} {parameters:12,}  {file}".format(**row))
     print("\nParameters at the paper's sizes and vocabulary (the first Config in each file).")
+
+
+def run(args: argparse.Namespace) -> None:
+    """Run a task with its own flags."""
+    from seqmodels.cli.run import import_task
+
+    import_task(args.task).main(args.flags)
 
 
 def check(args: argparse.Namespace) -> None:
@@ -99,7 +113,7 @@ def new_model(args: argparse.Namespace) -> None:
     files.write(args.file, text.replace(f"class {name}(", f"class My{name}(").encode())
     print(f"{args.file} has the class My{name}. Change it, then:")
     print(f"  seqmodels check {args.file}:My{name}")
-    print(f"  python -m tasks.translation --models {args.file}:My{name} {args.base}")
+    print(f"  seqmodels run translation --models {args.file}:My{name} {args.base}")
 
 
 def print_paths(paths: Iterable[Path]) -> None:
@@ -116,8 +130,11 @@ def plot(args: argparse.Namespace) -> None:
 
 def status(args: argparse.Namespace) -> None:
     """Print the state and progress of each run of a folder."""
-    from seqmodels.cli.status import format_status
+    from seqmodels.cli.status import format_status, read_states
 
+    if args.json:
+        print_json(read_states(args.folder))
+        return
     print(escape_for_terminal(format_status(args.folder)))
 
 
@@ -142,14 +159,12 @@ def site(args: argparse.Namespace) -> None:
     """Write the lesson, a folder of pages."""
     from seqmodels.site.build import build
 
-    with require_exporter():
-        print_paths(build(ensure_out_folder(args.out), args.runs, args.live)[:1])
+    print_paths(build(ensure_out_folder(args.out), args.runs, args.live)[:1])
 
 
 def live(args: argparse.Namespace) -> None:
     """Write a page in which the models of a folder run."""
-    with require_exporter():
-        from seqmodels.site.live import write
+    from seqmodels.site.live import write
 
     print_paths([write(args.folder, args.out)])
 
@@ -199,7 +214,10 @@ def translate(args: argparse.Namespace) -> None:
         while chunk := [run.encode_line(line) for line in islice(rest, LINES_AT_ONCE)]:
             bar.update(len(chunk))
             for row in translate_sources(run, chunk, len(sources), args):
-                print(escape_for_terminal(row), flush=True)
+                if args.json:
+                    print_json(row)
+                else:
+                    print(escape_for_terminal(format_translation(row)), flush=True)
             sources += chunk
     if args.alignment:
         draw_translation(run, args)
@@ -208,16 +226,23 @@ def translate(args: argparse.Namespace) -> None:
 
 def translate_sources(
     run: TrainedRun, sources: Sequence[list[int]], n_before: int, args: argparse.Namespace
-) -> Iterator[str]:
-    """Yield each translation or, with --n-best, rows of line number, log-probability and text."""
+) -> Iterator[dict[str, Any]]:
+    """Yield line number and text of each translation and, with --n-best, its log-probability."""
     decode = run.tokenizer.decode
     if not args.n_best:
-        yield from map(decode, run.search(sources, args.beam, args.length_penalty))
+        best = run.search(sources, args.beam, args.length_penalty)
+        for number, tokens in enumerate(best, n_before + 1):
+            yield {"line": number, "text": decode(tokens)}
         return
     found = run.search_n_best(sources, args.n_best, args.beam, args.length_penalty)
     for number, hypotheses in enumerate(found, n_before + 1):
         for tokens, log_p in hypotheses:
-            yield f"{number}\t{log_p:z.4f}\t{decode(tokens)}"
+            yield {"line": number, "log_p": log_p, "text": decode(tokens)}
+
+
+def format_translation(row: Mapping[str, Any]) -> str:
+    """Return the text of a translation; of one of several, after line number and log p."""
+    return f"{row['line']}\t{row['log_p']:z.4f}\t{row['text']}" if "log_p" in row else row["text"]
 
 
 def draw_translation(run: TrainedRun, args: argparse.Namespace) -> None:
@@ -288,21 +313,9 @@ def continue_text(model: Any, text: list[int], n: int, block: int, choose: Any) 
     return tokens[len(text) :]
 
 
-@contextmanager
-def require_exporter() -> Iterator[None]:
-    """Name the packages that exporting needs, if one is missing."""
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        raise ValueError(
-            f"{error.name} is not installed; pip install onnx onnxscript onnxruntime"
-        ) from None
-
-
 def export(args: argparse.Namespace) -> None:
     """Write a run as ONNX graphs."""
-    with require_exporter():
-        from seqmodels.site import export as onnx
+    from seqmodels.site import export as onnx
 
     paths, check = onnx.export(args.run, ensure_out_folder(args.out), args.half)
     print_paths(paths)
@@ -382,7 +395,14 @@ def build_parser() -> Parser:
         arg("--model", type=with_reason(register_file), metavar="FILE.py:CLASS",
             help="the class of a run of your own model")  # fmt: skip
 
-    add(models, "list the models: year, paper, file, parameters")
+    def add_json(arg: Callable[..., Any], summary: str = "print one line of JSON") -> None:
+        arg("--json", action="store_true", help=summary)
+
+    add_json(add(models, "list the models: year, paper, file, parameters"))
+    arg = add(run, "train and compare the models on a task")
+    arg("task", choices=list_tasks(), metavar="TASK", help=f"one of {', '.join(list_tasks())}")
+    arg("flags", nargs=argparse.REMAINDER, metavar="…",
+        help="flags of the task: seqmodels run TASK --help")  # fmt: skip
     add(doctor, "check the installation, the folders and each model")
     arg = add(check, "check what training and search rely on in a model")
     arg("model", metavar="FILE.py:CLASS",
@@ -400,6 +420,7 @@ def build_parser() -> Parser:
     arg("folder", type=folder, metavar="FOLDER", help="folder of records, or of such folders")
     arg = add(status, "show how far the runs of a folder are, on all machines")
     arg("folder", type=folder, metavar="FOLDER", help="folder of a comparison, or of such folders")
+    add_json(arg)
     arg = add(report, "write a page that links scores, sentences, attention")
     arg("folders", type=folder, nargs="+", metavar="FOLDER",
         help="folder of records, or of such folders")  # fmt: skip
@@ -412,11 +433,13 @@ def build_parser() -> Parser:
         help=f"examples with attention maps; default: {MAPS}")  # fmt: skip
     arg = add(site, "write the lesson: papers, equations, code, results")
     arg("--out", type=Path, required=True, metavar="DIR", help="folder for the pages")
-    arg("--runs", type=folder, default="results", metavar="DIR",
-        help="folder of records, or of such folders; default: results")  # fmt: skip
+    arg("--runs", type=folder, default=str(HOME / "results"), metavar="DIR",
+        help="folder of records, or of such folders; default: the committed results")  # fmt: skip
     arg("--live", type=folder, metavar="FOLDER",
         help="add a page in which the models of this folder run")  # fmt: skip
-    add_score_arguments(add(score, "score translations or alignments from elsewhere"))
+    arg = add(score, "score translations or alignments from elsewhere")
+    add_score_arguments(arg)
+    add_json(arg, "print the scores as one line of JSON")
     arg = add(translate, "translate lines with a trained run")
     add_own(arg)
     arg("run", type=Path, metavar="RUN",
@@ -430,6 +453,7 @@ def build_parser() -> Parser:
     arg("--length-penalty", type=float, default=1.0, metavar="A",
         help="the best has the highest log-probability / length^A; default: 1")  # fmt: skip
     arg("--alignment", type=Path, metavar="FILE.svg", help="draw the attention to the source")
+    add_json(arg, "print a line of JSON for each translation")
     arg = add(generate, "continue one text with a trained run")
     arg("run", type=Path, metavar="RUN", help="such as runs/NAME/gpt-seed1, or hub:OWNER/NAME")
     arg("text")

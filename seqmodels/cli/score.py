@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from seqmodels.utils import files
-from seqmodels.utils.terminal import ensure_out_folder, increasing
+from seqmodels.utils.terminal import ensure_out_folder, increasing, print_json
 
+Scored = dict[str, Any]
 BUCKETS = "10,20,30,40,50,60,80"
 """Words of the longest source of each bucket, unless other ends are given."""
 
@@ -29,11 +30,15 @@ def score(args: argparse.Namespace) -> None:
     elif args.gold_one_based:
         raise ValueError("--gold-one-based needs --gold")
     ends = args.buckets or increasing(BUCKETS)
-    print(*(score_alignments if args.gold else score_translations)(args, ends), sep="\n")
+    result, lines = (score_alignments if args.gold else score_translations)(args, ends)
+    if args.json:
+        print_json(result)
+    else:
+        print(*lines, sep="\n")
 
 
-def score_translations(args: argparse.Namespace, ends: list[int]) -> list[object]:
-    """Return the tables and the paths of what is written: scores, a figure and a page."""
+def score_translations(args: argparse.Namespace, ends: list[int]) -> tuple[Scored, list[object]]:
+    """Return scores, and their tables and the paths of what is written: a figure and a page too."""
     from seqmodels.evaluation import external, metrics
     from seqmodels.report import drawing, style, systems
 
@@ -46,7 +51,7 @@ def score_translations(args: argparse.Namespace, ends: list[int]) -> list[object
         files.check_own(out / "score.json", out / "report.html", *figures)
     result = external.score_translations(texts, tokenize, args.lowercase, ends)
     if out is None:
-        return [systems.translation_table(result)]
+        return result, [systems.translation_table(result)]
     from seqmodels.site.report import write_systems
 
     paths = [write_json(result, out / "score.json")]
@@ -56,11 +61,11 @@ def score_translations(args: argparse.Namespace, ends: list[int]) -> list[object
         )
         paths += style.save_own({"score-length": figure}, out)
     paths.append(write_systems(result, texts, tokenize, args.lowercase, out))
-    return [systems.translation_table(result), "", *paths]
+    return result, [systems.translation_table(result), "", *paths]
 
 
-def score_alignments(args: argparse.Namespace, ends: list[int]) -> list[object]:
-    """Return the tables and the path of what is written."""
+def score_alignments(args: argparse.Namespace, ends: list[int]) -> tuple[Scored, list[object]]:
+    """Return scores, and their tables and the path of what is written."""
     from seqmodels.evaluation import external
     from seqmodels.report import systems
 
@@ -69,7 +74,8 @@ def score_alignments(args: argparse.Namespace, ends: list[int]) -> list[object]:
     out = ensure_out_folder(args.out) if args.out else None
     result = external.score_alignments(*given, ends)
     table = systems.alignment_table(result)
-    return [table, "", write_json(result, out / "alignments.json")] if out else [table]
+    paths = ["", write_json(result, out / "alignments.json")] if out else []
+    return result, [table, *paths]
 
 
 def write_json(result: dict[str, Any], path: Path) -> Path:

@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from seqmodels.evaluation.metrics import format_first_score
 from seqmodels.records import record as records
@@ -24,16 +25,34 @@ def format_status(folder: Path) -> str:
 
     Raises ValueError if there are none.
     """
-    rows = []
-    for one in records.find_folders(folder):
-        for stem in sorted({*find_runs(one)}):
-            title, *cells = status_row(one / f"{stem}.json")
-            rows.append((title if one == folder else f"{one.name}: {title}", *cells))
-    if not rows:
+    states = read_states(folder)
+    lines = [HEAD]
+    for s in states:
+        title = s["run"].replace("-seed", ", seed ")
+        budget = f" of {s['budget']:,}" if s["budget"] else ""
+        lines.append((
+            title if s["folder"] == str(folder) else f"{Path(s['folder']).name}: {title}",
+            s["state"], f"{s['tokens']:,}{budget}" if s["tokens"] is not None else "",
+            s["note"], s["where"],
+        ))  # fmt: skip
+    table = format_table([[printable(cell) for cell in line] for line in lines])
+    counts = Counter(s["state"] if s["state"] in ENDED else "running" for s in states)
+    return "\n".join([*table, "", ", ".join(f"{n} {state}" for state, n in counts.items())])
+
+
+def read_states(folder: Path) -> list[dict[str, Any]]:
+    """Return the state of each run of a folder, or of the folders in it.
+
+    Raises ValueError if there are none.
+    """
+    states = [
+        {"folder": str(one), "run": stem, **read_state(one / f"{stem}.json")}
+        for one in records.find_folders(folder)
+        for stem in sorted({*find_runs(one)})
+    ]
+    if not states:
         raise ValueError(f"{folder} has no runs; name the --out folder of a comparison")
-    lines = format_table([HEAD, *([printable(cell) for cell in row] for row in rows)])
-    counts = Counter(state if state in ENDED else "running" for _, state, *_ in rows)
-    return "\n".join([*lines, "", ", ".join(f"{n} {state}" for state, n in counts.items())])
+    return states
 
 
 def find_runs(folder: Path) -> Iterator[str]:
@@ -44,33 +63,36 @@ def find_runs(folder: Path) -> Iterator[str]:
             yield match[1]
 
 
-def status_row(record: Path) -> tuple[str, str, str, str, str]:
-    """Return the cells of a run, from its status, its record or its checkpoint."""
-    title, status = record.stem.replace("-seed", ", seed "), read_status(record)
-    is_trained = is_held(record.parent, f".{record.stem}{LOCK}")
-    tokens = f"{status.tokens:,} of {status.budget:,}" if status else ""
+def read_state(record: Path) -> dict[str, Any]:
+    """Return state, tokens, budget, note and place of a run: by its status, record, checkpoint."""
+    status, is_trained = read_status(record), is_held(record.parent, f".{record.stem}{LOCK}")
+    state: dict[str, Any] = dict.fromkeys(("state", "tokens", "budget"), None)
+    state |= {"state": "stopped", "note": "", "where": ""}
+    if status:
+        state |= {"tokens": status.tokens, "budget": status.budget}
     if status and is_trained:
         ago = format_duration(max(0.0, time.time() - status.time))
         process = f"process {status.process} on {status.host}, {ago} ago"
-        return title, status.phase or "starting", tokens, status.note, process
+        return state | {"state": status.phase or "starting", "note": status.note, "where": process}
     if is_trained:
-        return title, "starting", "", "", ""
+        return state | {"state": "starting"}
     if status and status.state == "waiting" and is_held(record.parent, LOCK):
-        return title, "waiting", tokens, "", ""
+        return state | {"state": "waiting"}
     if status and status.state == "failed":
-        return title, "failed", tokens, status.note, ""
+        return state | {"state": "failed", "note": status.note}
     if record.exists():
         result = records.load(record)
-        tokens = f"{result['curve'][-1]['tokens']:,}"
-        return title, "recorded", tokens, format_first_score(result), ""
-    return title, "stopped", *read_saved_progress(record), ""
+        tokens, note = result["curve"][-1]["tokens"], format_first_score(result)
+        return state | {"state": "recorded", "tokens": tokens, "budget": None, "note": note}
+    return state | read_saved_progress(record)
 
 
-def read_saved_progress(record: Path) -> tuple[str, str]:
+def read_saved_progress(record: Path) -> dict[str, Any]:
     """Return the tokens and the loss of a run that was stopped or killed, from its checkpoint."""
     from seqmodels.site.unfinished import latest
 
     if (run := latest(record)) is None:
-        return "", ""
+        return {"tokens": None, "budget": None}
     losses = [f"valid {point['valid_nats']:.3f}" for point in run["curve"][-1:]]
-    return f"{run['tokens']:,} of {run['train_config']['tokens']:,}", "".join(losses)
+    budget = run["train_config"]["tokens"]
+    return {"tokens": run["tokens"], "budget": budget, "note": "".join(losses)}

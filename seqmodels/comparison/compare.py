@@ -10,7 +10,6 @@ from collections.abc import Collection, Sequence
 from concurrent.futures import Executor
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +31,7 @@ from seqmodels.training.checkpoint import Checkpoints
 from seqmodels.training.config import Precision
 from seqmodels.utils import files
 from seqmodels.utils.files import LOCK, Lock
+from seqmodels.utils.imports import require
 from seqmodels.utils.terminal import ensure_out_folder, print_line
 from seqmodels.utils.world import world
 
@@ -56,8 +56,8 @@ def compare(task: Task, args: argparse.Namespace, executor: Executor | None = No
 
     Raises ValueError if the folder does not fit; FailedRunsError after all runs, if some failed.
     """
-    if args.tensorboard and find_spec("tensorboard") is None:
-        raise ValueError("--tensorboard: tensorboard is not installed; pip install tensorboard")
+    for package in filter(None, (args.tensorboard and "tensorboard", args.track)):
+        require(package)
     if args.trained and not args.trained.is_dir():
         raise ValueError(f"--trained: no folder {args.trained}")
     world().check_shards(args.shards)
@@ -195,6 +195,7 @@ def plan_runs(
             args.tensorboard,
             args.trained,
             args.snapshots,
+            args.track,
         )
         for seed in args.seeds
         for arm in arms

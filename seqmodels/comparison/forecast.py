@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from seqmodels.comparison.arm import count_parameters
 from seqmodels.comparison.runs import Run, build_model
 from seqmodels.records import record
+from seqmodels.utils.imports import HOME
 from seqmodels.utils.progress import format_duration
 from seqmodels.utils.terminal import format_table
 
@@ -36,8 +37,8 @@ class Forecast(NamedTuple):
 
 
 def find_records(out: Path) -> list[dict[str, Any]]:
-    """Return the records in a folder, in its sibling folders, and in the clone's results."""
-    folders = (out, *out.parent.glob("*"), *Path("results").glob("*"))
+    """Return the records in a folder, in its sibling folders, and in the committed results."""
+    folders = (out, *out.parent.glob("*"), *HOME.glob("results/*"))
     records = []
     for folder in {path.resolve() for path in folders}:
         for path in sorted(folder.glob("*-seed*[0-9].json")):

@@ -34,20 +34,15 @@ MAX_TIMEOUTS = 100
 def connect_launcher(args: argparse.Namespace) -> Iterator[RayLauncher | SlurmLauncher]:
     """Connect to the cluster that --launcher names; at the end, wait for cancelled tasks.
 
-    Raises ValueError if its package is not installed, or if it cannot be reached.
+    Raises ModuleNotFoundError if its package is not installed, ValueError if it cannot be reached.
     """
     if world().size > 1:
         raise ValueError("--launcher starts runs itself; leave out torchrun, or --launcher")
-    try:
-        launcher = (
-            RayLauncher(args.device, args.address)
-            if args.launcher == "ray"
-            else SlurmLauncher(args.device)
-        )
-    except ModuleNotFoundError as error:
-        raise ValueError(
-            f"--launcher {args.launcher}: {error.name} is not installed; pip install {error.name}"
-        ) from None
+    launcher = (
+        RayLauncher(args.device, args.address)
+        if args.launcher == "ray"
+        else SlurmLauncher(args.device)
+    )
     try:
         yield launcher
     finally:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -38,6 +38,7 @@ from seqmodels.records import record, snapshots
 from seqmodels.training import checkpoint
 from seqmodels.training.checkpoint import Checkpoints
 from seqmodels.training.config import Progress, TrainConfig
+from seqmodels.training.curves import Curves, TensorBoard, Tracker
 from seqmodels.training.loop import loss_of, train
 from seqmodels.training.trainer import Trainer, seed_all
 from seqmodels.utils.files import LOCK, Lock
@@ -100,6 +101,8 @@ class Run(NamedTuple):
     """Folder from which the run is taken, if it has been trained there."""
     n_snapshots: int = 0
     """Snapshots of its training; see `Snapshots`."""
+    tracker: str | None = None
+    """What else shows its curves: trackio or wandb."""
 
     @property
     def name(self) -> str:
@@ -298,18 +301,19 @@ def train_run(run: Run, model: SequenceModel, status: StatusFile = SILENT) -> Pr
                 "recipe", "no recipe of its own: default sizes, default lr for its kind of memory"
             )
         trainer.log(f"training on {run.cfg.tokens - trainer.progress.tokens:,} tokens")
-    curves: Any = nullcontext()
+    shown: list[TensorBoard | Tracker] = []
     if run.tensorboard and is_rank0:
-        from seqmodels.training.tensorboard import Curves  # an optional package
-
-        curves = Curves(run.curves, trainer.progress.step)
-    with curves as writer:
+        shown.append(TensorBoard(run.curves, trainer.progress.step))
+    if run.tracker and is_rank0:
+        settings = run.settings()
+        shown.append(Tracker(run.tracker, run.path, settings, trainer.progress.step))
+    with Curves(*shown) as curves:
         train(
             trainer,
             run.task.train,
             run.task.valid,
             checkpoints if is_rank0 else None,
-            writer,
+            curves,
             run.snapshots.take_if_due,
         )
     return trainer.progress

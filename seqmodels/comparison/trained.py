@@ -26,12 +26,13 @@ from seqmodels.data.batches import Example, collate
 from seqmodels.evaluation.evaluate import generate_hypotheses, generate_targets
 from seqmodels.evaluation.metrics import METRICS, sacrebleu_signatures
 from seqmodels.interface import BOS, EOS, SequenceModel
-from seqmodels.models import build
+from seqmodels.models import PAPERS, build
 from seqmodels.records import record
 from seqmodels.search import Hypothesis
 from seqmodels.training import checkpoint
 from seqmodels.training.trainer import check_shapes
-from seqmodels.utils import files
+from seqmodels.utils import files, html
+from seqmodels.utils.imports import HOME
 
 MAX_TEXT_TOKENS = 2_000
 """Maximum tokens in an input text: most models have no limit of their own."""
@@ -47,6 +48,24 @@ class Alignment(NamedTuple):
     weights: np.ndarray
     """A row per target token, a column per source token; GPT's rows sum to less than one."""
 
+    def _repr_html_(self) -> str:
+        cells = [[token, *(f"{w:.2f}" for w in row)] for token, row in zip(*self[1:], strict=True)]
+        return html.format_table([["", *self.src], *cells], self.weights.tolist())
+
+
+class Scores(dict[str, Any]):
+    """Scores by the names of their metrics; a notebook shows them as a table."""
+
+    def _repr_html_(self) -> str:
+        rows = []
+        for key, score in self.items():
+            if key in METRICS:
+                ends = [score[end] for end in ("low", "high") if score[end] is not None]
+                rows.append(
+                    [METRICS[key].name, f"{score['value']:.1f}", "–".join(f"{x:.1f}" for x in ends)]
+                )
+        return html.format_table([[f"n = {self['n']}", "score", "95 % interval"], *rows])
+
 
 @dataclass
 class TrainedRun:
@@ -55,6 +74,15 @@ class TrainedRun:
     model: SequenceModel
     tokenizer: tokenizers.Tokenizer
     record: dict[str, Any]
+
+    def _repr_html_(self) -> str:
+        n, points = sum(p.numel() for p in self.model.parameters()), self.record.get("curve", ())
+        facts = [
+            ["parameters", f"{n:,}"],
+            *(["target tokens in training", f"{point['tokens']:,}"] for point in points[-1:]),
+            *([name, value] for name, value in self.record.get("model_config", {}).items()),
+        ]
+        return html.format_table([[type(self.model).__name__, ""], *facts])
 
     def translate(
         self, texts: Sequence[str], beam: int = 1, length_penalty: float = 1.0
@@ -93,9 +121,7 @@ class TrainedRun:
         )
         return self.align_ids(source, target_ids)
 
-    def score(
-        self, sources: Sequence[str], references: Sequence[str], beam: int = 1
-    ) -> dict[str, Any]:
+    def score(self, sources: Sequence[str], references: Sequence[str], beam: int = 1) -> Scores:
         """Return BLEU and chrF of the translations, with 95 % intervals and sacreBLEU's signatures.
 
         A run that was trained on lower-cased text is scored against lower-cased references.
@@ -110,12 +136,13 @@ class TrainedRun:
             )
         tokenize = self.record["data"].get("bleu_tokenize", "13a")
         hyps, refs = self.translate(sources, beam), [*map(self.normalize, references)]
-        scores: dict[str, Any] = {"n": len(hyps)}
+        scores = Scores(n=len(hyps))
         rows = [{"hyp": hyp, "ref": ref} for hyp, ref in zip(hyps, refs, strict=True)]
         for key, metric in METRICS.items():
             if metric.sacrebleu and (terms := metric.terms(rows, tokenize)) is not None:
                 scores[key] = metric.score(terms)
-        return scores | {"signatures": sacrebleu_signatures(tokenize)}
+        scores["signatures"] = sacrebleu_signatures(tokenize)
+        return scores
 
     def search(
         self, sources: Sequence[list[int]], beam: int = 1, length_penalty: float = 1.0
@@ -202,7 +229,9 @@ def check_search(beam: int, length_penalty: float, n: int = 1) -> None:
 def load(run: str | Path) -> TrainedRun:
     """Load a run: FOLDER/MODEL-seedN, with or without .json, or hub:OWNER/NAME[@REVISION].
 
-    GPT-2 is a folder or repository as Hugging Face's library writes it, and continues texts.
+    The name of a paper alone, such as bahdanau, means the small model of it that comes with the
+    package, which was trained on the built-in grammar. GPT-2 is a folder or repository as Hugging
+    Face's library writes it, and continues texts.
 
     Raises ValueError if it is not a run, or does not work: it may come from a stranger.
     """
@@ -211,6 +240,8 @@ def load(run: str | Path) -> TrainedRun:
 
         run = fetch(str(run))
     run = Path(run)
+    if str(run) in PAPERS and not run.exists():
+        run = HOME / "results" / "translation-live" / f"{run}-seed1"
     if run.name == "config.json" or (run / "config.json").is_file():
         from seqmodels.comparison.gpt2 import load_gpt2
 

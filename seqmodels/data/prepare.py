@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import warnings
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
@@ -20,7 +21,6 @@ from typing import Any, NamedTuple
 from unicodedata import is_normalized, normalize
 
 import numpy as np
-from tqdm import tqdm
 
 from seqmodels.data import tokenizers
 from seqmodels.data.batches import LINE_EVERY, TokenizedPairs, TokenStream
@@ -31,6 +31,9 @@ from seqmodels.data.scripts import count_words
 from seqmodels.data.tokenizers import EOS, UNK, Tokenizer
 from seqmodels.utils import files
 from seqmodels.utils.terminal import printable
+
+with warnings.catch_warnings(action="ignore"):  # in a notebook without ipywidgets
+    from tqdm.auto import tqdm
 
 FORMAT = 10
 """Version of the folder's format: when it changes, a new folder is made."""

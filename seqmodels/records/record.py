@@ -14,6 +14,7 @@ import hashlib
 import json
 import platform
 import subprocess
+import sys
 import zlib
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -483,7 +484,10 @@ def peak_memory_bytes(device: str) -> int:
         for line in Path("/proc/self/status").read_text().splitlines():
             if line.startswith("VmHWM"):
                 return int(line.split()[1]) * 1024
-    import psutil
+    if sys.platform == "win32":
+        import psutil
 
-    memory = psutil.Process().memory_info()  # Windows: the peak; elsewhere: current use
-    return getattr(memory, "peak_wset", memory.rss)
+        return psutil.Process().memory_info().peak_wset
+    import resource
+
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # bytes on macOS

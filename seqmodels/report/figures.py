@@ -20,14 +20,15 @@ from seqmodels.report import alignment, arms, drawing, reading, snapshots, style
 from seqmodels.report.reading import Folder, Record, format_subtitle
 from seqmodels.report.tidy import Drawing
 from seqmodels.utils import files
+from seqmodels.utils.imports import HOME
 
 Draw = Callable[[Sequence[Record]], dict[str, Drawing]]
 """Returns figures of a folder's records by the names of their files."""
 TABLES = "tables.md"
 MAX_IN_MATRIX = 8
 """Models, arms included, up to which all pairs are drawn as well as the effects of changes."""
-TASKS = Path(__file__).parents[2] / "tasks"
-"""The folder of the tasks; an installed package without a clone has none."""
+TASKS = HOME / "tasks"
+"""The folder of the tasks."""
 
 
 def plot_folder(

@@ -211,6 +211,16 @@ Texts = tuple[str, str, str]
 """Title, subtitle and caption of a figure."""
 
 
+class Chart(Figure):
+    """A figure that a notebook shows as an SVG."""
+
+    def _repr_svg_(self) -> str:
+        with context():
+            content = render(self, ".svg").decode()
+        fitting = '<svg style="max-width: 100%; height: auto"'  # in place of a height in points
+        return re.sub('<svg( [^>]*?) height="[^"]*"', rf"{fitting}\1", content, count=1)
+
+
 def make_canvas(
     body: float, title: str, subtitle: str, caption: str, width: float | None = None
 ) -> tuple[Figure, float, float]:
@@ -229,7 +239,7 @@ def make_canvas(
     if is_page:
         above = below = 0.02
     height, x = above + body + below, 0.12 / width
-    figure = Figure(figsize=(width, height))
+    figure = Chart(figsize=(width, height))
     figure.set_label(caption)
     shown: dict[str, Any] = {"va": "top", "visible": not is_page}
     figure.text(x, 1 - 0.12 / height, title, size=12.5, weight="bold", **shown)

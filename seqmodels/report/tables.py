@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import textwrap
 from collections.abc import Callable, Sequence
+from html import escape
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,7 @@ from seqmodels.report.reading import (
     format_subtitle,
     label_of,
 )
+from seqmodels.utils import html
 from seqmodels.utils.terminal import pad_columns
 
 WIDTH = 100
@@ -89,6 +91,20 @@ def format_summary(records: Sequence[Record], compared: Significance | None = No
         if rows := arms.effect_rows(records, test, compared):
             parts += ["", *format_plain(rows)]
     return "\n".join([*parts, "", *format_plain(cost_rows(records))])
+
+
+def format_html(records: Sequence[Record], compared: Significance | None = None) -> str:
+    """Format for a notebook what `format_summary` formats for a terminal."""
+    parts = [format_subtitle(records)]
+    for test in reading.tests_by_name(records).values():
+        title, rows, notes = score_rows(records, test, _mean)
+        parts += [title, html.format_table(rows), "; ".join(notes), format_shares(records, test)]
+        if effects := arms.effect_rows(records, test, compared):
+            parts.append(html.format_table(effects))
+    parts.append(html.format_table(cost_rows(records)))
+    return "".join(
+        part if part.startswith("<table>") else f"<p>{escape(part)}</p>" for part in parts if part
+    )
 
 
 def format_tables(records: Sequence[Record], compared: Significance | None = None) -> str:

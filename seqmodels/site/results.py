@@ -1,7 +1,7 @@
 """Read what each comparison asked and what was observed from the documentation and the tasks.
 
 A finding in docs/ is a paragraph with the question, a figure, and a paragraph on what it shows. An
-installed package without a clone has neither docs nor tasks, and its pages have figures alone.
+installed package without a clone has no docs, and its pages have questions and figures alone.
 """
 
 from __future__ import annotations

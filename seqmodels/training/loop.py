@@ -41,7 +41,7 @@ from seqmodels.utils.terminal import defer_signals
 from seqmodels.utils.world import ProcessLostError, world
 
 if TYPE_CHECKING:
-    from seqmodels.training.tensorboard import Curves
+    from seqmodels.training.curves import Curves
 
 T = TypeVar("T")
 TRIM_EVERY = 20

@@ -1,14 +1,52 @@
-"""Import a class from a module or from a file."""
+"""Import what is named by a text: a class, a task; say which extra a missing package is in."""
 
 from __future__ import annotations
 
+import re
 import sys
-from importlib import import_module
+from importlib import import_module, metadata
 from importlib.machinery import ModuleSpec, SourceFileLoader
 from importlib.util import module_from_spec
 from pathlib import Path
 from traceback import extract_tb
 from typing import Any
+
+PACKAGE = Path(__file__).parents[1]
+HOME = PACKAGE if (PACKAGE / "tasks").is_dir() else PACKAGE.parent
+"""The folder of tasks/ and results/: a clone or, where a wheel is installed, the package."""
+DEVELOPERS = ("dev", "bench")
+"""Extras of which no command is in need."""
+
+
+def list_tasks() -> list[str]:
+    """Return the names of the tasks that can be run."""
+    return sorted(path.parent.name for path in HOME.glob("tasks/*/__main__.py"))
+
+
+def import_from_tasks(name: str) -> Any:
+    """Import a module of the tasks, which are in the package only where a wheel is installed."""
+    return import_module(f"{'seqmodels.' * (HOME == PACKAGE)}tasks.{name}")
+
+
+def explain_missing(package: str) -> str:
+    """Return which package is not installed, and how to install it: by the extra that has it."""
+    try:
+        requirements = metadata.requires("seqmodels") or []
+    except metadata.PackageNotFoundError:
+        requirements = []
+    for line in requirements:
+        match = re.match(r"([\w.-]+).*extra == .(\w+)", line)
+        if match and match[1].replace("-", "_") == package and match[2] not in DEVELOPERS:
+            return f"{package} is not installed; pip install 'seqmodels[{match[2]}]'"
+    return f"{package} is not installed; pip install {package}"
+
+
+def require(package: str) -> None:
+    """Import a package of an extra; raise ValueError that names the extra if it is missing."""
+    try:
+        import_module(package)
+    except ModuleNotFoundError as error:
+        raise ValueError(explain_missing(str(error.name).partition(".")[0])) from None
 
 
 def import_class(home: str) -> type[Any]:

@@ -13,8 +13,9 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from html import escape
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import BaseModel
 from tqdm import tqdm
@@ -33,6 +34,7 @@ MIN_ESTIMATE_S = 2.0
 """Before this, the speed is too uncertain for an estimate of the time left."""
 BAR = "{desc}{percentage:3.0f}% |{bar:10}| {postfix[0]}"
 """A bar between a name and a note, which is cut off where the terminal ends."""
+HTML_ROW = "<tr><td>{}</td><td><progress value='{:.3f}'></progress></td><td>{}</td></tr>"
 MAX_BARS = 16
 """Bars of runs on a cluster, of which there can be hundreds."""
 TRAINING = "training"
@@ -174,6 +176,16 @@ SILENT = StatusFile()
 # ------------------------------------------------------------------------------------------- Bars
 
 
+def display_in_notebook(html: str) -> Any:
+    """Show HTML in the running cell of a notebook; return its handle, or None elsewhere."""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    if not hasattr(shell, "kernel"):
+        return None
+    from IPython.display import display
+
+    return display({"text/html": html}, raw=True, display_id=True)
+
+
 class ProgressBoard:
     """The display of the runs of a comparison, as a context manager that follows their files.
 
@@ -191,7 +203,9 @@ class ProgressBoard:
         """How many lines of a run have been printed, by its title and when its process began."""
         self.lock, self.stopped = threading.RLock(), threading.Event()
         self.since_s = self.line_s = time.monotonic()
-        self.is_shown, self.is_drawn = is_shown, is_shown and sys.stderr.isatty()
+        self.cell = display_in_notebook("") if is_shown else None
+        self.is_shown = is_shown
+        self.is_drawn = is_shown and (self.cell is not None or sys.stderr.isatty())
         self.bars: list[tqdm] = []
         self.watcher = threading.Thread(target=self.watch, daemon=True)
 
@@ -206,6 +220,8 @@ class ProgressBoard:
             self.watcher.join()
         for bar in reversed(self.bars):
             bar.close()
+        if self.cell:
+            self.cell.update({"text/html": self.summary()[1].partition(",")[0]}, raw=True)
         self.is_drawn = False
         self.refresh()  # for the last lines
 
@@ -276,6 +292,10 @@ class ProgressBoard:
             rows = [("all runs ", *self.summary())]
             for run in running[:MAX_BARS]:
                 rows.append((f"{run.run:20.20} {run.phase:14.14}", run.share, run.note))
+            if self.cell:
+                lines = [HTML_ROW.format(escape(n), share, escape(note)) for n, share, note in rows]
+                self.cell.update({"text/html": f"<table>{''.join(lines)}</table>"}, raw=True)
+                return
             while len(self.bars) < len(rows):
                 self.bars.append(tqdm(total=1.0, leave=False, dynamic_ncols=True))
             rows += [("", 0.0, "")] * (len(self.bars) - len(rows))

@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import errno
 import io
+import json
 import logging
 import math
 import os
@@ -22,6 +23,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from seqmodels.utils.files import WriteError
+from seqmodels.utils.imports import explain_missing
 
 logging.getLogger("matplotlib").setLevel(logging.ERROR)  # no warning about a read-only home folder
 
@@ -281,6 +283,10 @@ def report_error(prog: str, error: Exception) -> int:
             return 1
         if error.errno == errno.ENOSPC:
             return print_error(prog, f"standard output could not be written: {error.strerror}", 1)
+    if isinstance(error, ModuleNotFoundError):
+        package = str(error.name).partition(".")[0]
+        if package not in ("seqmodels", "tasks"):
+            return print_error(prog, explain_missing(package), 2)
     if isinstance(error, ValueError | OSError):
         return print_error(prog, error, 1 if isinstance(error, WriteError) else 2)
     raise error
@@ -304,6 +310,12 @@ def flush_streams(prog: str, code: Any) -> Any:
 def print_line(line: str) -> None:
     """Print one line at once; on a terminal, control characters are escaped."""
     print(escape_for_terminal(line), flush=True)
+
+
+def print_json(value: object) -> None:
+    """Print a value as one line of JSON, with control characters escaped."""
+    escapes = {i: f"\\u{i:04x}" for i in range(127, 160)}  # JSON itself leaves these
+    print(json.dumps(value, ensure_ascii=False).translate(escapes), flush=True)
 
 
 def print_error(prog: str, message: object, code: int) -> int:

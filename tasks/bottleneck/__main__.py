@@ -17,7 +17,7 @@ Question
 
 from __future__ import annotations
 
-from tasks.flags import TaskParser, run
+from ..flags import TaskParser, run
 
 MODELS = [
     *(f"rnn_encdec_{d}" for d in (32, 64, 128, 256, 512)),
@@ -39,9 +39,10 @@ from seqmodels.data.corpus import Pair
 from seqmodels.data.readers import sha256
 from seqmodels.data.tokenizers import Tokenizer, Words
 from seqmodels.interface import EOS
-from tasks.bottleneck.figure import FIGURES
-from tasks.made.symbols import SYMBOLS, draw_symbols
-from tasks.recipes import COPYING
+
+from ..made.symbols import SYMBOLS, draw_symbols
+from ..recipes import COPYING
+from .figure import FIGURES
 
 # ---------------------------------------------------------------------------------------- Data
 #

@@ -17,7 +17,7 @@ Question
 
 from __future__ import annotations
 
-from tasks.flags import TaskParser, run
+from ..flags import TaskParser, run
 
 PARTS = ("unscaled", "cosine", "no_residual", "no_feed_forward", "no_norm", "none", "untied")
 WITHOUT = [f"transformer_{part}" for part in PARTS]
@@ -32,8 +32,9 @@ from functools import partial
 from typing import Any
 
 from seqmodels.comparison.task import Task
-from tasks.made import grammar
-from tasks.made.pairs import SHORT, SIZES, grammar_task
+
+from ..made import grammar
+from ..made.pairs import SHORT, SIZES, grammar_task
 
 # ---------------------------------------------------------------------------------------- Data
 #

@@ -28,7 +28,7 @@ Question
 
 from __future__ import annotations
 
-from tasks.flags import TaskParser, run
+from ..flags import TaskParser, run
 
 PARSER = TaskParser("tasks.distance", __doc__)
 
@@ -45,10 +45,11 @@ from seqmodels.data.batches import Example
 from seqmodels.data.readers import sha256
 from seqmodels.data.tokenizers import Words
 from seqmodels.interface import EOS
-from tasks.distance.figure import FIGURES
-from tasks.distance.measure import measure_depth, probe_states
-from tasks.made.gradients import measure_gradients
-from tasks.recipes import HISTORY
+
+from ..made.gradients import measure_gradients
+from ..recipes import HISTORY
+from .figure import FIGURES
+from .measure import measure_depth, probe_states
 
 # ---------------------------------------------------------------------------------------- Data
 #

@@ -21,8 +21,9 @@ from torch import Tensor
 from seqmodels.data.batches import Example
 from seqmodels.interface import SequenceModel
 from seqmodels.models.ops import KVCache
-from tasks.made.gradients import batch_of, gradient_norms
-from tasks.made.probe import fit_ridge, mix_features
+
+from ..made.gradients import batch_of, gradient_norms
+from ..made.probe import fit_ridge, mix_features
 
 Rows = list[dict[str, float | str]]
 DEPTHS = {"n_layers": range(1, 6), "forget_bias": (0.0, 2.0)}

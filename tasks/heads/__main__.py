@@ -14,7 +14,7 @@ Question
 
 from __future__ import annotations
 
-from tasks.flags import TaskParser, run
+from ..flags import TaskParser, run
 
 PARSER = TaskParser("tasks.heads", __doc__, models=["transformer", "transformer_none"])
 
@@ -26,10 +26,11 @@ from dataclasses import replace
 from functools import partial
 
 from seqmodels.comparison.task import Task
-from tasks.heads import measure
-from tasks.heads.figure import FIGURES
-from tasks.made import grammar
-from tasks.made.pairs import SHORT, SIZES, grammar_task
+
+from ..made import grammar
+from ..made.pairs import SHORT, SIZES, grammar_task
+from . import measure
+from .figure import FIGURES
 
 # ---------------------------------------------------------------------------------------- Data
 #

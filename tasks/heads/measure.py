@@ -23,12 +23,13 @@ from seqmodels.data.corpus import Pair
 from seqmodels.data.tokenizers import Tokenizer
 from seqmodels.evaluation.evaluate import generate_targets
 from seqmodels.interface import SequenceModel, watch_attention
-from tasks.heads.changes import CHANGES, classify_changes
-from tasks.heads.pairs import ATTENTIONS, NOUN_OF, OTHERS, Grid, make_grid
-from tasks.made import grammar
-from tasks.made.attentions import Attention, list_attentions, name_head
-from tasks.made.pairs import examples as encode_pairs
-from tasks.made.trees import Parse
+
+from ..made import grammar
+from ..made.attentions import Attention, list_attentions, name_head
+from ..made.pairs import examples as encode_pairs
+from ..made.trees import Parse
+from .changes import CHANGES, classify_changes
+from .pairs import ATTENTIONS, NOUN_OF, OTHERS, Grid, make_grid
 
 Rows = list[dict[str, float | str]]
 FAR = 4

@@ -37,7 +37,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from tasks.flags import TaskParser, run
+from ..flags import TaskParser, run
 
 SCORES = ("last", "dot", "general", "additive")
 MODELS = [
@@ -82,11 +82,12 @@ from itertools import pairwise
 
 from seqmodels.comparison.task import Recipe, Task, TestSet
 from seqmodels.data.batches import Example
-from tasks.ladder.figure import FIGURES
-from tasks.ladder.measure import accuracy_by_place, count_sequential_steps
-from tasks.made import grammar, pairs
-from tasks.made.gradients import measure_gradients
-from tasks.made.pairs import grammar_task
+
+from ..made import grammar, pairs
+from ..made.gradients import measure_gradients
+from ..made.pairs import grammar_task
+from .figure import FIGURES
+from .measure import accuracy_by_place, count_sequential_steps
 
 # ---------------------------------------------------------------------------------------- Data
 #

@@ -20,7 +20,8 @@ from __future__ import annotations
 
 from seqmodels.models import PAPERS
 from seqmodels.utils.terminal import positive
-from tasks.flags import TaskParser, run
+
+from ..flags import TaskParser, run
 
 PARSER = TaskParser(
     "tasks.lookup", __doc__, models=[*PAPERS, "transformer_rotary"], sizes=["smoke", "laptop"]
@@ -49,8 +50,9 @@ from seqmodels.data.corpus import Pair
 from seqmodels.data.readers import sha256
 from seqmodels.data.tokenizers import Tokenizer, Words
 from seqmodels.interface import EOS
-from tasks.lookup.figure import FIGURES
-from tasks.recipes import HISTORY
+
+from ..recipes import HISTORY
+from .figure import FIGURES
 
 # ---------------------------------------------------------------------------------------- Data
 #

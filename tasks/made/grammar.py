@@ -11,7 +11,7 @@ Rules that make the English unambiguous:
   prepositional phrase of their own; "and" joins main clauses (after a comma), bare noun phrases,
   or clauses that repeat their conjunction.
 
-    from tasks.made.grammar import draw_corpus
+    from .grammar import draw_corpus
     splits = draw_corpus(seed=0, n_train=100_000, n_valid=1_000)
 """
 
@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from itertools import accumulate
 from typing import NamedTuple, TypeVar
 
-from tasks.made.lexicon import (
+from .lexicon import (
     ADJECTIVES,
     BE,
     CONJUNCTIONS,
@@ -40,7 +40,7 @@ from tasks.made.lexicon import (
     Noun,
     Verb,
 )
-from tasks.made.trees import NP, PP, VP, Clause, Parse, Relative, Sentence, Sub, parse, render
+from .trees import NP, PP, VP, Clause, Parse, Relative, Sentence, Sub, parse, render
 
 T = TypeVar("T")
 

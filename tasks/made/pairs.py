@@ -13,10 +13,11 @@ from seqmodels.data.scripts import count_words
 from seqmodels.data.tokenizers import Tokenizer, Words
 from seqmodels.interface import EOS
 from seqmodels.training.config import Optimizer
-from tasks.recipes import GRAMMAR, GRAMMAR_MUON, HISTORY, with_dropout, with_positions
+
+from ..recipes import GRAMMAR, GRAMMAR_MUON, HISTORY, with_dropout, with_positions
 
 if TYPE_CHECKING:
-    from tasks.made import grammar
+    from . import grammar
 
 SIZES = {
     "smoke": {"n_train": 1_000, "n_valid": 50, "max_train": 20, "max_test": 40, "per_bucket": 5},

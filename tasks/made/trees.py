@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from tasks.made.lexicon import (
+from .lexicon import (
     BE,
     CONJUNCTIONS,
     COORDINATORS,

@@ -31,7 +31,8 @@ import argparse
 from seqmodels.data import presets
 from seqmodels.data.presets import TOKENIZERS
 from seqmodels.utils.terminal import non_negative, positive
-from tasks.flags import TaskParser, run, tokenizer
+
+from ..flags import TaskParser, run, tokenizer
 
 DATA_HELP = (
     f"a text by name ({', '.join(presets.TEXT)}); text files, concatenated in order; a .tsv, .csv, "
@@ -91,8 +92,9 @@ from seqmodels.data.prepare import PreparedText, prepare_text, summarize_text
 from seqmodels.data.readers import sha256
 from seqmodels.data.tokenizers import MAX_VOCAB, Words, resolve_vocab_size
 from seqmodels.interface import BOS
-from tasks.made import stories
-from tasks.recipes import HISTORY, POSITIONED, PROSE, RECIPES
+
+from ..made import stories
+from ..recipes import HISTORY, POSITIONED, PROSE, RECIPES
 
 # ---------------------------------------------------------------------------------------- Data
 #

@@ -19,7 +19,7 @@ Question
 
 from __future__ import annotations
 
-from tasks.flags import TaskParser, run
+from ..flags import TaskParser, run
 
 MODELS = [f"transformer_{kind}" for kind in ("sinusoids", "learned", "rotary", "none")]
 PARSER = TaskParser("tasks.positions", __doc__, models=MODELS)
@@ -32,8 +32,9 @@ from dataclasses import replace
 from functools import partial
 
 from seqmodels.comparison.task import Recipe, Task
-from tasks.made import grammar
-from tasks.made.pairs import grammar_task
+
+from ..made import grammar
+from ..made.pairs import grammar_task
 
 # ---------------------------------------------------------------------------------------- Data
 #

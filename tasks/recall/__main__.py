@@ -12,7 +12,7 @@ Question
 
 from __future__ import annotations
 
-from tasks.flags import TaskParser, run
+from ..flags import TaskParser, run
 
 PARSER = TaskParser("tasks.recall", __doc__, sizes=["smoke", "laptop"])
 
@@ -30,8 +30,9 @@ from seqmodels.data.corpus import Pair
 from seqmodels.data.readers import sha256
 from seqmodels.data.tokenizers import Tokenizer, Words
 from seqmodels.interface import EOS
-from tasks.made.symbols import SYMBOLS, draw_symbols
-from tasks.recipes import COPYING, HISTORY
+
+from ..made.symbols import SYMBOLS, draw_symbols
+from ..recipes import COPYING, HISTORY
 
 # ---------------------------------------------------------------------------------------- Data
 #

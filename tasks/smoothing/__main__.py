@@ -17,7 +17,7 @@ Question
 
 from __future__ import annotations
 
-from tasks.flags import TaskParser, run
+from ..flags import TaskParser, run
 
 MODELS = ["transformer", *(f"transformer_{name}" for name in ("unscaled", "cosine"))]
 PARSER = TaskParser("tasks.smoothing", __doc__, models=MODELS)
@@ -30,10 +30,11 @@ from dataclasses import replace
 from functools import partial
 
 from seqmodels.comparison.task import Task
-from tasks.made import grammar
-from tasks.made.pairs import SHORT, SIZES, grammar_task
-from tasks.smoothing import measure
-from tasks.smoothing.figure import FIGURES
+
+from ..made import grammar
+from ..made.pairs import SHORT, SIZES, grammar_task
+from . import measure
+from .figure import FIGURES
 
 # ---------------------------------------------------------------------------------------- Data
 #

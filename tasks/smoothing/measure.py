@@ -29,7 +29,8 @@ from seqmodels.evaluation.evaluate import BATCH_TOKENS, score_teacher_forced
 from seqmodels.interface import PAD, SequenceModel
 from seqmodels.models import build, linear_attention
 from seqmodels.models.transformer import MultiHeadAttention, softmax
-from tasks.made.attentions import Attention, list_attentions, name_head
+
+from ..made.attentions import Attention, list_attentions, name_head
 
 Rows = list[dict[str, float | str]]
 Weigh = Callable[[nn.Module, Tensor, Tensor, Tensor], Tensor]

@@ -22,7 +22,8 @@ import argparse
 from seqmodels.data import presets
 from seqmodels.data.presets import TOKENIZERS
 from seqmodels.utils.terminal import positive
-from tasks.flags import TaskParser, run, tokenizer
+
+from ..flags import TaskParser, run, tokenizer
 
 DATA_HELP = (
     f"a corpus by name ({', '.join(presets.PARALLEL)}); two text files, the first of which is the "
@@ -105,9 +106,10 @@ from seqmodels.data.prepare import PrepareConfig, Prepared, prepare, summarize
 from seqmodels.data.scripts import count_words, unit_of
 from seqmodels.data.tokenizers import resolve_vocab_size
 from seqmodels.evaluation.metrics import check_tokenizer, tokenizer_for
-from tasks.made.pairs import SIZES, TOKENS, grammar_task, length_test
-from tasks.recipes import HISTORY, PROSE, RECIPES, with_dropout, with_positions
-from tasks.translation.figure import FIGURES
+
+from ..made.pairs import SIZES, TOKENS, grammar_task, length_test
+from ..recipes import HISTORY, PROSE, RECIPES, with_dropout, with_positions
+from .figure import FIGURES
 
 # ---------------------------------------------------------------------------------------- Data
 #
@@ -178,7 +180,7 @@ CORPUS_RECIPES = {
 
 def builtin_task(args: argparse.Namespace) -> Task:
     """Return the task on sentences from the English–German grammar."""
-    from tasks.made import grammar
+    from ..made import grammar
 
     corpus = grammar.draw_corpus(seed=1, **SIZES[args.size])
     task = grammar_task(

@@ -14,7 +14,7 @@ Question
 
 from __future__ import annotations
 
-from tasks.flags import TaskParser, run
+from ..flags import TaskParser, run
 
 PARSER = TaskParser("tasks.vector", __doc__)
 
@@ -27,12 +27,13 @@ from dataclasses import replace
 from functools import partial
 
 from seqmodels.comparison.task import Task, TestSet
-from tasks.made import grammar
-from tasks.made.lexicon import NOUNS, PREPOSITIONS, VERBS
-from tasks.made.pairs import SIZES, TOKENS, grammar_task, n_crossings
-from tasks.made.trees import NP, PP, VP, Clause, Parse, Relative, render
-from tasks.vector import measure
-from tasks.vector.figure import FIGURES
+
+from ..made import grammar
+from ..made.lexicon import NOUNS, PREPOSITIONS, VERBS
+from ..made.pairs import SIZES, TOKENS, grammar_task, n_crossings
+from ..made.trees import NP, PP, VP, Clause, Parse, Relative, render
+from . import measure
+from .figure import FIGURES
 
 # ---------------------------------------------------------------------------------------- Data
 #

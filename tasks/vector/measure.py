@@ -21,10 +21,11 @@ from seqmodels.data.tokenizers import Tokenizer
 from seqmodels.evaluation.evaluate import BATCH_TOKENS, generate_targets
 from seqmodels.evaluation.intervals import compute_interval
 from seqmodels.interface import EOS, PAD, Batch, SequenceModel
-from tasks.made.pairs import examples
-from tasks.made.probe import fit_ridge, mix_features
-from tasks.made.trees import Parse, Sentence
-from tasks.vector.roles import (
+
+from ..made.pairs import examples
+from ..made.probe import fit_ridge, mix_features
+from ..made.trees import Parse, Sentence
+from .roles import (
     KINDS,
     TreeReader,
     clause_ends,

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from itertools import chain, pairwise
 from typing import NamedTuple
 
-from tasks.made.lexicon import (
+from ..made.lexicon import (
     ACC,
     ADJECTIVES,
     BE,
@@ -34,7 +34,7 @@ from tasks.made.lexicon import (
     VERBS,
     Noun,
 )
-from tasks.made.trees import COMMA, NP, PP, Clause, Sub
+from ..made.trees import COMMA, NP, PP, Clause, Sub
 
 Role = tuple[str, str, str]
 """A noun, what it is, and of which verb."""

@@ -1,0 +1,103 @@
+"""From a notebook: comparisons by name, what its cells show, and the notebooks themselves."""
+
+import json
+import os
+import re
+import sys
+from pathlib import Path
+from typing import Any
+from unittest.mock import Mock
+
+import pytest
+from conftest import ROOT, Call, Run, check_one_line
+
+import seqmodels
+from seqmodels.cli import main
+from seqmodels.cli import run as by_name
+from seqmodels.utils import html, progress
+from tasks.recall import __main__ as recall
+
+
+def test_flags_by_name_are_those_of_the_command() -> None:
+    """Keeps out a flag lost or given that was not asked for, and a value that is split."""
+    named = {"vary": {"lr": [1, 2], "d_k": [3]}, "dry_run": True, "fresh": False, "lr": None}
+    found = by_name.to_arguments(named | {"models": ["gpt", "mine"], "out": "a b"})
+    expected = "--vary|lr=1,2|--vary|d_k=3|--dry-run|--models|gpt|mine|--out|a b"
+    assert found == expected.split("|")
+
+
+def test_a_comparison_by_name(run: Run, tmp_path: Path) -> None:
+    """Keeps out other records than the command's, a figure that is not written, silent faults."""
+    given: dict[str, Any] = {"size": "smoke", "tokens": 200, "device": "cpu", "models": ["gpt"]}
+    given["precision"] = "float32"
+    assert run(recall, *by_name.to_arguments(given)[6:], "--out", tmp_path / "command") == 0
+    found = seqmodels.compare("recall", **given, out=tmp_path / "named")
+    theirs = json.loads((tmp_path / "command" / "gpt-seed1.json").read_text())
+    assert [record["weights_sha256"] for record in found.records] == [theirs["weights_sha256"]]
+    assert found.records[0]["tests"] == theirs["tests"]
+    score = f"{theirs['tests'][0]['overall']['accuracy']['value']:.1f}"
+    assert all(score in text and "GPT" in text for text in (found._repr_html_(), repr(found)))
+    shown = found.figures["curves"]._repr_svg_()
+    assert re.search('<svg style="max-width: 100%; height: auto" xml[^>]* width="[^>]*>', shown)
+    assert {f"{name}.svg" for name in found.figures} <= {p.name for p in found.out.iterdir()}
+    assert seqmodels.compare("recall", **given, dry_run=True, out=tmp_path / "dry") is None
+    with pytest.raises(ValueError, match=r"choose from .*recall"):
+        seqmodels.compare("recal", **given)
+    with pytest.raises(ValueError, match=r"'x' \(choose from"):
+        seqmodels.compare("recall", **given | {"size": "x"})
+    with pytest.raises(ValueError, match="nowhere holds no record"):
+        seqmodels.Comparison(tmp_path / "nowhere")
+    assert len(seqmodels.Comparison("translation-live").records) == 6
+
+
+def test_a_task_is_run_by_its_name(call: Call, run: Run) -> None:
+    """Keeps out help and faults of another program, and a task that only a clone can run."""
+    code, out, _ = call(main, "run", "recall", "--help")
+    assert (code, out[:28], "--seeds N" in out) == (0, "usage: seqmodels run recall ", True)
+    check_one_line(call(main, "run", "recall", "--size", "x"), "seqmodels run recall: ", "'x'")
+    check_one_line(call(main, "run", "recal"), "'recal'", "'recall'")
+
+
+def test_results_are_shown_as_tables() -> None:
+    """Keeps out markup from a text, a weight in another cell, and a score without its interval."""
+    table = html.format_table([["", "<b>", "c"], ["d", 1, 2]], [[0.25, 0.5]])
+    assert re.search("&lt;b&gt;.*0.150.*>1<.*0.300.*>2<", table)
+    run, source = seqmodels.load("bahdanau"), "My friendly horse ran."
+    scores = run.score([source] * 2, ["Mein freundliches Pferd lief.", "Mein Hund lief heute ."])
+    scores["bleu"] |= {"low": 1.0, "high": 2.0}
+    tables = (each._repr_html_() for each in (run, run.align(source), scores))
+    shown = [" ".join(re.sub("<[^>]+>", " ", table).split()) for table in tables]
+    assert f" {sum(p.numel() for p in run.model.parameters()):,} " in shown[0]
+    assert shown[1].startswith("My friendly horse ran . &lt;eos&gt; Mein 0.")
+    assert f"BLEU {scores['bleu']['value']:.1f} 1.0–2.0 chrF" in shown[2]
+
+
+def test_progress_in_a_notebook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keeps out bars for a terminal in a notebook, a run's text as markup, a bar that stays."""
+    cell = Mock()
+    monkeypatch.setattr(progress, "display_in_notebook", lambda text: cell)
+    status = progress.StatusFile(tmp_path / "gpt-seed1.json", "gpt, seed 1", 200)
+    with progress.ProgressBoard({"gpt, seed 1": tmp_path / "gpt-seed1.json"}, 1) as board:
+        status.write(state="running", began=1.0)
+        status.update("training", 50, 200, "loss <3>")
+        board.refresh()
+        shown = cell.update.call_args.args[0]["text/html"]
+        assert re.search("value='0.250'.*loss &lt;3&gt;", shown)
+        board.end("gpt, seed 1")
+    assert cell.update.call_args.args[0] == {"text/html": "2 of 2 runs done"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", sorted(ROOT.glob("notebooks/*.py")), ids=lambda p: p.stem)
+def test_notebooks_run(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keeps out a cell that fails, and a number that is not that of its record."""
+    nbclient, jupytext = map(pytest.importorskip, ("nbclient", "jupytext"))
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, [str(ROOT), *sys.path])))
+    notebook = jupytext.read(path)
+    client = nbclient.NotebookClient(notebook, resources={"metadata": {"path": tmp_path}})
+    client.execute()
+    outputs = [output for cell in notebook.cells for output in cell.get("outputs", ())]
+    text = "".join(str(o.get("text", "")) + str(o.get("data", {})) for o in outputs)
+    for record in map(json.loads, (p.read_text() for p in tmp_path.glob("runs/*/*-seed1.json"))):
+        assert f"{record['tests'][0]['overall']['bleu']['value']:.1f}" in text
+    assert "image/svg+xml" in text or "rgba(" in text
