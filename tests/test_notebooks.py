@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -50,12 +51,15 @@ def test_a_comparison_by_name(run: Run, tmp_path: Path) -> None:
     assert len(seqmodels.Comparison("translation-live").records) == 6
 
 
-def test_a_task_is_run_by_its_name(call: Call, run: Run) -> None:
+def test_a_task_is_run_by_its_name(call: Call, tmp_path: Path) -> None:
     """Keeps out help and faults of another program, and a task that only a clone can run."""
     code, out, _ = call(main, "run", "recall", "--help")
     assert (code, out[:28], "--seeds N" in out) == (0, "usage: seqmodels run recall ", True)
     check_one_line(call(main, "run", "recall", "--size", "x"), "seqmodels run recall: ", "'x'")
     check_one_line(call(main, "run", "recal"), "'recal'", "'recall'")
+    program = "import sys; from seqmodels.utils.imports import import_from_tasks as i; i('flags')"
+    command = [sys.executable, "-c", program]  # in another folder than the clone's
+    assert subprocess.run(command, cwd=tmp_path, check=False).returncode == 0
 
 
 def test_results_are_shown_as_tables() -> None:

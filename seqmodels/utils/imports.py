@@ -25,7 +25,11 @@ def list_tasks() -> list[str]:
 
 def import_from_tasks(name: str) -> Any:
     """Import a module of the tasks, which are in the package only where a wheel is installed."""
-    return import_module(f"{'seqmodels.' * (HOME == PACKAGE)}tasks.{name}")
+    if HOME == PACKAGE:
+        return import_module(f"seqmodels.tasks.{name}")
+    if str(HOME) not in sys.path:  # a command of a clone, run in another folder
+        sys.path.append(str(HOME))
+    return import_module(f"tasks.{name}")
 
 
 def explain_missing(package: str) -> str:
