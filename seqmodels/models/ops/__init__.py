@@ -15,6 +15,9 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+FEW = 16
+"""Queries per text in a search, at most: its beams."""
+
 # ---------------------------------------------------------------------------------- Functions
 
 
@@ -38,13 +41,18 @@ def attend(
     """Compute dropout(softmax(q kᵀ / √K)) v, where the mask is True; numbers are added to scores.
 
     torch's fused kernel does not store the weights. On CPUs, separate products are faster than it
-    in bfloat16, where k qᵀ is faster than q kᵀ.
+    in bfloat16, where k qᵀ is faster than q kᵀ, and in float32 for a few queries of each of several
+    texts. A mask that is one value, expanded, hides nothing and is left out.
     """
-    if q.device.type != "cpu" or q.dtype != torch.bfloat16:
-        return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=dropout)
+    is_bfloat16 = q.dtype == torch.bfloat16
+    is_search = len(q) > 1 and q.shape[2] <= FEW and not torch.is_grad_enabled()
+    bias = mask if any(mask.stride()) else None
+    if q.device.type != "cpu" or not (is_bfloat16 or is_search):
+        return F.scaled_dot_product_attention(q, k, v, attn_mask=bias, dropout_p=dropout)
     q = q / q.shape[-1] ** 0.5
-    score = (k @ q.mT).mT
-    score = torch.where(mask, score, -torch.inf) if mask.dtype == torch.bool else score + mask
+    score = (k @ q.mT).mT if is_bfloat16 else q @ k.mT
+    if bias is not None:
+        score = torch.where(bias, score, -torch.inf) if bias.dtype == torch.bool else score + bias
     weights = score.softmax(-1)
     return F.dropout(weights, dropout) @ v if dropout else weights @ v
 
@@ -121,6 +129,8 @@ class KVCache:
         layers: Sequence[tuple[Tensor, Tensor]] = (),
         n_written: list[int] | None = None,
     ):
+        if not torch.is_grad_enabled() and visible.device.type == "cpu" and visible.all():
+            visible = visible.new_ones(()).expand(visible.shape)  # `attend` then needs no mask
         self.visible = visible
         self.n_sources = len(visible) if n_sources is None else n_sources
         self.layers = list(layers)
@@ -157,8 +167,9 @@ class KVCache:
         first call of `grow` gets the spare room behind the cache, the next one a copy.
         """
         n, width = self.visible.shape[1], len(self.visible) // self.n_sources
-        own = torch.eye(width, dtype=torch.bool, device=self.visible.device)
-        own = own.repeat(self.n_sources, 1)
+        own = self.visible.new_ones(self.n_sources, 1)
+        if width > 1:
+            own = torch.eye(width, dtype=torch.bool, device=own.device).repeat(self.n_sources, 1)
         if torch.is_grad_enabled():
             return KVCache(torch.cat([self.visible, own], 1), self.n_sources, self.layers)
         if self.n_written == [n] and all(k.shape[2] >= n + width for k, _ in self.layers):
@@ -179,6 +190,8 @@ class KVCache:
     ) -> tuple[Float[Tensor, "B H N K"], Float[Tensor, "B H N Kv"]]:
         """Put keys and values of the last n tokens into a layer; return all of the layer's."""
         if layer == len(self.layers):
+            if not torch.is_grad_enabled():  # otherwise every product of a search copies them
+                k, v = k.contiguous(), v.contiguous()
             self.layers.append((k, v))
             return k, v
         old_k, old_v = self.layers[layer]
