@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.testing import assert_close
 
 from seqmodels import build, unroll
+from seqmodels.interface import reorder
 from seqmodels.models import ops
 from seqmodels.models.linear_attention import Config, MultiHeadAttention
 
@@ -104,6 +105,27 @@ def test_caches_of_one_origin_do_not_share_a_token() -> None:
             assert k[0, 0, :, 0].tolist() == [0, 0, 0, i]
             assert v[0, 0, :, 0].tolist() == [0, 0, 0, -i]
         assert cache[0][0].shape == (2, 1, 3, 4)
+
+
+@pytest.mark.parametrize("width", [1, 3])
+def test_a_cache_in_a_search_is_a_concatenation(width: int, tiny: Tiny, pairs: Pairs) -> None:
+    """Keeps out a beam that sees another's tokens, or loses its own, when its cache is copied."""
+    model, (src, src_mask, _) = tiny("gpt", n_positions=64), pairs
+    sources, draw = torch.arange(len(src)), torch.Generator().manual_seed(1)
+    first = sources.unsqueeze(1) * width
+    picks = [first + torch.randint(width, (len(src), width), generator=draw) for _ in range(40)]
+    logits, n_slots = [], []
+    for has_gradients in (True, False):
+        with torch.set_grad_enabled(has_gradients):
+            state = reorder(model.encode(src, src_mask), sources.repeat_interleave(width))
+            for t, rows in enumerate(picks):
+                found, state = model.step(4 + (rows.flatten() + t) % 7, state)
+                logits.append(found.detach())
+                state = reorder(state, rows.flatten())
+            n_slots.append(state.cache.visible.shape[1])
+    assert_close(torch.stack(logits[40:]), torch.stack(logits[:40]))
+    assert n_slots[0] == src.shape[1] + 40 * width
+    assert n_slots[1] == n_slots[0] if width == 1 else n_slots[1] < n_slots[0]
 
 
 # --------------------------------------------------------------------------------- Linear attention
