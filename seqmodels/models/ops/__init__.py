@@ -101,7 +101,8 @@ def direct(module: Any) -> Any:
     parts = {name: direct(part) for name, part in module._modules.items()}
     if type(module) is nn.ModuleList:
         return [*parts.values()]
-    twin = object.__new__(direct_class(type(module), module.training))
+    kind: Any = type(module)
+    twin = object.__new__(direct_class(kind, module.training))
     weights = {name: p if p is None else p.detach() for name, p in module._parameters.items()}
     vars(twin).update({**vars(module), **module._buffers, **weights, **parts, "_modules": parts})
     return twin
