@@ -28,7 +28,7 @@ from seqmodels.data.tokenizers import Bytes, Words
 from seqmodels.evaluation.evaluate import BATCH_TOKENS
 from seqmodels.interface import BOS, EOS, Batch, SequenceModel
 from seqmodels.models import MODELS, build
-from seqmodels.search import beam, generate, sampler
+from seqmodels.search import beam, generate, greedy, sampler
 from seqmodels.training import loop
 from seqmodels.training.config import Precision, TrainConfig
 from seqmodels.training.trainer import Trainer
@@ -185,13 +185,14 @@ def their_training(peers: dict[str, Callable[..., Work]]) -> Sides:
     }
 
 
-def our_beam(name: str, setting: Setting, precision: Precision) -> Work:
-    """Return the work of our beam search of width 5, with weights in this precision."""
+def our_search(name: str, setting: Setting, width: int, precision: Precision) -> Work:
+    """Return the work of our search, greedy or with a beam, with weights in this precision."""
     writer = endless(model(name, setting)).to(getattr(torch, precision))
 
     def work() -> float:
         for batch, n in setting.shown:
-            written = beam(writer, batch.src, batch.src_mask, n, 5)
+            read = batch.src, batch.src_mask
+            written = greedy(writer, *read, n) if width == 1 else beam(writer, *read, n, width)
             assert {len(row) for row in written} == {n}
         return sum(len(batch.src) for batch, _ in setting.shown)
 
@@ -292,11 +293,25 @@ def gpt_training(size: Size) -> Sides:
 def beams(name: str, kind: str, size: Size) -> Sides:
     """Untrained models, the same batches, and equally many tokens for all sentences of a batch."""
     setting = test_sentences(size)
-    sides: Sides = {f"ours, {p}": partial(our_beam, name, setting, p) for p in precisions()}
+    sides: Sides = {f"ours, {p}": partial(our_search, name, setting, 5, p) for p in precisions()}
     sides["Joey NMT"] = lambda: peers.joey_beam(kind, setting)
     if name == "transformer":
         sides["transformers Marian"] = lambda: peers.marian_beam(setting)
+        sides |= on_ctranslate2(setting, 5)
     return sides
+
+
+def on_ctranslate2(setting: Setting, width: int) -> Sides:
+    """Return the sides of CTranslate2, in float32 and int8."""
+    peer = partial(peers.ctranslate2_search, setting, width)
+    return {f"CTranslate2, {p}": partial(peer, p) for p in ("float32", "int8")}
+
+
+def greedy_transformer(size: Size) -> Sides:
+    """Search the same test sentences as the beams, to the same lengths."""
+    setting = test_sentences(size)
+    ours = partial(our_search, "transformer", setting, 1)
+    return {f"ours, {p}": partial(ours, p) for p in precisions()} | on_ctranslate2(setting, 1)
 
 
 def sampling(n_rows: int, size: Size) -> Sides:
@@ -356,7 +371,10 @@ CONTESTS: dict[str, Callable[[Size, Effort], dict[str, Any]]] = {
     ),
     "beam-transformer": Contest(
         *("Transformer 3+3, beam 5", SENTENCES, partial(beams, "transformer", "transformer")),
-        {"Joey NMT": 20.0, "transformers Marian": 2.0},
+        {"Joey NMT": 20.0, "transformers Marian": 2.0, "CTranslate2, float32": 1.0},
+    ),
+    "greedy-transformer": Contest(
+        *("Transformer 3+3, greedy", SENTENCES, greedy_transformer), {"CTranslate2, float32": 1.0}
     ),
     **{
         f"sample-gpt-{n}": Contest(

@@ -8,6 +8,7 @@ cache, tied embeddings.
 from __future__ import annotations
 
 import importlib
+import tempfile
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -24,6 +25,7 @@ from seqmodels.models.rnn_encdec import RNNEncDec
 from seqmodels.training.config import Precision
 
 INSTALL = {
+    "ctranslate2": "pip install ctranslate2",
     "joeynmt": "pip install joeynmt==2.3.0 importlib_metadata",
     "transformers": "pip install transformers",
     "x_transformers": "pip install x-transformers",
@@ -162,11 +164,11 @@ def generate(model: Any, batch: Batch, n: int, **how: Any) -> Tensor:
     return model.eval().generate(batch.src, **how)
 
 
-def marian_beam(setting: Setting) -> Work:
-    """Return the work of Marian's beam search of width 5."""
+def marian(setting: Setting, vocab_size: int) -> Any:
+    """Build Marian."""
     hf = library("transformers")
     config: dict[str, Any] = {
-        "vocab_size": setting.vocab_size,
+        "vocab_size": vocab_size,
         "d_model": setting.width,
         "dropout": 0.0,
         **SPECIALS,
@@ -176,12 +178,47 @@ def marian_beam(setting: Setting) -> Work:
         config |= {f"{side}_attention_heads": setting.n_heads}
     config |= {"activation_function": "relu", "scale_embedding": True}
     config |= {"decoder_start_token_id": BOS, "forced_eos_token_id": None}
-    model = hf.MarianMTModel(hf.MarianConfig(**config))
+    return hf.MarianMTModel(hf.MarianConfig(**config))
+
+
+def marian_beam(setting: Setting) -> Work:
+    """Return the work of Marian's beam search of width 5."""
+    model = marian(setting, setting.vocab_size)
 
     def work() -> float:
         for batch, n in setting.shown:
             written = generate(model, batch, n, num_beams=5, do_sample=False)
             assert written.shape == (len(batch.src), 1 + n)
+        return sum(len(batch.src) for batch, _ in setting.shown)
+
+    return work
+
+
+# ---- CTranslate2
+
+
+def ctranslate2_search(setting: Setting, width: int, precision: str) -> Work:
+    """Return the work of its search with a converted Marian, greedy or with a beam."""
+    ct2 = library("ctranslate2")
+    loader = library("ctranslate2.converters.transformers").MarianMTLoader()
+    spec = loader.get_model_spec(marian(setting, setting.vocab_size + 1))  # it drops the last token
+    tokens = [str(i) for i in range(setting.vocab_size)]
+    loader.set_vocabulary(spec, tokens)
+    spec.config.unk_token, spec.config.eos_token = tokens[UNK], tokens[EOS]
+    spec.config.decoder_start_token = tokens[BOS]
+    spec.validate()
+    spec.optimize(quantization=precision)
+    with tempfile.TemporaryDirectory() as folder:
+        spec.save(folder)
+        threads = {"inter_threads": 1, "intra_threads": torch.get_num_threads()}
+        translator = ct2.Translator(folder, compute_type=precision, **threads)
+
+    def work() -> float:
+        for batch, n in setting.shown:
+            rows = [[*map(str, src[src != PAD].tolist())] for src in batch.src]
+            lengths = {"min_decoding_length": n, "max_decoding_length": n}
+            found = translator.translate_batch(rows, beam_size=width, **lengths)
+            assert {len(one.hypotheses[0]) for one in found} == {n}
         return sum(len(batch.src) for batch, _ in setting.shown)
 
     return work

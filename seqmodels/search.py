@@ -15,7 +15,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from seqmodels.interface import BOS, EOS, PAD, SequenceModel, reorder
-from seqmodels.models.ops import prepack
+from seqmodels.models.ops import direct
 
 Choose = Callable[[Float[Tensor, "R V"]], Int[Tensor, " R"]]
 
@@ -61,11 +61,13 @@ class LengthLimits:
         Finished rows are kept until dropping them pays off. A row at its limit is always dropped:
         the model may have no position for another token.
         """
-        if t not in self.ends and not is_check_due(t, finished.device):
-            return None
+        if t not in self.ends:
+            n_rows = len(finished)
+            if not is_check_due(t, finished.device):
+                return None
+            if n_rows - sum(finished.tolist()) > MAX_KEPT_SHARE * n_rows:
+                return None
         left = (~finished & (self.rows > t)).nonzero().squeeze(1)
-        if t not in self.ends and len(left) > MAX_KEPT_SHARE * len(finished):
-            return None
         self.rows = self.rows[left]
         return left
 
@@ -80,25 +82,22 @@ def generate(
     prefix: Int[Tensor, "B P"] | None = None,
 ) -> list[list[int]]:
     """Generate token by token; `choose` picks each from its logits, after those of the prefix."""
-    state, limits = model.encode(src, src_mask), LengthLimits(max_len, src)
-    model = prepack(model, len(src))
+    model, limits = direct(model), LengthLimits(max_len, src)
+    state = model.encode(src, src_mask)
     y = torch.full((len(src),), BOS, device=src.device)
     finished, texts = torch.zeros_like(y, dtype=torch.bool), torch.arange(len(y), device=y.device)
-    generated = torch.full((len(src), limits.longest), EOS, device=src.device)
+    generated = torch.full((limits.longest, len(src)), EOS, device=src.device)
     for t in range(limits.longest):
         logits, state = model.step(y, state)
-        if prefix is not None and t < prefix.shape[1]:
-            y = prefix[texts, t]
-        else:
-            y = choose(logits).masked_fill(finished, EOS)
-        generated[texts, t] = y
-        finished = finished | (y == EOS)
+        y = prefix[texts, t] if prefix is not None and t < prefix.shape[1] else choose(logits)
+        generated[t].index_copy_(0, texts, y)
+        finished |= y == EOS
         if (rows := limits.unfinished(t + 1, finished)) is not None:
             if not len(rows):
                 break
             state, y = reorder(state, rows, rows), y[rows]
             texts, finished = texts[rows], finished[rows]
-    return [trim_at_eos(row) for row in generated.tolist()]
+    return [trim_at_eos(row) for row in generated.T.tolist()]
 
 
 def greedy(
@@ -111,14 +110,9 @@ def greedy(
     return generate(model, src, src_mask, max_len, allowed_argmax)
 
 
-def mask_specials(logits: Float[Tensor, "*B V"]) -> Float[Tensor, "*B V"]:
-    """Rule out PAD and BOS, which never occur in a text."""
-    return logits.index_fill(-1, torch.arange(BOS + 1, device=logits.device), -torch.inf)
-
-
 def allowed_argmax(logits: Float[Tensor, "B V"]) -> Int[Tensor, " B"]:
-    """Return the most likely token, PAD and BOS ruled out."""
-    return mask_specials(logits).argmax(-1)
+    """Return the most likely token; PAD and BOS, which never occur in a text, are ruled out."""
+    return logits[:, BOS + 1 :].argmax(-1) + (BOS + 1)
 
 
 def continue_prefix(
@@ -154,7 +148,8 @@ def sampler(
         return allowed_argmax
 
     def sample_token(logits: Float[Tensor, "B V"]) -> Int[Tensor, " B"]:
-        logits = mask_specials(logits) / temperature
+        logits = logits / temperature
+        logits[:, : BOS + 1] = -torch.inf
         if top_k is not None or top_p < 1:
             logits = keep_likeliest(logits, top_k, top_p)
         return torch.multinomial(logits.softmax(-1), 1, generator=generator).squeeze(1)
@@ -211,46 +206,43 @@ def search_beams(
     finished hypothesis stays in the beam and is not extended. There are fewer than `width` where
     so few targets are possible.
     """
-    B, device, limits = len(src), src.device, LengthLimits(max_len, src)
-    beams = torch.arange(B, device=device).repeat_interleave(width)
-    state = reorder(model.encode(src, src_mask), beams, shared=model.shared_by_beams)
-    model, shared = prepack(model, B * width), model.shared_by_beams
-    y = torch.full((B * width,), BOS, device=device)
-    log_p = torch.full((B, width), -torch.inf, device=device)
+    model, limits, shared = direct(model), LengthLimits(max_len, src), model.shared_by_beams
+    texts = torch.arange(len(src), device=src.device)
+    beams, first = texts.repeat_interleave(width), texts.unsqueeze(1) * width
+    state = reorder(model.encode(src, src_mask), beams, shared=shared)
+    y = torch.full_like(beams, BOS)
+    log_p = torch.full((len(src), width), -torch.inf, device=src.device)
     log_p[:, 0] = 0.0  # all hypotheses are equal at the start: keep one
-    length, finished = torch.zeros_like(log_p), torch.zeros_like(log_p, dtype=torch.bool)
-    generated = torch.full((B, width, limits.longest), EOS, device=device)
-    texts, ranked = torch.arange(B, device=device), dict[int, list[Hypothesis]]()
+    finished, ranked = torch.zeros_like(log_p, dtype=torch.bool), dict[int, list[Hypothesis]]()
+    generated = y.new_empty(len(y), limits.longest)
     for t in range(limits.longest):
         logits, state = model.step(y, state)
-        log_p, parent, token = expand_beams(log_p, mask_specials(logits), finished)
-        length = length.gather(1, parent) + ~finished.gather(1, parent)
-        finished = finished.gather(1, parent) | (token == EOS)
-        generated = generated.gather(1, parent.unsqueeze(2).expand_as(generated))
-        generated[:, :, t] = token
+        log_p, parent, token = expand_beams(log_p, logits, finished)
+        parent, finished = first + parent, token <= EOS  # EOS, or PAD after it
+        generated = generated.index_select(0, parent.flatten())
+        generated[:, t] = token.flatten()
         if (rows := limits.unfinished(t + 1, finished.all(1))) is not None:
             gone = torch.ones_like(texts, dtype=torch.bool).index_fill(0, rows, False)
-            best = rank_hypotheses(generated[gone], log_p[gone], length[gone], length_penalty)
+            of_text = generated.unflatten(0, (len(texts), width))
+            best = rank_hypotheses(of_text[gone, :, : t + 1], log_p[gone], length_penalty)
             ranked.update(zip(texts[gone].tolist(), best, strict=True))
             if not len(rows):
                 break
-            texts, log_p, length, finished = texts[rows], log_p[rows], length[rows], finished[rows]
-            generated, parent, token = generated[rows], parent[rows], token[rows]
-            first = rows.unsqueeze(1) * width
-        else:
-            first = torch.arange(len(texts), device=device).unsqueeze(1) * width
-        state = reorder(state, (first + parent).flatten(), rows, shared)
+            texts, log_p, finished = texts[rows], log_p[rows], finished[rows]
+            first = first[: len(rows)]
+            generated, parent, token = of_text[rows].flatten(0, 1), parent[rows], token[rows]
+        state = reorder(state, parent.flatten(), rows, shared)
         y = token.flatten()
-    return [ranked[text] for text in range(B)]
+    return [ranked[text] for text in range(len(src))]
 
 
 def rank_hypotheses(
     generated: Int[Tensor, "B K T"],
     log_p: Float[Tensor, "B K"],
-    length: Float[Tensor, "B K"],
     length_penalty: float,
 ) -> list[list[Hypothesis]]:
     """Return the hypotheses of each source, the best first, without impossible ones."""
+    length = (generated != PAD).sum(2)
     order = (log_p / length**length_penalty).argsort(dim=1, descending=True, stable=True)
     tokens = generated.gather(1, order.unsqueeze(2).expand_as(generated)).tolist()
     return [
@@ -264,15 +256,16 @@ def expand_beams(
 ) -> tuple[Float[Tensor, "B K"], Int[Tensor, "B K"], Int[Tensor, "B K"]]:
     """Return log p, parent and last token of the K most likely extensions for each source.
 
-    A finished hypothesis has one extension, PAD, with probability 1. Only the K most likely tokens
-    of each hypothesis can be among the K best of all, so the others are not considered.
+    A finished hypothesis has one extension, PAD, with probability 1; PAD and BOS are ruled out
+    otherwise. Only the K most likely tokens of each hypothesis can be among the K best of all.
     """
     B, K = log_p.shape
-    step, token = logits.topk(min(K, logits.shape[1]), dim=1)
-    step = (step - logits.logsumexp(1, keepdim=True)).view(B, K, -1)
-    only_one = torch.full_like(step[0, 0], -torch.inf)
+    logits = logits[:, BOS + 1 :]
+    step, token = logits.log_softmax(1).topk(min(K, logits.shape[1]), dim=1)
+    only_one = torch.full_like(step[0], -torch.inf)
     only_one[0] = 0.0
-    total = log_p.unsqueeze(2) + torch.where(finished.unsqueeze(2), only_one, step)
-    token = token.view(B, K, -1).masked_fill(finished.unsqueeze(2), PAD)
-    log_p, best = total.flatten(1).topk(K, dim=1)
-    return log_p, best // step.shape[2], token.flatten(1).gather(1, best)
+    step = torch.where(finished.unsqueeze(2), only_one, step.view(B, K, -1))
+    log_p, best = (log_p.unsqueeze(2) + step).flatten(1).topk(K, dim=1)
+    parent = best // step.shape[2]
+    token = token.view(B, -1).gather(1, best) + (BOS + 1)
+    return log_p, parent, token.masked_fill(finished.gather(1, parent), PAD)

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.testing import assert_close
 
 from seqmodels import build, unroll
+from seqmodels.interface import reorder
 from seqmodels.models import ops
 from seqmodels.models.linear_attention import Config, MultiHeadAttention
 
@@ -48,25 +49,23 @@ def test_tanh_is_tanh() -> None:
     assert torch.equal(ops.tanh(half), torch.tanh(half))
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_a_packed_twin_steps_alike(
-    name: str, dtype: torch.dtype, tiny: Tiny, pairs: Pairs, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Keeps out a search by other weights than the model's, and a model that its search changes."""
-    assert not ops.can_pack(torch.ones(512, 511))
-    monkeypatch.setattr(ops, "MIN_PACKED", 0)
-    model, (src, src_mask, tgt_in) = tiny(name).to(dtype), pairs
+def test_direct_calls_compute_the_same(name: str, fresh: Tiny, pairs: Pairs) -> None:
+    """Keeps out a search by other weights, modes or hooks than the model's, or that changes it."""
+    model, (src, src_mask, tgt_in) = fresh(name, dropout=0.5), pairs
     before = {name: weight.clone() for name, weight in model.state_dict().items()}
-    parts = [type(part) for part in model.modules()]
-    with torch.inference_mode():
-        state = model.encode(src, src_mask)
-        twin = ops.prepack(model, len(src))
-        assert_close(unroll(twin, state, tgt_in)[0], unroll(model, state, tgt_in)[0])
-    assert [type(part) for part in model.modules()] == parts
+
+    @torch.inference_mode()
+    def write(model: Any) -> Tensor:
+        return unroll(model, model.encode(src, src_mask), tgt_in)[0]
+
+    expected = write(model)
+    assert torch.equal(write(ops.direct(model)), expected)
+    [*_, linear] = (part for part in model.modules() if isinstance(part, nn.Linear))
+    with linear.register_forward_hook(lambda *_: _[-1] + 1):
+        assert_close(write(ops.direct(model)), write(model))
+        assert not torch.equal(write(model), expected)
     assert all(map(torch.equal, model.state_dict().values(), before.values()))
-    if dtype == torch.float32:  # all matrices are packed, not the outermost alone
-        n_packed = sum(isinstance(part, ops.PackedLinear) for part in twin.modules())
-        assert n_packed == sum(isinstance(part, nn.Linear) for part in model.modules())
+    assert not torch.equal(write(ops.direct(model.train())), expected)
 
 
 @pytest.mark.parametrize("kind", ["all", "causal", "biased"])
@@ -106,6 +105,27 @@ def test_caches_of_one_origin_do_not_share_a_token() -> None:
             assert k[0, 0, :, 0].tolist() == [0, 0, 0, i]
             assert v[0, 0, :, 0].tolist() == [0, 0, 0, -i]
         assert cache[0][0].shape == (2, 1, 3, 4)
+
+
+@pytest.mark.parametrize("width", [1, 3])
+def test_a_cache_in_a_search_is_a_concatenation(width: int, tiny: Tiny, pairs: Pairs) -> None:
+    """Keeps out a beam that sees another's tokens, or loses its own, when its cache is copied."""
+    model, (src, src_mask, _) = tiny("gpt", n_positions=64), pairs
+    sources, draw = torch.arange(len(src)), torch.Generator().manual_seed(1)
+    first = sources.unsqueeze(1) * width
+    picks = [first + torch.randint(width, (len(src), width), generator=draw) for _ in range(40)]
+    logits, n_slots = [], []
+    for has_gradients in (True, False):
+        with torch.set_grad_enabled(has_gradients):
+            state = reorder(model.encode(src, src_mask), sources.repeat_interleave(width))
+            for t, rows in enumerate(picks):
+                found, state = model.step(4 + (rows.flatten() + t) % 7, state)
+                logits.append(found.detach())
+                state = reorder(state, rows.flatten())
+            n_slots.append(state.cache.visible.shape[1])
+    assert_close(torch.stack(logits[40:]), torch.stack(logits[:40]))
+    assert n_slots[0] == src.shape[1] + 40 * width
+    assert n_slots[1] == n_slots[0] if width == 1 else n_slots[1] < n_slots[0]
 
 
 # --------------------------------------------------------------------------------- Linear attention

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import atexit
+import gc
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -484,6 +486,9 @@ def build_parser() -> Parser:
 
 def main() -> None:
     """Run the command line."""
+    # Torch's import makes many objects, none of them garbage: half a second of looking for it.
+    gc.set_threshold(100_000)
+    atexit.register(gc.freeze)
     parser = build_parser()
     args = parser.parse_args()
 

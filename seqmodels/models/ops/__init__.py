@@ -7,15 +7,14 @@ tokens. `B` sources, `R` = B × J rows, the J beams of each source.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from copy import copy
-from typing import Any, TypeVar
+from functools import cache
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-M = TypeVar("M", bound=nn.Module)
 FEW = 16
 """Queries per text in a search, at most: its beams."""
 
@@ -42,14 +41,18 @@ def attend(
     """Compute dropout(softmax(q kᵀ / √K)) v, where the mask is True; numbers are added to scores.
 
     torch's fused kernel does not store the weights. On CPUs, separate products are faster than it
-    in bfloat16, where k qᵀ is faster than q kᵀ, and in float32 for a few queries.
+    in bfloat16, where k qᵀ is faster than q kᵀ, and in float32 for a few queries of each of several
+    texts. A mask that is one value, expanded, hides nothing and is left out.
     """
-    is_bfloat16, is_search = q.dtype == torch.bfloat16, not torch.is_grad_enabled()
-    if q.device.type != "cpu" or not (is_bfloat16 or (is_search and q.shape[2] <= FEW)):
-        return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=dropout)
+    is_bfloat16 = q.dtype == torch.bfloat16
+    is_search = len(q) > 1 and q.shape[2] <= FEW and not torch.is_grad_enabled()
+    bias = mask if any(mask.stride()) else None
+    if q.device.type != "cpu" or not (is_bfloat16 or is_search):
+        return F.scaled_dot_product_attention(q, k, v, attn_mask=bias, dropout_p=dropout)
     q = q / q.shape[-1] ** 0.5
     score = (k @ q.mT).mT if is_bfloat16 else q @ k.mT
-    score = torch.where(mask, score, -torch.inf) if mask.dtype == torch.bool else score + mask
+    if bias is not None:
+        score = torch.where(bias, score, -torch.inf) if bias.dtype == torch.bool else score + bias
     weights = score.softmax(-1)
     return F.dropout(weights, dropout) @ v if dropout else weights @ v
 
@@ -77,51 +80,31 @@ def tanh(x: Float[Tensor, "*N"]) -> Float[Tensor, "*N"]:
     return _Tanh.apply(x)
 
 
-# ------------------------------------------------------------------------------ Packed weights
+# ---------------------------------------------------------------------------- Direct calls
 
 
-MIN_PACKED = 2**18
-"""Elements of a float32 weight from which on a packed one is faster: 512 × 512."""
+@cache
+def direct_class(kind: type[nn.Module], training: bool) -> type[nn.Module]:
+    """Return a subclass that is called without hooks; in evaluation, dropout returns its input."""
+    call = (lambda _, x: x) if kind is nn.Dropout and not training else kind.forward
+    return type(kind.__name__, (kind,), {"__call__": call})
 
 
-class PackedLinear(nn.Module):
-    """Compute what an `nn.Linear` computes, with the weight in oneDNN's layout."""
+def direct(module: Any) -> Any:
+    """Return a module that computes the same from the same weights with less overhead, in a search.
 
-    def __init__(self, linear: nn.Linear, n_rows: int):
-        super().__init__()
-        self.weight = torch.ops.mkldnn._reorder_linear_weight(linear.weight, n_rows)
-        self.bias = linear.bias
-
-    def forward(self, x: Float[Tensor, "*B D"]) -> Float[Tensor, "*B D2"]:
-        """Return W x + b."""
-        return torch.ops.mkldnn._linear_pointwise(x, self.weight, self.bias, "none", [], "")
-
-
-def can_pack(weight: Tensor) -> bool:
-    """Return whether to use this weight packed: on CPUs, where its products are faster so.
-
-    oneDNN's operators of torch are private, so they can be missing.
+    A call of it is a call of `forward`, and its parts and weights are plain attributes: for one
+    row, `nn.Module` takes longer than most products. What has hooks stays as it is.
     """
-    if weight.device.type != "cpu" or not torch.backends.mkldnn.is_available():
-        return False
-    if not hasattr(torch.ops.mkldnn, "_linear_pointwise"):
-        return False
-    is_bfloat16 = weight.dtype == torch.bfloat16 and torch.ops.mkldnn._is_mkldnn_bf16_supported()
-    return is_bfloat16 or (weight.dtype == torch.float32 and weight.numel() >= MIN_PACKED)
-
-
-def prepack(module: M, n_rows: int) -> M:
-    """Return a copy that computes the same with packed weights, fastest for `n_rows` rows.
-
-    Unpacked weights are packed again in every product. The module itself is not changed.
-    """
-    twin = copy(module)
-    twin._modules = {
-        name: PackedLinear(part, n_rows)
-        if isinstance(part, nn.Linear) and can_pack(part.weight)
-        else prepack(part, n_rows)
-        for name, part in module.named_children()
-    }
+    if module._forward_hooks or module._forward_pre_hooks or "forward" in vars(module):
+        return module
+    parts = {name: direct(part) for name, part in module._modules.items()}
+    if type(module) is nn.ModuleList:
+        return [*parts.values()]
+    kind: Any = type(module)
+    twin = object.__new__(direct_class(kind, module.training))
+    weights = {name: p if p is None else p.detach() for name, p in module._parameters.items()}
+    vars(twin).update({**vars(module), **module._buffers, **weights, **parts, "_modules": parts})
     return twin
 
 
@@ -147,6 +130,8 @@ class KVCache:
         layers: Sequence[tuple[Tensor, Tensor]] = (),
         n_written: list[int] | None = None,
     ):
+        if not torch.is_grad_enabled() and visible.device.type == "cpu" and visible.all():
+            visible = visible.new_ones(()).expand(visible.shape)  # `attend` then needs no mask
         self.visible = visible
         self.n_sources = len(visible) if n_sources is None else n_sources
         self.layers = list(layers)
@@ -183,27 +168,31 @@ class KVCache:
         first call of `grow` gets the spare room behind the cache, the next one a copy.
         """
         n, width = self.visible.shape[1], len(self.visible) // self.n_sources
-        if width == 1:
-            visible = F.pad(self.visible, (0, 1), value=True)
-        else:
-            own = torch.eye(width, dtype=torch.bool, device=self.visible.device)
-            visible = torch.cat([self.visible, own.repeat(self.n_sources, 1)], 1)
+        own = self.visible.new_ones(self.n_sources, 1)
+        if width > 1:
+            own = torch.eye(width, dtype=torch.bool, device=own.device).repeat(self.n_sources, 1)
         if torch.is_grad_enabled():
-            return KVCache(visible, self.n_sources, self.layers)
-        n_slots = min((k.shape[2] for k, _ in self.layers), default=n + width)
-        if self.n_written != [n] or n + width > n_slots:
-            room = 2 * (n + 16 * width)  # for as many again, and for 16 tokens a row
-            layers = [(copy_with_room(k, n, room), copy_with_room(v, n, room))
-                      for k, v in self.layers]  # fmt: skip
-            return KVCache(visible, self.n_sources, layers)
-        self.n_written[0] = n + width
-        return KVCache(visible, self.n_sources, self.layers, self.n_written)
+            return KVCache(torch.cat([self.visible, own], 1), self.n_sources, self.layers)
+        if self.n_written == [n] and all(k.shape[2] >= n + width for k, _ in self.layers):
+            self.n_written[0] = n + width
+            visible = torch.cat([self.visible, own], 1)
+            return KVCache(visible, self.n_sources, self.layers, self.n_written)
+        seen = self.mask.any(2)  # (B,1,N), by any beam; other slots are not copied
+        n = int(seen.sum(-1).max())
+        slots = seen.sort(stable=True, descending=True).indices[..., :n]
+        visible = self.mask.take_along_dim(slots.unsqueeze(2), 3).flatten(0, 2)
+        room = max(2 * n, n + 16 * width)
+        layers = [(copy_with_room(k, slots, room), copy_with_room(v, slots, room))
+                  for k, v in self.layers]  # fmt: skip
+        return KVCache(torch.cat([visible, own], 1), self.n_sources, layers)
 
     def update(
         self, layer: int, k: Float[Tensor, "B H n K"], v: Float[Tensor, "B H n Kv"]
     ) -> tuple[Float[Tensor, "B H N K"], Float[Tensor, "B H N Kv"]]:
         """Put keys and values of the last n tokens into a layer; return all of the layer's."""
         if layer == len(self.layers):
+            if not torch.is_grad_enabled():  # otherwise every product of a search copies them
+                k, v = k.contiguous(), v.contiguous()
             self.layers.append((k, v))
             return k, v
         old_k, old_v = self.layers[layer]
@@ -241,8 +230,10 @@ def tensors_of(state: Iterable[Tensor | KVCache]) -> list[Tensor]:
     return tensors
 
 
-def copy_with_room(t: Float[Tensor, "B H M K"], n: int, room: int) -> Float[Tensor, "B H M2 K"]:
-    """Copy the first n slots into a buffer of `room` slots."""
+def copy_with_room(
+    t: Float[Tensor, "B H M K"], slots: Int[Tensor, "B 1 n"], room: int
+) -> Float[Tensor, "B H M2 K"]:
+    """Copy these slots of each source to the beginning of a buffer of `room` slots."""
     buffer = t.new_empty(*t.shape[:2], room, t.shape[3])
-    buffer[:, :, :n] = t[:, :, :n]
+    buffer[:, :, : slots.shape[2]] = t.take_along_dim(slots.unsqueeze(3), 2)
     return buffer
