@@ -109,13 +109,30 @@ def test_each_model_is_read_off_at_the_budget() -> None:
 
 
 # ------------------------------------------------------------------------------ Records of a folder
+def fake_arm(n_heads: int) -> dict[str, Any]:
+    arm = {"varies": "gpt", "label": f"{n_heads} heads", "sizes": {"n_heads": n_heads}}
+    return fake_record(f"gpt-n_heads-{n_heads}", 1) | {"arm": arm | {"width": 1, "training": {}}}
+
+
+def test_a_folder_is_drawn_as_if_alone(tmp_path: Path, monkeypatch: Any) -> None:
+    """Keeps out shades that depend on the arms of other folders, and a folder left out."""
+    monkeypatch.setattr(figures, "draw_all", lambda them, *_: {"a": drawing.draw_curves(them)})
+    for n_heads in (4, 2):
+        figures.plot_alone(
+            write(tmp_path / str(n_heads), [fake_record("gpt", 1), fake_arm(n_heads)])
+        )
+    paths = [*tmp_path.glob("*/a.svg")]
+    alone = [path.read_bytes() for path in paths]
+    for path in paths:
+        path.unlink()
+    figures.plot_results(tmp_path)
+    assert [path.read_bytes() for path in paths] == alone
+
+
 def test_models_are_in_order_of_history(tmp_path: Path) -> None:
     """Keeps out a reader's own model that is dropped, or that borrows a colour of the five."""
     seeds = [fake_record("gpt", seed) for seed in (10, 9)]
-    arms = [fake_record(f"gpt-n_heads-{n}", 1) for n in (16, 4)]
-    for arm in arms:
-        changed = {"sizes": {"n_heads": 4}, "width": 1, "training": {}}
-        arm["arm"] = {"varies": "gpt", "label": arm["model"], **changed}
+    arms = [fake_arm(n) for n in (16, 4)]
     folder = write(tmp_path, [fake_record("a_sixth", 1), *seeds, *several(1), *arms])
     records = reading.load_records(folder)
     names = [*MODELS[:-1], "gpt", "gpt", "gpt", "gpt-n_heads-4", "gpt-n_heads-16", "a_sixth"]

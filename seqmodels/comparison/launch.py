@@ -20,9 +20,10 @@ from seqmodels.evaluation.metrics import format_first_score
 from seqmodels.models import paper_of
 from seqmodels.training.loop import is_out_of_memory
 from seqmodels.utils.files import owner
+from seqmodels.utils.pool import ProcessPool
 from seqmodels.utils.progress import ProgressBoard, read_status
 from seqmodels.utils.terminal import defer_signals, raise_stopped, signals_handled_by
-from seqmodels.utils.world import ProcessPool, world
+from seqmodels.utils.world import world
 
 MAX_RESUBMISSIONS = 5
 """How often a run is submitted again after it was lost with the machine that trained it."""

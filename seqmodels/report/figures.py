@@ -15,12 +15,14 @@ from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
 
+from seqmodels.models import VARIANTS
 from seqmodels.records import significance
 from seqmodels.report import alignment, arms, drawing, reading, snapshots, style, tables
 from seqmodels.report.reading import Folder, Record, format_subtitle
 from seqmodels.report.tidy import Drawing
 from seqmodels.utils import files
 from seqmodels.utils.imports import HOME
+from seqmodels.utils.pool import ProcessPool, n_cores
 
 Draw = Callable[[Sequence[Record]], dict[str, Drawing]]
 """Returns figures of a folder's records by the names of their files."""
@@ -172,10 +174,9 @@ def plot_results(root: Path) -> list[Path]:
         "FOLDER` repeats the runs; `--corpora` includes those on real text.",
     ]
     records = {folder.path.name: list(folder.records.values()) for folder in folders}
-    for folder in folders:
-        if not folder.records:
-            raise ValueError("; ".join(folder.unknown))
-        figure_paths = plot_folder(folder)
+    if empty := [folder for folder in folders if not folder.records]:
+        raise ValueError("; ".join(empty[0].unknown))
+    for folder, figure_paths in zip(folders, plot_each([f.path for f in folders]), strict=True):
         paths += figure_paths
         parts += _index_entry(folder.path.name, records[folder.path.name], figure_paths)
     with style.context():
@@ -185,6 +186,23 @@ def plot_results(root: Path) -> list[Path]:
     if entries:
         parts += [ledger.format_published_figures(entries, records)]
     return [*paths, files.write_own(index, "\n\n".join(parts) + "\n")]
+
+
+def plot_each(folders: Sequence[Path]) -> list[list[Path]]:
+    """Draw each folder as if it were the only one; in several processes if there are many."""
+    if (n := min(n_cores(), len(folders) // 3)) < 2:
+        return [*map(plot_alone, folders)]
+    with ProcessPool(n) as pool:
+        return [*pool.map(plot_alone, folders)]
+
+
+def plot_alone(folder: Path) -> list[Path]:
+    """Draw a folder; shades of variants depend on which arms are known, so only its own are."""
+    others = {name: VARIANTS.pop(name) for name in [*VARIANTS] if not name.isidentifier()}
+    try:
+        return plot_folder(folder)
+    finally:
+        VARIANTS.update(others)
 
 
 def _index_entry(name: str, records: Sequence[Record], paths: Sequence[Path]) -> list[str]:
