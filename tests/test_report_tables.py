@@ -12,7 +12,7 @@ from conftest import RESULTS
 from fake_records import MODELS, fake_record, row, scored, several, write
 
 from seqmodels.models import PAPERS
-from seqmodels.report import figures, ledger, reading, style, tables
+from seqmodels.report import drawing, figures, ledger, reading, style, tables
 
 Records = list[dict[str, Any]]
 
@@ -116,12 +116,12 @@ def fake_arm(n_heads: int) -> dict[str, Any]:
 
 def test_a_folder_is_drawn_as_if_alone(tmp_path: Path, monkeypatch: Any) -> None:
     """Keeps out shades that depend on the arms of other folders, and a folder left out."""
-    monkeypatch.setattr(figures, "draw_all", lambda them, *_: {"a": drawing.draw_curves(them)})
+    monkeypatch.setattr(figures, "draw_all", lambda rs, *_: {"curves": drawing.draw_curves(rs)})
     for n_heads in (4, 2):
         figures.plot_alone(
             write(tmp_path / str(n_heads), [fake_record("gpt", 1), fake_arm(n_heads)])
         )
-    paths = [*tmp_path.glob("*/a.svg")]
+    paths = [*tmp_path.glob("*/curves.svg")]
     alone = [path.read_bytes() for path in paths]
     for path in paths:
         path.unlink()
