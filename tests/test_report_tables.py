@@ -116,7 +116,8 @@ def fake_arm(n_heads: int) -> dict[str, Any]:
 
 def test_a_folder_is_drawn_as_if_alone(tmp_path: Path, monkeypatch: Any) -> None:
     """Keeps out shades that depend on the arms of other folders, and a folder left out."""
-    monkeypatch.setattr(figures, "draw_all", lambda rs, *_: {"curves": drawing.draw_curves(rs)})
+    draws = {"curves": drawing.draw_curves, "state": drawing.draw_state, "x": drawing.draw_curves}
+    monkeypatch.setattr(figures, "draw_all", lambda its, *_: {n: f(its) for n, f in draws.items()})
     for n_heads in (4, 2):
         figures.plot_alone(
             write(tmp_path / str(n_heads), [fake_record("gpt", 1), fake_arm(n_heads)])
