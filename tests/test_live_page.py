@@ -173,9 +173,10 @@ def test_what_has_no_export(call: Call, trained: Path, tmp_path: Path, monkeypat
     (tmp_path / "file").write_text("")
     argv = "export", trained / "gpt-seed1", "--out"
     check_one_line(call(main, *argv, tmp_path / "file"), str(tmp_path / "file"))
-    monkeypatch.setitem(sys.modules, "seqmodels.site.export", None)
+    monkeypatch.delitem(sys.modules, "seqmodels.site.export")
     monkeypatch.delattr("seqmodels.site.export")
-    check_one_line(call(main, *argv, tmp_path / "out"), "onnx")
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    check_one_line(call(main, *argv, tmp_path / "out"), "onnx", "seqmodels[export]")
 
 
 # ----------------------------------------------------------------------------------------- The page
