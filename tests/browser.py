@@ -139,7 +139,7 @@ def fake_run(
         "encode": {"part": "encode"},
         "step": {"part": "step", "n": n, "shape": None if attend else shape},
     }
-    if attend:
+    if shape and shape[1] > 1:
         graphs["attend"] = {"part": "attend", "shape": shape}
     attention = shape and {
         "graph": "attend" if attend else "step", "layers": shape[0], "heads": shape[1],

@@ -9,6 +9,8 @@ import shutil
 import subprocess
 import sys
 from collections import Counter
+from contextlib import nullcontext
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -29,6 +31,7 @@ from conftest import (
     copy_records,
     copy_seed,
     rows_of,
+    snapshot,
 )
 
 import seqmodels
@@ -137,6 +140,9 @@ def test_only_rounded_weights_are_halved() -> None:
     assert [t.name for t in model.graph.initializer] == ["rounded.half", "constant"]
 
 
+PATHS = [f"decoder.{i}.self_attention" for i in range(2)]
+
+
 def change(model: Any, logits_by: float, weights_by: float, n_steps: int = 99) -> export.Run:
     """Return a runner that computes the same as the model, but for these changes at first steps."""
     states: list[Any] = []
@@ -152,20 +158,28 @@ def change(model: Any, logits_by: float, weights_by: float, n_steps: int = 99) -
             states.append(state)
             is_changed = len(states) <= n_steps + 1
             return [(logits * (1 + logits_by * is_changed)).numpy()]
-        return [(model.attention_weights(src, src != PAD, *rest)[0] + weights_by).numpy()]
+        (tgt_in,) = rest
+        return [(w + weights_by).numpy() for w in graphs.weights_of(model, PATHS, src, tgt_in)]
 
     return run
 
 
-def test_graphs_are_compared_with_the_model(fresh: Tiny) -> None:
-    """Keeps out graphs that differ from their model."""
-    model, traced = fresh("gpt", n_positions=128), graphs.Graphs({}, [], "attend", [])
+def test_graphs_are_compared_with_the_model(fresh: Tiny, monkeypatch: Any) -> None:
+    """Keeps out graphs that differ from their model, and a head that they do not mute."""
+    model, traced = fresh("gpt", n_positions=128), graphs.Graphs({}, [], "attend", PATHS)
+    for p in model.parameters():
+        torch.nn.init.normal_(p, std=0.4)
+    with pytest.raises(ValueError, match="differ"):
+        export.check(model, traced, change(deepcopy(model), 0.0, 0.0))
+    before = snapshot(model)
+    monkeypatch.setattr(export, "zero_heads", lambda *_: nullcontext())
     assert export.check(model, traced, change(model, 0.0, 0.0)) == (60, 0.0, 0.0)
     assert export.check(model, traced, change(model, 5e-4, 5e-4)).difference > 0
     assert export.check(model, traced, change(model, 5e-4, 0.0, n_steps=2)).difference > 0
     for by in ((0.002, 0.0), (float("nan"), 0.0), (0.0, 0.002), (0.0, float("nan"))):
         with pytest.raises(ValueError, match="differ"):
             export.check(model, traced, change(model, *by))
+    assert snapshot(model) == before
 
 
 def test_what_has_no_export(call: Call, trained: Path, tmp_path: Path, monkeypatch: Any) -> None:

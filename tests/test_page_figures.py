@@ -96,9 +96,7 @@ def test_a_map_in_a_page() -> None:
     text = svg.inline(pair, "f", styles := svg.Styles())
     assert "<image" not in text
     ink = next(name for rule, name in styles.items() if "fill:var(--pick)" in rule)
-    cells = re.findall(
-        rf'<path d="[^"]*" clip-path="[^"]*"(?: fill-opacity="(.*?)")? class="{ink}"', text
-    )
+    cells = re.findall(rf'<path d="[^"]*"(?: fill-opacity="(.*?)")? class="{ink}"', text)
     opacity = [float(x or 1) for x in cells[:5]]
     assert opacity == pytest.approx(np.ravel(weights)[1:].tolist(), abs=0.003)
     papers, picks = (re.findall(rf"--{name}: (#\w+);", CSS) for name in ("paper", "pick"))

@@ -102,14 +102,14 @@ def test_every_change_has_its_reason(site_folder: Path) -> None:
 
 def test_prose_code_and_tables_in_a_page() -> None:
     """Keeps out markup that stays a sign, a mark a letter off, and a cell cut at a # or comma."""
-    prose = layout.format_prose("`a*b*c` is\n  *not so* <b> 2 * 3 * 4: arXiv:1409.0473v7, 3")
+    prose = layout.format_prose("`a*b*c` is\n  *not so?* <b> 2 * 3 * 4: arXiv:1409.0473v7, 3")
     link = '<a href="https://arxiv.org/abs/1409.0473">arXiv:1409.0473v7</a>'
-    assert prose == f"<code>a*b*c</code> is <em>not so</em> &lt;b&gt; 2 * 3 * 4: {link}, 3"
+    assert prose == f"<code>a*b*c</code> is <em>not so?</em> &lt;b&gt; 2 * 3 * 4: {link}, 3"
     line = "return x < 1  # so"
     marks = [i in (7, 16) for i in range(len(line))]
     assert layout.highlight(line, marks, "ins") == (
-        '<span class="k">return</span> <ins>x</ins> &lt; <span class="n">1</span>  '
-        '<span class="c"># </span><ins><span class="c">s</span></ins><span class="c">o</span>'
+        "<i class=k>return</i> <ins>x</ins> &lt; <i class=n>1</i>  "
+        "<i class=c># </i><ins><i class=c>s</i></ins><i class=c>o</i>"
     )
     assert layout.highlight(line).count("<ins") == 0
     table = [["a,b", 'c"d', "#1 100%"], ["é\n&", "", "<x>"]]

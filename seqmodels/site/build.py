@@ -63,9 +63,9 @@ def build(out: Path, runs: Path, live: Path | None = None) -> list[Path]:
     pages: list[Path] = []
 
     def write(page: str, template: str = "", /, **content: Any) -> None:
-        text = layout.render(f"{template or page}.html", here=page, **shared, **content)
-        if template in WITH_TERMS or page in essays.ENTRIES:
-            text = glossary.link_terms(text)
+        has_terms = template in WITH_TERMS or page in essays.ENTRIES
+        finish = glossary.link_terms if has_terms else str
+        text = layout.render(f"{template or page}.html", finish, here=page, **shared, **content)
         pages.append(files.write_own(out / f"{page}.html", text))
 
     taught = select_records(folders, main, [c.name for c in chapters])
