@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import csv
+import gzip
 import hashlib
 import io
 import re
@@ -75,10 +76,13 @@ def read_about() -> dict[str, str]:
     return {"licence": licence, "repository": repository}
 
 
-def csv_url(table: Sequence[Sequence[Any]]) -> str:
-    """Return a data URL of a table as CSV."""
+def csv_url(table: Sequence[Sequence[Any]], is_packed: bool = False) -> str:
+    """Return a data URL of a table as CSV, or as CSV in a gzip file."""
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows(table)
+    if is_packed:
+        packed = gzip.compress(text.getvalue().encode(), mtime=0)
+        return f"data:application/gzip;base64,{base64.b64encode(packed).decode()}"
     safe = " ,:;/?@!$()*+-._~=[]|"
     return "data:text/csv;charset=utf-8," + re.sub(
         r"[\x00-\x7f]+", lambda match: quote(match[0], safe=safe), text.getvalue()

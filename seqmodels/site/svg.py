@@ -32,12 +32,15 @@ class Pair(NamedTuple):
     narrow: Drawing
 
 
-def draw_for_pages(draw: Callable[[], Mapping[str, Drawing]]) -> dict[str, Pair]:
-    """Return what a function draws, for both kinds of pages."""
-    with style.context(style.WIDE):
-        wide = draw()
+def draw_for_pages(
+    draw: Callable[[], Mapping[str, Drawing]], is_narrow: bool = False
+) -> dict[str, Pair]:
+    """Return what a function draws for both kinds of pages, or narrow for both."""
     with style.context(style.NARROW):
-        narrow = draw()
+        wide = narrow = draw()
+    if not is_narrow:
+        with style.context(style.WIDE):
+            wide = draw()
     return {name: Pair(wide[name], narrow[name]) for name in wide}
 
 
@@ -49,14 +52,14 @@ def inline(pair: Pair, name: str, styles: Styles, has_buckets: bool = False) -> 
     which a script can choose a bucket are left out.
     """
     n_styles = len(styles)
-    svgs = []
-    for medium, drawn, its in (
-        (style.WIDE, pair.wide, name), (style.NARROW, pair.narrow, f"{name}-narrow"),
-    ):  # fmt: skip
+    svgs, both = [], [(style.NARROW, pair.narrow, f"{name}-narrow")]
+    if pair.wide is not pair.narrow:
+        both.insert(0, (style.WIDE, pair.wide, name))
+    for medium, drawn, its in both:
         with style.context(medium):
             svgs.append(convert(style.render(drawn.figure, ".svg"), its, styles, has_buckets))
-    if svgs[0].get("viewBox") == svgs[1].get("viewBox"):
-        svgs.pop()
+    if svgs[0].get("viewBox") == svgs[-1].get("viewBox"):
+        del svgs[1:]
     for svg, shown_in in zip(svgs, ("if-wide", "if-narrow") if svgs[1:] else [""], strict=True):
         width = style.PIXELS_PER_POINT * float(svg.get("viewBox", "").split()[2])
         svg.attrib |= {

@@ -23,10 +23,10 @@ from seqmodels.data.corpus import Pair
 from seqmodels.data.tokenizers import Tokenizer
 from seqmodels.evaluation.evaluate import generate_targets
 from seqmodels.interface import SequenceModel, watch_attention
-from tasks.heads.changes import CHANGES, classify_changes
 from tasks.heads.pairs import ATTENTIONS, NOUN_OF, OTHERS, Grid, make_grid
 from tasks.made import grammar
 from tasks.made.attentions import Attention, list_attentions, name_head
+from tasks.made.changes import CHANGES, classify_changes
 from tasks.made.pairs import examples as encode_pairs
 from tasks.made.trees import Parse
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from seqmodels.models import PAPERS
 from seqmodels.report import drawing, reading
@@ -23,3 +23,16 @@ def draw_five(records: Sequence[Record]) -> dict[str, Drawing]:
 
 
 FIGURES = (draw_five,)
+
+
+def find_classifier(record: Record) -> Callable[..., dict[str, int]] | None:
+    """Return what counts the wrong words of a text by kind, from its words and the reference's."""
+    if record["data"]["name"] != "English–German grammar":
+        return None
+    from tasks.made.changes import CHANGES, classify_changes
+
+    def classify(reference: Sequence[str], words: Sequence[str]) -> dict[str, int]:
+        counts = classify_changes(reference, words)
+        return {kind: counts[kind] for kind in CHANGES}
+
+    return classify

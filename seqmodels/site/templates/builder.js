@@ -2,7 +2,7 @@
 import { countWords } from "./differences.js";
 import { element, query } from "./page.js";
 
-const MOST_WORDS = 10; // of a clause that is offered
+const MOST_WORDS = 12; // of a clause that is offered
 
 /** @typedef {{ x: number, src: string, ref: string }} Example x: its place on the slider */
 
@@ -40,8 +40,9 @@ export function setUpBuilder(examples, current, show) {
   const name = (example) => `${example.x}.${examples.filter(({ x }) => x === example.x).indexOf(example)}`;
   const listClauses = () => {
     const wanted = query("#with").value.toLowerCase().split(/\s+/).filter(Boolean);
-    const its = examples.filter(({ x, src }) => x <= MOST_WORDS && wanted.every((word) => src.toLowerCase().split(/[\s,.]+/).includes(word)));
+    const its = examples.filter(({ x, src }) => x <= MOST_WORDS && wanted.every((word) => src.toLowerCase().split(/[\s,.]+/).some((own) => own.startsWith(word))));
     list.replaceChildren(...its.map((example) => element("option", { value: name(example) }, example.src)));
+    query("#found").textContent = its.length ? `${its.length} to choose from` : "no short clause has it";
     for (const button of form.querySelectorAll("[name=join]")) button.disabled = !its.length;
   };
   query("#with").addEventListener("input", listClauses);

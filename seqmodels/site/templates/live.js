@@ -174,6 +174,7 @@ async function writeAll() {
   written = jobs.map((job) => new Output(job));
   written.forEach((_, i) => scheduleDraw(i));
   light();
+  if (!offered) offerWords();
   showAttention();
   const isDone = await requestTexts(isBlank ? [] : jobs, (message) => {
     written[message.job].add(message);
@@ -220,6 +221,7 @@ function drawOutput(run) {
   score.querySelector(".fill").style.width = isMarked() && n ? `${(100 * right) / n}%` : "0";
   score.querySelector(".right").textContent = !row.dataset.loaded ? "loading" : isMarked() && n && !job.problem ? `${right} of ${n}` : "–";
   score.querySelector(".spoken").textContent = isMarked() ? " words right" : ": no reference";
+  if (isOver && offered?.[0] === run) offerWords();
   if (isOver && isMarked() && !changed && !job.problem && strip.add(run, text, example.x, right, n)) {
     query("#strip-csv").replaceChildren(element("a", { download: "shares.csv", href: strip.address }, "its numbers as CSV"));
   }
@@ -256,7 +258,7 @@ function endPlaying() {
   stopPlaying();
   light();
   written.forEach((_, i) => scheduleDraw(i));
-  document.body.dataset.played = "true";
+  document.body.dataset.played = (performance.now() / 1000).toFixed(2);
   if (written.every(({ isFinished }) => isFinished)) summarize();
 }
 
@@ -301,23 +303,35 @@ function lightWord({ target }) {
   light(Number(word.dataset.w), splitWords(written[Number(word.closest(".run").id.split("-")[1])].text)[Number(word.dataset.w)]?.text);
 }
 
-/** List the likeliest words at the place of a word; the one that is chosen stays, and the rest is written anew. */
-function offerWords({ target }) {
-  const word = target.closest?.("[data-w]"), row = word?.closest(".run");
+/** @type {[number, number] | undefined} the model and word for which others are offered */
+let offered;
+
+function chooseWord({ target }) {
+  const word = target.closest?.("[data-w]");
   if (!word || shown !== Infinity) return;
-  const run = Number(row.id.split("-")[1]), { tokens, tops, text: whole } = written[run];
-  const place = tokensOfWords(splitWords(whole), tokenizer.spans(whole, tokens))[Number(word.dataset.w)]?.[0];
-  const others = taken.split(",").filter((part) => part && !(Number(part.split("-")[0]) === run && Number(part.split("-")[1]) >= place));
-  row.querySelector(".top").replaceChildren(`${runs[run].label} at this place: `, ...(tops[place] ?? []).flatMap(([token, p]) => {
+  offered = [Number(word.closest(".run").id.split("-")[1]), Number(word.dataset.w)];
+  offerWords();
+}
+
+/** List the likeliest words at a place; from one that is chosen, the model goes on anew. */
+function offerWords() {
+  for (const row of document.querySelectorAll(".top")) row.replaceChildren();
+  if (!offered) return;
+  const [run, index] = offered, { tokens, tops, text: whole } = written[run], own = taken.split(",").filter((part) => part.startsWith(`${run}-`));
+  const place = tokensOfWords(splitWords(whole), tokenizer.spans(whole, tokens))[index]?.[0], others = taken.split(",").filter((part) => part && !own.includes(part));
+  const before = own.filter((part) => Number(part.split("-")[1]) < place);
+  const buttons = (tops[place] ?? []).map(([token, p]) => {
     const button = element("button", { type: "button", "aria-pressed": String(token === tokens[place]) },
       `${tokenizer.labels[token]} ${(100 * p).toFixed(p < 0.0995 ? 1 : 0)} %`);
-    button.addEventListener("click", () => changeAddress({ take: [...others, `${run}-${place}-${token}`].join(",") }));
-    return [button, " "];
-  }), ...(takenOf(run) && Object.keys(takenOf(run)).length ? [link("its own words again", { take: taken.split(",").filter((part) => Number(part.split("-")[0]) !== run).join(",") })] : []));
+    button.addEventListener("click", () => changeAddress({ take: [...others, ...before, `${run}-${place}-${token}`].join(",") }));
+    return button;
+  });
+  query(`#run-${run} .top`).replaceChildren("Here, this model finds likely: ", ...buttons.flatMap((button) => [button, " "]),
+    ...(own.length ? [link("its own words again", { take: others.join(",") })] : []));
 }
 
 function walk(event) {
-  if (event.key === "Enter") offerWords(event);
+  if (event.key === "Enter") chooseWord(event);
   const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key], word = event.target.closest("[data-w]");
   if (!step || !word) return;
   const words = [...word.closest(".written").querySelectorAll("[data-w]")], next = words[words.indexOf(word) + step];
@@ -407,6 +421,7 @@ function render() {
   const next = given.text ?? nextExample?.src ?? "";
   if (next === text && nextExample === example && mute === muted && take === taken && written.length) return showAttention();
   const isTyped = text === undefined && example === undefined && query("#text").value; // while the page was loading
+  if (next !== text) offered = undefined;
   [text, example, muted, taken] = [next, nextExample, mute, next === text || text === undefined ? take : ""];
   if (example && !isTyped) query("#text").value = text;
   return writeAll();
@@ -444,7 +459,7 @@ function listen() {
   query("#read")?.addEventListener("click", readPrefixes);
   for (const type of ["pointerover", "focusin", "click"]) query("#outputs").addEventListener(type, lightWord);
   query("#outputs").addEventListener("pointerleave", () => { if (shown === Infinity) light(); });
-  query("#outputs").addEventListener("click", offerWords);
+  query("#outputs").addEventListener("click", chooseWord);
   query("#outputs").addEventListener("keydown", walk);
   query("#attention").prepend(panel.root);
 }
