@@ -166,6 +166,13 @@ def test_order_of_examples() -> None:
     data = json.dumps({"folders": folders})
     found = run_node(body, "report.js", data=data, cases=given)
     assert found == ["1", "", "03", "1", "", "3"]
+    body = """const errors = [[1, 0], [2, 3], [7, 5]]
+        .map((one) => one.map((n) => ({ ending: n, order: 9 })));
+      const test = { noun: "sentences", examples: errors.map((its) => ({ errors: its })) };
+      const runs = [{ i: 1, label: "B" }, { i: 0, label: "A" }];
+      const [drawn] = drawErrors({ test, listed: [0, 2], runs });
+      return drawn.all("td").map(({ textContent }) => textContent);"""
+    assert run_node(body, "report.js", data=data) == ["5", "18", "8", "18"]
 
 
 # ------------------------------------------------------------------------------ The live page

@@ -202,8 +202,9 @@ def count_errors(record: Record, examples: Sequence[dict[str, Any]]) -> None:
     find = getattr(module, "find_classifier", None)
     if find and (classify := find(record)):
         for e in examples:
-            ref = WORD.findall(e["ref"])
-            e["errors"] = [classify(ref, WORD.findall(hyp or "")) for hyp in e["hyps"]]
+            ref, *hyps = ([w for w in WORD.findall(text or "") if w[0].isalnum()]
+                          for text in (e["ref"], *e["hyps"]))  # fmt: skip
+            e["errors"] = [classify(ref, hyp) for hyp in hyps]
 
 
 def attention_maps(
