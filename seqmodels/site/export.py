@@ -233,7 +233,7 @@ def check(model: SequenceModel, traced: Graphs, run: Run) -> Check:
 @contextmanager
 def zero_heads(model: SequenceModel, paths: Sequence[str], mask: Tensor) -> Iterator[None]:
     """Mute heads in another way than the graphs: set the weights that read their output to zero."""
-    layers = [model.get_submodule(f"{path}.W_o") for path in paths]
+    layers: list[Any] = [model.get_submodule(f"{path}.W_o") for path in paths]
     kept = [layer.weight.data.clone() for layer in layers]
     for layer, row in zip(layers, mask, strict=True):
         layer.weight.data.mul_(row.repeat_interleave(layer.weight.shape[1] // len(row)))
