@@ -233,14 +233,14 @@ def mark(hyp: str, ref: str) -> Numbers:
     html, end = Markup(), 0
     for is_omitted, its in groupby(steps, key=lambda step: step[0] == "omission"):
         if is_omitted:
-            missing = " ".join(expected[j] for _, _, j in its)
+            missing = " ".join(expected[j] for _, _, j in its if j is not None)
             html += Markup('<mark class="gap" title="left out: {}">‸</mark>').format(missing)
             continue
-        for kind, i, _ in its:
-            shown = escape(found[i][0])
-            html += escape(hyp[end : found[i].start()])
+        for kind, word in ((kind, found[i]) for kind, i, _ in its if i is not None):
+            shown = escape(word[0])
+            html += escape(hyp[end : word.start()])
             html += shown if kind == "same" else Markup("<mark>{}</mark>").format(shown)
-            end = found[i].end()
+            end = word.end()
     own = [kind for kind, _, j in steps if j is not None and expected[j][0].isalnum()]
     return {"html": html, "n_right": own.count("same"), "n": len(own)}
 
