@@ -81,6 +81,20 @@ class Tab:
     def width(self) -> int:
         return self.page.evaluate("document.documentElement.scrollWidth")
 
+    def figure_texts(self) -> list[list[tuple[str, float, float, float]]]:
+        """Return the texts of each figure in sight: their sizes in pixels, and where they are."""
+        texts = self.page.evaluate(TEXTS)
+        assert all(size > 11.99 for its in texts for _, size, _, _ in its)
+        return texts
+
+    def check_figures(self) -> None:
+        """Assert that all texts of figures have 12 pixels, on a phone and on a desktop."""
+        assert not self.page.locator("main image").count()
+        for width in (390, 1360):
+            self.page.set_viewport_size({"width": width, "height": 800})
+            self.figure_texts()
+            assert self.width() <= width
+
 
 COLOURS = """(selectors) => selectors.map((selector) => {
   const node = document.querySelector(selector), style = getComputedStyle(node);
@@ -92,6 +106,11 @@ COLOURS = """(selectors) => selectors.map((selector) => {
   return [node.textContent, numbers(ink), paper(behind)];
 })"""
 """Text, colour and background of elements."""
+TEXTS = """() => [...document.querySelectorAll(".plot svg")].filter((svg) => svg.checkVisibility())
+  .map((svg) => [...svg.querySelectorAll("text")].map((text) => {
+    const box = text.getBoundingClientRect(), scale = svg.getScreenCTM().a;
+    return [text.textContent, parseFloat(getComputedStyle(text).fontSize) * scale, box.x, box.y];
+  }))"""
 PHONE = {"viewport": {"width": 390, "height": 800}}
 
 
@@ -104,12 +123,15 @@ def data_of(page: Path) -> dict[str, Any]:
 
 def table_of(address: str) -> list[list[str]]:
     """Return the rows of a table that a page offers as a file."""
+    if address.startswith("data:application/gzip;base64,"):
+        text = gzip.decompress(base64.b64decode(address.partition(",")[2])).decode()
+        return [*csv.reader(io.StringIO(text))]
     return [*csv.reader(io.StringIO(unquote(address.partition(",")[2])))]
 
 
 def tables_of(text: str) -> list[list[list[str]]]:
     """Return the tables behind the figures of a page."""
-    return [*map(table_of, re.findall(r'href="(data:text/csv;charset=utf-8,.*?)"', text))]
+    return [*map(table_of, re.findall(r'href="(data:[^"]*)"[^>]*>(?:its numbers|as CSV)', text))]
 
 
 def points_of(text: str) -> list[list[dict[str, str]]]:
@@ -139,7 +161,7 @@ def fake_run(
         "encode": {"part": "encode"},
         "step": {"part": "step", "n": n, "shape": None if attend else shape},
     }
-    if attend:
+    if shape and shape[1] > 1:
         graphs["attend"] = {"part": "attend", "shape": shape}
     attention = shape and {
         "graph": "attend" if attend else "step", "layers": shape[0], "heads": shape[1],

@@ -18,10 +18,10 @@ function makeSession({ part, n, shape }) {
       const attention = shape && { dims: [...shape, S + i], data: weights([...shape, S + i]) };
       return { logits, "h'": h, "i'": i + 1, attention };
     },
-    attend: ({ src, tgt_in: tgt }) => {
-      const dims = [...shape, tgt.dims[1], src.dims[1]];
-      const token = (k) => Number(tgt.data[Math.floor(k / dims[3]) % dims[2]]);
-      return { attention: { dims, data: weights(dims).map((weight, k) => weight + 10 * token(k)) } };
+    attend: ({ src, tgt_in: tgt }) => { // one text to itself, source and target
+      const text = [...src.data, ...tgt.data], n = text.length, dims = [shape[1], n, n], size = shape[1] * n * n;
+      const all = weights([shape[0], ...dims]).map((weight, k) => weight + 10 * Number(text[Math.floor(k / n) % n]));
+      return Object.fromEntries(Array.from({ length: shape[0] }, (_, i) => [`w${i}`, { dims, data: all.slice(i * size, (i + 1) * size) }]));
     },
   }[part];
   return { inputNames: { encode: ["src"], step: ["y", "h", "i", "head_mask"], attend: ["src", "tgt_in"] }[part], run: async (feeds) => run(feeds) };

@@ -5,6 +5,7 @@ import test from "node:test";
 const templates = new URL("../seqmodels/site/templates/", import.meta.url);
 const load = (name) => import(new URL(name, templates).href);
 const { alignWords, countRight, showDifferences, splitWords } = await load("differences.js");
+const { buildExample } = await load("builder.js");
 const { selectWeights } = await load("attention.js");
 const { makeTokenizer, tokensOfWords } = await load("tokenizers.js");
 const { parseIndex, patch } = await load("page.js");
@@ -79,4 +80,12 @@ test("only what has changed is made anew", () => {
 
 test("an index of the address is read, or replaced", () => {
   assert.deepEqual(["1", "2", "-1", "", "x", "1.5", undefined].map((value) => parseIndex(value, 2, -1)), [1, -1, -1, -1, -1, -1, -1]);
+});
+
+test("clauses are joined in both languages, and only names and nouns keep their capitals", () => {
+  const examples = [{ x: 2, src: "Anna ran.", ref: "Anna lief." }, { x: 2, src: "The cat, ran.", ref: "Die Katze, lief." }, { x: 3, src: "He ran.", ref: "Er lief." }];
+  const build = (address) => buildExample(address, examples, { and: "und", but: "aber" }, new Set(["the", "he", "er", "die", "katze,"]));
+  const { src, ref, x } = build("2.1,and.3.0,but.2.0");
+  assert.deepEqual([src, ref, x], ["The cat, ran, and he ran, but Anna ran.", "Die Katze, lief, und er lief, aber Anna lief.", 9]);
+  assert.deepEqual(["2.0", "2.2", "2.0,or.3.0", "2.0,3.0", "", "2.0,and.toString.0"].map((address) => build(address)?.x), [2, undefined, undefined, undefined, undefined, undefined]);
 });

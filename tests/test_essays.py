@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 from browser import Tab
+from conftest import RESULTS
 
 from seqmodels.records import snapshots
 from seqmodels.report import reading
@@ -51,6 +52,32 @@ def test_without_records() -> None:
     asked = {"question": essays.Question("", "Why?", "", "", ""), "chart": None, "here": ""}
     page = layout.render("long-sentences.html", **asked, **nothing)
     assert not re.search("None| % | bits", re.sub("<.*?>", "", page.partition("<main")[2]))
+
+
+def test_records_that_contradict_the_text() -> None:
+    """Keeps out an essay whose main sentence the records do not show, or no longer."""
+
+    def keep_all(r: reading.Record) -> None:
+        for row in r["analyses"]["prefixes"]:
+            row["share_value"] = 100.0
+
+    def find_all(r: reading.Record) -> None:
+        for bucket in r["tests"][0]["buckets"]:
+            bucket["exact_match"]["value"] = 100.0
+
+    def break_no_ending(r: reading.Record) -> None:
+        for row in r["analyses"]["article"]:
+            row["ending"], row["choice"] = 0, 9
+
+    for name, model, collect, change in (
+        ("vector", "rnn_encdec", essays.compare_prefixes, keep_all),
+        ("lookup-convolution", "linear_attention", essays.compare_lookup, find_all),
+        ("heads-full", "transformer", essays.describe_head, break_no_ending),
+    ):
+        records = reading.load_records(RESULTS / name)
+        assert collect(records)
+        change(next(r for r in records if r["model"] == model))
+        assert collect(records) is None, name
 
 
 def test_marked_words() -> None:

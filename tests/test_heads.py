@@ -15,9 +15,9 @@ from seqmodels import SequenceModel, build
 from seqmodels.data.batches import collate
 from seqmodels.data.corpus import Pair
 from seqmodels.data.tokenizers import Words
-from tasks.heads import changes, figure, measure, pairs
+from tasks.heads import figure, measure, pairs
 from tasks.heads.__main__ import MEASURES
-from tasks.made import grammar, lexicon
+from tasks.made import changes, grammar, lexicon
 from tasks.made.pairs import examples
 from tasks.made.trees import NP, VP, Clause, Relative, Tags, parse
 

@@ -4,16 +4,13 @@ import json
 import random
 import shutil
 import subprocess
-from functools import cache
-from itertools import zip_longest
 from typing import Any
 
 import pytest
-import regex
 from browser import TESTS, compress, fake_run, fake_worker, table_of
 
-from seqmodels.data.tokenizers import BPE, Bytes, Characters, Spaces, Tokenizer, Words
-from seqmodels.site import layout, vocabulary
+from seqmodels.data.tokenizers import BPE, WORD, Bytes, Characters, Spaces, Tokenizer, Words
+from seqmodels.site import differences, essays, layout, vocabulary
 
 pytestmark = pytest.mark.skipif(shutil.which("node") is None, reason="no Node.js on this machine")
 
@@ -81,39 +78,6 @@ def test_pure_functions() -> None:
     assert process.returncode == 0, process.stdout + process.stderr
 
 
-def align(hyp: list[str], ref: list[str]) -> list[tuple[str, str, str]]:
-    """Align words as `alignWords` does: its kinds, with the words of both sides."""
-
-    @cache
-    def n_common(i: int, j: int) -> int:
-        if i == len(hyp) or j == len(ref):
-            return 0
-        if hyp[i] == ref[j]:
-            return 1 + n_common(i + 1, j + 1)
-        return max(n_common(i + 1, j), n_common(i, j + 1))
-
-    right, i, j = [], 0, 0
-    while n_common(i, j):
-        if hyp[i] == ref[j]:
-            right.append((i, j))
-            i, j = i + 1, j + 1
-        elif n_common(i + 1, j) == n_common(i, j):
-            i += 1
-        else:
-            j += 1
-    steps, before = list[tuple[str, str, str]](), (-1, -1)
-    for place in [*right, (len(hyp), len(ref))]:
-        gaps = (words[a + 1 : b] for words, a, b in zip((hyp, ref), before, place, strict=True))
-        steps += [
-            ("omission" if own is None else "insertion" if other is None else "substitution",
-             own or "", other or "")
-            for own, other in zip_longest(*gaps)
-        ]  # fmt: skip
-        steps += [("same", hyp[i], ref[j]) for i, j in [place] if place in right]
-        before = place
-    return steps
-
-
 def test_differences() -> None:
     """Keeps out an omission that nothing marks, and another count of right words than Python's."""
     draw, words = random.Random(1), ["der", "Hund,", "die", "Katze", "lief.", "und-so", "ging's"]
@@ -122,12 +86,18 @@ def test_differences() -> None:
         .map(({ kind, word, expected }) => [kind, word?.text ?? "", expected?.text ?? ""]),
         countRight(hyp, ref)]);"""
     found = run_node(body, "differences.js", pairs=pairs)
-    split = regex.compile(r"[\w\p{M}]+(?:['’-][\w\p{M}]+)*|\S")
-    for texts, (steps, score) in zip(pairs, found, strict=True):
-        expected = align(*map(split.findall, texts))
-        assert [*map(tuple, steps)] == expected
-        right = sum(kind == "same" and word[0].isalnum() for kind, word, _ in expected)
-        assert score == {"right": right, "words": len(texts[1].split())}
+    for (hyp, ref), (steps, score) in zip(pairs, found, strict=True):
+        words, expected = WORD.findall(hyp), WORD.findall(ref)
+        aligned = differences.align_words(words, expected)
+        read = [(kind, "" if i is None else words[i], "" if j is None else expected[j])
+                for kind, i, j in aligned]  # fmt: skip
+        assert [*map(tuple, steps)] == read
+        own = essays.mark(hyp, ref)
+        assert score == {"right": own["n_right"], "words": own["n"] or len(expected)}
+    known = differences.align_words([*"axbyz"], [*"abcz"])
+    assert [(kind[0], i, j) for kind, i, j in known] == [
+        ("s", 0, 0), ("i", 1, None), ("s", 2, 1), ("s", 3, 2), ("s", 4, 3)
+    ]  # fmt: skip
 
 
 # --------------------------------------------------------------------------------- The report
@@ -196,6 +166,13 @@ def test_order_of_examples() -> None:
     data = json.dumps({"folders": folders})
     found = run_node(body, "report.js", data=data, cases=given)
     assert found == ["1", "", "03", "1", "", "3"]
+    body = """const errors = [[1, 0], [2, 3], [7, 5]]
+        .map((one) => one.map((n) => ({ ending: n, order: 9 })));
+      const test = { noun: "sentences", examples: errors.map((its) => ({ errors: its })) };
+      const runs = [{ i: 1, label: "B" }, { i: 0, label: "A" }];
+      const [drawn] = drawErrors({ test, listed: [0, 2], runs });
+      return drawn.all("td").map(({ textContent }) => textContent);"""
+    assert run_node(body, "report.js", data=data) == ["5", "18", "8", "18"]
 
 
 # ------------------------------------------------------------------------------ The live page
@@ -206,7 +183,7 @@ EXAMPLES = [("a b", 2), ("c d e", 3), ("b d f a g", 5)]
 
 
 def run_live(body: str, **changes: Any) -> Any:
-    """Load the fake models, then run a body that can ask them: write(texts, muted) -> Outputs."""
+    """Load the fake models, then run a body that can ask them: write(texts, changes) -> Outputs."""
     runs = [{**run, "colour": f"#00000{i}", "is_vector": i < 2} for i, run in enumerate(RUNS)]
     page = {
         "task": "translation", "noun": "sentences", "axis": "length", "unit": "words",
@@ -223,8 +200,9 @@ def run_live(body: str, **changes: Any) -> Any:
     given.models.forEach((model, i) => sendModel(i, model));
     startWorker(given.none, () => { nLoaded += 1; }, (failure) => { throw new Error(failure); });
     sendRuntime(given.none);
-    async function write(texts, muted = []) {
-      const outputs = texts.map(([run, text]) => new Output(makeJob(run, text, muted)));
+    async function write(texts, changes = {}) {
+      const all = { isShown: true, ...changes };
+      const outputs = texts.map(([run, text]) => new Output(makeJob(run, text, all)));
       const jobs = outputs.map(({ job }) => job);
       await requestTexts(jobs, (message) => outputs[message.job].add(message));
       return outputs;
@@ -265,7 +243,7 @@ def test_live_attention() -> None:
     return written.map(({ tokens, rows }) => [tokens, rows.map(numbers)]);"""
     vector, pair, step, late = run_live(body, continues="prefix", block=6, has_source_end=False)
     assert vector == pair == [[3] * 4, []]
-    for run, first in ((step, ["0.111"] * 4), (late, ["71.131", "31.141", "31.151", "31.161"])):
+    for run, first in ((step, ["0.111"] * 4), (late, ["71.141", "31.151", "31.161", "31.171"])):
         assert [run[0], [row[0] for row in run[1]]] == [[3] * 4, first]
     *_, (_, step), (_, attend) = run_live(body)
     columns = (1, 2, 3)  # b, d and EOS
@@ -274,7 +252,7 @@ def test_live_attention() -> None:
     assert step == [row] * 2
     heads = [(layer, head) for layer in (1, 2, 3) for head in (1, 2)]
     assert attend == [
-        [f"{10 * y + layer + 0.1 * head + 0.01 * t + 0.001 * s:.3f}"
+        [f"{10 * y + layer + 0.1 * head + 0.01 * (3 + t) + 0.001 * s:.3f}"  # below the source
          for layer, head in heads for s in columns] for t, y in ((1, 1), (2, 5))
     ]  # fmt: skip
 

@@ -9,6 +9,8 @@ import shutil
 import subprocess
 import sys
 from collections import Counter
+from contextlib import nullcontext
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -30,9 +32,10 @@ from conftest import (
     copy_seed,
     rows_of,
 )
+from torch.testing import assert_close
 
 import seqmodels
-from seqmodels import EOS, MODELS, PAD, UNK, search
+from seqmodels import BOS, EOS, MODELS, PAD, UNK, search
 from seqmodels.cli import main
 from seqmodels.data import tokenizers
 from seqmodels.data.tokenizers import Tokenizer
@@ -137,6 +140,9 @@ def test_only_rounded_weights_are_halved() -> None:
     assert [t.name for t in model.graph.initializer] == ["rounded.half", "constant"]
 
 
+PATHS = [f"decoder.{i}.self_attention" for i in range(2)]
+
+
 def change(model: Any, logits_by: float, weights_by: float, n_steps: int = 99) -> export.Run:
     """Return a runner that computes the same as the model, but for these changes at first steps."""
     states: list[Any] = []
@@ -152,20 +158,28 @@ def change(model: Any, logits_by: float, weights_by: float, n_steps: int = 99) -
             states.append(state)
             is_changed = len(states) <= n_steps + 1
             return [(logits * (1 + logits_by * is_changed)).numpy()]
-        return [(model.attention_weights(src, src != PAD, *rest)[0] + weights_by).numpy()]
+        (tgt_in,) = rest
+        return [(w + weights_by).numpy() for w in graphs.weights_of(model, PATHS, src, tgt_in)]
 
     return run
 
 
-def test_graphs_are_compared_with_the_model(fresh: Tiny) -> None:
-    """Keeps out graphs that differ from their model."""
-    model, traced = fresh("gpt", n_positions=128), graphs.Graphs({}, [], "attend", [])
+def test_graphs_are_compared_with_the_model(fresh: Tiny, monkeypatch: Any) -> None:
+    """Keeps out graphs that differ from their model, and a head that they do not mute."""
+    model, traced = fresh("gpt", n_positions=128), graphs.Graphs({}, [], "attend", PATHS)
+    for p in model.parameters():
+        torch.nn.init.normal_(p, std=0.4)
+    with pytest.raises(ValueError, match="differ"):
+        export.check(model, traced, change(deepcopy(model), 0.0, 0.0))
+    before = deepcopy(model.state_dict())
+    monkeypatch.setattr(export, "zero_heads", lambda *_: nullcontext())
     assert export.check(model, traced, change(model, 0.0, 0.0)) == (60, 0.0, 0.0)
     assert export.check(model, traced, change(model, 5e-4, 5e-4)).difference > 0
     assert export.check(model, traced, change(model, 5e-4, 0.0, n_steps=2)).difference > 0
     for by in ((0.002, 0.0), (float("nan"), 0.0), (0.0, 0.002), (0.0, float("nan"))):
         with pytest.raises(ValueError, match="differ"):
             export.check(model, traced, change(model, *by))
+    assert all(torch.equal(before[name], own) for name, own in model.state_dict().items())
 
 
 def test_what_has_no_export(call: Call, trained: Path, tmp_path: Path, monkeypatch: Any) -> None:
@@ -390,6 +404,27 @@ def test_what_is_typed(chromium: Any, page: Path, tmp_path: Path) -> None:
     tab.context.close()
 
 
+def test_other_words_and_all_weights(chromium: Any, page: Path) -> None:
+    """Keeps out a choice that changes the words before it, and another attention's map."""
+    tab = Live(chromium, page)
+    tab.page.wait_for_selector("body[data-played]")
+    before = tab.tokens()
+    tab.page.locator("#run-2 .w").nth(1).click()
+    assert tab.text("#run-2 .top button").split()[-2:] == ["100", "%"]
+    tab.page.locator("#run-2 .top button").nth(2).click()  # after EOS, an unknown word
+    tab.wait()
+    after = tab.tokens()
+    assert (after[:2], after[2][:3]) == (before[:2], [before[2][0], UNK, UNK])
+    tab.page.evaluate("changeAddress({ take: '', m: '2', l: 'a1', h: '2' })")
+    tab.wait()
+    src, n = tab.page.evaluate("written[2].job.src"), len(before[2])
+    address = tab.page.locator('[download="attention.csv"]').get_attribute("href")
+    (_, *columns), *rows = table_of(address)
+    assert (len(columns), len(rows)) == (len(src) + n, len(src) + n)
+    assert float(rows[1][3]) == pytest.approx(10 * src[1] + 2 + 0.3 + 0.02 + 0.003, abs=1e-4)
+    tab.context.close()
+
+
 def test_words_light_up(chromium: Any, page: Path) -> None:
     """Keeps out a source word that another target word attends to, by mouse or by keyboard."""
     tab = Live(chromium, page)
@@ -429,6 +464,7 @@ def test_trained_models(chromium: Any, tmp_path: Path) -> None:
     projector = {"viewport": {"width": 853, "height": 480}, "device_scale_factor": 1.5}
     tab = Live(chromium, path, **projector)
     tab.page.wait_for_selector("body[data-played]", timeout=20_000)
+    assert float(tab.page.get_attribute("body", "data-played")) < 10  # seconds, without a touch
     marks = [tab.page.locator(f"#run-{i} mark").count() for i in range(3)]
     assert (marks[0] > 0, marks[1], marks[2] > 0) == (True, 0, True)
     for part in ("#length", *(f"#score-{i} .bar" for i in range(len(MODELS)))):
@@ -461,7 +497,20 @@ def test_trained_models(chromium: Any, tmp_path: Path) -> None:
         found = tab.page.evaluate("document.body.dataset.prefixed").split("|")
         expected = runs[k].search([*map(runs[k].encode_source, prefixes)])
         assert found == [" ".join(map(str, tokens)) for tokens in expected]
-    muting, changed = [[*MODELS].index(name) for name in ("transformer", "gpt")], 0
+    muting = [[*MODELS].index(name) for name in ("transformer", "gpt")]
+    for k in muting:  # all weights, and a word in place of the model's own
+        run, src = runs[k], torch.tensor([runs[k].encode_source(prefixes[-1])])
+        tgt = torch.tensor([[BOS, *tab.tokens()[k][:-1]]])
+        paths = graphs.multi_head_attentions(run.model)
+        with torch.inference_mode():
+            maps = graphs.weights_of(run.model, paths, src, tgt)
+        for i, weights in enumerate(maps):
+            found = tab.page.evaluate(f"Array.from(written[{k}].maps[{i}].weights)")
+            assert_close(torch.tensor(found), weights.flatten(), atol=1e-4, rtol=0)
+        with torch.inference_mode():
+            top = run.model(src, src > 0, tgt)[0, 2, UNK - 1 :].topk(5).indices + UNK - 1
+        assert [t for t, _ in tab.page.evaluate(f"written[{k}].tops[2]")] == top.tolist()
+    changed = 0
     for i in range(20):
         text, names, expected = " ".join(words[i : 2 * i + 8]), [], {}
         for k in muting:

@@ -142,6 +142,10 @@ def test_no_two_variants_look_alike() -> None:
         vector = looks["rnn_encdec" if "rnn" in model else "lstm_seq2seq"].dashes
         dashes = {"grows": "-", "fixed": style.LATER, "vector": vector}
         assert looks[model].dashes == dashes[paper.memory]
+    rungs = [*(f"bahdanau{each}" for each in ("", "_dot", "_heads", "_tied")), "transformer"]
+    rungs += [f"transformer_recurrent{each}" for each in ("_1", "", "_decoder")]
+    for names in (rungs, [name for name in looks if name.endswith("_conv")]):  # in one figure
+        assert len({looks[name].colour for name in names}) == len(names) > 2
     assert len({str(looks[m].dashes) for m in ("rnn_encdec", "lstm_seq2seq", "aa", "gpt")}) == 4
 
 

@@ -78,6 +78,20 @@ def test_examples_with_maps_differ_most() -> None:
     assert report.measure_gap([{"bleu": 3.0, "nats": 90.0}, {"bleu": 9.5, "nats": 0.0}]) == 6.5
 
 
+def test_kinds_of_errors() -> None:
+    """Keeps out kinds of another run, marks that count as words, and kinds of unknown words."""
+    record = {"task": "translation", "data": {"name": "English–German grammar"}}
+    example: dict[str, Any] = {"ref": "Der Hund sah heute die Katze."}
+    example["hyps"] = ["Den Hund heute sah, die Maus.", None]
+    report.count_errors(record, [example])
+    kinds = ("ending", "choice", "order", "omission", "addition")
+    counts = [(1, 1, 1, 0, 0), (0, 0, 0, 6, 0)]
+    assert example["errors"] == [dict(zip(kinds, its, strict=True)) for its in counts]
+    other = {**record, "data": {"name": "bible"}}
+    report.count_errors(other, [fresh := {"ref": "a", "hyps": ["b"]}])
+    assert "errors" not in fresh
+
+
 def weights_of(side: dict[str, Any]) -> np.ndarray:
     """Return the weights of a map: target, layer, head, source."""
     parts = np.frombuffer(gzip.decompress(base64.b64decode(side["weights"])), "<u2")

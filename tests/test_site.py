@@ -102,19 +102,29 @@ def test_every_change_has_its_reason(site_folder: Path) -> None:
 
 def test_prose_code_and_tables_in_a_page() -> None:
     """Keeps out markup that stays a sign, a mark a letter off, and a cell cut at a # or comma."""
-    prose = layout.format_prose("`a*b*c` is\n  *not so* <b> 2 * 3 * 4: arXiv:1409.0473v7, 3")
+    prose = layout.format_prose("`a*b*c` is\n  *not so?* <b> 2 * 3 * 4: arXiv:1409.0473v7, 3")
     link = '<a href="https://arxiv.org/abs/1409.0473">arXiv:1409.0473v7</a>'
-    assert prose == f"<code>a*b*c</code> is <em>not so</em> &lt;b&gt; 2 * 3 * 4: {link}, 3"
+    assert prose == f"<code>a*b*c</code> is <em>not so?</em> &lt;b&gt; 2 * 3 * 4: {link}, 3"
     line = "return x < 1  # so"
     marks = [i in (7, 16) for i in range(len(line))]
     assert layout.highlight(line, marks, "ins") == (
-        '<span class="k">return</span> <ins>x</ins> &lt; <span class="n">1</span>  '
-        '<span class="c"># </span><ins><span class="c">s</span></ins><span class="c">o</span>'
+        "<i class=k>return</i> <ins>x</ins> &lt; <i class=n>1</i>  "
+        "<i class=c># </i><ins><i class=c>s</i></ins><i class=c>o</i>"
     )
     assert layout.highlight(line).count("<ins") == 0
     table = [["a,b", 'c"d', "#1 100%"], ["é\n&", "", "<x>"]]
     assert table_of(layout.csv_url(table)) == table
     assert not {*'"<>#\n&'} & {*layout.csv_url(table)}
+    assert table_of(layout.csv_url(table, is_packed=True)) == table
+    css = layout.select_rules({"gap", "missing"})
+    assert ".note, .missing, figcaption" in css
+    assert (".gap {" in css, "h1 {" in css, ".arcs" in css, "{}" in css) == (
+        True,
+        True,
+        False,
+        False,
+    )
+    assert css.count("{") == css.count("}")
 
 
 @each_chapter
@@ -259,6 +269,30 @@ def test_scores_are_those_of_the_records(site_folder: Path) -> None:
         assert [*dict.fromkeys(r["model"] for r in rows)] == [*map(reading.label_of, pair_of_names)]
 
 
+def test_every_table_of_scores(site_folder: Path) -> None:
+    """Keeps out a number, a bucket or a run that a CSV of scores lacks, or has from elsewhere."""
+    records = [r for path in (site_folder.parent / "runs").iterdir()
+               for r in reading.read_folder(path).records.values()]  # fmt: skip
+    kept, names = set[tuple[str, ...]](), ("value", "low", "high")
+    for r in records:
+        parts = [p for test in r["tests"] for p in (*test["buckets"], test["overall"])]
+        for metric in (m for part in parts for m in part.values()):
+            if isinstance(metric, dict) and {*names} <= metric.keys():
+                numbers = (f"{metric[name]:.6g}" for name in names)
+                kept.add((reading.label_of(r["model"]), str(r["seed"]), *numbers))
+    n_tables = 0
+    for path in site_folder.glob("*.html"):
+        for rows in points_of(path.read_text(encoding="utf-8")):
+            assert "" not in rows[0]
+            if {"metric", "bucket", "low"} <= rows[0].keys() and path.name != "live.html":
+                own = [row for row in rows if row["seed"].isdigit()]
+                cells = [[row[name] for name in ("model", "seed", *names)] for row in own]
+                found = {(m, s, *(f"{float(x):.6g}" for x in its)) for m, s, *its in cells}
+                assert found <= kept, (path.name, [*found - kept][:3])
+                n_tables += 1
+    assert n_tables > 5
+
+
 def test_links_lead_somewhere(site_folder: Path) -> None:
     """Keeps out a link to a page or place that is not there, and a checksum of another file."""
     pages = {path.name: path.read_text(encoding="utf-8") for path in site_folder.glob("*.html")}
@@ -338,6 +372,8 @@ def test_pages(chromium: Any, site_folder: Path, name: str) -> None:
     tab.check_isolation()
     tab.check_access()
     assert (tab.width(), tab.page.locator("header").bounding_box()["height"]) == (390, 45)
+    tab.check_figures()
+    tab.page.set_viewport_size(PHONE["viewport"])
     tab.page.get_by_role("button", name="Papers").click()
     assert tab.page.locator("header a[href='bahdanau.html']").is_visible()
     about = tab.page.locator("meta[name=description]").get_attribute("content")

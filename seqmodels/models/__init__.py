@@ -167,16 +167,12 @@ def add_variant(model: str, end: object, label: str, sizes: Any = None, **fields
 
 
 def add_recurrent_variants() -> None:
-    """Add the variants of the recurrent models: by width, by vectors, and towards attention."""
+    """Add the variants of the recurrent models: by width, and towards attention."""
     for d in (32, 64, 128, 256, 512):
         add_variant("rnn_encdec", d, f"{d} numbers", {"d_model": d})
     for model in ("rnn_encdec", "lstm_seq2seq"):
         for width in (2, 4):
             add_variant(model, f"x{width}", f"{width} × width", width=width)
-    pooled = {"year": 2017, "cite": "after Britz et al., arXiv:1707.00110", "group": "later"}
-    pooled |= {"home": "seqmodels.models.variants.pooled:PooledBahdanau", "memory": "fixed"}
-    for k in (1, 2, 4, 8, 16):
-        add_variant("bahdanau", k, f"{k} vector{'s' * (k > 1)}", {"n_queries": k}, **pooled)
     add_variant("lstm_seq2seq", "forward", "source not reversed", {"is_reversed": False})
     ladder = {"year": 2015, "cite": "Luong et al., arXiv:1508.04025"}
     ladder |= {"home": "seqmodels.models.variants.ladder:Ladder"}
@@ -216,7 +212,7 @@ def add_transformer_variants() -> None:
 
 
 def add_variants_between() -> None:
-    """Add the models between two chapters, and linear attention's and convolved variants."""
+    """Add the models between two chapters, pooled and convolved ones, and linear attention's."""
     for model, end, label, own_class, sizes in (
         ("bahdanau", "dot", "scaled dot product", "DotBahdanau", {}),
         ("bahdanau", "heads", "several heads", "HeadsBahdanau", {"n_heads": 4}),
@@ -231,6 +227,10 @@ def add_variants_between() -> None:
             source = {"year": 2017, "cite": "after Vaswani et al., arXiv:1706.03762"}
         home = f"seqmodels.models.variants.bahdanau_to_transformer:{own_class}"
         add_variant(model, end, label, sizes, home=home, group="later", **source)
+    pooled = {"year": 2017, "cite": "after Britz et al., arXiv:1707.00110", "group": "later"}
+    pooled |= {"home": "seqmodels.models.variants.pooled:PooledBahdanau", "memory": "fixed"}
+    for k in (1, 2, 4, 8, 16):
+        add_variant("bahdanau", k, f"{k} vector{'s' * (k > 1)}", {"n_queries": k}, **pooled)
     favor = {"year": 2021, "cite": "Choromanski et al., arXiv:2009.14794"}
     add_variant("linear_attention", "favor", "FAVOR+", {"feature_map": "favor"}, **favor)
     for model in ("transformer", "gpt", "linear_attention"):

@@ -185,11 +185,12 @@ def choose_looks(models: Collection[str]) -> dict[str, Look]:
 def mix_shade(hue: int, side: int, n: int) -> str:
     """Return the colour of variant number n, from 0, of a model of this hue.
 
-    Variant 0 has the model's hue; the next ones are in pairs, light and dark, on both sides of it.
+    Variant 0 has the model's hue; the next ones are in pairs, light and dark, on both sides of it;
+    the last has the model's hue again, dark.
     """
-    pair = (n + 1) // 2
+    pair = (n + 1) // 2 % len(SHADES)
     away = (pair + 1) // 2 * (side if pair % 2 else -side)
-    return SHADES[(hue + away) % len(SHADES)][n > 0 and n % 2 == 0]
+    return SHADES[(hue + away) % len(SHADES)][n % 2 == (pair == 0) and n > 0]
 
 
 def label_looks(records: Sequence[Record]) -> list[Look]:

@@ -63,9 +63,9 @@ def build(out: Path, runs: Path, live: Path | None = None) -> list[Path]:
     pages: list[Path] = []
 
     def write(page: str, template: str = "", /, **content: Any) -> None:
-        text = layout.render(f"{template or page}.html", here=page, **shared, **content)
-        if template in WITH_TERMS or page in essays.ENTRIES:
-            text = glossary.link_terms(text)
+        has_terms = template in WITH_TERMS or page in essays.ENTRIES
+        finish = glossary.link_terms if has_terms else str
+        text = layout.render(f"{template or page}.html", finish, here=page, **shared, **content)
         pages.append(files.write_own(out / f"{page}.html", text))
 
     taught = select_records(folders, main, [c.name for c in chapters])
@@ -74,7 +74,8 @@ def build(out: Path, runs: Path, live: Path | None = None) -> list[Path]:
     files.check_own(preview := out / "preview.png")
     (test, *_) = reading.tests_by_name(scores).values()
     with style.context():
-        style.save(drawing.draw_scores(scores, test).figure, preview)
+        figure, stamp = drawing.draw_scores(scores, test).figure, style.STAMPS[".png"]
+        figure.savefig(preview, dpi=100, metadata=stamp)
     for before, c, after in zip([None, *chapters], chapters, [*chapters[1:], None], strict=False):
         example = compute_example(c, folders)
         write(
@@ -263,11 +264,12 @@ def add_chart(
     return charts[-1]
 
 
-def draw_scores(records: Sequence[Record]) -> Pair:
+def draw_scores(records: Sequence[Record], is_narrow: bool = False) -> Pair:
     """Draw the scores of the test set "distance" if there is one, otherwise of the first."""
     tests = reading.tests_by_name(records)
     test = tests.get("distance") or next(iter(tests.values()))
-    return svg.draw_for_pages(lambda: {"score": drawing.draw_scores(records, test)})["score"]
+    drawn = svg.draw_for_pages(lambda: {"": drawing.draw_scores(records, test)}, is_narrow)
+    return drawn[""]
 
 
 def read_folders(root: Path) -> dict[str, Folder]:
@@ -308,7 +310,9 @@ def make_chapter_chart(folders: Mapping[str, Folder], model: str) -> Chart | Non
     return chart._replace(caption=entry.get("caption", ""))
 
 
-def draw_figure(folder: Folder, records: Sequence[Record], name: str) -> Pair:
+def draw_figure(
+    folder: Folder, records: Sequence[Record], name: str, is_narrow: bool = False
+) -> Pair:
     """Draw a figure of some records of a folder by the name of its file."""
 
     def draw() -> dict[str, Drawing]:
@@ -317,7 +321,7 @@ def draw_figure(folder: Folder, records: Sequence[Record], name: str) -> Pair:
         compared = figures.find_significance(folder.path, folder.records)
         return {name: figures.draw_all(records, compared, own=[])[name]}
 
-    return svg.draw_for_pages(draw)[name]
+    return svg.draw_for_pages(draw, is_narrow)[name]
 
 
 class Section(NamedTuple):
@@ -337,8 +341,7 @@ class Section(NamedTuple):
 def make_sections(folders: Mapping[str, Folder]) -> list[Section]:
     """Return the findings of the documentation about these folders, then the other comparisons.
 
-    The page is large: figures are drawn once, and those of findings, whose tables are in the
-    documentation, have no numbers below them.
+    The page is large: figures are drawn for phones alone, and stand beside the text elsewhere.
     """
     committed = figures.TASKS.parent / "results"
     findings = [
@@ -349,11 +352,10 @@ def make_sections(folders: Mapping[str, Folder]) -> list[Section]:
     ]
     sections, charts, styles = list[Section](), list[Chart](), svg.Styles()
     for name, figure, title, asked, observed in findings:
-        n_before = len(charts)
+        records, its = select_records(folders, name), list[Chart]()
         for each in (figure, *FURTHER_FIGURES.get((name, figure), ())):
-            drawn = draw_figure(folders[name], select_records(folders, name), each)
-            add_chart(charts, styles, name, Pair(drawn.wide, drawn.wide), f"{name}-{each}")
-        its = [chart._replace(table=[]) for chart in charts[n_before:]]
+            drawn = draw_figure(folders[name], records, each, is_narrow=True)
+            its.append(add_chart(charts, styles, name, drawn, f"{name}-{each}"))
         sections.append(Section(title, asked, its, observed))
     in_findings = {finding.folder for finding in findings}
     others = {name: folder for name, folder in folders.items() if name not in in_findings}
@@ -375,13 +377,12 @@ def make_comparison_charts(
         by_task.setdefault(select_records(folders, name)[0]["task"], []).append(name)
     for task, names in by_task.items():
         records = [record for name in names for record in select_records(folders, name)]
-        across = svg.draw_for_pages(partial(figures.draw_across, [records]))
+        across = svg.draw_for_pages(partial(figures.draw_across, [records]), is_narrow=True)
         for name, drawn in across.items():
-            drawn = Pair(drawn.wide, drawn.wide)
             yield add_chart(charts, styles, ", ".join(names), drawn, name), task
         largest = max(names, key=lambda name: len(select_records(folders, name)))
         for name in [largest] if across else names:
             own = select_records(folders, name)
-            drawn_own = svg.draw_for_pages(partial(figures.draw_task_figures, own))
-            first = next(iter(drawn_own.values()), None) or draw_scores(own)
-            yield add_chart(charts, styles, name, Pair(first.wide, first.wide), name), task
+            drawn_own = svg.draw_for_pages(partial(figures.draw_task_figures, own), is_narrow=True)
+            first = next(iter(drawn_own.values()), None) or draw_scores(own, is_narrow=True)
+            yield add_chart(charts, styles, name, first, name), task

@@ -8,10 +8,9 @@ whose main numbers are missing.
 from __future__ import annotations
 
 import math
-import re
 import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from difflib import SequenceMatcher
+from itertools import groupby
 from pathlib import Path
 from statistics import mean
 from typing import Any, NamedTuple
@@ -19,13 +18,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from markupsafe import Markup, escape
 
+from seqmodels.data.tokenizers import WORD
 from seqmodels.models import paper_of
 from seqmodels.records import snapshots
 from seqmodels.records.snapshots import SnapshotsFile
 from seqmodels.report import reading
 from seqmodels.report.reading import Folder, Record, format_bucket, format_range, label_of
 from seqmodels.report.snapshots import share_right
-from seqmodels.site import layout, rows
+from seqmodels.site import differences, layout, rows
 from seqmodels.site.source import TEXT
 
 ENTRIES: dict[str, dict[str, str]] = tomllib.loads(
@@ -224,29 +224,28 @@ def choose_samples(folders: Folders) -> list[Numbers] | None:
 
 
 def mark(hyp: str, ref: str) -> Numbers:
-    """Return a hypothesis with its wrong words and omissions marked, and its number of words right.
+    """Return a hypothesis with its wrong words and omissions marked.
 
-    `n` is the number of words of the hypothesis or of the reference, whichever is larger.
+    `n_right` is the number of the reference's words, `n`, that are right.
     """
-    pattern = r"\w+(?:[-'’]\w+)*|[^\w\s]"
-    found, expected = [*re.finditer(pattern, hyp)], re.findall(pattern, ref)
-    matcher = SequenceMatcher(None, [m[0] for m in found], expected, autojunk=False)
-    html, n_right, end = Markup(), 0, 0
-    for kind, i, j, k, m in matcher.get_opcodes():
-        for word in found[i:j]:
+    found, expected = [*WORD.finditer(hyp)], WORD.findall(ref)
+    steps = differences.align_words([m[0] for m in found], expected)
+    html, end = Markup(), 0
+    for is_omitted, its in groupby(steps, key=lambda step: step[0] == "omission"):
+        if is_omitted:
+            missing = " ".join(expected[j] for _, _, j in its if j is not None)
+            html += Markup('<mark class="gap" title="left out: {}">‸</mark>').format(missing)
+            continue
+        for kind, word in ((kind, found[i]) for kind, i, _ in its if i is not None):
             shown = escape(word[0])
             html += escape(hyp[end : word.start()])
-            html += shown if kind == "equal" else Markup("<mark>{}</mark>").format(shown)
+            html += shown if kind == "same" else Markup("<mark>{}</mark>").format(shown)
             end = word.end()
-            n_right += kind == "equal" and word[0][0].isalnum()
-        if kind == "insert":
-            missing = " ".join(expected[k:m])
-            html += Markup('<mark class="gap" title="left out: {}">‸</mark>').format(missing)
-    n = max(sum(word[0][0].isalnum() for word in its) for its in ([[w] for w in expected], found))
-    return {"html": html, "n_right": n_right, "n": n}
+    own = [kind for kind, _, j in steps if j is not None and expected[j][0].isalnum()]
+    return {"html": html, "n_right": own.count("same"), "n": len(own)}
 
 
-# ----------------------------------------------------------------------------------- Other essays
+# -------------------------------------------------------------------------------- Other essays
 
 
 def describe_head(records: Sequence[Record]) -> Numbers | None:

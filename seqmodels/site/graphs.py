@@ -2,15 +2,15 @@
 
     encode   src (1,S) -> state
     step     y (1,), state -> logits (1,V), the new state, attention (L,H,M)
-    attend   src (1,S), tgt_in (1,T) -> attention (L,H,T,S)
+    attend   src (1,S), tgt_in (1,T) -> the weights of each attention of several heads (H,Q,M)
 
 Where attention has several heads, graphs also take `head_mask` (A,H), a row for each attention: 1,
 or 0 for a head that is muted, whose output is then zero.
 
 The state is a list of tensors; a cache is its mask and the keys and values of each layer. Sizes are
 named S (source), N (target so far) and P (both); the target's are 0 at first. The first S of the M
-weights of each layer and head are those over the source. Only a model that attends to the source,
-but in another way while it writes, has `attend`.
+weights of each layer and head are those over the source. `attend` returns all weights at once, also
+those of a text over itself, of models with several heads.
 
 While a chapter is traced, `scan` over the same unit replaces its loop over the source.
 """
@@ -53,12 +53,12 @@ class Graphs(NamedTuple):
     """The graphs of a model."""
 
     protos: dict[str, onnx.ModelProto]
-    """By name: encode, step and, for some, attend."""
+    """By name: encode, step and, with several heads, attend."""
     state: list[Part]
     attention: str | None
     """The graph that returns the attention weights; None if the model has none."""
     masked: Sequence[str]
-    """The attentions whose heads can be muted, by the paths of their modules."""
+    """The attentions of several heads, which can be muted, by the paths of their modules."""
 
 
 class TracedFunction(nn.Module):
@@ -104,10 +104,10 @@ def trace(model: SequenceModel) -> Graphs:
         weights = [torch.stack(rows)] if rows else []
         return logits, *flatten_state(state).values(), *weights
 
-    def attend(src: Tensor, tgt_in: Tensor, *masks: Tensor) -> Tensor:
-        """Return the weights over the source in a forward pass."""
+    def attend(src: Tensor, tgt_in: Tensor, *masks: Tensor) -> tuple[Tensor, ...]:
+        """Return all weights of a forward pass."""
         with mute_heads(model, masked, *masks):
-            return model.attention_weights(src, torch.ones_like(src, dtype=torch.bool), tgt_in)[0]
+            return weights_of(model, masked, src, tgt_in)
 
     limit = getattr(model.config, "n_positions", MAX_TOKENS)
     dims = {n: Dim(n, max=limit - (n in "PT")) for n in "SNPT"}
@@ -124,15 +124,17 @@ def trace(model: SequenceModel) -> Graphs:
             module, free = TracedFunction(model, step), [{}, *sizes, *fixed]
             inputs = ["y", *names, *head_mask]
             protos["step"] = to_onnx(module, (y, *given, *masks), free, inputs, results)
-            if attending and not shows_attention:
+            if masked:
                 module = TracedFunction(model, attend)
                 free, texts = [{1: dims["S"]}, {1: dims["T"]}, *fixed], (src, src[:, :5], *masks)
                 inputs = ["src", "tgt_in", *head_mask]
-                protos["attend"] = to_onnx(module, texts, free, inputs, ["attention"])
+                weights = [f"w{i}" for i in range(len(masked))]
+                protos["attend"] = to_onnx(module, texts, free, inputs, weights)
     except Exception as error:  # torch raises many kinds
         reason = str(error.__cause__ or error).strip().split("\n")[0]
         raise ValueError(f"this model cannot be traced for ONNX: {reason}") from error
-    return Graphs(protos, state, [*protos][-1] if attending else None, masked)
+    attention = "step" if shows_attention else "attend"
+    return Graphs(protos, state, attention if attending else None, masked)
 
 
 def to_onnx(
@@ -227,6 +229,15 @@ def multi_head_attentions(model: SequenceModel) -> list[str]:
     if getattr(model.config, "n_heads", 1) == 1:
         return []
     return [path for path, module in model.named_modules() if hasattr(module, "W_o")]
+
+
+def weights_of(
+    model: SequenceModel, paths: Sequence[str], src: Tensor, tgt_in: Tensor
+) -> tuple[Tensor, ...]:
+    """Return the weights (H,Q,M) of these attentions in a forward pass of one pair."""
+    with watch_attention([model.get_submodule(path) for path in paths]) as calls:
+        model(src, torch.ones_like(src, dtype=torch.bool), tgt_in)
+    return tuple(torch.cat(alphas, -2)[0] for alphas in calls)
 
 
 @contextmanager

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import base64
 import csv
+import gzip
 import hashlib
 import io
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import cache
 from html import unescape
 from importlib.metadata import PackageNotFoundError, metadata
@@ -39,9 +40,23 @@ MAX_UNBROKEN = 40
 LEXER = PythonLexer(stripnl=False, ensurenl=False)
 
 
-def render(template: str, **context: Any) -> str:
-    """Return a page without the indentation of its lines."""
-    return re.sub(r"\n\s*", "\n", TEMPLATES.get_template(template).render(context))
+def render(template: str, finish: Callable[[str], str] = str, /, **context: Any) -> str:
+    """Return a page, changed by `finish`, without indentation, with the CSS that it uses."""
+    page = finish(re.sub(r"\n\s*", "\n", TEMPLATES.get_template(template).render(context)))
+    used = {*re.findall(r"[\w-]+", page)}
+    return page.replace("<style></style>", f"<style>{select_rules(used)}</style>", 1)
+
+
+def select_rules(used: Collection[str]) -> str:
+    """Return the rules of style.css without those whose classes and ids are all unused."""
+
+    def keep(rule: re.Match[str]) -> str:
+        names = re.findall(r"[.#]([a-z][\w-]*)", rule[1])
+        return rule[0].strip() if not names or any(name in used for name in names) else ""
+
+    css = re.sub(r"/\*.*?\*/", "", (FOLDER / "style.css").read_text(encoding="utf-8"))
+    css = re.sub(r"([^{};]*)\{[^{}]*\}", keep, css)
+    return re.sub(r"@[^{}]*\{\s*\}|\s*\n\s*", "", css)
 
 
 def checksum(script: str) -> str:
@@ -61,10 +76,13 @@ def read_about() -> dict[str, str]:
     return {"licence": licence, "repository": repository}
 
 
-def csv_url(table: Sequence[Sequence[Any]]) -> str:
-    """Return a data URL of a table as CSV."""
+def csv_url(table: Sequence[Sequence[Any]], is_packed: bool = False) -> str:
+    """Return a data URL of a table as CSV, or as CSV in a gzip file."""
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows(table)
+    if is_packed:
+        packed = gzip.compress(text.getvalue().encode(), mtime=0)
+        return f"data:application/gzip;base64,{base64.b64encode(packed).decode()}"
     safe = " ,:;/?@!$()*+-._~=[]|"
     return "data:text/csv;charset=utf-8," + re.sub(
         r"[\x00-\x7f]+", lambda match: quote(match[0], safe=safe), text.getvalue()
@@ -83,7 +101,7 @@ def format_prose(text: str) -> Markup:
     """Convert `code`, *emphasis*, symbols, links and arXiv numbers in a text to elements."""
     html = str(escape(" ".join(text.split())))
     html = re.sub(r"`([^`]+)`", r"<code>\1</code>", html)
-    html = re.sub(r"\*(\w[^*]*\w)\*", r"<em>\1</em>", html)
+    html = re.sub(r"\*(\w[^*]*[^\s*])\*", r"<em>\1</em>", html)
     html = SYMBOL.sub(
         lambda m: m[0] if m[0].startswith("<code>") else format_symbol(unescape(m[0])), html
     )
@@ -129,7 +147,7 @@ def highlight(line: str, marks: Sequence[bool] = (), mark: str = "") -> Markup:
         name = next((name for group, name in CODE_CLASSES.items() if kind in group), "")
         for is_marked, chars in groupby(zip(text, flags, strict=False), key=lambda pair: pair[1]):
             part: Markup = escape("".join(char for char, _ in chars))
-            part = Markup(f'<span class="{name}">{part}</span>') if name else part
+            part = Markup(f"<i class={name}>{part}</i>") if name else part
             html += Markup("<wbr>") if text == "." and len(line) > MAX_UNBROKEN else ""
             html += Markup(f"<{mark}>{part}</{mark}>") if is_marked else part
     return html

@@ -25,6 +25,8 @@ EXAMPLES = "examples.tsv.gz"
 """A file in a folder of runs: source and reference of the sentences that the page offers."""
 EXAMPLES_PER_BUCKET = 5
 """Maximum test examples of a bucket in the page, from the runs' hypotheses."""
+JOINS = {"and": "und", "but": "aber"}
+"""Words that join main clauses of these sentences, in both languages."""
 LOADED_FIRST = ("rnn_encdec", "bahdanau")
 """Models that the page can run before the others have arrived."""
 MAX_CHARACTERS = 2_000
@@ -112,6 +114,7 @@ def describe(folder: Path) -> dict[str, Any]:
             "n_new": N_NEW,
             "most_characters": MAX_CHARACTERS,
             "case": data.get("case"),
+            "joins": JOINS if (folder / EXAMPLES).exists() and task == "translation" else None,
             "has_source_end": data.get("source_end") == "EOS",
             "vocabulary": tokenizer,
             "sizes": {name: len(content) for name, content in parts.items()},

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from seqmodels.data.tokenizers import WORD
 from seqmodels.evaluation import external
 from seqmodels.evaluation.metrics import metric_of
 from seqmodels.report import drawing, figures, reading, style, systems
@@ -114,6 +115,7 @@ def describe(
         if runs:
             tokenize = next(iter(runs.values()))["data"].get("bleu_tokenize", "13a")
             examples = rows.side_by_side(by_run, test, tokenize)
+            count_errors(records[0], examples)
             maps = {} if described else attention_maps(folder, runs, examples, test, n_maps)
             values = reading.score_array([*runs.values()], name, test["primary_metric"])[:, 1:, 0]
             described.append(describe_test(test, examples, maps, values.tolist()))
@@ -192,6 +194,17 @@ def describe_test(
         ],
         "maps": maps,
     }
+
+
+def count_errors(record: Record, examples: Sequence[dict[str, Any]]) -> None:
+    """Add to each example the wrong words of each run by kind, if the task tells kinds apart."""
+    module = figures.task_figures(record["task"])
+    find = getattr(module, "find_classifier", None)
+    if find and (classify := find(record)):
+        for e in examples:
+            ref, *hyps = ([w for w in WORD.findall(text or "") if w[0].isalnum()]
+                          for text in (e["ref"], *e["hyps"]))  # fmt: skip
+            e["errors"] = [classify(ref, hyp) for hyp in hyps]
 
 
 def attention_maps(

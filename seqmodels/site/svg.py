@@ -32,12 +32,15 @@ class Pair(NamedTuple):
     narrow: Drawing
 
 
-def draw_for_pages(draw: Callable[[], Mapping[str, Drawing]]) -> dict[str, Pair]:
-    """Return what a function draws, for both kinds of pages."""
-    with style.context(style.WIDE):
-        wide = draw()
+def draw_for_pages(
+    draw: Callable[[], Mapping[str, Drawing]], is_narrow: bool = False
+) -> dict[str, Pair]:
+    """Return what a function draws for both kinds of pages, or narrow for both."""
     with style.context(style.NARROW):
-        narrow = draw()
+        wide = narrow = draw()
+    if not is_narrow:
+        with style.context(style.WIDE):
+            wide = draw()
     return {name: Pair(wide[name], narrow[name]) for name in wide}
 
 
@@ -49,14 +52,14 @@ def inline(pair: Pair, name: str, styles: Styles, has_buckets: bool = False) -> 
     which a script can choose a bucket are left out.
     """
     n_styles = len(styles)
-    svgs = []
-    for medium, drawn, its in (
-        (style.WIDE, pair.wide, name), (style.NARROW, pair.narrow, f"{name}-narrow"),
-    ):  # fmt: skip
+    svgs, both = [], [(style.NARROW, pair.narrow, f"{name}-narrow")]
+    if pair.wide is not pair.narrow:
+        both.insert(0, (style.WIDE, pair.wide, name))
+    for medium, drawn, its in both:
         with style.context(medium):
             svgs.append(convert(style.render(drawn.figure, ".svg"), its, styles, has_buckets))
-    if svgs[0].get("viewBox") == svgs[1].get("viewBox"):
-        svgs.pop()
+    if svgs[0].get("viewBox") == svgs[-1].get("viewBox"):
+        del svgs[1:]
     for svg, shown_in in zip(svgs, ("if-wide", "if-narrow") if svgs[1:] else [""], strict=True):
         width = style.PIXELS_PER_POINT * float(svg.get("viewBox", "").split()[2])
         svg.attrib |= {
@@ -90,6 +93,7 @@ def convert(svg: bytes, prefix: str, styles: Styles, has_buckets: bool) -> Eleme
         element.tail = None
         if element.tag != "text":
             element.text = None
+    unclip(root)
     rename_ids(root, prefix, has_buckets)
     prune(root)
     for element in root.iter():
@@ -98,7 +102,7 @@ def convert(svg: bytes, prefix: str, styles: Styles, has_buckets: bool) -> Eleme
             if key in element.attrib:
                 element.set(key, round_numbers(element.attrib[key]))
         if path := element.get("d"):
-            element.set("d", re.sub(r" ?([A-Za-z]) ?", r"\1", path).replace(" -", "-"))
+            element.set("d", shorten_path(path))
         if element.get("transform", "").startswith("rotate(-0 "):
             del element.attrib["transform"]
     root.attrib = {"viewBox": viewbox}
@@ -108,6 +112,45 @@ def convert(svg: bytes, prefix: str, styles: Styles, has_buckets: bool) -> Eleme
 def strip_namespace(name: str) -> str:
     """Return the name of an element or attribute as HTML has it."""
     return name.rpartition("}")[2]
+
+
+def unclip(root: Element) -> None:
+    """Remove clips that cut nothing off."""
+    by_id = {f"url(#{e.get('id')})": e for e in root.iter("clipPath")}
+    paths = {f"#{e.get('id')}": read_points(e) for e in root.iter("path") if "id" in e.attrib}
+    for element in root.iter():
+        if not (clip := by_id.get(element.get("clip-path", ""))):
+            continue
+        x, y, width, height = (float(clip[0].get(k, "0")) for k in ("x", "y", "width", "height"))
+        points = [point for part in element.iter() for point in read_points(part)]
+        for use in element.iter("use"):
+            dx, dy = float(use.get("x", "0")), float(use.get("y", "0"))
+            points += [(a + dx, b + dy) for a, b in paths[use.get("href", "")]]
+        if all(-1 < a - x < width + 1 and -1 < b - y < height + 1 for a, b in points):
+            del element.attrib["clip-path"]
+    for parent in root.iter("defs"):
+        used = {element.get("clip-path") for element in root.iter()}
+        parent[:] = [e for e in parent if e.tag != "clipPath" or f"url(#{e.get('id')})" in used]
+
+
+def read_points(element: Element) -> list[tuple[float, float]]:
+    """Return the points of a path; none of another element."""
+    numbers = [*map(float, re.findall(r"-?[\d.]+", element.get("d", "")))]
+    return [*zip(numbers[::2], numbers[1::2], strict=True)]
+
+
+def shorten_path(path: str) -> str:
+    """Write a path in fewer characters."""
+    parts, before = [], ["", ""]
+    for command, text in re.findall(r"([A-Za-z])([^A-Za-z]*)", path):
+        point = text.split()
+        if command == "L" and before[0] == point[0]:
+            command, text = "V", point[1]
+        elif command == "L" and before[1] == point[1]:
+            command, text = "H", point[0]
+        parts.append(command + text.strip().replace(" -", "-"))
+        before = point[-2:] or before
+    return "".join(parts)
 
 
 def find_references(element: Element) -> Iterator[tuple[str, str, str]]:

@@ -26,9 +26,9 @@ from seqmodels.interface import SequenceModel, watch_attention
 
 from ..made import grammar
 from ..made.attentions import Attention, list_attentions, name_head
+from ..made.changes import CHANGES, classify_changes
 from ..made.pairs import examples as encode_pairs
 from ..made.trees import Parse
-from .changes import CHANGES, classify_changes
 from .pairs import ATTENTIONS, NOUN_OF, OTHERS, Grid, make_grid
 
 Rows = list[dict[str, float | str]]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -55,7 +56,8 @@ def draw_prefixes(records: Sequence[Record]) -> Drawing:
         for ax, kept in zip(row, KEPT, strict=True):
             _draw_kept(ax, table, groups, cut=cut, kept=kept)
             ax.axvline(longest, color=GREY, lw=0.8, ls=":")
-            ax.annotate(name, (0.02, 0.3), xycoords="axes fraction", color=GREY, size=8.5)
+            label = textwrap.fill(name, 15)  # left of the lines
+            ax.annotate(label, (0.02, 0.22), xycoords="axes fraction", color=GREY, size=8.5)
     for top, bottom, title in zip(*axes, KEPT.values(), strict=True):
         top.set_title(title, loc="left")
         bottom.set_xlabel("words read")

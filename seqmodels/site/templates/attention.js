@@ -11,7 +11,7 @@ const ALIGN = "align";
 
 /** The layer and head that the address names; "align" is the mean that `align` computes.
  * @param {Sizes} sizes
- * @param {string[]} others further values of l, which have no map
+ * @param {string[]} others further values of l
  * @returns {{ layer: number | string, head: number }} */
 export function selectedHead({ layers, heads }, others = []) {
   const { l, h } = readAddress();
@@ -121,7 +121,7 @@ export class AttentionPanel {
     this.map = new HeatMap();
     this.note = element("p", { class: "note" });
     this.links = element("p", { class: "note" });
-    this.legend = element("p", { class: "note" }, "Rows: target tokens, as they are written. Columns: source tokens. The stronger the colour, the larger the weight.");
+    this.legend = element("p", { class: "note" });
     this.root = element("div", { class: "attention" }, element(heading, {}, "What it attends to"), this.controls, this.note,
       this.map.root, this.map.readout, this.legend, this.links);
   }
@@ -129,9 +129,10 @@ export class AttentionPanel {
   /** Show a model's attention.
    * @param {{ models: [number, string][], run: number, label: string, sizes: Sizes, src?: string[], tgt?: string[],
    *   rows?: ArrayLike<number>[], note?: string, isFinished?: boolean, id?: string,
-   *   others?: [string, string][], mute?: { isMuted: boolean, toggle: () => void } | null }} given
-   *   note: why there is no map; id: of the text that is written; others: attentions without a map */
-  show({ models, run, label, sizes, src = [], tgt = [], rows = [], note = "", isFinished = true, id = "", others = [], mute = null }) {
+   *   others?: [string, string][], map?: HeadMap, mute?: { isMuted: boolean, toggle: () => void } | null }} given
+   *   note: why there is no map; id: of the text that is written; others: attentions that are
+   *   not over the source; map: of one of them */
+  show({ models, run, label, sizes, src = [], tgt = [], rows = [], note = "", isFinished = true, id = "", others = [], map, mute = null }) {
     const { layers, heads } = sizes, { layer, head } = selectedHead(sizes, others.map(([value]) => value));
     const numbered = (name, n) => Array.from({ length: n }, (_, i) => [i, `${name} ${i + 1}`]);
     const mean = `mean over the ${heads > 1 ? "heads of the last layer" : "source"}`;
@@ -144,15 +145,17 @@ export class AttentionPanel {
     const set = (key, values) => Object.assign(this.controls.querySelector(`[data-key=${key}]`), values);
     for (const [, key, , chosen] of lists) set(key, { value: chosen });
     if (mute) set("mute", { checked: mute.isMuted, onchange: mute.toggle });
-    const hasMap = !note && tgt.length > 0 && rows.length > 0 && (layer === ALIGN || typeof layer === "number");
+    const isOnSource = layer === ALIGN || typeof layer === "number";
+    const hasMap = !note && (isOnSource ? tgt.length > 0 && rows.length > 0 : Boolean(map));
     for (const part of [this.map.root, this.map.readout, this.legend, this.links]) part.hidden = !hasMap;
     this.note.hidden = hasMap;
-    this.note.textContent = note || (typeof layer === "string" && layer !== ALIGN ? "The weights of this attention are not in the page; its heads can be muted." : "nothing is written yet");
+    this.note.textContent = note || "nothing is written yet";
     if (!hasMap) return this.root;
-    const map = selectWeights(src, tgt, rows, sizes, layer, head);
-    this.map.show(map, label, `${id} ${run} ${layer} ${head}`);
+    const drawn = isOnSource ? selectWeights(src, tgt, rows, sizes, layer, head) : map;
+    this.map.show(drawn, label, `${id} ${run} ${layer} ${head}`);
+    this.legend.textContent = `Rows: ${isOnSource ? "target tokens, as they are written. Columns: source tokens" : "the tokens that look. Columns: the tokens that they look at"}. The stronger the colour, the larger the weight.`;
     this.links.hidden = !isFinished;
-    if (isFinished) this.link(map);
+    if (isFinished) this.link(drawn);
     return this.root;
   }
 

@@ -1,10 +1,12 @@
-// The state of the page is its address: #w=words&i=which of that length, or #text=…; then
-// &m=model&l=layer&h=head of the map, and &mute=model-attention-head,… of muted heads.
+// The state of the page is its address: #w=words&i=which of that length, #build=… or #text=…; then
+// &m=model&l=layer&h=head of the map, &mute=model-attention-head,… of muted heads, and
+// &take=model-place-token,… of words that were chosen in place of the model's own.
 import { AttentionPanel, selectWeights, selectedHead } from "./attention.js";
+import { buildExample, setUpBuilder } from "./builder.js";
 import { MARKS_NOTE, countRight, countWords, isWord, markPart, showDifferences, splitWords } from "./differences.js";
 import { runExercise } from "./exercise.js";
 import { Output, data, encode, makeJob, normalize, requestTexts, runs, sendModel, sendRuntime, startWorker, take, tokenizer, turn } from "./models.js";
-import { changeAddress, element, patch, query, readAddress, unpack } from "./page.js";
+import { changeAddress, element, link, patch, query, readAddress, unpack } from "./page.js";
 import { StripChart } from "./strip.js";
 import { tokensOfWords } from "./tokenizers.js";
 
@@ -12,7 +14,7 @@ const START_WORDS = 27; // long enough for a vector to fail, short enough to rea
 const REVEAL_MS = 140; // for a word, while the page plays
 const MAP_MS = 200; // between two drawings of a map that grows
 
-/** @typedef {{ x: number, src: string, ref: string }} Example x: its place on the slider */
+/** @typedef {import("./builder.js").Example} Example */
 /** @type {Example[]} */
 let examples = [];
 /** @type {number[]} */
@@ -21,7 +23,7 @@ let lengths = [];
 let text;
 /** @type {Example | undefined} */
 let example;
-let muted = "";
+let muted = "", taken = "";
 /** @type {Output[]} */
 let written = [];
 /** @type {StripChart} */
@@ -81,6 +83,7 @@ function setExamples(listed) {
     strip = new StripChart({ runs, first: lengths[0], last: lengths[lengths.length - 1], limit: data.limit, unit: data.unit });
     query("#strip")?.replaceChildren(strip.svg);
   }
+  if (query("#build")) setUpBuilder(examples, () => readAddress().build ?? "", (build) => move(build ? { build } : {}));
   const isUntouched = !location.hash && !query("#text").value;
   text = undefined; // what was asked before is asked again, now that lengths are known
   addEventListener("hashchange", render);
@@ -90,8 +93,10 @@ function setExamples(listed) {
 
 // --------------------------------------------------------------------------------- Source
 
-/** The example that the address names: the which-th of a length, or of the nearest there is. */
-function selectExample({ w = String(START_WORDS), i = "0" }) {
+/** The example that the address names: one that is built, or the which-th of the nearest length. */
+function selectExample({ w = String(START_WORDS), i = "0", build = "" }) {
+  const built = build && data.joins && buildExample(build, examples, data.joins, new Set(tokenizer.labels));
+  if (built) return built;
   const nearest = lengths.reduce((best, x) => (Math.abs(x - Number(w)) < Math.abs(best - Number(w)) ? x : best), lengths[0]);
   const its = examples.filter(({ x }) => x === nearest);
   return its[(Number(i) || 0) % its.length];
@@ -101,12 +106,12 @@ function showSource() {
   const words = splitWords(normalize(text)), nWords = countWords(text), unknown = unknownWords(text);
   if (examples.length) {
     const at = lengths.reduce((best, x, i) => (Math.abs(x - nWords) < Math.abs(lengths[best] - nWords) ? i : best), 0);
-    const place = example ? lengths.indexOf(example.x) : at, n = example ? example.x : nWords;
+    const place = example && lengths.includes(example.x) ? lengths.indexOf(example.x) : at, n = example ? example.x : nWords;
     query("#length").value = place;
-    query("#length").setAttribute("aria-valuetext", `${plural(n, data.unit)}${example ? "" : ", your own"}`);
+    query("#length").setAttribute("aria-valuetext", `${plural(n, data.unit)}${example ? (examples.includes(example) ? "" : ", built") : ", your own"}`);
     query("#words").textContent = plural(n, data.unit);
     query("#beyond").textContent = data.limit !== null && n > data.limit ? `Longer than all ${data.noun} in training: they had at most ${data.limit} ${data.unit}.` : "";
-    query("#another").disabled = !example || examples.filter(({ x }) => x === example.x).length < 2;
+    query("#another").disabled = !example || !examples.includes(example) || examples.filter(({ x }) => x === example.x).length < 2;
   }
   patch(query("#source"), words, (word) => `${word.space}${word.text} ${unknown.has(word.start)}`, ({ space, text: word, start }) =>
     element("span", {}, space, element("span", { class: "source-word" }, element(unknown.has(start) ? "s" : "span", {}, word),
@@ -155,16 +160,21 @@ function mutedOf(run) {
     .map(([, attention, head]) => /** @type {[number, number]} */ ([attention, head]));
 }
 
+/** The tokens that were chosen in place of a model's own, by their places. */
+const takenOf = (run) => Object.fromEntries(taken.split(",").map((part) => part.split("-").map(Number))
+  .filter(([r, place, token]) => r === run && place >= 0 && tokenizer.labels[token] !== undefined).map(([, place, token]) => [place, token]));
+
 async function writeAll() {
   stopPlaying();
   showSource();
   query("#prefixes")?.replaceChildren();
   if (query("#prefix-note")) query("#prefix-note").textContent = "";
   const isBlank = !text.trim() && !data.continues;
-  const jobs = runs.map((_, i) => makeJob(i, text, mutedOf(i)));
+  const jobs = runs.map((_, i) => makeJob(i, text, { muted: mutedOf(i), taken: takenOf(i), isShown: true }));
   written = jobs.map((job) => new Output(job));
   written.forEach((_, i) => scheduleDraw(i));
   light();
+  if (!offered) offerWords();
   showAttention();
   const isDone = await requestTexts(isBlank ? [] : jobs, (message) => {
     written[message.job].add(message);
@@ -203,13 +213,16 @@ function drawOutput(run) {
   if (first && !row.querySelector('.w[tabindex="0"]')) first.setAttribute("tabindex", "0");
   row.dataset.tokens = tokens.join(" ");
   row.dataset.finished = isOver;
-  const names = job.muted?.length ? job.muted.map(([attention, head]) => `${nameAttention(run, attention)}, head ${head + 1}`) : [];
-  row.querySelector(".muted").textContent = names.length ? `muted: ${names.join("; ")}` : "";
+  const names = (job.muted ?? []).map(([attention, head]) => `muted: ${nameAttention(run, attention)}, head ${head + 1}`);
+  const chosen = Object.values(job.taken ?? {}).map((token) => `chosen: ${tokenizer.labels[token]}`);
+  const changed = [...names, ...chosen].join("; ");
+  row.querySelector(".changed").textContent = changed;
   const score = query(`#score-${run}`), { right, words: n } = countRight(output, example?.ref ?? "");
   score.querySelector(".fill").style.width = isMarked() && n ? `${(100 * right) / n}%` : "0";
   score.querySelector(".right").textContent = !row.dataset.loaded ? "loading" : isMarked() && n && !job.problem ? `${right} of ${n}` : "–";
   score.querySelector(".spoken").textContent = isMarked() ? " words right" : ": no reference";
-  if (isOver && isMarked() && !names.length && !job.problem && strip.add(run, text, example.x, right, n)) {
+  if (isOver && offered?.[0] === run) offerWords();
+  if (isOver && isMarked() && !changed && !job.problem && strip.add(run, text, example.x, right, n)) {
     query("#strip-csv").replaceChildren(element("a", { download: "shares.csv", href: strip.address }, "its numbers as CSV"));
   }
 }
@@ -245,7 +258,7 @@ function endPlaying() {
   stopPlaying();
   light();
   written.forEach((_, i) => scheduleDraw(i));
-  document.body.dataset.played = "true";
+  document.body.dataset.played = (performance.now() / 1000).toFixed(2);
   if (written.every(({ isFinished }) => isFinished)) summarize();
 }
 
@@ -290,7 +303,35 @@ function lightWord({ target }) {
   light(Number(word.dataset.w), splitWords(written[Number(word.closest(".run").id.split("-")[1])].text)[Number(word.dataset.w)]?.text);
 }
 
+/** @type {[number, number] | undefined} the model and word for which others are offered */
+let offered;
+
+function chooseWord({ target }) {
+  const word = target.closest?.("[data-w]");
+  if (!word || shown !== Infinity) return;
+  offered = [Number(word.closest(".run").id.split("-")[1]), Number(word.dataset.w)];
+  offerWords();
+}
+
+/** List the likeliest words at a place; from one that is chosen, the model goes on anew. */
+function offerWords() {
+  for (const row of document.querySelectorAll(".top")) row.replaceChildren();
+  if (!offered) return;
+  const [run, index] = offered, { tokens, tops, text: whole } = written[run], own = taken.split(",").filter((part) => part.startsWith(`${run}-`));
+  const place = tokensOfWords(splitWords(whole), tokenizer.spans(whole, tokens))[index]?.[0], others = taken.split(",").filter((part) => part && !own.includes(part));
+  const before = own.filter((part) => Number(part.split("-")[1]) < place);
+  const buttons = (tops[place] ?? []).map(([token, p]) => {
+    const button = element("button", { type: "button", "aria-pressed": String(token === tokens[place]) },
+      `${tokenizer.labels[token]} ${(100 * p).toFixed(p < 0.0995 ? 1 : 0)} %`);
+    button.addEventListener("click", () => changeAddress({ take: [...others, ...before, `${run}-${place}-${token}`].join(",") }));
+    return button;
+  });
+  query(`#run-${run} .top`).replaceChildren("Here, this model finds likely: ", ...buttons.flatMap((button) => [button, " "]),
+    ...(own.length ? [link("its own words again", { take: others.join(",") })] : []));
+}
+
 function walk(event) {
+  if (event.key === "Enter") chooseWord(event);
   const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key], word = event.target.closest("[data-w]");
   if (!step || !word) return;
   const words = [...word.closest(".written").querySelectorAll("[data-w]")], next = words[words.indexOf(word) + step];
@@ -307,10 +348,10 @@ const panel = new AttentionPanel("h2");
 const selectedRun = () => (canAttend.includes(Number(readAddress().m)) && readAddress().m !== undefined ? Number(readAddress().m) : canAttend[0]);
 
 /** The name of an attention, from the path of its module. */
-function nameAttention(run, attention) {
-  const [side, layer, kind] = runs[run].manifest.heads.attentions[attention].split(".");
+function nameAttention(run, attention, isWhole = false) {
+  const [side, layer] = runs[run].manifest.heads.attentions[attention].split(".");
   const isOnSource = runs[run].manifest.attention.mask_rows.includes(attention);
-  const where = isOnSource ? "to the source" : `in the ${kind === "src_attention" ? "source" : side}`;
+  const where = isOnSource ? (isWhole ? "over the whole text" : "to the source") : `within the ${side === "encoder" ? "source" : "target"}`;
   return `${where}, layer ${Number(layer) + 1}`;
 }
 
@@ -319,7 +360,8 @@ function showAttention() {
   mapAt = performance.now();
   if (run === undefined || !written.length) return;
   const { attention: sizes, heads } = runs[run].manifest, { rows, tokens, job, isFinished } = written[run];
-  const others = (heads?.attentions ?? []).flatMap((_, a) => (sizes.mask_rows.includes(a) ? [] : [[`a${a}`, nameAttention(run, a)]]));
+  const isOnText = (a) => !heads.attentions[a].endsWith("src_attention");
+  const others = (heads?.attentions ?? []).flatMap((_, a) => (isOnText(a) ? [[`a${a}`, nameAttention(run, a, true)]] : []));
   const { layer, head } = selectedHead(sizes, others.map(([value]) => value));
   const attention = typeof layer === "number" ? sizes.mask_rows[layer] : Number(layer.slice(1));
   const name = `${run}-${attention}-${head}`, list = muted.split(",").filter(Boolean), isMuted = list.includes(name);
@@ -330,10 +372,22 @@ function showAttention() {
   panel.show({
     models: canAttend.map((i) => [i, runs[i].label]), run, label: runs[run].label, sizes, others, isFinished, id: String(turn),
     src: job.src && labels(job.src), tgt: labels(tokens.slice(0, rows.length)), rows: rows.slice(0, tokens.length),
-    note: job.problem ?? (isLate ? "drawn when the text is finished" : ""),
+    map: typeof layer === "string" && layer !== "align" ? mapOnText(run, attention, head) : undefined,
+    note: job.problem ?? (isLate || (typeof layer === "string" && layer !== "align" && !isFinished) ? "drawn when the text is finished" : ""),
     mute: heads && layer !== "align" ? { isMuted, toggle } : null,
   });
   query("#unmute").hidden = !list.length;
+}
+
+/** The map of a head over the text that it is in: the source, the target that is read, or both. */
+function mapOnText(run, attention, head) {
+  const { maps, job, tokens } = written[run];
+  if (!maps[attention]) return undefined;
+  const labels = (ids) => ids.map((id) => tokenizer.labels[id]);
+  const { weights, dims: [, Q, M] } = maps[attention], read = labels([1, ...(job.prefix ?? []), ...tokens].slice(0, -1)), src = labels(job.src);
+  const words = runs[run].manifest.heads.attentions[attention].startsWith("encoder") ? src : M === read.length ? read : [...src, ...read];
+  const row = (q) => Array.from(weights.subarray((head * Q + q) * M, (head * Q + q + 1) * M));
+  return { src: words, n: M, tgt: words.slice(M - Q), weights: Array.from({ length: Q }, (_, q) => row(q)) };
 }
 
 // -------------------------------------------------------------------------------- Prefixes
@@ -362,18 +416,19 @@ async function readPrefixes() {
 // -------------------------------------------------------------------------------- The page
 
 function render() {
-  const given = readAddress(), mute = given.mute ?? "";
+  const given = readAddress(), mute = given.mute ?? "", take = given.take ?? "";
   const nextExample = given.text === undefined && examples.length ? selectExample(given) : undefined;
   const next = given.text ?? nextExample?.src ?? "";
-  if (next === text && nextExample === example && mute === muted && written.length) return showAttention();
+  if (next === text && nextExample === example && mute === muted && take === taken && written.length) return showAttention();
   const isTyped = text === undefined && example === undefined && query("#text").value; // while the page was loading
-  [text, example, muted] = [next, nextExample, mute];
+  if (next !== text) offered = undefined;
+  [text, example, muted, taken] = [next, nextExample, mute, next === text || text === undefined ? take : ""];
   if (example && !isTyped) query("#text").value = text;
   return writeAll();
 }
 
 function move(changes) { // replaces the entry in the history
-  const { w, i, text: typed, ...view } = readAddress();
+  const { w, i, text: typed, build, take, ...view } = readAddress();
   history.replaceState(null, "", "#" + new URLSearchParams({ ...view, ...changes }));
   render();
 }
@@ -404,6 +459,7 @@ function listen() {
   query("#read")?.addEventListener("click", readPrefixes);
   for (const type of ["pointerover", "focusin", "click"]) query("#outputs").addEventListener(type, lightWord);
   query("#outputs").addEventListener("pointerleave", () => { if (shown === Infinity) light(); });
+  query("#outputs").addEventListener("click", chooseWord);
   query("#outputs").addEventListener("keydown", walk);
   query("#attention").prepend(panel.root);
 }

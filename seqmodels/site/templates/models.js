@@ -79,10 +79,12 @@ const readTemperature = () => Number(query("#temperature")?.value ?? 0);
 /** A request to a model for the text that follows `text`, or the problem that prevents it.
  * @param {number} run
  * @param {string} text
- * @param {[number, number][]} muted heads that are muted: attention and head */
-export function makeJob(run, text, muted = []) {
+ * @param {{ muted?: [number, number][], taken?: Record<number, number>, isShown?: boolean }} [changes]
+ *   muted: attention and head; taken: tokens by their places, in place of the model's own; isShown:
+ *   with the likeliest tokens, and the weights of all attentions */
+export function makeJob(run, text, changes = {}) {
   const ids = encode(text), { max_tokens: most } = runs[run].manifest;
-  const room = (n) => (most === null ? Infinity : most - n), common = { run, muted, temperature: readTemperature() };
+  const room = (n) => (most === null ? Infinity : most - n), common = { run, ...changes, temperature: readTemperature() };
   if (data.continues === "prefix") {
     const limit = Math.min(ids.length + data.n_new, room(1), data.block ?? Infinity);
     return ids.length < limit ? { ...common, src: [BOS], prefix: ids, limit }
@@ -102,16 +104,24 @@ export class Output {
     this.tokens = [];
     /** @type {Float32Array[]} of each token, (layers, heads, source) weights */
     this.rows = [];
+    /** @type {[number, number][][]} of each token, the likeliest ones with their probabilities */
+    this.tops = [];
+    /** @type {{ weights: Float32Array, dims: number[] }[]} of each attention of several heads */
+    this.maps = [];
     this.isFinished = Boolean(job.problem);
   }
 
-  add({ token, weights, isForced, finished, all }) {
+  add({ token, top, weights, isForced, finished, all }) {
     if (finished) {
       this.isFinished = true;
-      if (all) this.rows = splitRows(all).slice(this.job.prefix?.length ?? 0);
+      this.maps = all ?? [];
+      const { graph, mask_rows: layers } = runs[this.job.run].manifest.attention ?? {}, { src, prefix = [] } = this.job;
+      if (all && graph === "attend") this.rows = rowsOnSource(layers.map((i) => all[i]), src.length, prefix.length + this.tokens.length).slice(prefix.length);
       return;
     }
-    if (isForced || token === EOS) return;
+    if (isForced) return;
+    this.tops.push(top);
+    if (token === EOS) return;
     this.tokens.push(token);
     if (weights) this.rows.push(weights);
   }
@@ -119,11 +129,9 @@ export class Output {
   get text() { return this.job.problem ? "" : tokenizer.decode(this.tokens); }
 }
 
-/** One row of weights a token, (layers, heads, source) each, from (layers, heads, tokens, source). */
-export function splitRows({ weights, dims: [L, H, T, S] }) {
-  return Array.from({ length: T }, (_, t) => {
-    const row = new Float32Array(L * H * S);
-    for (let i = 0; i < L * H; i++) row.set(weights.subarray((i * T + t) * S, (i * T + t + 1) * S), i * S);
-    return row;
-  });
-}
+/** One row of weights a token, (layers, heads, source) each, from the last n queries of each layer. */
+export const rowsOnSource = (layers, nSource, n) => Array.from({ length: n }, (_, t) =>
+  Float32Array.from(layers.flatMap(({ weights, dims: [H, Q, M] }) => Array.from({ length: H }, (_, h) => {
+    const start = (h * Q + Q - n + t) * M;
+    return [...weights.subarray(start, start + nSource)];
+  })).flat()));

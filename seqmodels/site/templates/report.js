@@ -103,15 +103,31 @@ function formatRight(hyp, ref) {
   return `${right} of ${words}`;
 }
 
+const formatErrors = (counts) => Object.entries(counts).filter(([, n]) => n).map(([kind, n]) => `${n} ${kind}`).join(", ") || "none";
+
+// The wrong words of the sentences that are listed, by model and kind.
+function drawErrors({ test, listed, runs }) {
+  if (!listed.length || !test.examples[listed[0]].errors) return [];
+  const kinds = Object.keys(test.examples[listed[0]].errors[0]), sum = (run, kind) =>
+    listed.reduce((total, i) => total + test.examples[i].errors[run.i][kind], 0);
+  return [element("details", {}, element("summary", {}, `Wrong words of these ${test.noun}, by kind`),
+    element("p", { class: "note" }, "Ending: another form of the word in its place. Choice: another word. Order: the word in another place."),
+    element("table", {}, element("thead", {}, element("tr", {}, ...["model", ...kinds].map((name) => element("th", { scope: "col" }, name)))),
+      element("tbody", {}, ...runs.map((run) => element("tr", {}, element("th", { scope: "row" }, run.label),
+        ...kinds.map((kind) => element("td", {}, String(sum(run, kind)))))))))];
+}
+
 function drawExample({ test, e, runs }) {
   const { src, ref, hyps, scores } = test.examples[e];
   const written = hyps.some((hyp) => hyp !== null);
-  const head = ["model", ...(written ? ["written"] : []), ...test.scores.map((score) => score.name), ...(written ? ["words right"] : [])];
+  const { errors } = test.examples[e];
+  const head = ["model", ...(written ? ["written"] : []), ...test.scores.map((score) => score.name), ...(written ? ["words right"] : []), ...(errors ? ["wrong words by kind"] : [])];
   const rows = runs.map((run) => element("tr", {},
     element("th", { scope: "row" }, run.label),
     ...(written ? [element("td", { class: "text" }, ...showDifferences(hyps[run.i] ?? "", ref).map(markPart))] : []),
     ...scores[run.i].map((value, k) => element("td", {}, value === null ? "–" : value.toFixed(test.scores[k].digits))),
-    ...(written ? [element("td", {}, formatRight(hyps[run.i] ?? "", ref))] : [])));
+    ...(written ? [element("td", {}, formatRight(hyps[run.i] ?? "", ref))] : []),
+    ...(errors ? [element("td", {}, formatErrors(errors[run.i]))] : [])));
   return [
     element(heading(1), {}, "One example, side by side"),
     element("p", {}, element("strong", {}, "source "), src || "(empty)"),
@@ -206,7 +222,7 @@ function layOut({ t, folder, test, seeds, runs }, root) {
       ...(seeds.length > 1 ? [chooser("seed", "seed", seeds.map((number) => [number, `${number}`]))] : []),
       chooser("A", "x", models), chooser("B", "y", models), chooser("order", "sort", orders), chooser("show", "only", kinds, ""),
       element("label", {}, "contains", search)),
-    element("p", { class: "count" }), list,
+    element("p", { class: "count" }), list, element("div", { class: "errors" }),
     element("div", { class: "controls" }, turn("← previous (p)", -1), turn("next (n) →", 1),
       element("span", { class: "choice", role: "status" })),
     element("div", { class: "example" }), element("div", { class: "attention" }));
@@ -242,6 +258,8 @@ function updateList(state, root) {
   const { test, listed, e } = state, list = root.querySelector(".pick"), hadFocus = list.contains(document.activeElement);
   root.querySelector(".count").textContent = describeList(state);
   replaceChanged(list, JSON.stringify([version, { ...selectionOf(state), b: state.b }]), () => listExamples(state));
+  const errors = root.querySelector(".errors"), isOpen = errors.querySelector("details")?.open;
+  if (replaceChanged(errors, JSON.stringify([version, listed, state.seed]), () => drawErrors(state)) && isOpen) errors.querySelector("details")?.setAttribute("open", "");
   list.querySelectorAll('[aria-selected="true"]').forEach((option) => { option.setAttribute("aria-selected", "false"); option.tabIndex = -1; });
   const option = list.querySelector(`#option-${e}`);
   (option || list.firstElementChild)?.setAttribute("tabindex", "0");

@@ -43,11 +43,8 @@ async function start(wasm) {
 async function load({ load: i, manifest, graphs, weights }) {
   const data = interleave(await unpack(weights));
   const options = { executionProviders: ["wasm"], externalData: [{ path: "weights.bin", data }] };
-  const model = { manifest };
-  for (const [name, graph] of Object.entries(graphs)) {
-    model[name] = await ort.InferenceSession.create(await unpack(graph), options);
-  }
-  models[i] = model;
+  const open = async (name) => ort.InferenceSession.create(await unpack(graphs[name]), options);
+  models[i] = { manifest, encode: await open("encode"), step: await open("step"), open };
   postMessage({ loaded: i, sha256: await sha256(data) });
   isLoaded();
 }
@@ -68,6 +65,15 @@ function chooseToken(logits, temperature, { EOS }) {
   return index < 0 ? best : EOS + index;
 }
 
+const N_TOP = 5;
+
+// The likeliest tokens and their probabilities.
+function rankTokens(logits, { EOS }) {
+  const ids = Array.from(logits.subarray(EOS), (_, i) => EOS + i).sort((a, b) => logits[b] - logits[a] || a - b);
+  const sum = ids.reduce((total, id) => total + Math.exp(logits[id] - logits[ids[0]]), 0);
+  return ids.slice(0, N_TOP).map((id) => [id, Math.exp(logits[id] - logits[ids[0]]) / sum]);
+}
+
 class Text {
   constructor(job) {
     this.job = job.job; // its number in the request
@@ -77,6 +83,8 @@ class Text {
     this.prefix = job.prefix ?? [];
     this.temperature = job.temperature ?? 0;
     this.muted = job.muted ?? [];
+    this.taken = job.taken ?? {}; // tokens by their places, in place of the model's own
+    this.isShown = job.isShown; // with all that can be seen of it
     this.written = [];
   }
 
@@ -113,10 +121,11 @@ class Text {
     const y = new ort.Tensor("int64", BigInt64Array.of(BigInt(this.written.at(-1) ?? manifest.ids.BOS)), [1]);
     const outputs = await this.compute("step", { ...this.state, y });
     this.storeState(outputs);
-    const token = this.prefix[this.written.length]
-      ?? chooseToken(outputs.logits.data, this.temperature, manifest.ids);
+    const place = this.written.length, { data: logits } = outputs.logits;
+    const token = this.prefix[place] ?? this.taken[place] ?? chooseToken(logits, this.temperature, manifest.ids);
     this.written.push(token);
-    return { token, weights: outputs.attention && this.sourceWeights(outputs.attention) };
+    const top = this.isShown ? rankTokens(logits, manifest.ids) : undefined;
+    return { token, top, weights: outputs.attention && this.sourceWeights(outputs.attention) };
   }
 
   sourceWeights({ data, dims: [L, H, M] }) {
@@ -125,14 +134,15 @@ class Text {
     return weights;
   }
 
-  // All weights at once, (layers, heads, tokens, source), where `step` has none.
+  // The weights of each attention of several heads, (heads, queries, keys).
   async attend() {
-    const { attend, manifest } = this.model;
-    const n = this.written.length - (this.written.at(-1) === manifest.ids.EOS ? 1 : 0);
-    if (!attend || !n) return undefined;
-    const read = [manifest.ids.BOS, ...this.written.slice(0, n - 1)];
-    const { attention } = await this.compute("attend", { src: tensorOf(this.src), tgt_in: tensorOf(read) });
-    return { weights: attention.data, dims: attention.dims };
+    const { ids, heads } = this.model.manifest;
+    const n = this.written.length - (this.written.at(-1) === ids.EOS ? 1 : 0);
+    if (!heads || !n || !this.isShown) return undefined;
+    this.model.attend ??= await this.model.open("attend");
+    const read = [ids.BOS, ...this.written.slice(0, n - 1)];
+    const maps = await this.compute("attend", { src: tensorOf(this.src), tgt_in: tensorOf(read) });
+    return heads.attentions.map((_, i) => ({ weights: maps[`w${i}`].data, dims: maps[`w${i}`].dims }));
   }
 }
 
@@ -154,9 +164,9 @@ async function writeAll(ownTurn, jobs) {
       await letMessagesIn();
       if (ownTurn !== turn) return;
       if (!text.model) await text.begin();
-      const { token, weights } = await text.advance();
+      const { token, top, weights } = await text.advance();
       const { job } = text, isForced = text.written.length <= text.prefix.length;
-      postMessage({ turn: ownTurn, job, token, weights, isForced }, { transfer: weights ? [weights.buffer] : [] });
+      postMessage({ turn: ownTurn, job, token, top, weights, isForced }, { transfer: weights ? [weights.buffer] : [] });
       if (text.isFinished) postMessage({ turn: ownTurn, job, finished: true, all: await text.attend() });
     }
     if (ownTurn !== turn) return;
