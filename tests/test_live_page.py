@@ -359,7 +359,7 @@ def test_fake_models(chromium: Any, trained: Path, page: Path) -> None:
     tab.page.focus('[data-key="m"]')
     tab.page.keyboard.press("ArrowDown")
     tab.wait_until("document.activeElement.dataset.key === 'm'")
-    for key, label in (("l", "layer 2"), ("h", "head 1")):
+    for key, label in (("l", "to the source, layer 2"), ("h", "head 1")):
         tab.page.select_option(f'[data-key="{key}"]', label=label)
     ids = run.encode(first)
     tab.page.check('[data-key="mute"]')
