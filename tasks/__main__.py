@@ -52,6 +52,11 @@ BIASED = "lstm_seq2seq lstm_seq2seq_forward"
 FULL: list[Comparison] = [
     ("translation-grammar-laptop", "translation", "--seeds 1 2 3 4 5"),
     ("translation-grammar", "translation", "--size full --seeds 1 2 3"),
+    (
+        "budgets", "translation",
+        "--size full --seeds 1 2 --models rnn_encdec lstm_seq2seq --vary tokens=1600000,15000000",
+    ),
+    ("budgets", "translation", "--size full --models bahdanau --vary tokens=500000,1600000"),
     ("lookup", "lookup", "--seeds 1 2 3"),
     (
         "lookup-convolution", "lookup",
@@ -86,6 +91,10 @@ CORPORA: list[Comparison] = [
         "--data multi30k --source en --lowercase --models transformer",
     ),
     ("translation-bible", "translation", "--data bible --source de --seeds 1 2 3"),
+    (
+        "translation-bible-muon", "translation",
+        "--data bible --source de --optimizer muon --models transformer gpt",
+    ),
     (
         "translation-bible-8m", "translation",
         "--data bible --source de --tokens 8000000 --models bahdanau transformer",

@@ -112,9 +112,9 @@ function drawErrors({ test, listed, runs }) {
     listed.reduce((total, i) => total + test.examples[i].errors[run.i][kind], 0);
   return [element("details", {}, element("summary", {}, `Wrong words of these ${test.noun}, by kind`),
     element("p", { class: "note" }, "Ending: another form of the word in its place. Choice: another word. Order: the word in another place."),
-    element("table", {}, element("thead", {}, element("tr", {}, ...["model", ...kinds].map((name) => element("th", { scope: "col" }, name)))),
+    element("div", { class: "wide", tabindex: "0", role: "region", "aria-label": "wrong words by kind" }, element("table", {}, element("thead", {}, element("tr", {}, ...["model", ...kinds].map((name) => element("th", { scope: "col" }, name)))),
       element("tbody", {}, ...runs.map((run) => element("tr", {}, element("th", { scope: "row" }, run.label),
-        ...kinds.map((kind) => element("td", {}, String(sum(run, kind)))))))))];
+        ...kinds.map((kind) => element("td", {}, String(sum(run, kind))))))))))];
 }
 
 function drawExample({ test, e, runs }) {
@@ -156,7 +156,7 @@ function tabulateWeights({ src, tgt, weights }) {
       ...first.map(([weight, s]) => element("td", {}, `${src[s]} ${weight.toFixed(2)}`)));
   });
   return element("details", {}, element("summary", {}, "The largest weights of each row as a table"),
-    element("table", {}, element("tbody", {}, ...rows)));
+    element("div", { class: "wide", tabindex: "0", role: "region", "aria-label": "weights of attention" }, element("table", {}, element("tbody", {}, ...rows))));
 }
 
 /** @type {AttentionPanel | undefined} */
