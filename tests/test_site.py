@@ -335,8 +335,8 @@ def test_all_results(tmp_path: Path) -> None:
         assert ("<samp>" in text) == (name in CHAPTERS)
     text, last = page(tmp_path, "results"), 0
     for finding in results.read_findings():
-        last = text.index(f'id="{finding.folder}-{finding.figure}"', last)
         last = text.index(str(layout.format_prose(finding.observed)), last)
+        last = text.index(f'id="{finding.folder}-{finding.figure}"', last)
     assert text.count('id="translation-grammar-state"') == 1
 
 
