@@ -102,7 +102,7 @@ class Run(NamedTuple):
     n_snapshots: int = 0
     """Snapshots of its training; see `Snapshots`."""
     tracker: str | None = None
-    """What else shows its curves: trackio or wandb."""
+    """Experiment tracker that its curves are sent to: trackio or wandb."""
 
     @property
     def name(self) -> str:

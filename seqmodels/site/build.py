@@ -198,7 +198,7 @@ class Segment(NamedTuple):
     equations: Sequence[Markup]
     lines: list[Line]
     values: Sequence[Any]
-    """What the last line computes for the example."""
+    """Values of the last line for the example."""
 
 
 def split_into_segments(chapter: Chapter, unit: Unit, example: Example | None) -> list[Segment]:
@@ -246,7 +246,7 @@ class Chart(NamedTuple):
     table: list[list[Any]]
     """Its numbers, if they are below it; the first row names the columns."""
     caption: str = ""
-    """What to see in it."""
+    """Sentence under it on what it shows."""
 
 
 def make_chart(folder: str, drawn: Pair, name: str = "figure") -> Chart:

@@ -20,7 +20,7 @@ from seqmodels.site.source import Chapter
 N_VALUES = 4
 """Values of a tensor that are shown, its first ones."""
 Named = list[tuple[str, Any]]
-"""What a line computes, as the line names it; the name of what it returns is empty."""
+"""Values that a line computes, by their names in it; a returned one has an empty name."""
 
 
 class Value(NamedTuple):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass
 from typing import Annotated, Any, Literal
 
@@ -47,10 +48,12 @@ class TrainConfig:
     """Parts of a batch, each with its own random numbers, divided among the processes."""
 
     def __post_init__(self) -> None:
-        """Raise ValueError for a share that is not one: the schedule would divide by zero."""
+        """Raise ValueError for a share or a weight that is not one."""
         for name in ("warmup", "label_smoothing", "beta_2"):
             if not 0 <= (share := getattr(self, name)) < 1:
                 raise ValueError(f"{name} {share}: give a number from 0 to below 1")
+        if not 0 <= self.source_loss < math.inf:
+            raise ValueError(f"source_loss {self.source_loss}: give a number from 0 up")
 
     def settings(self) -> dict[str, Any]:
         """Return the fields that a record holds: those of extensions only if used."""

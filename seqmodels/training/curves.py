@@ -72,7 +72,7 @@ class Tracker:
 
 
 class Curves:
-    """What shows the curves of a run, as a context manager."""
+    """The viewers of a run's curves, as a context manager."""
 
     def __init__(self, *shown: TensorBoard | Tracker):
         self.shown = shown

@@ -1,4 +1,4 @@
-"""What a notebook shows of results: tables."""
+"""HTML tables, as notebooks show results."""
 
 from __future__ import annotations
 
