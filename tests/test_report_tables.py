@@ -116,14 +116,22 @@ def fake_arm(n_heads: int) -> dict[str, Any]:
 
 def test_a_folder_is_drawn_as_if_alone(tmp_path: Path, monkeypatch: Any) -> None:
     """Keeps out shades that depend on the arms of other folders, and a folder left out."""
-    draws = {"curves": drawing.draw_curves, "state": drawing.draw_state, "x": drawing.draw_curves}
-    monkeypatch.setattr(figures, "draw_all", lambda its, *_: {n: f(its) for n, f in draws.items()})
-    for n_heads in (4, 2):
-        write(tmp_path / str(n_heads), [fake_record("gpt", 1), fake_arm(n_heads)])
+    curves, state = drawing.draw_curves, drawing.draw_state
+
+    def draw_few(its: list[dict[str, Any]], *_: Any) -> dict[str, Any]:
+        return {"curves": curves(its), "state": state(its), f"of-{len(its)}": curves(its)}
+
+    monkeypatch.setattr(figures, "draw_all", draw_few)
+    for n_heads, more in ((4, []), (2, [fake_record("gpt", 2)])):
+        made = [fake_record("gpt", 1), fake_arm(n_heads), *more]
+        write(tmp_path / str(n_heads), made)
     figures.plot_results(tmp_path)
     found = [path.read_text(encoding="utf-8") for path in tmp_path.glob("*/curves.svg")]
     colours, others = ({*re.findall("#[0-9a-f]{6}", text)} for text in found)
     assert colours == others
+    index = (tmp_path / "README.md").read_text(encoding="utf-8")
+    assert "(2/of-3.svg)" in index
+    assert "(4/of-2.svg)" in index
 
 
 def test_models_are_in_order_of_history(tmp_path: Path) -> None:
