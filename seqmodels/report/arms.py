@@ -222,31 +222,28 @@ def draw_sweeps(records: Sequence[Record]) -> dict[str, Drawing]:
 
 
 def draw_sweep(field: str, sweep: Sweep, test: dict[str, Any]) -> Drawing:
-    """Draw the score at the longest trained length, and the loss over all, against a field."""
+    """Draw the score and the loss at the longest trained length against a field."""
     primary = metric_of(test["primary_metric"])
     place = longest_trained_bucket(test)
     where = "all lengths"
     if place is not None:
         where = f"{format_bucket(test['buckets'][place])} {test['unit']}"
     records = [r for values in sweep.values() for group in values.values() for r in group]
-    caption = (
-        "Line: mean of the seeds; whisker: lowest to highest seed. Loss: teacher-forced, over all "
-        "examples of the test set."
-    )
+    caption = "Line: mean of the seeds; whisker: lowest to highest seed. Loss: teacher-forced."
     label = LABELS.get(field, field)
-    texts = f"{primary.name} at {where}, and loss, by {label}", format_subtitle(records), caption
+    texts = f"{primary.name} and loss at {where}, by {label}", format_subtitle(records), caption
     looks = style.choose_looks(sweep)
     figure, axes = style.make_panels(texts, [*looks.values()])
     table = Table()
-    panels = (test["primary_metric"], 0 if place is None else place + 1), ("nats", 0)
-    for ax, (metric, part) in zip(axes[0], panels, strict=True):
+    part = 0 if place is None else place + 1
+    for ax, metric in zip(axes[0], (test["primary_metric"], "nats"), strict=True):
         for model, look in looks.items():
             seeds = {
                 value: reading.score_array(group, test["name"], metric)[:, part, 0]
                 for value, group in sweep[model].items()
             }
             style.draw_seeds(ax, look, seeds)
-            about = {"metric": metric_of(metric).name, "bucket": where if part else "all lengths"}
+            about = {"metric": metric_of(metric).name, "bucket": where}
             for x, scores in seeds.items():
                 about_x = {**about, "model": look.label, field: x}
                 table.add_seeds(sweep[model][x], about_x, value=scores)
