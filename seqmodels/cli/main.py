@@ -161,7 +161,7 @@ def site(args: argparse.Namespace) -> None:
     """Write the lesson, a folder of pages."""
     from seqmodels.site.build import build
 
-    print_paths(build(ensure_out_folder(args.out), args.runs, args.live)[:1])
+    print_paths(build(ensure_out_folder(args.out), args.runs, args.live, args.train)[:1])
 
 
 def live(args: argparse.Namespace) -> None:
@@ -439,6 +439,7 @@ def build_parser() -> Parser:
         help="folder of records, or of such folders; default: the committed results")  # fmt: skip
     arg("--live", type=folder, metavar="FOLDER",
         help="add a page in which the models of this folder run")  # fmt: skip
+    arg("--train", action="store_true", help="add a page that trains two models")
     arg = add(score, "score translations or alignments from elsewhere")
     add_score_arguments(arg)
     add_json(arg, "print the scores as one line of JSON")

@@ -47,10 +47,13 @@ MIN_WORDS = 7
 """Least words of the sentence for which a chapter shows what its lines compute."""
 
 
-def build(out: Path, runs: Path, live: Path | None = None) -> list[Path]:
+def build(
+    out: Path, runs: Path, live: Path | None = None, has_training: bool = False
+) -> list[Path]:
     """Write the site to a folder; return the paths of its pages, the home page first.
 
-    `live` is a folder of runs whose models run in a further page, built with packages from npm.
+    `live` is a folder of runs whose models run in a further page, built with packages from npm, as
+    is a page that trains two models, with `has_training`.
     Raises ValueError if there are no records in `runs`, or no weights in `live`.
     """
     files.check_own(out / "index.html")
@@ -59,7 +62,8 @@ def build(out: Path, runs: Path, live: Path | None = None) -> list[Path]:
     main = find_folder(folders, *five) or next(iter(folders))
     numbers = essays.collect(folders, main)
     questions = essays.ask(numbers)
-    shared = {"chapters": chapters, "questions": questions, "has_live": live is not None}
+    shared = {"chapters": chapters, "questions": questions}
+    shared |= {"has_live": live is not None, "has_training": has_training}
     pages: list[Path] = []
 
     def write(page: str, template: str = "", /, **content: Any) -> None:
@@ -138,6 +142,10 @@ def build(out: Path, runs: Path, live: Path | None = None) -> list[Path]:
         from seqmodels.site.live import describe  # imports torch and onnx
 
         write("live", **describe(live))
+    if has_training:
+        from seqmodels.site import training
+
+        write("training", **training.describe())
     return pages
 
 

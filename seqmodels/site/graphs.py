@@ -143,6 +143,7 @@ def to_onnx(
     free: Sequence[Any],
     names: list[str],
     out: list[str],
+    optimize: bool = True,
 ) -> onnx.ModelProto:
     """Trace a module, with gradients enabled: caches then grow by `torch.cat`."""
     logging.disable(logging.WARNING)
@@ -150,7 +151,7 @@ def to_onnx(
         with warnings.catch_warnings(action="ignore"), torch.enable_grad():
             program = torch.onnx.export(
                 module, given, dynamo=True, dynamic_shapes=(tuple(free),), input_names=names,
-                output_names=out, opset_version=OPSET, verbose=False,
+                output_names=out, opset_version=OPSET, verbose=False, optimize=optimize,
             )  # fmt: skip
     finally:
         logging.disable(logging.NOTSET)

@@ -15,7 +15,7 @@ export const query = (selector) => document.querySelector(selector);
  * @param {...(Node | string)} children
  * @returns {any} */
 export function element(name, attributes = {}, ...children) {
-  const svg = ["svg", "g", "rect", "circle", "line", "text"].includes(name);
+  const svg = ["svg", "g", "rect", "circle", "line", "polyline", "text"].includes(name);
   const node = svg ? document.createElementNS("http://www.w3.org/2000/svg", name) : document.createElement(name);
   for (const [key, value] of Object.entries(attributes)) {
     if (value !== undefined && value !== null) node.setAttribute(key, value);

@@ -1,5 +1,5 @@
 // Runs exported models, all of them in turn, one token each, until every text is finished. A text
-// waits until its model has arrived.
+// waits until its model has arrived. Or trains models, a step of each in turn.
 import * as ort from "onnxruntime-web/wasm";
 
 const models = [];
@@ -174,10 +174,39 @@ async function writeAll(ownTurn, jobs) {
   }
 }
 
+// -------------------------------------------------------------------------------- Training
+
+const trainers = [], STATE = ["theta", "m", "v", "t"];
+
+async function loadTrainer({ train: i, theta, graph }) {
+  const first = new Float32Array((await unpack(theta)).buffer);
+  trainers[i] = { first, graph: await ort.InferenceSession.create(await unpack(graph), { executionProviders: ["wasm"], graphOptimizationLevel: "disabled" }) };
+  postMessage({ loaded: i });
+}
+
+// Take a step of each model on the same batch; the first step begins with the initial weights.
+async function takeStep({ src, tgt, pairs, isFirst }) {
+  const steps = [];
+  const tensor = (ids) => new ort.Tensor("int64", BigInt64Array.from(ids, BigInt), [pairs, ids.length / pairs]);
+  for (const trainer of trainers) {
+    const { first } = trainer, zeros = () => new ort.Tensor("float32", new Float32Array(first.length), [first.length]);
+    if (isFirst) {
+      const t = new ort.Tensor("float32", new Float32Array(1), []);
+      trainer.state = { theta: new ort.Tensor("float32", first.slice(), [first.length]), m: zeros(), v: zeros(), t };
+    }
+    const outputs = await trainer.graph.run({ ...trainer.state, src: tensor(src), tgt: tensor(tgt) });
+    trainer.state = Object.fromEntries(STATE.map((name) => [name, outputs[`${name}'`]]));
+    steps.push({ loss: outputs.loss.data[0], right: outputs.right.data });
+  }
+  postMessage({ steps });
+}
+
 onmessage = async ({ data }) => {
   try {
     if (data.wasm) loading = start(data.wasm);
     else if (data.weights) loading = loading.then(() => load(data));
+    else if (data.theta) loading = loading.then(() => loadTrainer(data));
+    else if (data.src) loading = loading.then(() => takeStep(data));
     else turn = data.turn;
     await (data.turn === undefined ? loading : writeAll(data.turn, data.jobs));
   } catch (error) {

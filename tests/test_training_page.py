@@ -1,0 +1,146 @@
+"""The page that trains two models: its graphs in onnxruntime and in Chromium, beside torch."""
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime
+import pytest
+import torch
+from browser import PHONE, Tab, table_of
+from test_live_page import run_script
+from torch import Tensor
+from torch.nn import functional as F
+from torch.nn.utils import parameters_to_vector
+
+from seqmodels import BOS, EOS, PAD
+from seqmodels.site import training
+
+SCRIPT = """
+import sys
+from pathlib import Path
+from seqmodels.site import layout, training
+training.N_PAIRS, training.MAX_WORDS, training.MAX_STEPS = 4, 3, 30
+training.SIZES = {name: dict.fromkeys(sizes, 6) for name, sizes in training.SIZES.items()}
+folder, protos = Path(sys.argv[1]), {}
+for name, model in training.make_models().items():
+    protos[type(model)] = training.trace(model)
+    (folder / f"{name}.onnx").write_bytes(protos[type(model)].SerializeToString())
+training.trace = lambda model: protos[type(model)]
+try:
+    content = training.describe()
+    (folder / "training.html").write_text(layout.render("training.html", **content))
+except ValueError as error:
+    print(error)
+"""
+"""Write the graphs and the page of small models, or print why there is no page."""
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """Return the folder of the graphs and the page, and the reason if there is no page."""
+    folder = tmp_path_factory.mktemp("training")
+    return folder, run_script(SCRIPT, folder)
+
+
+@pytest.fixture
+def models(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """Return these models with their initial weights."""
+    sizes = {name: dict.fromkeys(own, 6) for name, own in training.SIZES.items()}
+    monkeypatch.setattr(training, "SIZES", sizes)
+    return training.make_models()
+
+
+def make_batch(sentences: list[list[int]]) -> tuple[Tensor, Tensor]:
+    """Return sentences of at most 3 tokens and their copies."""
+    src, tgt = torch.full((4, 3), PAD), torch.full((4, 5), PAD)
+    for i, words in enumerate(sentences):
+        src[i, : len(words)] = torch.tensor(words)
+        tgt[i, : len(words) + 2] = torch.tensor([BOS, *words, EOS])
+    return src, tgt
+
+
+def train(model: Any, batches: Iterable[tuple[Tensor, Tensor]]) -> Iterator[tuple[Any, ...]]:
+    """Yield loss, right tokens and weights of each step of torch's Adam."""
+    adam = torch.optim.Adam(model.parameters(), training.LEARNING_RATE, training.BETAS)
+    for src, tgt in batches:
+        tgt_out, logits = tgt[:, 1:], model(src, src != PAD, tgt[:, :-1])
+        loss = F.cross_entropy(logits[tgt_out != PAD], tgt_out[tgt_out != PAD])
+        adam.zero_grad()
+        loss.backward()
+        adam.step()
+        theta = parameters_to_vector(model.parameters()).detach().numpy()
+        yield loss.item(), (logits.argmax(-1) == tgt_out).numpy(), theta
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", training.SIZES)
+def test_steps_are_those_of_torch(name: str, built: Any, models: dict[str, Any]) -> None:
+    """Keeps out a graph that trains otherwise than torch: a moment, a gradient, Adam's 1e-8."""
+    graph, draw = onnxruntime.InferenceSession(built[0] / f"{name}.onnx"), np.random.default_rng(3)
+    lengths = [(1, 3, *draw.integers(1, 4, 2)) for _ in range(100)]
+    batches = [make_batch([draw.integers(4, 14, n).tolist() for n in its]) for its in lengths]
+    for p in models[name].parameters():  # Adam divides gradients that are all rounding, as of W_a
+        p.data.add_(torch.randn_like(p), alpha=0.1)
+    theta = parameters_to_vector(models[name].parameters()).detach().numpy()
+    state = {"theta": theta, "m": 0 * theta, "v": 0 * theta, "t": np.zeros((), np.float32)}
+    losses = []
+    expected = train(models[name], batches)
+    for (src, tgt), (loss, right, theta) in zip(batches, expected, strict=True):
+        given = {"src": src.numpy(), "tgt": tgt.numpy(), **state}
+        found, found_right, *after = graph.run(None, given)
+        state = dict(zip(training.STATE, after, strict=True))
+        losses.append(loss)
+        assert float(found) == pytest.approx(loss, abs=1e-4)
+        assert np.abs(state["theta"] - theta).max() < 1e-4
+        assert (found_right == right).all()
+    assert sum(losses[-10:]) < sum(losses[:10])
+
+
+@pytest.mark.slow
+def test_training_in_the_page(chromium: Any, built: Any, models: dict[str, Any]) -> None:
+    """Keeps out other losses than torch's, lines that stand still, and steps during a pause."""
+    folder, reason = built
+    if not (folder / "training.html").exists():
+        pytest.skip(reason)
+    tab = Tab(chromium, folder / "training.html", **PHONE)
+    tab.page.wait_for_selector("#train:enabled", timeout=120_000)
+    tab.page.click("#train")
+    tab.wait_until("history.length > 3")
+    tab.page.click("#train")
+    tab.wait_until("!isWaiting")
+    n = tab.page.evaluate("history.length")
+    tab.page.wait_for_timeout(200)
+    assert (tab.text("#step"), tab.text("#train")) == (f"{n} steps", "Go on")
+    tab.page.click("#train")
+    tab.wait_until("history.length === 30")
+    assert not tab.page.is_enabled("#train")
+    sentences = tab.page.evaluate("history.map((step) => step.sentences)")
+    assert {len(words) for its in sentences for words in its} == {1, 2, 3}
+    address = tab.page.get_attribute("#losses-csv", "href")
+    losses = np.array([row[1:] for row in table_of(address)[1:]], dtype=float)
+    for i, model in enumerate(models.values()):
+        steps = [*train(model, map(make_batch, sentences))]
+        assert losses[:, i] == pytest.approx([loss for loss, *_ in steps], abs=1e-4)
+        counts = np.array([(j + 1, 0, 0) for j in range(3)])
+        for its, (_, right, _) in zip(sentences, steps, strict=True):
+            for words, row in zip(its, right, strict=True):
+                counts[len(words) - 1, 1:] += row[: len(words)].sum(), len(words)
+        assert tab.page.evaluate(f"countRight()[{i}]") == counts.tolist()
+        points = tab.page.get_attribute(f"#losses polyline:nth-of-type({i + 1})", "points")
+        assert len({*points.split()}) == 30
+    tab.check_isolation()
+    tab.check_access()
+    assert tab.width() == 390
+    tab.page.click("#again")
+    tab.page.click("#train")
+    tab.wait_until("history.length === 30")
+    assert table_of(tab.page.get_attribute("#losses-csv", "href")) == table_of(address)
+    tab.page.fill("#length", "2")
+    assert tab.text("#step") == "0 steps"
+    tab.page.click("#train")
+    tab.wait_until("history.length === 30")
+    sentences = tab.page.evaluate("history.flatMap((step) => step.sentences)")
+    assert {len(words) for words in sentences} == {1, 2}
+    tab.context.close()
