@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.nn import functional as F
 from torch.nn.utils import parameters_to_vector
 
-from seqmodels import BOS, EOS, PAD
+from seqmodels import BOS, EOS, PAD, build
 from seqmodels.site import training
 
 SCRIPT = """
@@ -44,21 +44,22 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     return folder, run_script(SCRIPT, folder)
 
 
-@pytest.fixture
-def models(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """Return these models with their initial weights."""
-    sizes = {name: dict.fromkeys(own, 6) for name, own in training.SIZES.items()}
-    monkeypatch.setattr(training, "SIZES", sizes)
-    return training.make_models()
+def build_small(name: str) -> Any:
+    """Return one of these models with its initial weights."""
+    torch.manual_seed(training.SEED)
+    return build(name, 14, **dict.fromkeys(training.SIZES[name], 6))
+
+
+def flatten(model: Any) -> np.ndarray:
+    return parameters_to_vector(model.parameters()).detach().numpy()
 
 
 def make_batch(sentences: list[list[int]]) -> tuple[Tensor, Tensor]:
     """Return sentences of at most 3 tokens and their copies."""
-    src, tgt = torch.full((4, 3), PAD), torch.full((4, 5), PAD)
-    for i, words in enumerate(sentences):
-        src[i, : len(words)] = torch.tensor(words)
-        tgt[i, : len(words) + 2] = torch.tensor([BOS, *words, EOS])
-    return src, tgt
+    src = [[*words, PAD, PAD][:3] for words in sentences]
+    return torch.tensor(src), torch.tensor(
+        [[BOS, *words, EOS, PAD, PAD][:5] for words in sentences]
+    )
 
 
 def train(model: Any, batches: Iterable[tuple[Tensor, Tensor]]) -> Iterator[tuple[Any, ...]]:
@@ -70,36 +71,41 @@ def train(model: Any, batches: Iterable[tuple[Tensor, Tensor]]) -> Iterator[tupl
         adam.zero_grad()
         loss.backward()
         adam.step()
-        theta = parameters_to_vector(model.parameters()).detach().numpy()
-        yield loss.item(), (logits.argmax(-1) == tgt_out).numpy(), theta
+        yield loss.item(), (logits.argmax(-1) == tgt_out).numpy(), flatten(model)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", training.SIZES)
-def test_steps_are_those_of_torch(name: str, built: Any, models: dict[str, Any]) -> None:
+def test_steps_are_those_of_torch(name: str, built: Any) -> None:
     """Keeps out a graph that trains otherwise than torch: a moment, a gradient, Adam's 1e-8."""
     graph, draw = onnxruntime.InferenceSession(built[0] / f"{name}.onnx"), np.random.default_rng(3)
     lengths = [(1, 3, *draw.integers(1, 4, 2)) for _ in range(100)]
     batches = [make_batch([draw.integers(4, 14, n).tolist() for n in its]) for its in lengths]
-    for p in models[name].parameters():  # Adam divides gradients that are all rounding, as of W_a
+    model, first = build_small(name), 0.0
+    for p in model.parameters():  # Adam divides gradients that are all rounding, as of W_a
         p.data.add_(torch.randn_like(p), alpha=0.1)
-    theta = parameters_to_vector(models[name].parameters()).detach().numpy()
+    theta = flatten(model)
     state = {"theta": theta, "m": 0 * theta, "v": 0 * theta, "t": np.zeros((), np.float32)}
-    losses = []
-    expected = train(models[name], batches)
-    for (src, tgt), (loss, right, theta) in zip(batches, expected, strict=True):
+    for (src, tgt), (loss, right, theta) in zip(batches, train(model, batches), strict=True):
         given = {"src": src.numpy(), "tgt": tgt.numpy(), **state}
         found, found_right, *after = graph.run(None, given)
         state = dict(zip(training.STATE, after, strict=True))
-        losses.append(loss)
+        first = first or loss
         assert float(found) == pytest.approx(loss, abs=1e-4)
         assert np.abs(state["theta"] - theta).max() < 1e-4
         assert (found_right == right).all()
-    assert sum(losses[-10:]) < sum(losses[:10])
+    assert loss < first
+
+
+def finish(tab: Tab) -> list[Any]:
+    """Train to the end; return all sentences, and the address of the losses."""
+    tab.page.click("#train")
+    tab.wait_until("history.length === 30")
+    return tab.page.evaluate("[history.map((s) => s.sentences), query('#losses-csv').href]")
 
 
 @pytest.mark.slow
-def test_training_in_the_page(chromium: Any, built: Any, models: dict[str, Any]) -> None:
+def test_training_in_the_page(chromium: Any, built: Any) -> None:
     """Keeps out other losses than torch's, lines that stand still, and steps during a pause."""
     folder, reason = built
     if not (folder / "training.html").exists():
@@ -111,16 +117,13 @@ def test_training_in_the_page(chromium: Any, built: Any, models: dict[str, Any])
     tab.page.click("#train")
     tab.wait_until("!isWaiting")
     n = tab.page.evaluate("history.length")
-    tab.page.wait_for_timeout(200)
+    tab.page.wait_for_timeout(100)
     assert (tab.text("#step"), tab.text("#train")) == (f"{n} steps", "Go on")
-    tab.page.click("#train")
-    tab.wait_until("history.length === 30")
+    sentences, address = finish(tab)
     assert not tab.page.is_enabled("#train")
-    sentences = tab.page.evaluate("history.map((step) => step.sentences)")
     assert {len(words) for its in sentences for words in its} == {1, 2, 3}
-    address = tab.page.get_attribute("#losses-csv", "href")
     losses = np.array([row[1:] for row in table_of(address)[1:]], dtype=float)
-    for i, model in enumerate(models.values()):
+    for i, model in enumerate(map(build_small, training.SIZES)):
         steps = [*train(model, map(make_batch, sentences))]
         assert losses[:, i] == pytest.approx([loss for loss, *_ in steps], abs=1e-4)
         counts = np.array([(j + 1, 0, 0) for j in range(3)])
@@ -134,13 +137,8 @@ def test_training_in_the_page(chromium: Any, built: Any, models: dict[str, Any])
     tab.check_access()
     assert tab.width() == 390
     tab.page.click("#again")
-    tab.page.click("#train")
-    tab.wait_until("history.length === 30")
-    assert table_of(tab.page.get_attribute("#losses-csv", "href")) == table_of(address)
+    assert finish(tab) == [sentences, address]
     tab.page.fill("#length", "2")
     assert tab.text("#step") == "0 steps"
-    tab.page.click("#train")
-    tab.wait_until("history.length === 30")
-    sentences = tab.page.evaluate("history.flatMap((step) => step.sentences)")
-    assert {len(words) for words in sentences} == {1, 2}
+    assert {len(words) for its in finish(tab)[0] for words in its} == {1, 2}
     tab.context.close()

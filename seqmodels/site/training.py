@@ -89,7 +89,8 @@ def trace(model: SequenceModel) -> onnx.ModelProto:
         """Take a step of this model."""
         return train_step(model, *given)
 
-    traced = make_fx(step, decomposition_table=core_aten_decompositions())(*given)
+    decompositions: Any = core_aten_decompositions()
+    traced = make_fx(step, decompositions)(*given)
     names, after = ["src", "tgt", *STATE], [f"{name}'" for name in STATE]
     module, fixed = graphs.TracedFunction(model, traced), [dict[int, Any]() for _ in given]
     # the optimiser of the exporter takes EPS for zero; that of onnxruntime does not

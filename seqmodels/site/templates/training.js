@@ -2,7 +2,7 @@
 import { csvAddress, element, query, unpack } from "./page.js";
 
 const data = JSON.parse(query("#data").textContent), { runs, alphabet, n_pairs: nPairs, max_words: maxWords, ids } = data;
-const WINDOW = 50, WIDTH = 400, HEIGHT = 260, LEFT = 44, RIGHT = 8, TOP = 10, BELOW = 40;
+const WINDOW = 50, WIDTH = 350, HEIGHT = 260, LEFT = 44, RIGHT = 8, TOP = 10, BELOW = 40;
 
 /** A generator of numbers from 0 to 1, always the same ones for a seed (mulberry32). */
 export const makeRandom = (seed) => () => {
@@ -82,6 +82,7 @@ function draw() {
   const n = Number(length.value), step = history.length, counts = countRight();
   button.disabled = nLoaded < runs.length || step >= data.max_steps;
   query("#words").textContent = `${n} words`;
+  query("#longest").textContent = `${n} words`;
   query("#step").textContent = `${step} steps`;
   losses.draw(0, Math.max(100, step), runs.map((_, i) => history.map(({ steps }, k) => [k + 1, Math.min(3, steps[i].loss)])),
     `loss of each model after ${step} steps`);
