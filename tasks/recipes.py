@@ -78,7 +78,7 @@ PROSE = with_dropout(
         "transformer": Recipe(
             {**RECIPES["transformer"].sizes, "is_prenorm": True}, lr=3e-3, muon_lr=4e-3
         ),
-        "gpt": RECIPES["gpt"]._replace(muon_lr=4e-3),
+        "gpt": RECIPES["gpt"]._replace(muon_lr=2e-3),
     },
     0.1,
 )
