@@ -31,7 +31,7 @@ from seqmodels.records.record import provenance
 from seqmodels.utils.files import write
 from seqmodels.utils.terminal import Parser, positive, print_error
 
-PEERS = ("joeynmt", "transformers", "x-transformers")
+PEERS = ("joeynmt", "transformers", "x-transformers", "ctranslate2")
 
 PARTS: dict[str, Callable[[Size, Effort], dict[str, Any]]] = {
     **CONTESTS,

@@ -11,6 +11,7 @@ import math
 import re
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
@@ -35,7 +36,8 @@ class Part(NamedTuple):
     rows: Sequence[Row]
     terms: Mapping[str, np.ndarray]
     """Metric -> terms (rows, terms), whose sums give its score."""
-    groups: Sequence[Hashable] | None
+    scores: Mapping[str, Interval]
+    """The scores of the metrics that come earlier in the table."""
     tokenize: str
 
 
@@ -85,8 +87,8 @@ class Metric:
     def terms(self, rows: Sequence[Row], tokenize: str) -> np.ndarray | None:
         """Return each row's terms, whose sums give the score; None if the rows lack its fields."""
         if self.sacrebleu and "hyp" in rows[0]:
-            hyps, refs = [row["hyp"] for row in rows], [row["ref"] for row in rows]
-            return sacrebleu_counts(self.sacrebleu(tokenize), hyps, [refs])
+            hyps, refs = (tuple(row[key] for row in rows) for key in ("hyp", "ref"))
+            return count_texts(self.sacrebleu, tokenize, hyps, refs)
         if self.ratio and self.ratio[0] in rows[0]:
             above, below, scale = self.ratio
             pairs = [(scale * row[above], row[below] if below else 1.0) for row in rows]
@@ -109,9 +111,8 @@ class Metric:
 
 def perplexity(part: Part) -> Interval | None:
     """Return the exponential of the loss per token."""
-    if "nats" not in part.terms:
+    if (loss := part.scores.get("nats")) is None:
         return None
-    loss = METRICS["nats"].score(part.terms["nats"], part.groups)
     return {k: None if nats is None else math.exp(min(nats, 99)) for k, nats in loss.items()}
 
 
@@ -170,6 +171,14 @@ def without_interval(value: float) -> Interval:
 
 
 # ------------------------------------------------------------------------------------ sacreBLEU
+
+
+@lru_cache(maxsize=4)
+def count_texts(
+    make: Callable[[str], Any], tokenize: str, hyps: tuple[str, ...], refs: tuple[str, ...]
+) -> np.ndarray:
+    """Return the counts of texts once for their scores and for the sums beside the record."""
+    return sacrebleu_counts(make(tokenize), hyps, [refs])
 
 
 def sacrebleu_counts(
@@ -353,8 +362,8 @@ def compute_scores_by_bucket(
     def score(indices: np.ndarray) -> dict[str, Interval]:
         terms = {key: each[indices] for key, each in all_terms.items() if each is not None}
         own_groups = None if groups is None else [groups[i] for i in indices]
-        part = Part([rows[i] for i in indices], terms, own_groups, tokenize)
         scores: dict[str, Interval] = {}
+        part = Part([rows[i] for i in indices], terms, scores, tokenize)
         for key, metric in METRICS.items():
             if key in terms:
                 scores[key] = metric.score(terms[key], own_groups)

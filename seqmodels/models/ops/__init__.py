@@ -234,6 +234,8 @@ def copy_with_room(
     t: Float[Tensor, "B H M K"], slots: Int[Tensor, "B 1 n"], room: int
 ) -> Float[Tensor, "B H M2 K"]:
     """Copy these slots of each source to the beginning of a buffer of `room` slots."""
-    buffer = t.new_empty(*t.shape[:2], room, t.shape[3])
-    buffer[:, :, : slots.shape[2]] = t.take_along_dim(slots.unsqueeze(3), 2)
+    B, H, M, K = t.shape
+    rows = slots + M * torch.arange(B * H, device=t.device).view(B, H, 1)
+    buffer = t.new_empty(B, H, room, K)
+    buffer[:, :, : rows.shape[2]] = F.embedding(rows, t.flatten(0, 2))
     return buffer
