@@ -143,9 +143,9 @@ def build(
 
         write("live", **describe(live))
     if has_training:
-        from seqmodels.site import training
+        from seqmodels.site import training_page
 
-        write("training", **training.describe())
+        write("training", **training_page.describe())
     return pages
 
 
