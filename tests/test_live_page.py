@@ -451,6 +451,28 @@ def test_accessible_on_a_phone(chromium: Any, page: Path) -> None:
     tab.context.close()
 
 
+def test_from_a_report(chromium: Any, site_folder: Path) -> None:
+    """Keeps out a sentence of a report that the live page does not mark, or shows as typed."""
+    (path,) = (p for p in site_folder.glob("report-*") if data_of(p)["live"])
+    tab = Tab(chromium, path)
+    tab.page.locator("[id*='-bucket-']").first.click(position={"x": 4, "y": 4})
+    tab.settle()
+    tab.page.keyboard.press("n")
+    tab.settle()
+    assert tab.text("[role=status]").startswith("2 of ")
+    source, ref = tab.page.locator(".example > p").all_inner_texts()[:2]
+    tab.page.get_by_text("see every head").click()
+    tab.page.wait_for_selector("body[data-done]")
+    assert tab.page.input_value("#text") == source.removeprefix("source ")
+    assert (tab.text("#reference"), tab.text("#words")[-5:]) == (ref, "words")
+    tab.page.fill("#text", "half a sentence")
+    tab.page.evaluate("changeAddress({ mute: '2-0-0' })")
+    tab.wait_until("muted === '2-0-0'")
+    assert tab.page.input_value("#text") == "half a sentence"
+    assert tab.messages == []
+    tab.context.close()
+
+
 @pytest.mark.slow
 def test_trained_models(chromium: Any, tmp_path: Path) -> None:
     """Keeps out texts and weights that are not those of the committed runs."""

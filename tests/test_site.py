@@ -378,5 +378,6 @@ def test_pages(chromium: Any, site_folder: Path, name: str) -> None:
     assert tab.page.locator("header a[href='bahdanau.html']").is_visible()
     about = tab.page.locator("meta[name=description]").get_attribute("content")
     assert ("MIT" in tab.text("footer"), len(about) > 40) == (True, True)
-    assert (site_folder / "preview.png").exists()
+    picture = tab.page.locator("meta[property='og:image']").get_attribute("content")
+    assert (site_folder / picture.removeprefix("https://example.org/lesson/")).exists()
     tab.context.close()

@@ -161,7 +161,8 @@ def site(args: argparse.Namespace) -> None:
     """Write the lesson, a folder of pages."""
     from seqmodels.site.build import build
 
-    print_paths(build(ensure_out_folder(args.out), args.runs, args.live, args.train)[:1])
+    out = ensure_out_folder(args.out)
+    print_paths(build(out, args.runs, args.live, args.train, args.url)[:1])
 
 
 def live(args: argparse.Namespace) -> None:
@@ -373,6 +374,13 @@ def folder(text: str) -> Path:
     return Path(text)
 
 
+def web_address(text: str) -> str:
+    """Parse an address on the web."""
+    if not text.startswith(("http://", "https://")):
+        raise argparse.ArgumentTypeError(f"{text} is not an address; it begins with https://")
+    return text
+
+
 def page(text: str) -> Path:
     """Parse the path of a page that can be written."""
     path = Path(text)
@@ -440,6 +448,8 @@ def build_parser() -> Parser:
     arg("--live", type=folder, metavar="FOLDER",
         help="add a page in which the models of this folder run")  # fmt: skip
     arg("--train", action="store_true", help="add a page that trains two models")
+    arg("--url", type=web_address, default="",
+        help="where the site will be, for the picture in previews of its links")  # fmt: skip
     arg = add(score, "score translations or alignments from elsewhere")
     add_score_arguments(arg)
     add_json(arg, "print the scores as one line of JSON")

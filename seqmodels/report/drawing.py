@@ -64,7 +64,7 @@ def draw_scores(records: Sequence[Record], test: dict[str, Any]) -> Drawing:
     metric, is_gain = metric_of(primary), _is_gain(test)
     title = f"{metric.name} by {test['axis']}"
     title = title[0].upper() + title[1:]
-    if len({t["name"] for r in records for t in r["tests"]}) > 1:
+    if name not in test["axis"] and len({t["name"] for r in records for t in r["tests"]}) > 1:
         title = f"{name}: {title}"
     records = [r for r in records if any(t["name"] == name for t in r["tests"])]
     groups = reading.group_by_model(records)

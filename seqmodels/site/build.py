@@ -48,12 +48,17 @@ MIN_WORDS = 7
 
 
 def build(
-    out: Path, runs: Path, live: Path | None = None, has_training: bool = False
+    out: Path,
+    runs: Path,
+    live: Path | None = None,
+    has_training: bool = False,
+    url: str = "",
 ) -> list[Path]:
     """Write the site to a folder; return the paths of its pages, the home page first.
 
     `live` is a folder of runs whose models run in a further page, built with packages from npm, as
-    is a page that trains two models, with `has_training`.
+    is a page that trains two models, with `has_training`. `url` is the address at which the site
+    will be, which previews of links to it need.
     Raises ValueError if there are no records in `runs`, or no weights in `live`.
     """
     files.check_own(out / "index.html")
@@ -62,7 +67,7 @@ def build(
     main = find_folder(folders, *five) or next(iter(folders))
     numbers = essays.collect(folders, main)
     questions = essays.ask(numbers)
-    shared = {"chapters": chapters, "questions": questions}
+    shared = {"chapters": chapters, "questions": questions, "url": url.rstrip("/")}
     shared |= {"has_live": live is not None, "has_training": has_training}
     pages: list[Path] = []
 
@@ -134,7 +139,8 @@ def build(
         if any((its.path / file).with_suffix(".jsonl").exists() for file in its.records):
             reports[name] = f"report-{figures.format_file_name(name)}"
             part = report.describe(its.path, 0, N_MAPS, False, svg.Styles(), has_further=False)
-            data = {"folders": [part["data"]], "state": ""}
+            is_live = live is not None and its.records == reading.read_folder(live).records
+            data = {"folders": [part["data"]], "state": "", "live": is_live and "live.html"}
             write(reports[name], "report", parts=[part], data=data, state="")
     write("results", sections=make_sections(folders), reports=reports)
     write("sources", groups=compute_checksums(chapters, folders))

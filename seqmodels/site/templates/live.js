@@ -417,13 +417,14 @@ async function readPrefixes() {
 
 function render() {
   const given = readAddress(), mute = given.mute ?? "", take = given.take ?? "";
-  const nextExample = given.text === undefined && examples.length ? selectExample(given) : undefined;
+  const nextExample = given.text !== undefined ? examples.find(({ src }) => src === given.text) : examples.length ? selectExample(given) : undefined;
   const next = given.text ?? nextExample?.src ?? "";
   if (next === text && nextExample === example && mute === muted && take === taken && written.length) return showAttention();
   const isTyped = text === undefined && example === undefined && query("#text").value; // while the page was loading
-  if (next !== text) offered = undefined;
+  const isNew = next !== text;
+  if (isNew) offered = undefined;
   [text, example, muted, taken] = [next, nextExample, mute, next === text || text === undefined ? take : ""];
-  if (example && !isTyped) query("#text").value = text;
+  if (isNew && !isTyped) query("#text").value = text;
   return writeAll();
 }
 
@@ -435,9 +436,8 @@ function move(changes) { // replaces the entry in the history
 
 function ask(event) {
   event.preventDefault();
-  const typed = query("#text").value, same = examples.find(({ src }) => src === typed);
   text = undefined; // the same text is written again
-  move(same ? { w: same.x, i: examples.filter(({ x }) => x === same.x).indexOf(same) } : { text: typed });
+  move({ text: query("#text").value });
   query("#outputs").scrollIntoView({ block: "nearest" });
 }
 

@@ -4,7 +4,7 @@ import { addressWith, changeAddress, chooser, element, link, parseIndex, readAdd
 
 // The state of the page is its address: #f=folder&t=test&b=bucket&e=example&seed=…&sort=…&m=run&l=layer&h=head,
 // the two models that are compared, x=…&y=…, and what is listed, only=…&q=…
-let { folders, state: drawnState } = JSON.parse(document.getElementById("data").textContent);
+let { folders, state: drawnState, live } = JSON.parse(document.getElementById("data").textContent);
 const PARTS = 2000; // a weight is stored as a whole number of such parts
 const MAX_LISTED = 200; // sentences listed at once
 const MAX_TOLD = 3; // source tokens of a target token in the table of weights
@@ -137,6 +137,7 @@ function drawExample({ test, e, runs }) {
         element("thead", {}, element("tr", {}, ...head.map((name) => element("th", { scope: "col" }, name)))),
         element("tbody", {}, ...rows))),
     ...(written ? [element("p", { class: "note" }, MARKS_NOTE)] : []),
+    ...(live ? [element("p", {}, element("a", { href: `${live}#${new URLSearchParams({ text: src })}` }, "Let the models translate it, and see every head"))] : []),
   ];
 }
 
@@ -329,7 +330,7 @@ function linkFigures() {
 
 addEventListener("keydown", (event) => {
   const { activeElement } = document;
-  const isFree = activeElement === document.body || activeElement.closest(".explore");
+  const isFree = activeElement === document.body || activeElement.closest(".explore, .linked");
   if (!isFree || activeElement.matches("input, select, textarea") || event.ctrlKey || event.altKey || event.metaKey) return;
   if (event.key === "n" || event.key === "p") move(event.key === "n" ? 1 : -1);
 });
