@@ -322,13 +322,18 @@ def test_models_take_turns() -> None:
 
 def test_chosen_tokens() -> None:
     """Keeps out PAD or BOS in a text, the last of equal logits, and another distribution."""
-    script = fake_worker() + "; globalThis.chooseToken = chooseToken"
+    script = fake_worker() + "; Object.assign(globalThis, { chooseToken, rankTokens })"
+    ranked = """new Function(given.source)();
+    return rankTokens(Float32Array.from(given.logits), { EOS: 2 });"""
+    log2, log3 = 0.69315, 1.09861
+    top = run_node(ranked, source=script, logits=[9, 9, 0, log3, 0, log2, 0, -99, log2])
+    assert [token for token, _ in top] == [3, 5, 8, 2, 4]
+    assert [p for _, p in top] == pytest.approx([0.3, 0.2, 0.2, 0.1, 0.1], abs=1e-4)
     body = """new Function(given.source)();
     return given.cases.map(([logits, temperature, random]) => {
       Math.random = () => random;
       return chooseToken(Float32Array.from(logits), temperature, { EOS: 2 });
     });"""
-    log3 = 1.0986
     cases = [
         [[9, 8, 1, 2, 5, 5], 0, 0], [[9, 8, 5, 2, 5, 5], 0, 0],
         [[9, 9, 0, log3, -99], 1, 0.24], [[9, 9, 0, log3, -99], 1, 0.26],
