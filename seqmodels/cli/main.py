@@ -162,7 +162,7 @@ def site(args: argparse.Namespace) -> None:
     from seqmodels.site.build import build
 
     out = ensure_out_folder(args.out)
-    print_paths(build(out, args.runs, args.live, args.train, args.url)[:1])
+    print_paths(build(out, args.runs, args.live, args.train, args.url or "")[:1])
 
 
 def live(args: argparse.Namespace) -> None:
@@ -448,7 +448,7 @@ def build_parser() -> Parser:
     arg("--live", type=folder, metavar="FOLDER",
         help="add a page in which the models of this folder run")  # fmt: skip
     arg("--train", action="store_true", help="add a page that trains two models")
-    arg("--url", type=web_address, default="",
+    arg("--url", type=web_address,
         help="where the site will be, for the picture in previews of its links")  # fmt: skip
     arg = add(score, "score translations or alignments from elsewhere")
     add_score_arguments(arg)
