@@ -15,7 +15,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from matplotlib.colors import rgb2hex
 
-from seqmodels.site import runtime
+from seqmodels.site import layout, runtime
 from seqmodels.site.colours import contrast
 
 TESTS = Path(__file__).parent
@@ -148,9 +148,8 @@ def compress(content: bytes) -> str:
 
 def fake_worker() -> str:
     """Return worker.js on top of the fake runtime."""
-    worker = (runtime.TEMPLATES / "worker.js").read_text(encoding="utf-8")
     fake = (TESTS / "fake_runtime.js").read_text(encoding="utf-8")
-    return worker.replace('import * as ort from "onnxruntime-web/wasm";', fake)
+    return "".join([fake, layout.script("worker.js")])
 
 
 def fake_run(
@@ -175,6 +174,14 @@ def fake_run(
         "heads": heads, "files": {"weights.bin": "ab" * 32}, "run_weights_sha256": None,
     }  # fmt: skip
     return {"label": label, "manifest": manifest, "graphs": graphs}
+
+
+def pack(run: dict[str, Any], weights: bytes) -> dict[str, Any]:
+    """Return a fake model's part, and the sizes of what it holds."""
+    graphs = {name: json.dumps(graph).encode() for name, graph in run["graphs"].items()}
+    held = {"weights": weights, **graphs}
+    part = {"base64": compress(b"".join(held.values()))}
+    return {"sizes": [(name, len(content)) for name, content in held.items()], "part": part}
 
 
 FAKE_WEIGHTS = bytes(range(200))

@@ -205,7 +205,7 @@ def build_site(folder: Path, trained: Path) -> None:
     hostile = folder / "runs" / '<img src=x onerror="alert(1)">'
     shutil.copytree(trained, hostile, ignore=shutil.ignore_patterns("*.safetensors", "*.svg"))
     given = ["--out", folder / "site", "--runs", folder / "runs", "--live", trained]
-    given += ["--url", "https://example.org/lesson/"]
+    given += ["--single-file", "--url", "https://example.org/lesson/"]
     with pytest.MonkeyPatch.context() as patch:
         replace_runtime(patch)
         assert exit_code(patch, seqmodels_command, "site", *given) == 0

@@ -7,7 +7,7 @@ import subprocess
 from typing import Any
 
 import pytest
-from browser import TESTS, compress, fake_run, fake_worker, table_of
+from browser import TESTS, compress, fake_run, fake_worker, pack, table_of
 
 from seqmodels.data.tokenizers import BPE, WORD, Bytes, Characters, Spaces, Tokenizer, Words
 from seqmodels.site import differences, essays, layout, vocabulary
@@ -184,18 +184,22 @@ EXAMPLES = [("a b", 2), ("c d e", 3), ("b d f a g", 5)]
 
 def run_live(body: str, **changes: Any) -> Any:
     """Load the fake models, then run a body that can ask them: write(texts, changes) -> Outputs."""
-    runs = [{**run, "colour": f"#00000{i}", "is_vector": i < 2} for i, run in enumerate(RUNS)]
+    packed = [pack(run, bytes([1, 2, 3, 4, 5, i])) for i, run in enumerate(RUNS)]
+    runs = [
+        {**run, "colour": f"#00000{i}", "is_vector": i < 2, "sizes": packed[i]["sizes"]}
+        for i, run in enumerate(RUNS)
+    ]
     page = {
         "task": "translation", "noun": "sentences", "axis": "length", "unit": "words",
         "continues": None, "block": None, "n_new": 5, "case": "lower", "has_source_end": True,
         "vocabulary": vocabulary.describe(WORDS), "runs": runs, "per_bucket": 2,
         "buckets": [{"low": 2, "high": 4, "name": "2–4"}, {"low": 5, "high": 9, "name": "5–9"}],
     }  # fmt: skip
-    models = [
-        {name: compress(json.dumps(graph).encode()) for name, graph in run["graphs"].items()}
-        | {"weights": compress(bytes([1, 2, 3, 4, 5, i]))} for i, run in enumerate(RUNS)
-    ]  # fmt: skip
-    given = {"models": models, "script": fake_worker(), "data": json.dumps(page | changes)}
+    given = {
+        "models": [model["part"] for model in packed],
+        "script": fake_worker(),
+        "data": json.dumps(page | changes),
+    }
     start = """let nLoaded = 0;
     given.models.forEach((model, i) => sendModel(i, model));
     startWorker(given.none, () => { nLoaded += 1; }, (failure) => { throw new Error(failure); });
@@ -207,7 +211,7 @@ def run_live(body: str, **changes: Any) -> Any:
       await requestTexts(jobs, (message) => outputs[message.job].add(message));
       return outputs;
     }"""
-    return run_node(start + body, "exercise.js", none=compress(b"1"), **given)
+    return run_node(start + body, "exercise.js", none={"base64": compress(b"1")}, **given)
 
 
 def test_requests_to_models() -> None:
@@ -280,16 +284,14 @@ def test_guess_and_bars() -> None:
 def test_models_take_turns() -> None:
     """Keeps out models that wait for others, texts past a limit, and answers to old requests."""
     models = [
-        {"load": i, "manifest": run["manifest"], "weights": compress(b"1234"),
-         "graphs": {n: compress(json.dumps(g).encode()) for n, g in run["graphs"].items()}}
-        for i, run in enumerate(RUNS)
-    ]  # fmt: skip
+        {**pack(run, b"1234"), "load": i, "manifest": run["manifest"]} for i, run in enumerate(RUNS)
+    ]
     body = """
     const messages = [], worker = new Worker();
-    worker.onmessage = ({ data }) => messages.push(data);
+    worker.onmessage = ({ data }) => data.arrived || messages.push(data);
     const job = (run, src, limit) => ({ run, src, limit, job: 10 + run });
     worker.postMessage({ turn: 0, jobs: [job(3, [5], 1)] });
-    worker.postMessage({ wasm: given.none });
+    worker.postMessage({ part: given.none });
     given.models.forEach((model) => worker.postMessage(model));
     await until(() => messages.length === 6);
     const early = messages.splice(0).map(({ loaded, job }) => loaded ?? job);
@@ -309,7 +311,7 @@ def test_models_take_turns() -> None:
     const finish = ({ job, token, finished }) => [job, token ?? null, finished ?? false];
     const end = last.map(({ token, isForced }) => [token ?? null, isForced ?? null]);
     return [early, first.map(finish), turns, end];"""
-    given = {"script": fake_worker(), "models": models, "none": compress(b"")}
+    given = {"script": fake_worker(), "models": models, "none": {"base64": compress(b"")}}
     early, first, turns, last = run_node(body, **given)
     assert early == [0, 1, 2, 3, 13, 13]  # the text waits for its model
     assert first == [
@@ -323,17 +325,12 @@ def test_models_take_turns() -> None:
 def test_chosen_tokens() -> None:
     """Keeps out PAD or BOS in a text, the last of equal logits, and another distribution."""
     script = fake_worker() + "; Object.assign(globalThis, { chooseToken, rankTokens })"
-    ranked = """new Function(given.source)();
-    return rankTokens(Float32Array.from(given.logits), { EOS: 2 });"""
-    log2, log3 = 0.69315, 1.09861
-    top = run_node(ranked, source=script, logits=[9, 9, 0, log3, 0, log2, 0, -99, log2])
-    assert [token for token, _ in top] == [3, 5, 8, 2, 4]
-    assert [p for _, p in top] == pytest.approx([0.3, 0.2, 0.2, 0.1, 0.1], abs=1e-4)
     body = """new Function(given.source)();
     return given.cases.map(([logits, temperature, random]) => {
       Math.random = () => random;
       return chooseToken(Float32Array.from(logits), temperature, { EOS: 2 });
     });"""
+    log3 = 1.09861
     cases = [
         [[9, 8, 1, 2, 5, 5], 0, 0], [[9, 8, 5, 2, 5, 5], 0, 0],
         [[9, 9, 0, log3, -99], 1, 0.24], [[9, 9, 0, log3, -99], 1, 0.26],
@@ -342,3 +339,10 @@ def test_chosen_tokens() -> None:
         [[9, 9, log3, 0, -99], 1, 0.76],
     ]  # fmt: skip
     assert run_node(body, source=script, cases=cases) == [4, 2, 2, 3, 2, 3, 3, 2, 3]
+    body = """new Function(given.source)();
+    return rankTokens(Float32Array.from(given.logits), { EOS: 2 });"""
+    logits = [9, 9, 0, log3, -1, log3, 2 * log3, -99]  # of these, 1 + 3 + 1 / e + 3 + 9 in all
+    ranked = run_node(body, source=script, logits=logits)
+    assert [token for token, _ in ranked] == [6, 3, 5, 2, 4]
+    expected = [p / 16.3679 for p in (9, 3, 3, 1, 0.3679)]
+    assert [p for _, p in ranked] == pytest.approx(expected, abs=1e-4)

@@ -11,7 +11,10 @@ import sys
 from collections import Counter
 from contextlib import nullcontext
 from copy import deepcopy
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 from typing import Any
 from unittest.mock import Mock
 
@@ -39,7 +42,7 @@ from seqmodels import BOS, EOS, MODELS, PAD, UNK, search
 from seqmodels.cli import main
 from seqmodels.data import tokenizers
 from seqmodels.data.tokenizers import Tokenizer
-from seqmodels.site import export, graphs, live, runtime, vocabulary
+from seqmodels.site import export, graphs, layout, live, runtime, vocabulary
 from tasks.heads.measure import muted
 
 
@@ -213,13 +216,15 @@ def test_content(trained: Path, page: Path) -> None:
     """Keeps out a page without its models, a wrong order or size, examples that crowd it."""
     data, parts = data_of(page), parts_of(page)
     assert [*parts] == ["worker", "examples", "wasm", "model-0", "model-1", "model-2"]
-    assert data["sizes"] == {name: len(content) for name, content in parts.items()}
+    assert data["sizes"] == {name: len(base64.b64decode(part)) for name, part in parts.items()}
     assert [run["label"] for run in data["runs"]] == ["Bahdanau", "LSTM seq2seq", "GPT"]
     assert [run["is_vector"] for run in data["runs"]] == [False, True, False]
-    assert [len(json.loads(parts[f"model-{i}"])) for i in range(3)] == [3, 3, 4]
+    assert [len(run["sizes"]) for run in data["runs"]] == [3, 3, 4]
     assert unpack(parts["wasm"]) == b"\0asm"
-    model = {name: unpack(content) for name, content in json.loads(parts["model-1"]).items()}
-    assert json.loads(model["step"])["n"] == 1
+    content, model, end = unpack(parts["model-1"]), {}, 0
+    for name, size in data["runs"][1]["sizes"]:
+        model[name], end = content[end : end + size], end + size
+    assert (json.loads(model["step"])["n"], end) == (1, len(content))
     planes = np.frombuffer(model["weights"], np.uint8)
     assert planes.reshape(2, -1).T.tobytes() == FAKE_WEIGHTS
     records = [json.loads((trained / f"{name}-seed1.json").read_text()) for name in FAKE_RUNS]
@@ -470,6 +475,37 @@ def test_from_a_report(chromium: Any, site_folder: Path) -> None:
     tab.wait_until("muted === '2-0-0'")
     assert tab.page.input_value("#text") == "half a sentence"
     assert tab.messages == []
+    tab.context.close()
+
+
+def test_models_in_files(chromium: Any, trained: Path, tmp_path: Path, monkeypatch: Any) -> None:
+    """Keeps out files in another order, counted wrongly or overwritten, and a silent disk."""
+    replace_runtime(monkeypatch)
+    (tmp_path / "live-wasm.bin").write_text("mine")
+    with pytest.raises(ValueError, match=r"live-wasm\.bin"):
+        live.describe(trained, tmp_path)
+    (tmp_path / "live-wasm.bin").unlink()
+    content = layout.render("live.html", **live.describe(trained, tmp_path))
+    (tmp_path / "live.html").write_text(content)
+    tab = Tab(chromium, tmp_path / "live.html")
+    tab.wait_until("document.querySelector('#status').textContent.includes('http.server')")
+    tab.context.close()
+    asked = []
+
+    class Handler(SimpleHTTPRequestHandler):
+        def log_message(self, *_: Any) -> None:
+            asked.append(self.path.partition("?")[0])
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Handler, directory=tmp_path)) as server:
+        Thread(target=server.serve_forever).start()
+        address = f"http://127.0.0.1:{server.server_port}/live.html"
+        tab = Live(chromium, Mock(as_uri=lambda: address))
+        server.shutdown()
+    parts = ("worker", "examples", "wasm", "model-0", "model-1", "model-2")
+    assert asked == ["/live.html", *(f"/live-{part}.bin" for part in parts)]
+    sizes = data_of(tmp_path / "live.html")["sizes"]
+    assert tab.page.evaluate("nArrived") == sum(sizes.values())
+    assert ([*map(len, tab.tokens())][1], tab.messages) == (1, [])
     tab.context.close()
 
 

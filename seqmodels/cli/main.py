@@ -162,7 +162,7 @@ def site(args: argparse.Namespace) -> None:
     from seqmodels.site.build import build
 
     out = ensure_out_folder(args.out)
-    print_paths(build(out, args.runs, args.live, args.train, args.url or "")[:1])
+    print_paths(build(out, args.runs, args.live, args.single_file, args.train, args.url or "")[:1])
 
 
 def live(args: argparse.Namespace) -> None:
@@ -447,6 +447,8 @@ def build_parser() -> Parser:
         help="folder of records, or of such folders; default: the committed results")  # fmt: skip
     arg("--live", type=folder, metavar="FOLDER",
         help="add a page in which the models of this folder run")  # fmt: skip
+    arg("--single-file", action="store_true",
+        help="keep the models in that page, which then opens from a disk")  # fmt: skip
     arg("--train", action="store_true", help="add a page that trains two models")
     arg("--url", type=web_address,
         help="where the site will be, for the picture in previews of its links")  # fmt: skip

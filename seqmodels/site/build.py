@@ -51,14 +51,15 @@ def build(
     out: Path,
     runs: Path,
     live: Path | None = None,
+    is_single: bool = False,
     has_training: bool = False,
     url: str = "",
 ) -> list[Path]:
     """Write the site to a folder; return the paths of its pages, the home page first.
 
-    `live` is a folder of runs whose models run in a further page, built with packages from npm, as
-    is a page that trains two models, with `has_training`. `url` is the address at which the site
-    will be, which previews of links to it need.
+    `live` is a folder of runs whose models run in a further page, built with packages from npm:
+    from files beside it, or in it if `is_single`. With `has_training`, another one trains two
+    models. `url` is where the site will be, which previews of links to it need.
     Raises ValueError if there are no records in `runs`, or no weights in `live`.
     """
     files.check_own(out / "index.html")
@@ -147,7 +148,7 @@ def build(
     if live:
         from seqmodels.site.live import describe  # imports torch and onnx
 
-        write("live", **describe(live))
+        write("live", **describe(live, None if is_single else out))
     if has_training:
         from seqmodels.site import training_page
 

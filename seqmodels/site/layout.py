@@ -166,3 +166,4 @@ TEMPLATES.globals |= {"has_training": False, "script": script, "about": read_abo
 TEMPLATES.policies["json.dumps_kwargs"] = {"ensure_ascii": False, "separators": (",", ":")}
 TEMPLATES.filters |= {"prose": format_prose, "symbol": format_symbol, "coloured": highlight}
 TEMPLATES.filters |= {"download": csv_url, "checksum": checksum, "slug": slug}
+TEMPLATES.filters["base64"] = lambda content: base64.b64encode(content).decode()

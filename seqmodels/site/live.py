@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import base64
 import gzip
+import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from markupsafe import Markup
 
 from seqmodels.data import tokenizers
 from seqmodels.data.scripts import count_words
@@ -36,17 +35,17 @@ N_NEW = 100
 
 
 def write(folder: Path, out: Path) -> Path:
-    """Write the live page of a folder of runs; return its path.
+    """Write the live page of a folder of runs to one file; return its path.
 
     Raises ValueError if the folder has no weights, or they cannot be exported.
     """
     return files.write(out, layout.render("live.html", **describe(folder)))
 
 
-def describe(folder: Path) -> dict[str, Any]:
+def describe(folder: Path, out: Path | None = None) -> dict[str, Any]:
     """Return the content of the live page: the first seed with weights of each model.
 
-    Raises ValueError like `write`.
+    Its large parts are in it, or in files of the folder `out`. Raises ValueError like `write`.
     """
     by_model: dict[str, tuple[Path, Record]] = {}
     for name, record in reading.load_folder(folder).records.items():
@@ -57,18 +56,14 @@ def describe(folder: Path) -> dict[str, Any]:
     paths, records = zip(*by_model.values(), strict=True)
     tokenizer = vocabulary.describe(tokenizers.load(folder / "tokenizer.json"))
     worker, wasm, versions = runtime.build_runtime()
-    looks, runs, packed = style.choose_looks(by_model), list[dict[str, Any]](), []
+    looks, runs, packed = style.choose_looks(by_model), list[dict[str, Any]](), list[bytes]()
     for path, record in by_model.values():
         print_line(f"exporting {path.stem}")
         contents, _ = export.contents_of(path, is_half=True)
         weights = np.frombuffer(contents.pop(export.WEIGHTS), np.uint8)
-        names = [name for name in contents if name.endswith(".onnx")]
-        packed.append(
-            {
-                "weights": compress(weights.reshape(-1, 2).T.tobytes()),  # compresses better
-                **{Path(name).stem: compress(contents[name]) for name in names},
-            }
-        )
+        parts = {"weights": weights.reshape(-1, 2).T.tobytes()}  # compresses better
+        parts |= {Path(name).stem: contents[name] for name in contents if name.endswith(".onnx")}
+        packed.append(b"".join(parts.values()))
         runs.append({
             "model": record["model"],
             "label": looks[record["model"]].label,
@@ -80,18 +75,16 @@ def describe(folder: Path) -> dict[str, Any]:
             "n_parameters": record["n_parameters"],
             "tokens": record["train_config"]["tokens"],
             "manifest": json.loads(contents["manifest.json"]),
+            "sizes": [(name, len(part)) for name, part in parts.items()],
         })  # fmt: skip
     task, data, test = records[0]["task"], records[0]["data"], records[0]["tests"][0]
     examples = read_examples(folder / EXAMPLES) or sample_hypotheses(paths, test)
     lengths = {x for x, *_ in examples}
     buckets = [b for b in test["buckets"] if not lengths.isdisjoint(range(b["low"], b["high"] + 1))]
     in_order = sorted(range(len(runs)), key=lambda i: (runs[i]["model"] not in LOADED_FIRST, i))
-    parts = {
-        "worker": compress(worker.encode()),
-        "examples": compress(json.dumps(examples).encode()),
-        "wasm": compress(wasm),
-        **{f"model-{i}": Markup(json.dumps(packed[i])) for i in in_order},
-    }
+    parts = {"worker": worker.encode(), "examples": json.dumps(examples).encode(), "wasm": wasm}
+    parts |= {f"model-{i}": packed[i] for i in in_order}
+    parts = {name: gzip.compress(content, mtime=0) for name, content in parts.items()}
     continues = "prefix" if data.get("context") == 0 else "context"
     return {
         "name": folder.resolve().name,
@@ -117,7 +110,8 @@ def describe(folder: Path) -> dict[str, Any]:
             "joins": JOINS if (folder / EXAMPLES).exists() and task == "translation" else None,
             "has_source_end": data.get("source_end") == "EOS",
             "vocabulary": tokenizer,
-            "sizes": {name: len(content) for name, content in parts.items()},
+            "sizes": {name: len(part) for name, part in parts.items()},
+            "files": write_parts(out, parts) if out else {},
             "limit": test["max_train_length"],
             "per_bucket": EXAMPLES_PER_BUCKET,
             "buckets": [
@@ -148,6 +142,10 @@ def sample_hypotheses(paths: Sequence[Path], test: Mapping[str, Any]) -> list[Ex
     return sorted((r.x, r.src, r.ref) for rs in by_bucket for r in rs[:EXAMPLES_PER_BUCKET])
 
 
-def compress(content: bytes) -> str:
-    """Compress bytes with gzip, and encode them as base64."""
-    return base64.b64encode(gzip.compress(content, mtime=0)).decode()
+def write_parts(out: Path, parts: Mapping[str, bytes]) -> dict[str, str]:
+    """Write parts of the page to files; return their addresses, which change with the content."""
+    files.check_own(*(paths := [out / f"live-{name}.bin" for name in parts]))
+    for path, part in zip(paths, parts.values(), strict=True):
+        files.write(path, part)
+    sums = [hashlib.sha256(part).hexdigest()[:8] for part in parts.values()]
+    return {name: f"{path.name}?{s}" for name, path, s in zip(parts, paths, sums, strict=True)}

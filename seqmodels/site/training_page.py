@@ -9,7 +9,9 @@ which tokens after BOS the model finds likeliest, given those before.
 
 from __future__ import annotations
 
+import gzip
 import tempfile
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +28,7 @@ from torch.nn.utils import parameters_to_vector
 from seqmodels.interface import BOS, EOS, PAD, UNK, SequenceModel
 from seqmodels.models import build, paper_of
 from seqmodels.report import style
-from seqmodels.site import graphs, live, runtime
+from seqmodels.site import graphs, runtime
 
 D = 48
 SIZES: dict[str, dict[str, int]] = {
@@ -48,11 +50,12 @@ def describe() -> dict[str, Any]:
     """Return the content of the page. Raises ValueError without npm, or if a model has no graph."""
     worker, wasm, versions = runtime.build_runtime()
     looks, models, runs = style.choose_looks(SIZES), make_models(), []
-    parts = {"worker": live.compress(worker.encode()), "wasm": live.compress(wasm)}
+    compress = partial(gzip.compress, mtime=0)
+    parts = {"worker": compress(worker.encode()), "wasm": compress(wasm)}
     for i, (name, model) in enumerate(models.items()):
         theta = parameters_to_vector(model.parameters()).detach()
-        parts[f"theta-{i}"] = live.compress(theta.numpy().tobytes())
-        parts[f"graph-{i}"] = live.compress(trace(model).SerializeToString())
+        parts[f"theta-{i}"] = compress(theta.numpy().tobytes())
+        parts[f"graph-{i}"] = compress(trace(model).SerializeToString())
         runs.append({
             "model": name,
             "label": looks[name].label,

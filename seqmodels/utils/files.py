@@ -67,6 +67,7 @@ OWN = {
     ".html": "· seqmodels</title>".encode(),
     ".json": rb'"schema": "seqmodels\.',
     ".svg": rb"</title>\n <desc>",
+    ".bin": rb"\A\x1f\x8b\x08\0\0\0\0\0",  # gzip, without a time or a name
     ".png": rb"Software\0seqmodels|\A.{37}pHYs\0\0\x18\x9b",  # before it was marked: 160 dpi alone
 }
 """The pattern by which a generated file is recognised, by its name or ending."""

@@ -34,23 +34,24 @@ export function buildExample(address, examples, joins, known) {
 /** Set up the form in which a sentence is built.
  * @param {Example[]} examples
  * @param {() => string} current the address of the sentence that is built so far
- * @param {(address: string) => void} show */
+ * @param {(address: string) => void} show
+ * @returns {() => void} what to call when another sentence is built */
 export function setUpBuilder(examples, current, show) {
   const form = query("#build"), list = query("#clause");
   const name = (example) => `${example.x}.${examples.filter(({ x }) => x === example.x).indexOf(example)}`;
-  const listClauses = () => {
+  const update = () => {
     const wanted = query("#with").value.toLowerCase().split(/\s+/).filter(Boolean);
     const its = examples.filter(({ x, src }) => x <= MOST_WORDS && wanted.every((word) => src.toLowerCase().split(/[\s,.]+/).some((own) => own.startsWith(word))));
     list.replaceChildren(...its.map((example) => element("option", { value: name(example) }, example.src)));
     query("#found").textContent = its.length ? `${its.length} to choose from` : "no short clause has it";
-    for (const button of form.querySelectorAll("[name=join]")) button.disabled = !its.length;
+    for (const button of form.querySelectorAll("button")) button.disabled = (button.name && !its.length) || (button.value && !current());
   };
-  query("#with").addEventListener("input", listClauses);
+  query("#with").addEventListener("input", update);
   form.addEventListener("submit", (event) => {
     event.preventDefault();
     const { value: join } = event.submitter, before = current();
     if (join === "shorter") show(before.split(",").slice(0, -1).join(","));
-    else show(join && before ? `${before},${join}.${list.value}` : list.value);
+    else show(join ? `${before},${join}.${list.value}` : list.value);
   });
-  listClauses();
+  return update;
 }

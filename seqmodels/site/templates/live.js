@@ -28,6 +28,8 @@ let muted = "", taken = "";
 let written = [];
 /** @type {StripChart} */
 let strip;
+let updateBuilder = () => {};
+const isBuilt = () => Boolean(example) && !examples.includes(example);
 
 /** Say something, once: for all to see, or for screen readers what the page shows anyway. */
 function setStatus(message, isShown = true) {
@@ -43,16 +45,18 @@ const plural = (n, noun) => `${n.toLocaleString("en")} ${n === 1 ? noun.replace(
 let nLoaded = 0, nArrived = 0;
 const begun = performance.now();
 
-/** Use what has just arrived; the page calls it below each of its parts. */
+const setFailed = (message) => setStatus(`The models cannot run here: ${message}${location.protocol === "file:" && data.files.worker ? ". Browsers read the files beside this page from a server alone, such as `python -m http.server` in its folder" : ""}`);
+
+/** Use a part; the page calls it below each that it holds, or for each of its files, in order. */
 async function arrive(id) {
-  nArrived += data.sizes[id];
-  const content = take(id);
-  if (id === "worker") await startWorker(content, setLoaded, (message) => setStatus(`The models cannot run here: ${message}`));
-  else if (id === "examples") setExamples(JSON.parse(new TextDecoder().decode(await unpack(content))));
-  else if (id === "wasm") sendRuntime(content);
-  else sendModel(Number(id.split("-")[1]), JSON.parse(content));
+  const part = take(id), onArrived = (n) => { nArrived += part.address ? n : 0; };
+  if (!part.address || id === "worker") nArrived += data.sizes[id];
+  if (id === "worker") await startWorker(part, setLoaded, setFailed, onArrived);
+  else if (id === "examples") setExamples(JSON.parse(new TextDecoder().decode(await unpack(part, onArrived))));
+  else if (id === "wasm") sendRuntime(part);
+  else sendModel(Number(id.split("-")[1]), part);
 }
-globalThis.arrive = arrive;
+globalThis.arrive = (id) => arrive(id).catch((error) => setFailed(error.message));
 
 function setLoaded(i, sum) {
   nLoaded += 1;
@@ -65,7 +69,7 @@ function setLoaded(i, sum) {
 /** Say how much of the page has arrived, that which is arriving included. */
 function showProgress() {
   const arriving = document.querySelector("script[data-part]"), total = Object.values(data.sizes).reduce((a, b) => a + b, 0);
-  const n = nArrived + (arriving?.firstChild?.nodeValue?.length ?? 0), megabytes = (bytes) => (bytes / 1e6).toFixed(1);
+  const n = nArrived + 0.75 * (arriving?.firstChild?.nodeValue?.length ?? 0), megabytes = (bytes) => (bytes / 1e6).toFixed(1);
   query("#loading progress").value = n / total;
   query("#loading span").textContent = `${megabytes(n)} of ${megabytes(total)} MB, ${nLoaded} of ${runs.length} models are ready`;
   query("#loading").hidden = nLoaded === runs.length;
@@ -83,7 +87,7 @@ function setExamples(listed) {
     strip = new StripChart({ runs, first: lengths[0], last: lengths[lengths.length - 1], limit: data.limit, unit: data.unit });
     query("#strip")?.replaceChildren(strip.svg);
   }
-  if (query("#build")) setUpBuilder(examples, () => readAddress().build ?? "", (build) => move(build ? { build } : {}));
+  if (query("#build")) updateBuilder = setUpBuilder(examples, () => (isBuilt() ? readAddress().build : ""), (build) => move(build ? { build } : {}));
   const isUntouched = !location.hash && !query("#text").value;
   text = undefined; // what was asked before is asked again, now that lengths are known
   addEventListener("hashchange", render);
@@ -108,10 +112,10 @@ function showSource() {
     const at = lengths.reduce((best, x, i) => (Math.abs(x - nWords) < Math.abs(lengths[best] - nWords) ? i : best), 0);
     const place = example && lengths.includes(example.x) ? lengths.indexOf(example.x) : at, n = example ? example.x : nWords;
     query("#length").value = place;
-    query("#length").setAttribute("aria-valuetext", `${plural(n, data.unit)}${example ? (examples.includes(example) ? "" : ", built") : ", your own"}`);
+    query("#length").setAttribute("aria-valuetext", `${plural(n, data.unit)}${isBuilt() ? ", built" : example ? "" : ", your own"}`);
     query("#words").textContent = plural(n, data.unit);
     query("#beyond").textContent = data.limit !== null && n > data.limit ? `Longer than all ${data.noun} in training: they had at most ${data.limit} ${data.unit}.` : "";
-    query("#another").disabled = !example || !examples.includes(example) || examples.filter(({ x }) => x === example.x).length < 2;
+    query("#another").disabled = !example || isBuilt() || examples.filter(({ x }) => x === example.x).length < 2;
   }
   patch(query("#source"), words, (word) => `${word.space}${word.text} ${unknown.has(word.start)}`, ({ space, text: word, start }) =>
     element("span", {}, space, element("span", { class: "source-word" }, element(unknown.has(start) ? "s" : "span", {}, word),
@@ -119,6 +123,8 @@ function showSource() {
   query("#reference").replaceChildren(...(example
     ? [element("strong", {}, data.continues ? "in the test set " : "reference "), example.ref] : []));
   query("#legend").textContent = isMarked() ? MARKS_NOTE : "";
+  if (query("#built")) query("#built").textContent = isBuilt() ? text : "Nothing yet.";
+  updateBuilder();
   showHints();
 }
 

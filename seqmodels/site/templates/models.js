@@ -12,19 +12,23 @@ const EOS = 2, BOS = 1;
 let worker, waiting = []; // messages to a worker that has not arrived
 const send = (message) => { if (worker) worker.postMessage(message); else waiting.push(message); };
 
-/** Take the content of an element that has arrived out of the page. */
+/** A part of the page: its file, or what an element that has arrived holds, which is taken out. */
 export function take(id) {
-  const node = query(`#${id}`), content = node.textContent;
+  if (data.files[id]) return { address: new URL(data.files[id], location.href).href };
+  const node = query(`#${id}`), base64 = node.textContent;
   node.remove();
-  return content;
+  return { base64 };
 }
 
-/** Start the worker; `onLoaded` gets the number of each model that is ready, `onFailed` a message. */
-export async function startWorker(content, onLoaded, onFailed) {
-  const script = new Blob([await unpack(content)], { type: "text/javascript" });
+/** Start the worker; `onLoaded` gets the number of each model that is ready, `onFailed` a message,
+ * `onArrived` the size of what has arrived of a file.
+ * @param {(n: number) => void} [onArrived] */
+export async function startWorker(part, onLoaded, onFailed, onArrived = () => {}) {
+  const script = new Blob([await unpack(part)], { type: "text/javascript" });
   worker = new Worker(URL.createObjectURL(script));
   worker.onmessage = ({ data: message }) => {
     if (message.loaded !== undefined) onLoaded(message.loaded, message.sha256);
+    else if (message.arrived) onArrived(message.arrived);
     else if (message.failed && (message.turn === undefined || message.turn === turn)) onFailed(message.failed);
     else if (message.turn === turn) receive(message);
   };
@@ -33,12 +37,8 @@ export async function startWorker(content, onLoaded, onFailed) {
   waiting = [];
 }
 
-export const sendRuntime = (wasm) => send({ wasm });
-
-/** Load a model from its weights and graphs. */
-export function sendModel(i, { weights, ...graphs }) {
-  send({ load: i, manifest: runs[i].manifest, weights, graphs });
-}
+export const sendRuntime = (part) => send({ part });
+export const sendModel = (i, part) => send({ part, load: i, manifest: runs[i].manifest, sizes: runs[i].sizes });
 
 // -------------------------------------------------------------------------------- Requests
 

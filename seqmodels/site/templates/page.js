@@ -70,11 +70,16 @@ export function patch(root, items, keyOf, make) {
   while (root.children.length > items.length) root.lastElementChild.remove();
 }
 
-/** Undo base64 and gzip. */
-export async function unpack(text) {
-  const bytes = Uint8Array.from(atob(text), (char) => char.charCodeAt(0));
-  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
-  return new Response(stream).arrayBuffer();
+/** The content of a part of a page, which is compressed with gzip: base64 in the page, or a file.
+ * @param {{ base64?: string, address?: string }} part
+ * @param {(n: number) => void} [onBytes] gets the size of each piece of a file that arrives */
+export async function unpack({ base64 = "", address }, onBytes = () => {}) {
+  const text = atob(base64), bytes = new Uint8Array(text.length);
+  for (let i = 0; i < text.length; i++) bytes[i] = text.charCodeAt(i);
+  const packed = address ? await fetch(address) : new Response(bytes);
+  if (!packed.ok) throw new Error(`${address} was not found`);
+  const counting = new TransformStream({ transform: (piece, to) => { onBytes(piece.length); to.enqueue(piece); } });
+  return new Response(packed.body.pipeThrough(counting).pipeThrough(new DecompressionStream("gzip"))).arrayBuffer();
 }
 
 /** The address of a table as a file.

@@ -178,7 +178,7 @@ async function drawAttention(state) {
   }
   const run = withMaps.find((run) => run.i === state.m) || withMaps[0];
   const { src, tgt, weights, ...sizes } = maps[run.i];
-  const parts = new Uint16Array(await unpack(weights)), size = parts.length / tgt.length;
+  const parts = new Uint16Array(await unpack({ base64: weights })), size = parts.length / tgt.length;
   const rows = tgt.map((_, t) => Array.from(parts.subarray(t * size, (t + 1) * size), (part) => part / PARTS));
   panel ??= new AttentionPanel(heading(1));
   panel.show({ models: withMaps.map(({ i, label }) => [i, label]), run: run.i, label: run.label, sizes, src, tgt, rows,

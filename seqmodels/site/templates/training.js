@@ -127,7 +127,7 @@ function startOver() {
 }
 
 async function start() {
-  const take = (id) => query(`#${id}`).textContent;
+  const take = (id) => ({ base64: query(`#${id}`).textContent });
   const script = new Blob([await unpack(take("worker"))], { type: "text/javascript" });
   worker = new Worker(URL.createObjectURL(script));
   worker.onerror = (event) => { status.textContent = event.message; };
@@ -146,7 +146,7 @@ async function start() {
     }
     takeStep();
   };
-  worker.postMessage({ wasm: take("wasm") });
+  worker.postMessage({ part: take("wasm") });
   runs.forEach((_, i) => worker.postMessage({ train: i, theta: take(`theta-${i}`), graph: take(`graph-${i}`) }));
 }
 

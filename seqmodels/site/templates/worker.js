@@ -1,20 +1,10 @@
 // Runs exported models, all of them in turn, one token each, until every text is finished. A text
 // waits until its model has arrived. Or trains models, a step of each in turn.
 import * as ort from "onnxruntime-web/wasm";
+import { unpack } from "./page.js";
 
 const models = [];
 let turn = 0; // a request ends the one before
-
-function bytesOf(base64) {
-  const text = atob(base64), bytes = new Uint8Array(text.length);
-  for (let i = 0; i < text.length; i++) bytes[i] = text.charCodeAt(i);
-  return bytes;
-}
-
-async function unpack(base64) {
-  const stream = new Blob([bytesOf(base64)]).stream().pipeThrough(new DecompressionStream("gzip"));
-  return new Uint8Array(await new Response(stream).arrayBuffer());
-}
 
 // The first bytes of all 16-bit numbers come first, then the second ones: they compress better.
 function interleave(planes) {
@@ -32,18 +22,34 @@ async function sha256(bytes) {
   return Array.from(digest, (byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
+// Parts arrive in their order, one at a time, and are loaded while others arrive.
+/** @type {Promise<any>} */
+let arriving = Promise.resolve();
 let loading = Promise.resolve(), isLoaded = () => {};
 
-async function start(wasm) {
-  ort.env.logLevel = "error";
-  ort.env.wasm.numThreads = 1;
-  ort.env.wasm.wasmBinary = await unpack(wasm);
+async function load({ part, load: i, manifest, sizes }) {
+  const content = arriving.then(() => unpack(part, (n) => postMessage({ arrived: n })));
+  arriving = content;
+  loading = loading.then(async () => (i === undefined ? start(await content) : open(i, manifest, sizes, await content)));
+  return loading;
 }
 
-async function load({ load: i, manifest, graphs, weights }) {
-  const data = interleave(await unpack(weights));
+function start(wasm) {
+  ort.env.logLevel = "error";
+  ort.env.wasm.numThreads = 1;
+  ort.env.wasm.wasmBinary = wasm;
+}
+
+async function open(i, manifest, sizes, content) {
+  const files = {};
+  let start = 0;
+  for (const [name, size] of sizes) {
+    files[name] = new Uint8Array(content.slice(start, start + size));
+    start += size;
+  }
+  const data = interleave(files.weights);
   const options = { executionProviders: ["wasm"], externalData: [{ path: "weights.bin", data }] };
-  const open = async (name) => ort.InferenceSession.create(await unpack(graphs[name]), options);
+  const open = async (name) => ort.InferenceSession.create(files[name], options);
   models[i] = { manifest, encode: await open("encode"), step: await open("step"), open };
   postMessage({ loaded: i, sha256: await sha256(data) });
   isLoaded();
@@ -179,8 +185,8 @@ async function writeAll(ownTurn, jobs) {
 const trainers = [], STATE = ["theta", "m", "v", "t"];
 
 async function loadTrainer({ train: i, theta, graph }) {
-  const first = new Float32Array((await unpack(theta)).buffer);
-  trainers[i] = { first, graph: await ort.InferenceSession.create(await unpack(graph), { executionProviders: ["wasm"], graphOptimizationLevel: "disabled" }) };
+  const first = new Float32Array(await unpack(theta));
+  trainers[i] = { first, graph: await ort.InferenceSession.create(new Uint8Array(await unpack(graph)), { executionProviders: ["wasm"], graphOptimizationLevel: "disabled" }) };
   postMessage({ loaded: i });
 }
 
@@ -203,12 +209,11 @@ async function takeStep({ src, tgt, pairs, isFirst }) {
 
 onmessage = async ({ data }) => {
   try {
-    if (data.wasm) loading = start(data.wasm);
-    else if (data.weights) loading = loading.then(() => load(data));
-    else if (data.theta) loading = loading.then(() => loadTrainer(data));
+    if (data.part) return await load(data);
+    if (data.theta) loading = loading.then(() => loadTrainer(data));
     else if (data.src) loading = loading.then(() => takeStep(data));
     else turn = data.turn;
-    await (data.turn === undefined ? loading : writeAll(data.turn, data.jobs));
+    await (data.turn === undefined ? loading : writeAll(turn, data.jobs));
   } catch (error) {
     postMessage({ turn: data.turn, failed: error instanceof Error ? error.message : String(error) });
   }
