@@ -48,7 +48,7 @@ const begun = performance.now();
 const setFailed = (message) => setStatus(`The models cannot run here: ${message}${location.protocol === "file:" && data.files.worker ? ". Browsers read the files beside this page from a server alone, such as `python -m http.server` in its folder" : ""}`);
 
 /** Use a part; the page calls it below each that it holds, or for each of its files, in order. */
-async function arrive(id) {
+async function usePart(id) {
   const part = take(id), onArrived = (n) => { nArrived += part.address ? n : 0; };
   if (!part.address || id === "worker") nArrived += data.sizes[id];
   if (id === "worker") await startWorker(part, setLoaded, setFailed, onArrived);
@@ -56,7 +56,7 @@ async function arrive(id) {
   else if (id === "wasm") sendRuntime(part);
   else sendModel(Number(id.split("-")[1]), part);
 }
-globalThis.arrive = (id) => arrive(id).catch((error) => setFailed(error.message));
+globalThis.arrive = (id) => usePart(id).catch((error) => setFailed(error.message));
 
 function setLoaded(i, sum) {
   nLoaded += 1;
