@@ -4,7 +4,7 @@
   const isFirst = (node) => node.matches("h1, h2, figure, .ruler, .block, .step") || node.querySelector("h2");
   if (new URLSearchParams(location.search).has("present")) {
     const screens = [];
-    for (const node of document.querySelector("main").children) {
+    for (const node of document.querySelectorAll("main > :not(.findings), .findings > *")) {
       if (isFirst(node) || !screens.length) screens.push([]);
       screens.at(-1).push(node);
     }
