@@ -57,6 +57,9 @@ FULL: list[Comparison] = [
         "--size full --seeds 1 2 --models rnn_encdec lstm_seq2seq --vary tokens=1600000,15000000",
     ),
     ("budgets", "translation", "--size full --models bahdanau --vary tokens=500000,1600000"),
+    ("budgets", "translation", "--size full --models rnn_encdec --vary tokens=40000000"),
+    ("next_token", "next_token", "--models lstm_seq2seq_forward"),
+    ("next_token-source-loss", "next_token", "--models gpt --vary source_loss=1 --seeds 1 2 3"),
     ("lookup", "lookup", "--seeds 1 2 3"),
     (
         "lookup-convolution", "lookup",
@@ -93,7 +96,7 @@ CORPORA: list[Comparison] = [
     ("translation-bible", "translation", "--data bible --source de --seeds 1 2 3"),
     (
         "translation-bible-muon", "translation",
-        "--data bible --source de --optimizer muon --models transformer gpt",
+        "--data bible --source de --optimizer muon --models bahdanau transformer gpt",
     ),
     (
         "translation-bible-8m", "translation",

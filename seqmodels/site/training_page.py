@@ -43,7 +43,7 @@ N_PAIRS, MAX_WORDS = 32, 16
 LEARNING_RATE, BETAS, EPS = 0.005, (0.9, 0.98), 1e-8
 SEED, MAX_STEPS = 1, 2_000
 STATE = ("theta", "m", "v", "t")
-"""What a step passes on to the next."""
+"""Names of weights, moments and number of steps, as a graph takes and returns them."""
 
 
 def describe() -> dict[str, Any]:
