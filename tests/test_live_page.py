@@ -503,7 +503,9 @@ def test_models_in_files(chromium: Any, trained: Path, tmp_path: Path, monkeypat
         server.shutdown()
     parts = ("worker", "examples", "wasm", "model-0", "model-1", "model-2")
     assert asked == ["/live.html", *(f"/live-{part}.bin" for part in parts)]
-    sizes = data_of(tmp_path / "live.html")["sizes"]
+    sizes, addresses = (data_of(tmp_path / "live.html")[key] for key in ("sizes", "files"))
+    content = (tmp_path / "live-wasm.bin").read_bytes()
+    assert addresses["wasm"] == f"live-wasm.bin?{hashlib.sha256(content).hexdigest()[:8]}"
     assert tab.page.evaluate("nArrived") == sum(sizes.values())
     assert ([*map(len, tab.tokens())][1], tab.messages) == (1, [])
     tab.context.close()

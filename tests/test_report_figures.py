@@ -412,6 +412,11 @@ def test_a_sweep_is_drawn_over_the_values_of_one_field() -> None:
     (line,) = arms.draw_sweeps(records)["sweep-d_k"].figure.axes[0].lines
     assert ([*line.get_xdata()], [*line.get_ydata()]) == ([2, 3, 7], [20.0, 30.0, 70.0])
     assert line.axes.get_xscale() == "linear"
+    for record in records:  # no length was trained: all of them
+        record["tests"][0]["max_train_length"] = 0
+    losses = arms.draw_sweeps(records)["sweep-d_k"].figure.axes[1].lines[0].get_ydata()
+    overall = [r["tests"][0]["overall"]["nats"]["value"] for r in (*records[3:], records[2])]
+    assert [*losses] == pytest.approx(overall)
 
 
 def test_the_effect_of_a_change_is_the_arm_minus_the_model_as_it_is() -> None:
