@@ -387,6 +387,7 @@ def evaluate(
     model: SequenceModel, task: Task, test: TestSet, device: str, status: StatusFile = SILENT
 ) -> tuple[list[Row], dict[str, Any]]:
     """Return a test set's rows and its entry in the record."""
+    model = test.adapt(model, device, status) if test.adapt else model
     beam = test.beam or task.beam
     rows = build_rows(model, task, test, beam, device, status)
     overall, buckets = compute_scores_by_bucket(rows, test.buckets, task.bleu_tokenize)

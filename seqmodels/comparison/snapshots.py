@@ -61,7 +61,9 @@ class Snapshots:
             weights = align_target(model, shown.example, self.device)
             alpha = [[round(a, 2) for a in row] for row in weights]
         hyps = [self.task.tokenizer.decode(target) for target in targets]
-        return {"step": progress.step, "tokens": progress.tokens, "hyps": hyps, "alpha": alpha}
+        scores = {"scores": self.task.follow(model)} if self.task.follow else {}
+        place = {"step": progress.step, "tokens": progress.tokens}
+        return {**place, "hyps": hyps, "alpha": alpha, **scores}
 
     def finish(
         self,

@@ -11,6 +11,7 @@ from seqmodels.data.tokenizers import Tokenizer
 from seqmodels.interface import SequenceModel
 from seqmodels.models import lineage, paper_of
 from seqmodels.records.record import Kind
+from seqmodels.utils.progress import StatusFile
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,6 +49,8 @@ class TestSet:
     """Accuracy, from 0 to 1, on each example without the ability that is tested."""
     baseline_name: str = ""
     """Description of that baseline."""
+    adapt: Callable[[SequenceModel, str, StatusFile], SequenceModel] | None = None
+    """Returns the model that is scored on this set in place of the trained one, on its device."""
 
 
 class Recipe(NamedTuple):
@@ -102,6 +105,8 @@ class Task:
     """Pairs of models whose difference is tested; a model in none of them is compared with all."""
     measure: Mapping[str, Measurement] = field(default_factory=dict)
     """What is measured of a trained model besides its scores, by name: the record's `analyses`."""
+    follow: Callable[[SequenceModel], dict[str, float]] | None = None
+    """Scores of a model in training, by name, which its snapshots hold."""
     figures: Sequence[Callable[[Sequence[dict[str, Any]]], dict[str, Any]]] = ()
     """Draw the task's own figures from a folder's records, by the names of their files."""
 

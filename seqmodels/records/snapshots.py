@@ -13,6 +13,7 @@ from pydantic import Field, model_validator
 
 from seqmodels.records.record import (
     Count,
+    Name,
     Strict,
     TwoNumbers,
     Words,
@@ -53,6 +54,8 @@ class Snapshot(Strict):
     """The target that it generates for each sentence."""
     alpha: list[list[Weight]] | None
     """Its attention: target × source; None for a model without attention."""
+    scores: dict[Name, float] | None = None
+    """Its scores, if the task follows any through training."""
 
 
 class SnapshotsFile(Strict):

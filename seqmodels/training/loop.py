@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
+from functools import partial
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -26,6 +27,7 @@ from seqmodels.evaluation.evaluate import score_teacher_forced
 from seqmodels.interface import PAD, Batch, SequenceModel
 from seqmodels.training.checkpoint import Checkpoints
 from seqmodels.training.config import Progress, TrainConfig
+from seqmodels.training.graphs import BackwardGraphs
 from seqmodels.training.optimizers import groups_of
 from seqmodels.training.trainer import (
     PreparedBatch,
@@ -66,6 +68,10 @@ def train(
     if not progress.step:
         seed_all(cfg.seed)
     trainer.model.train()
+    if trainer.device.type == "cuda" and cfg.shards == world().size == 1:
+        trainer.graphs = BackwardGraphs(
+            partial(training_loss, trainer.model, cfg), trainer.model.parameters()
+        )
 
     def save() -> None:
         if checkpoints:
@@ -144,7 +150,12 @@ def backward(trainer: Trainer, batch: PreparedBatch) -> Float[Tensor, ""]:
     memory runs out in any of them, all halve their pieces: the same gradient, in more parts.
     """
     cfg, model, device = trainer.cfg, trainer.model, trainer.device
-    is_bfloat16 = cfg.precision == "bfloat16"
+    if trainer.graphs and batch.n_targets and trainer.progress.n_parts == 1:
+        try:
+            return trainer.graphs(batch.shards[0].rows).double()
+        except RuntimeError as error:  # the model waits for the GPU, or memory is full
+            trainer.graphs = None
+            trainer.log_event("graphs", f"continues without CUDA graphs: {str(error)[:200]}")
     while True:
         trainer.model.zero_grad()
         start, is_full = 0.0 if batch.n_targets else math.nan, False
@@ -154,9 +165,7 @@ def backward(trainer: Trainer, batch: PreparedBatch) -> Float[Tensor, ""]:
                 if cfg.shards > 1:  # random numbers of its own, whichever process has it
                     seed_shard(cfg.seed, trainer.progress.step, shard.number)
                 for piece, n_targets in split(shard, trainer.progress.n_parts):
-                    with torch.autocast(device.type, torch.bfloat16, enabled=is_bfloat16):
-                        loss = loss_of(model, piece, cfg.label_smoothing, cfg.source_loss)
-                        loss = loss * (n_targets / batch.n_targets)
+                    loss = training_loss(model, cfg, piece) * (n_targets / batch.n_targets)
                     loss.backward()
                     loss_sum += loss.detach()
         except (RuntimeError, MemoryError) as error:
@@ -168,6 +177,13 @@ def backward(trainer: Trainer, batch: PreparedBatch) -> Float[Tensor, ""]:
             world().sum_in_place(loss_sum)
             return loss_sum
         trainer.halve_pieces(batch)
+
+
+def training_loss(model: SequenceModel, cfg: TrainConfig, batch: Batch) -> Float[Tensor, ""]:
+    """Return the loss in the precision of training."""
+    is_bfloat16 = cfg.precision == "bfloat16"
+    with torch.autocast(batch.src.device.type, torch.bfloat16, enabled=is_bfloat16):
+        return loss_of(model, batch, cfg.label_smoothing, cfg.source_loss)
 
 
 def loss_of(

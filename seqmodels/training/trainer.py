@@ -16,6 +16,7 @@ from torch import Tensor
 from seqmodels.data.batches import Example, batch_indices, collate
 from seqmodels.interface import PAD, Batch, SequenceModel
 from seqmodels.training.config import Progress, TrainConfig
+from seqmodels.training.graphs import BackwardGraphs
 from seqmodels.training.optimizers import make_optimizers
 from seqmodels.utils.progress import SILENT, StatusFile
 from seqmodels.utils.world import world
@@ -65,6 +66,8 @@ class Trainer:
         """The weights with the lowest validation loss so far."""
         self.device = next(model.parameters()).device
         self.optimizers = make_optimizers(model, cfg)
+        self.graphs: BackwardGraphs | None = None
+        """What computes gradients on a GPU, in training by one process."""
 
     # -------------------------------------------------------------------------- Batches
 

@@ -205,10 +205,14 @@ class Sampler:
         size = self.between(1, min(4, n - 1))
         if n >= 8 and self.chance(0.3):
             size = self.between(4, min(14, n - 2))
+        kind = self.subject_kind(size, kinds)
+        return size, kind, self.np(size, kind, depth, is_edge=False, role="subject")
+
+    def subject_kind(self, size: int, kinds: str) -> str:
+        """Draw the kind of a subject: human, animal, thing or place."""
         luck = self.random()
         kind = "h" if luck < 0.6 or size == 1 else "a" if luck < 0.85 or kinds == "ha" else "t"
-        kind = "p" if luck > 0.95 and kind == "t" else kind
-        return size, kind, self.np(size, kind, depth, is_edge=False, role="subject")
+        return "p" if luck > 0.95 and kind == "t" else kind
 
     def vp(self, n: int, kind: str, gap: str, depth: int, is_edge: bool) -> VP:
         """Draw a verb phrase of n words for a kind of subject; gap: a missing object's kind."""

@@ -55,6 +55,10 @@ def make_parser() -> TaskParser:
     p = TaskParser("tasks.translation", __doc__, check=check_flags)
     p.add_argument("--no-source-eos", action="store_true",
                    help="do not end each source with the end-of-sequence token")  # fmt: skip
+    p.add_argument("--best-state", type=positive, metavar="STEPS",
+                   help="also write the State that says each test sentence best, by this many "
+                        "steps of gradient descent on its reference, where a State has a fixed "
+                        "size (800: minutes a model)")  # fmt: skip
     p.add_argument("--data", nargs="+", metavar="WHAT", help=DATA_HELP)
     add = p.add_argument_group("with --data").add_argument
     add("--source", metavar="LANG",
@@ -93,12 +97,12 @@ PARSER = make_parser()
 if __name__ == "__main__":
     PARSER.parse_args()  # answer --help and mistakes before the slow imports below
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
-from seqmodels.comparison.task import AlignmentExample, Recipe, Task
+from seqmodels.comparison.task import AlignmentExample, Measurement, Recipe, Task
 from seqmodels.data.batches import lengths
 from seqmodels.data.batches import longest as longest_of
 from seqmodels.data.corpus import ParallelCorpus, add_split, open_parallel
@@ -108,6 +112,8 @@ from seqmodels.data.tokenizers import resolve_vocab_size
 from seqmodels.evaluation.metrics import check_tokenizer, tokenizer_for
 
 from ..made.pairs import SIZES, TOKENS, grammar_task, length_test
+from ..made.surprisal import count_bits
+from ..made.trees import Sentence
 from ..recipes import HISTORY, PROSE, RECIPES, with_dropout, with_positions
 from .figure import FIGURES
 
@@ -178,14 +184,20 @@ CORPUS_RECIPES = {
 # ----------------------------------------------------------------------------------------- Run
 
 
+SEED = 1
+"""The seed that draws the corpus from the grammar."""
+
+
 def builtin_task(args: argparse.Namespace) -> Task:
     """Return the task on sentences from the English–German grammar."""
     from ..made import grammar
 
-    corpus = grammar.draw_corpus(seed=1, **SIZES[args.size])
+    corpus = grammar.draw_corpus(seed=SEED, **SIZES[args.size])
     task = grammar_task(
         corpus, args.tokens or TOKENS[args.size], not args.no_source_eos, optimizer="muon"
     )
+    if args.best_state:
+        task = with_best_state(task, args.best_state, corpus.test)
     return replace(task, figures=FIGURES)
 
 
@@ -250,7 +262,7 @@ def corpus_task(args: argparse.Namespace) -> Task:
         n_src, n_tgt = longest_of(split)
         longest = max(longest, n_src, n_tgt // 2)
     by_length = length_test(ready.test, words, ready.most_words, ready.test_texts, unit)
-    return Task(
+    task = Task(
         name="translation",
         data={**ready.data, "bleu_tokenize": tokenize},
         tokenizer=ready.tokenizer,
@@ -271,6 +283,26 @@ def corpus_task(args: argparse.Namespace) -> Task:
         alignment_example=AlignmentExample(ready.test[shown], None),
         figures=FIGURES,
     )
+    return with_best_state(task, args.best_state) if args.best_state else task
+
+
+def with_best_state(task: Task, n_steps: int, sentences: Sequence[Sentence] | None = None) -> Task:
+    """Return the task with a test set on which models translate from their best States.
+
+    `sentences` are those of the test set, if the grammar has drawn them.
+    """
+    from .best_state import BestState
+    from .places import measure_places
+
+    surprisal = count_bits(sentences, SEED) if sentences else None
+    best = BestState(task.tests[0], task.tokenizer, task.bleu_tokenize, n_steps, surprisal)
+    measure: dict[str, Measurement] = {
+        "best_state": best.measure, "controls": best.measure_controls
+    }  # fmt: skip
+    if sentences:
+        measure["places"] = partial(measure_places, best=best, sentences=sentences)
+    test = replace(task.tests[0], name="best_state", beam=1, adapt=best.adapt)
+    return replace(task, tests=[*task.tests, test], measure=measure, follow=best.follow)
 
 
 def make_task(args: argparse.Namespace) -> Task:

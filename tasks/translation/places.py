@@ -1,0 +1,69 @@
+"""The content words of a source that are lost, by their place in it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from functools import partial
+
+import numpy as np
+
+from seqmodels.evaluation.metrics import map_buckets
+from seqmodels.interface import SequenceModel
+
+from ..made.trees import Sentence
+from ..vector.roles import english_words, german_words
+from .best_state import BestState, Rows, is_fixed
+
+N_PLACES = 5
+"""Parts of equal length into which a source is cut."""
+
+
+def find_kept(sentence: Sentence, output: Sequence[str]) -> np.ndarray:
+    """Return how many content words each part of a source has, and how many the output has of them.
+
+    (2, N_PLACES). A word that occurs n times has to be said n times.
+    """
+    counts, seen = np.zeros((2, N_PLACES)), Counter[str]()
+    said = Counter(word for token in output for word in german_words(token))
+    for i, word in english_words(sentence.en):
+        seen[word] += 1
+        counts[:, i * N_PLACES // len(sentence.en)] += 1, said[word] >= seen[word]
+    return counts
+
+
+def measure_places(
+    model: SequenceModel, _: SequenceModel, best: BestState, sentences: Sequence[Sentence]
+) -> Rows:
+    """Return the share (%) of content words kept, by length and place in the source.
+
+    From the encoder's State (steps 0) and from the best one.
+    """
+    if not is_fixed(model):
+        return []
+    written, everyone = (
+        best.write(model, str(next(model.parameters()).device)),
+        range(len(sentences)),
+    )
+    rows: Rows = []
+    for steps in (0, best.n_steps):
+        targets = best.translate(model, everyone, written.state._replace(**written.best[steps]))
+        counts = np.array(
+            [
+                find_kept(sentence, best.tokenizer.tokens(target))
+                for sentence, target in zip(sentences, targets, strict=True)
+            ]
+        )
+        for part in map_buckets(best.test.x, best.test.buckets, partial(sum_counts, counts)):
+            shares = part.pop("shares")
+            rows += [
+                {**part, "steps": steps, "place": place, "share": share}
+                for place, share in enumerate(shares, 1)
+            ]
+    return rows
+
+
+def sum_counts(counts: np.ndarray, indices: np.ndarray) -> dict[str, list[float]]:
+    """Return the share (%) of words kept in each part, over these sentences."""
+    words, kept = counts[indices].sum(0)
+    return {"shares": (100 * kept / words).tolist()}
