@@ -180,7 +180,10 @@ def hold_lock(folder: Path, name: str = LOCK, patience_s: float | None = None) -
 def build_model(run: Run) -> SequenceModel:
     """Build a run's model, as it is before its first step."""
     torch.manual_seed(run.cfg.seed)
-    return build(run.name, **model_sizes(run.name, run.task)).to(run.device)
+    model = build(run.name, **model_sizes(run.name, run.task))
+    if run.task.begin:
+        run.task.begin(model, run.name, run.cfg.seed)
+    return model.to(run.device)
 
 
 def train_and_record(run: Run, old: Mapping[str, Any] | None, status: StatusFile) -> dict[str, Any]:

@@ -170,6 +170,10 @@ def add_recurrent_variants() -> None:
     """Add the variants of the recurrent models: by width, and towards attention."""
     for d in (32, 64, 128, 256, 512):
         add_variant("rnn_encdec", d, f"{d} numbers", {"d_model": d})
+    home = "seqmodels.models.variants.encoders:OtherEncoder"
+    for reads, label in (("both", "encoder of both directions"), ("pooled", "pooled encoder")):
+        cite = "after Cho et al., arXiv:1406.1078, and Bahdanau et al., arXiv:1409.0473"
+        add_variant("rnn_encdec", reads, label, {"reads": reads}, cite=cite, home=home)
     for model in ("rnn_encdec", "lstm_seq2seq"):
         for width in (2, 4):
             add_variant(model, f"x{width}", f"{width} × width", width=width)

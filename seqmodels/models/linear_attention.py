@@ -191,10 +191,10 @@ class LinearAttention(SequenceModel):
         """Return how many target tokens (with BOS) the positions leave room for."""
         return self.config.n_positions - n_source
 
-    def embed(self, tokens: Int[Tensor, "*B"], position: Tensor) -> Float[Tensor, "*B D"]:
-        """Return embeddings of tokens and positions."""
+    def embed(self, tokens: Int[Tensor, "*B"], position: Tensor, n: int) -> Float[Tensor, "*B D"]:
+        """Return embeddings of tokens and positions; n: length of the text, with pads."""
         longest = self.config.n_positions
-        if int(position.max()) >= longest:
+        if n > longest and int(position.max()) >= longest:  # n is at hand, as in `gpt`
             raise ValueError(
                 f"source and target need {int(position.max()) + 1} positions, this model has "
                 f"{longest}; shorten the text or build it with more n_positions"
@@ -203,7 +203,8 @@ class LinearAttention(SequenceModel):
 
     def read(self, text: Int[Tensor, "B N"], real: Tensor, n_last: int) -> tuple[Tensor, State]:
         """Read a text in one pass; return the logits of its last tokens, and the memory of it."""
-        x, memory = self.embed(text, (real.cumsum(1) - 1).clamp(min=0)), []
+        position, memory = (real.cumsum(1) - 1).clamp(min=0), []
+        x = self.embed(text, position, text.shape[1])
         for layer in self.decoder:
             x, *sums = layer(x, real, n_last if layer is self.decoder[-1] else x.shape[1])
             memory.append(sums)
@@ -216,7 +217,7 @@ class LinearAttention(SequenceModel):
 
     def step(self, y: Int[Tensor, " R"], state: State) -> tuple[Float[Tensor, "R V"], State]:
         """Write one token in each of R rows, after the row's own text."""
-        x, memory = self.embed(y, state.n).unsqueeze(1), []
+        x, memory = self.embed(y, state.n, int(state.n.max()) + 1).unsqueeze(1), []
         for layer, s, z in zip(self.decoder, state.s.unbind(1), state.z.unbind(1), strict=True):
             assert isinstance(layer, Layer)  # for the type checker
             x, *sums = layer.step(x, s, z)

@@ -18,6 +18,7 @@ Question
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
 from seqmodels.data import presets
 from seqmodels.data.presets import TOKENIZERS
@@ -59,6 +60,9 @@ def make_parser() -> TaskParser:
                    help="also write the State that says each test sentence best, by this many "
                         "steps of gradient descent on its reference, where a State has a fixed "
                         "size (800: minutes a model)")  # fmt: skip
+    p.add_argument("--decoder", type=Path, metavar="DIR",
+                   help="train encoders alone, for the decoders of this folder's runs, which stay "
+                        "as they are")  # fmt: skip
     p.add_argument("--data", nargs="+", metavar="WHAT", help=DATA_HELP)
     add = p.add_argument_group("with --data").add_argument
     add("--source", metavar="LANG",
@@ -307,7 +311,12 @@ def with_best_state(task: Task, n_steps: int, sentences: Sequence[Sentence] | No
 
 def make_task(args: argparse.Namespace) -> Task:
     """Return the task on the data that --data names, or on built-in data."""
-    return corpus_task(args) if args.data else builtin_task(args)
+    task = corpus_task(args) if args.data else builtin_task(args)
+    if args.decoder:
+        from .frozen import with_frozen_decoder
+
+        return with_frozen_decoder(task, args.decoder, args.models, args.seeds)
+    return task
 
 
 main = partial(run, PARSER, make_task)

@@ -1,0 +1,79 @@
+"""Train an encoder for a decoder that is trained already, and stays as it is."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+
+from seqmodels.comparison.task import Task
+from seqmodels.comparison.trained import load
+from seqmodels.interface import BOS, SequenceModel
+from seqmodels.models import lineage
+from seqmodels.search import unroll
+
+from .best_state import complete
+
+
+class FrozenDecoder:
+    """Gives models the weights of trained runs, and freezes those that their decoder uses."""
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+
+    def find(self, name: str, seed: int) -> Path:
+        """Return the run of a model, or of the one that it varies; raise ValueError without one."""
+        runs = [self.folder / f"{model}-seed{seed}" for model in lineage(name)]
+        for run in runs:
+            if run.with_suffix(".safetensors").exists():
+                return run
+        raise ValueError(f"--decoder: {self.folder} has no weights of {runs[-1].name}")
+
+    def begin(self, model: SequenceModel, name: str, seed: int) -> None:
+        """Load the weights that have the same names and shapes, then freeze the decoder's.
+
+        Raises ValueError if the decoder has others.
+        """
+        run = self.find(name, seed)
+        trained, own = load(run).model.state_dict(), model.state_dict()
+        shared = {k: w for k, w in trained.items() if k in own and own[k].shape == w.shape}
+        model.load_state_dict(shared, strict=False)
+        for parameter_name in decoder_parameters(model):
+            if parameter_name not in shared:
+                raise ValueError(f"{run} lacks {parameter_name} of the decoder of {name}")
+            model.get_parameter(parameter_name).requires_grad_(False)
+
+
+def decoder_parameters(model: SequenceModel) -> list[str]:
+    """Return the names of the parameters that are used after a source has been read.
+
+    An embedding that encoder and decoder share is one of them.
+    """
+    src = torch.full((1, 2), BOS)
+    with torch.no_grad():
+        state = model.encode(src, src == BOS)
+    logits, _ = unroll(model, complete(model, state), src)
+    names, parameters = zip(*model.named_parameters(), strict=True)
+    gradients = torch.autograd.grad(logits.sum(), parameters, allow_unused=True)
+    return [name for name, g in zip(names, gradients, strict=True) if g is not None]
+
+
+def with_frozen_decoder(
+    task: Task, folder: Path, models: Sequence[str], seeds: Sequence[int]
+) -> Task:
+    """Return the task for models whose decoders are those of a folder's runs, at their width.
+
+    Its data holds a checksum of their weights.
+    """
+    decoder, recipes, digest = FrozenDecoder(folder), dict(task.recipes), hashlib.sha256()
+    for name in models:
+        for seed in seeds:
+            run = decoder.find(name, seed)
+            digest.update(run.with_suffix(".safetensors").read_bytes())
+            sizes = {**task.recipe(name).sizes, "d_model": load(run).model.config.d_model}
+            recipes[name] = task.recipe(name)._replace(sizes=sizes)
+    data = {**task.data, "decoder": f"frozen, from weights of SHA-256 {digest.hexdigest()[:16]}"}
+    return replace(task, data=data, recipes=recipes, begin=decoder.begin)
