@@ -68,8 +68,8 @@ varied
 # %% [markdown]
 # ## With training
 #
-# Small models that were trained for longer come with the package. The models that read the source
-# from one vector lose with its length; those that look back at the source hold on.
+# Small models that were trained for longer come with the package. After this training, the scores of
+# the models that read the source from one vector fall with its length.
 
 # %%
 trained = seqmodels.Comparison("translation-live")

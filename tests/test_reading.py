@@ -15,6 +15,7 @@ from functools import cache
 from graphlib import TopologicalSorter
 from importlib import import_module, metadata
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cogapp import Cog
@@ -25,7 +26,7 @@ from seqmodels.cli.main import build_parser
 from seqmodels.models import PAPERS
 from seqmodels.records.record import load as load_record
 from tasks.flags import TaskParser
-from tools import diffs
+from tools import diffs, numbers
 
 MODEL_FILES = [
     ROOT / f"{paper.home.partition(':')[0].replace('.', '/')}.py" for paper in PAPERS.values()
@@ -292,6 +293,15 @@ def test_numbers_are_those_of_the_records() -> None:
     pages = [str(page) for page in PAGES if "[[[cog" in page.read_text(encoding="utf-8")]
     assert str(README) in pages
     assert Cog().main(["cog", "-P", "--check", "-I", str(ROOT), *pages]) == 0
+
+
+def test_a_page_has_the_settings_of_its_records() -> None:
+    """Keeps out a budget, a size or seeds of a sentence that the records do not have."""
+    settings: dict[str, Any] = {"tokens": 650_000, "parameters": 0.24e6, "seeds": 3}
+    numbers.confirm("lookup", ["gpt"], **settings)
+    for other in ({"tokens": 640_000}, {"parameters": 0.3e6}, {"parameters": 0.2e6}, {"seeds": 2}):
+        with pytest.raises(ValueError, match="lookup"):
+            numbers.confirm("lookup", ["gpt"], **(settings | other))
 
 
 @pytest.mark.slow

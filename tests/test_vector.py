@@ -4,6 +4,7 @@ import argparse
 import random
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from conftest import Pairs, Tiny
@@ -17,7 +18,7 @@ from tasks.made.grammar import draw_parse
 from tasks.made.trees import Parse, Sentence, parse, render
 from tasks.translation import __main__ as translation
 from tasks.vector import __main__ as vector
-from tasks.vector import measure, roles
+from tasks.vector import figure, measure, roles
 
 
 def draw(seed: int, n_words: int, n: int) -> tuple[list[Parse], Words]:
@@ -89,6 +90,12 @@ def test_shares_are_of_their_prefixes(monkeypatch: pytest.MonkeyPatch, tiny: Tin
     for row in rows:
         if row["low"] > 10 and row["n"] > 4:  # a shorter one can begin several sentences
             assert row["chance"] < 50 < 97 < row["share_value"]
+
+
+def test_roles_predicted_from_words() -> None:
+    """Keeps out a prediction that one word is enough for a role, or that counts chance as kept."""
+    words, chance = np.array([100.0, 60, 20, 10]), np.array([0.0, 20, 20, 20])
+    assert figure.predict_roles(words, chance) == pytest.approx([100, 25, 0, 0])
 
 
 @pytest.mark.parametrize("knows", ["words", "time", "nothing"])

@@ -82,6 +82,20 @@ def interval(found: Difference, digits: int = 1) -> str:
     return f"{value} [{low}, {high}]".replace("-", "−")
 
 
+def confirm(
+    folder: str, models: Iterable[str], *, tokens: int, parameters: float, seeds: int | None = None
+) -> None:
+    """Raise ValueError unless the records have the budget, size (± 6 %) and seeds of a page."""
+    for model in models:
+        runs = records(folder, model)
+        if seeds not in (None, len(runs)):
+            raise ValueError(f"results/{folder}: {model} has {len(runs)} seeds, not {seeds}")
+        for run in runs:
+            has = run["train_config"]["tokens"], run["n_parameters"]
+            if has[0] != tokens or abs(has[1] / parameters - 1) > 0.06:
+                raise ValueError(f"results/{folder}: {model} has {has} tokens and parameters")
+
+
 def published(source: str) -> dict[str, str]:
     """Return model -> the BLEU that a source in the ledger of published figures printed."""
     (entry,) = [entry for entry in ledger.load_ledger(RESULTS) if entry.source.startswith(source)]

@@ -5,7 +5,9 @@ Paper
     Translate. ICLR 2015, arXiv:1409.0473v7 (v1: 1 September 2014; equations, A.x: appendix).
 
 Before
-    The RNN encoder–decoder compresses every source into one vector; its BLEU falls with length.
+    The RNN encoder–decoder reads every source into one vector; its BLEU fell with length (Cho et
+    al. 2014, arXiv:1409.1259). The authors conjecture that a vector of fixed length is a
+    bottleneck.
 
 Idea
     Keep one annotation per source word, read in both directions. Before each target word, score all

@@ -10,11 +10,11 @@ Before
 Idea
     Every position attends to every other in one step, by softmax(Q Kᵀ / √d_k) V: queries meet keys,
     and values are averaged, those of better matches with more weight; without 1/√d_k, scores would
-    grow with the width and the softmax would saturate. Several heads can each look for something
-    else; layers repeat it, and between them a feed-forward network works on each position by
-    itself. No position waits for the one before it, so all target words are trained at once, behind
-    a mask that hides what comes later. Attention sees a set, without order: sinusoids are added to
-    tell the positions apart.
+    grow with the width and, as the authors suspect, the softmax would saturate. Several heads can
+    each look for something else; layers repeat it, and between them a feed-forward network works on
+    each position by itself. No position waits for the one before it, so all target words are
+    trained at once, behind a mask that hides what comes later. Attention sees a set, without order:
+    sinusoids are added to tell the positions apart.
 
 Symbols
     paper       code      shape        meaning

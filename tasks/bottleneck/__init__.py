@@ -1,1 +1,1 @@
-"""Measure how much one vector holds: bits carried against its width, and k vectors against all."""
+"""Measure the bits that training gets through one vector, by its width, and through k vectors."""

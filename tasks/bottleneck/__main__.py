@@ -1,18 +1,19 @@
-"""Measure how much one vector holds: bits carried against its width, and k vectors against all.
+"""Measure the bits that training gets through one vector, by its width, and through k vectors.
 
 Question
     The RNN encoder–decoder copies random symbols through one vector of 32 to 512 numbers. Nothing
-    can be guessed: of n symbols from an alphabet of 64, the vector carries 6 n bits less the
-    cross-entropy of the target. Where does that stop growing, and how many vectors, pooled from
-    Bahdanau's annotations by learned queries, does it take to copy as well as all of them?
+    can be guessed: of n symbols from an alphabet of 64, the vector has transmitted 6 n bits less
+    the cross-entropy of the target. How does that grow with the width, in one budget, and how many
+    vectors, pooled from Bahdanau's annotations by learned queries, copy as well as all of them?
 
     python -m tasks.bottleneck                                 one seed
     python -m tasks.bottleneck --size full --seeds 1 2 3       longer texts, under an hour
 
-    About 8 minutes on two cores. Expect a rise and then a plateau: 47 bits with 32 numbers, 63 with
-    64 and 81 with 512; with the larger budget 64, 91 and 129. A recurrent network can store about
-    one real number per unit (Collins et al. 2017, arXiv:1611.09913). Britz et al. 2017
-    (arXiv:1707.00110) translate about as well with a fixed number of vectors as with one per word.
+    About 8 minutes on two cores. What is measured is what the training of this budget has put into
+    a vector, and not what it could hold; docs/results.md has the bits of the larger budget. A
+    recurrent network can store about one real number per unit (Collins et al. 2017,
+    arXiv:1611.09913). Britz et al. 2017 (arXiv:1707.00110) translate about as well with a fixed
+    number of vectors as with one per word.
 """
 
 from __future__ import annotations

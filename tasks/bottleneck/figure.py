@@ -32,20 +32,20 @@ def lengths(records: Sequence[Record]) -> np.ndarray:
 
 
 def compute_bits(groups: Mapping[str, Sequence[Record]]) -> Bits:
-    """Return the bits that each model has carried at each length, with their intervals."""
+    """Return the bits that each model has transmitted at each length, with their intervals."""
     by_model = {}
     for model, group in groups.items():
         nats = reading.score_array(group, group[0]["tests"][0]["name"], "nats")[:, 1:]
-        carried = math.log2(group[0]["data"]["n_symbols"]) - nats[..., [0, 2, 1]] / math.log(2)
-        by_model[model] = carried * lengths(group)[:, None]
+        transmitted = math.log2(group[0]["data"]["n_symbols"]) - nats[..., [0, 2, 1]] / math.log(2)
+        by_model[model] = transmitted * lengths(group)[:, None]
     return by_model
 
 
 def find_plateaus(groups: Mapping[str, Sequence[Record]]) -> dict[int, np.ndarray]:
-    """Return, per width of the model with one vector, the most bits that each seed has carried."""
-    carried = compute_bits(groups)
+    """Return, per width of the model with one vector, the most bits that each seed transmits."""
+    transmitted = compute_bits(groups)
     return {
-        group[0]["model_config"]["d_model"]: carried[model][..., 0].max(1)
+        group[0]["model_config"]["d_model"]: transmitted[model][..., 0].max(1)
         for model, group in groups.items()
         if model.startswith(ONE_VECTOR)
     }
@@ -68,11 +68,11 @@ def draw_bits(records: Sequence[Record]) -> Drawing:
     """Draw bits against length for every model, and their most against the width of one vector."""
     groups = reading.group_by_model(records)
     caption = (
-        "Bits carried: those of the symbols less the cross-entropy of the target, teacher-forced. "
-        "Dotted: all of them. Line: mean of the seeds; band: 95 % interval. Right: the most at any "
-        "length, with bits per number of the vector; dots: seeds."
+        "Bits transmitted, after this training: those of the symbols less the cross-entropy of the "
+        "target, teacher-forced. Dotted: all of them. Line: mean of the seeds; band: 95 % "
+        "interval. Right: the most at any length, with bits per number of the vector; dots: seeds."
     )
-    texts = "Bits carried from source to target", format_subtitle(records), caption
+    texts = "Bits transmitted from source to target", format_subtitle(records), caption
     figure, axes = style.make_panels(texts, style.label_looks(records))
     table = Table()
     _draw_lengths(axes[0, 0], table, groups)
@@ -82,19 +82,19 @@ def draw_bits(records: Sequence[Record]) -> Drawing:
 
 def _draw_lengths(ax: Axes, table: Table, groups: Mapping[str, Sequence[Record]]) -> None:
     """Draw a line per model."""
-    carried = compute_bits(groups)
+    transmitted = compute_bits(groups)
     for model, look in style.choose_looks(groups).items():
-        n, (mean, low, high) = lengths(groups[model]), carried[model].mean(0).T
+        n, (mean, low, high) = lengths(groups[model]), transmitted[model].mean(0).T
         draw: dict[str, Any] = {"color": look.colour, "zorder": 4}
         ax.plot(n, mean, look.marker, ls=look.dashes, lw=1.8, ms=4, **draw)
         ax.fill_between(n, low, high, color=look.colour, alpha=0.16, lw=0)
         about = {"panel": "bits by length", "model": look.label, "length": n}
-        bits, lows, highs = np.moveaxis(carried[model], -1, 0)
+        bits, lows, highs = np.moveaxis(transmitted[model], -1, 0)
         table.add_seeds(groups[model], about, bits=bits, low=lows, high=highs)
     each = math.log2(next(iter(groups.values()))[0]["data"]["n_symbols"])
     ax.plot([0, n[-1]], [0, each * n[-1]], ls=":", lw=1.8, color=style.INK)
     table.add(panel="bits by length", model="all bits", length=[0, n[-1]], bits=[0, each * n[-1]])
-    ax.set_title("Bits carried", loc="left", size=10.5)
+    ax.set_title("Bits transmitted", loc="left", size=10.5)
     ax.set_xlabel("source length (symbols)")
     ax.set_xlim(0)
     ax.set_ylim(0)
@@ -115,7 +115,7 @@ def _draw_widths(ax: Axes, table: Table, groups: Mapping[str, Sequence[Record]])
         ax.plot([d] * len(most[d]), most[d], "o", color="white", mec=style.INK, ms=3.5, mew=0.8)
         ax.annotate(f"{most[d].mean() / d:.2f}", (d, most[d].max()), (0, 8), size=9,
                     textcoords="offset points", ha="center")  # fmt: skip
-    ax.set_title("Most bits that one vector carries, and bits per number", loc="left", size=10.5)
+    ax.set_title("Most bits through one vector, and bits per number", loc="left", size=10.5)
     style.set_log(ax, "x", format_plain, base=2)
     ax.margins(x=0.12)
     ax.set_ylim(0, 1.15 * max((s.max() for s in most.values()), default=1.0))

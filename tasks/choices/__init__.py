@@ -1,1 +1,1 @@
-"""Change one thing in the Transformer: which of its design choices matter, and which are noise."""
+"""Change one thing in the Transformer: which of its design choices change the score."""

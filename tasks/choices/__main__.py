@@ -1,10 +1,10 @@
-"""Change one thing in the Transformer: which of its design choices matter, and which are noise.
+"""Change one thing in the Transformer: which of its design choices change the score.
 
 Question
     The paper of 2017 introduced several ideas at once. Which of them does a small Transformer need
-    to translate the sentences of tasks.translation, and which make no difference that is larger
-    than that of two seeds? Each change is made alone, at the same number of parameters, unless the
-    model without the part is smaller by it.
+    to translate the sentences of tasks.translation, and for which is no difference shown? Each
+    change is made alone, at the same number of parameters, unless the model without the part is
+    smaller by it.
 
     python -m tasks.choices                                 ten changes, one seed
     python -m tasks.choices --seeds 1 2 3 4 5               the same, five seeds

@@ -1,1 +1,1 @@
-"""Measure how far back a model reaches: why recurrence forgets and attention does not."""
+"""Measure how far back a model reaches: gradients by distance and depth, and what a probe reads."""

@@ -1,1 +1,1 @@
-"""Copy and reverse random symbols: the bottleneck in isolation."""
+"""Copy and reverse random symbols: nothing can be guessed from language."""

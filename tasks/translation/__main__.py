@@ -1,18 +1,15 @@
 """Translate sentences: see how the score falls with length, and what attention gains.
 
 Question
-    Does a model that compresses the source into one vector fail on long sentences, and do models
-    that look back at the source handle them? Each is trained on sentences of 4 to 40 words, as many
+    How does the score fall with length in models that read the source into one vector, and in those
+    that look back at it? Each is trained on sentences of 4 to 40 words, as many
     words of every length, and tested on up to 80.
 
     python -m tasks.translation                  English to German, from a built-in grammar
     python -m tasks.translation --size full      with three times the budget, in hours
     python -m tasks.translation --data …         your own parallel text, or a corpus by name
 
-    13 minutes on two cores. At 31 to 40 words, the longest in training, expect about 98 BLEU from
-    Bahdanau's model, 95 and 91 from the Transformer and GPT, 36 from linear attention, and 13 from
-    the models with one vector; with three times the budget, 99 from the first three, and 23 to 25
-    from the models with one vector.
+    13 minutes on two cores. README.md and docs/results.md have the scores to expect.
 """
 
 from __future__ import annotations

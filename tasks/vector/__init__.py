@@ -1,1 +1,1 @@
-"""Ask what one vector still holds of a sentence, and what a decoder knows is left to say."""
+"""Ask what a model keeps of a sentence, and what its decoder knows is left to say."""

@@ -1,10 +1,11 @@
-"""Ask what one vector still holds of a sentence, and what a decoder knows is left to say.
+"""Ask what a model keeps of a sentence, and what its decoder knows is left to say.
 
 Question
     Each model of tasks.translation reads the first k words of a sentence and translates them. Which
-    share of the content words does it keep, and of the roles: who did what to whom? Then, in whole
-    sentences: can a linear probe of the decoder's state tell the words that are translated from
-    those to come? And at one length, does the score fall with the crossings of the alignment?
+    share of the content words does it keep, and of the roles: who did what to whom? Is that more or
+    less than is left if words are lost independently of each other? Then, in whole sentences: can a
+    linear probe of the decoder's state tell the words that are translated from those to come? And
+    at one length, does the score fall with the crossings of the alignment?
 
     python -m tasks.vector                        one seed
     python -m tasks.vector --seeds 1 2 3          three

@@ -39,6 +39,15 @@ def interval_names(name: str) -> list[str]:
     return [f"{name}_value", f"{name}_low", f"{name}_high"]
 
 
+def predict_roles(words: np.ndarray, chance: np.ndarray) -> np.ndarray:
+    """Return the share of roles (%) that is left if content words are lost independently.
+
+    A role is kept if its noun and its verb are. From the share of words kept, that of the output
+    for another sentence is taken off: chance.
+    """
+    return np.asarray(100 * np.clip((words - chance) / (100 - chance), 0, 1) ** 2)
+
+
 def draw_prefixes(records: Sequence[Record]) -> Drawing:
     """Draw the shares of content words and roles that the output keeps, by words read."""
     groups, longest = reading.group_by_model(records), records[0]["tests"][0]["max_train_length"]
@@ -46,8 +55,10 @@ def draw_prefixes(records: Sequence[Record]) -> Drawing:
         "A model reads the first words of a sentence and a full stop, and translates them "
         "greedily. Content words: nouns, verbs and adjectives. Roles: which noun is subject or "
         "object of which verb; a German clause with two readings counts for both. Lines: mean of "
-        "the seeds; bands: 95 % intervals over sentences. Grey: the share that the output for "
-        f"another sentence has. Dotted: {longest} words, the longest sentence in training."
+        "the seeds; bands: 95 % intervals over sentences. Thin lines: roles predicted from the "
+        "words kept, if these were lost independently of each other. Grey: the share that the "
+        "output for another sentence has. Dotted, vertical: "
+        f"{longest} words, the longest sentence in training."
     )
     texts = "What is kept of the words read", format_subtitle(records), caption
     figure, axes = style.make_panels(texts, style.label_looks(records), ratios=(1, 1))
@@ -55,6 +66,8 @@ def draw_prefixes(records: Sequence[Record]) -> Drawing:
     for row, (cut, name) in zip(axes, CUTS.items(), strict=True):
         for ax, kept in zip(row, KEPT, strict=True):
             _draw_kept(ax, table, groups, cut=cut, kept=kept)
+            if kept == "roles":
+                _draw_predicted(ax, table, groups, cut)
             ax.axvline(longest, color=GREY, lw=0.8, ls=":")
             label = textwrap.fill(name, 15)  # left of the lines
             ax.annotate(label, (0.02, 0.22), xycoords="axes fraction", color=GREY, size=8.5)
@@ -77,6 +90,21 @@ def _draw_kept(
     ax.set_xlim(0)
     ax.set_ylim(0, 103)
     ax.xaxis.set_major_locator(MaxNLocator(7, integer=True))
+
+
+def _draw_predicted(
+    ax: Axes, table: Table, groups: Mapping[str, Sequence[Record]], cut: str
+) -> None:
+    names = ["words", "share_value", "chance"]
+    for model, look in style.choose_looks(groups).items():
+        rows = [
+            values_of([r], "prefixes", names, cut=cut, kept="content words") for r in groups[model]
+        ]
+        words = rows[0][:, 0]
+        predicted = np.mean([predict_roles(*own[:, 1:].T) for own in rows], 0)
+        about = {"cut": cut, "kept": "roles, predicted from words", "model": look.label}
+        table.add(**about, words=words, share=predicted)
+        ax.plot(words, predicted, color=look.colour, lw=0.9, ls=(0, (1, 1.2)), zorder=2)
 
 
 def draw_probe(records: Sequence[Record]) -> Drawing:
