@@ -59,11 +59,12 @@ def measure_places(
             rows += [
                 {**part, "steps": steps, "place": place, "share": share}
                 for place, share in enumerate(shares, 1)
+                if share is not None
             ]
     return rows
 
 
-def sum_counts(counts: np.ndarray, indices: np.ndarray) -> dict[str, list[float]]:
-    """Return the share (%) of words kept in each part, over these sentences."""
-    words, kept = counts[indices].sum(0)
-    return {"shares": (100 * kept / words).tolist()}
+def sum_counts(counts: np.ndarray, indices: np.ndarray) -> dict[str, list[float | None]]:
+    """Return the share (%) of words kept in each part over these sentences; None: it has none."""
+    sums = zip(*counts[indices].sum(0), strict=True)
+    return {"shares": [100 * kept / words if words else None for words, kept in sums]}
