@@ -41,6 +41,8 @@ MAX_SUMS_BYTES = 2**26
 
 Name = Annotated[str, Field(pattern=r"^\w[\w. -]{0,63}$")]
 """Can become part of a file name."""
+FileName = Annotated[str, Field(pattern=r"^\w[\w. -]{0,99}$")]
+"""A name with a seed and an ending."""
 Text = Annotated[str, Field(max_length=2_000)]
 Count = Annotated[int, Field(ge=0, le=2**62)]
 Size = Annotated[int, Field(ge=-(2**24), le=2**24)]
@@ -223,7 +225,7 @@ class Record(Strict):
     peak_memory_bytes: Count
     train_s: float
     evaluate_s: float
-    hypotheses: Name
+    hypotheses: FileName
     weights_sha256: Checksum | None
     """SHA-256 of RUN.safetensors when it was written; None: not recorded."""
     rounded_from_sha256: Checksum | None = None
