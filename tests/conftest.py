@@ -199,8 +199,8 @@ def make_once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path],
 
 def build_site(folder: Path, trained: Path) -> None:
     """Build a site in a folder from some of the committed records and the toy runs."""
-    shown = "translation-grammar-laptop", "bottleneck", "heads-full", "vector", "lookup-convolution"
-    for name in shown:
+    shown = ["translation-grammar-laptop", "bottleneck", "budgets", "heads-full", "vector"]
+    for name in [*shown, "lookup-convolution"]:
         shutil.copytree(RESULTS / name, folder / "runs" / name)
     hostile = folder / "runs" / '<img src=x onerror="alert(1)">'
     shutil.copytree(trained, hostile, ignore=shutil.ignore_patterns("*.safetensors", "*.svg"))

@@ -21,12 +21,32 @@ def test_numbers_are_those_of_the_records(site_folder: Path) -> None:
     """Keeps out a number of another model, bucket, analysis, moment or seed than the text names."""
     runs = site_folder.parent / "runs"
     text = {p: (site_folder / f"{p}.html").read_text(encoding="utf-8") for p in essays.ENTRIES}
-    roles = [
-        row["share_value"] for r in reading.load_records(runs / "vector")
-        if r["model"] in ("rnn_encdec", "lstm_seq2seq") for row in r["analyses"]["prefixes"]
-        if (row["cut"], row["kept"], row["low"]) == ("clause ends", "roles", 31)
-    ]  # fmt: skip
-    assert f"only {span(roles)} % of the roles" in text["long-sentences"]
+    budgets = reading.group_by_model(reading.load_records(runs / "budgets"))
+    less, more, attending = (
+        f"{reading.score_array(budgets[model], 'length', 'bleu')[:, 4, 0].mean():.0f}"
+        for model in ("rnn_encdec", "rnn_encdec-tokens-40000000", "bahdanau")
+    )
+    assert f"has {less} BLEU on sentences of 31–40 words" in re.sub(
+        "<.*?>", "", text["long-sentences"]
+    )
+    assert f"After 40 M tokens it has {more}, " in text["long-sentences"]
+    assert f"looks back, has {attending} after 5 M" in text["long-sentences"]
+    words, roles = (
+        [
+            row for r in reading.load_records(runs / "vector") if r["model"] == "lstm_seq2seq"
+            for row in r["analyses"]["prefixes"]
+            if (row["cut"], row["kept"], row["low"]) == ("clause ends", kept, 31)
+        ] for kept in ("content words", "roles")
+    )  # fmt: skip
+    beyond = [(row["share_value"] - row["chance"]) / (100 - row["chance"]) for row in words]
+    expected = [100 * share * share for share in beyond]
+    shares = [
+        [row["share_value"] for row in words],
+        expected,
+        [row["share_value"] for row in roles],
+    ]
+    cells = "".join(f"<td>{span(its)}</td>" for its in shares)
+    assert f"{cells}</tr>\n</tbody>" in text["long-sentences"]
     copied = find_plateaus(reading.group_by_model(reading.load_records(runs / "bottleneck")))
     assert f"carries {copied[max(copied)].mean():.0f}: " in text["long-sentences"]
     heads = (r["analyses"]["article"] for r in reading.load_records(runs / "heads-full"))
@@ -57,9 +77,9 @@ def test_without_records() -> None:
 def test_records_that_contradict_the_text() -> None:
     """Keeps out an essay whose main sentence the records do not show, or no longer."""
 
-    def keep_all(r: reading.Record) -> None:
-        for row in r["analyses"]["prefixes"]:
-            row["share_value"] = 100.0
+    def translate_all(r: reading.Record) -> None:
+        for bucket in r["tests"][0]["buckets"]:
+            bucket["bleu"]["value"] = 100.0
 
     def find_all(r: reading.Record) -> None:
         for bucket in r["tests"][0]["buckets"]:
@@ -70,7 +90,7 @@ def test_records_that_contradict_the_text() -> None:
             row["ending"], row["choice"] = 0, 9
 
     for name, model, collect, change in (
-        ("vector", "rnn_encdec", essays.compare_prefixes, keep_all),
+        ("budgets", "rnn_encdec", essays.compare_budgets, translate_all),
         ("lookup-convolution", "linear_attention", essays.compare_lookup, find_all),
         ("heads-full", "transformer", essays.describe_head, break_no_ending),
     ):

@@ -198,6 +198,17 @@ def test_what_cannot_be_compared_is_refused(tmp_path: Path) -> None:
         tables.format_tables(records)
 
 
+def test_an_interval_is_of_one_training() -> None:
+    """Keeps out the mean of the ends of several intervals, which is an interval of nothing."""
+    for n_seeds, pattern, has_interval in (
+        (1, r"\d+\.\d \[\d+\.\d, \d+\.\d\]", True),
+        (3, r"\d+\.\d ± \d+\.\d", False),
+    ):
+        text = tables.format_tables(several(n_seeds))
+        assert all(re.fullmatch(pattern, cell) for cell in row(text, "Bahdanau")[1:4])
+        assert ("[95 % interval (" in text.partition("### Costs")[0]) == has_interval
+
+
 # -------------------------------------------------------------------------------- Published figures
 @pytest.fixture
 def valid() -> dict[str, Any]:

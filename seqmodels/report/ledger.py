@@ -110,7 +110,7 @@ def load_ledger(folder: Path) -> list[Entry]:
 
 
 def format_ours(figure: Figure | None, folders: Mapping[str, Sequence[Record]]) -> str:
-    """Format our score with its interval and our parameters; a dash if no record has it."""
+    """Format our score and our parameters; a dash if no record has it."""
     if figure is None or (ours := figure.ours) is None:
         return "–"
     group = [r for r in folders.get(ours.folder, ()) if r["model"] == ours.model]
@@ -153,9 +153,10 @@ def format_published_figures(
     parts = [
         "## Published figures",
         f"From [{FILE}]({FILE}): values as printed in their sources, with the number "
-        "of parameters in parentheses if it is reported. Our scores, with 95 % intervals, are "
-        "shown where data, test set and metric are the same apart from the differences noted; – "
-        "means that there is no such figure or no record.",
+        "of parameters in parentheses if it is reported. Our scores, the mean of the seeds ± half "
+        "their range, or of one seed with its 95 % interval, are shown where data, test set and "
+        "metric are the same apart from the differences noted; – means that there is no such "
+        "figure or no record.",
     ]
     for entry in sorted(entries, key=lambda entry: not entry.comparable):
         title = f"{entry.source} {entry.year}" if entry.year else entry.source

@@ -63,12 +63,17 @@ def format_plain(rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def format_cell(seeds: np.ndarray, metric: str, n: int = MIN_ROWS) -> str:
-    """Format (seeds, 3) of n examples as mean, half the range of the seeds, and interval."""
+    """Format (seeds, 3) of n examples: of one seed with its interval, else mean ± half the range.
+
+    An interval is of one training. Those of several have no mean that is an interval of anything.
+    """
     digits = metric_of(metric).digits
     value, low, high = (f"{v:.{digits}f}" for v in seeds.mean(axis=0))
-    spread = f" ± {np.ptp(seeds[:, 0]) / 2:.{digits}f}" if len(seeds) > 1 else ""
-    interval = "[–]" if low == "nan" or n < MIN_ROWS else f"[{low}, {high}]"
-    return "–" if value == "nan" else f"{value}{spread} {interval}"
+    if value == "nan":
+        return "–"
+    if len(seeds) > 1:
+        return f"{value} ± {np.ptp(seeds[:, 0]) / 2:.{digits}f}"
+    return f"{value} [–]" if low == "nan" or n < MIN_ROWS else f"{value} [{low}, {high}]"
 
 
 def _mean(seeds: np.ndarray, metric: str, n: int = 0) -> str:
@@ -123,10 +128,16 @@ def format_tables(records: Sequence[Record], compared: Significance | None = Non
             parts += [f"### {test['name']}: teacher-forced losses", format_markdown(others)]
     metrics = dict.fromkeys(m for t in tests.values() for m in (t["primary_metric"], *LOSSES))
     units = ", ".join(dict.fromkeys(t.get("grouped_by") or t["noun"] for t in tests.values()))
+    methods = format_interval_methods(records, metrics)
+    n_seeds = {len(group) for group in reading.group_by_model(records).values()}
+    cells = ["mean over the seeds ± half their range"] * (max(n_seeds) > 1)
+    notes = ["– not recorded"]
+    if min(n_seeds) == 1:
+        cells += [f"score of one seed [95 % interval ({methods}) over {units}]"]
+        notes += [f"[–] fewer than {MIN_ROWS} {units}"]
+    text = "; ".join([", or ".join(cells), *notes])
     parts += [
-        "Mean over the seeds ± half their range [95 % interval "
-        f"({format_interval_methods(records, metrics)}) over {units}, mean over the seeds]; – not "
-        f"recorded; [–] fewer than {MIN_ROWS} {units}.",
+        f"{text[0].upper()}{text[1:]}.",
         "### Costs",
         format_markdown(cost_rows(records)),
         format_equal_budgets(records),

@@ -22,7 +22,7 @@ from seqmodels.data.tokenizers import WORD
 from seqmodels.models import paper_of
 from seqmodels.records import snapshots
 from seqmodels.records.snapshots import SnapshotsFile
-from seqmodels.report import reading
+from seqmodels.report import arms, reading
 from seqmodels.report.reading import Folder, Record, format_bucket, format_range, label_of
 from seqmodels.report.snapshots import share_right
 from seqmodels.site import differences, layout, rows
@@ -31,10 +31,10 @@ from seqmodels.site.source import TEXT
 ENTRIES: dict[str, dict[str, str]] = tomllib.loads(
     (TEXT / "essays.toml").read_text(encoding="utf-8")
 )
-"""Question, answer, needed numbers and proof of each essay, by the name of its page."""
+"""Question, answer, needed numbers and chapters of each essay, by the name of its page."""
 Folders = Mapping[str, Folder]
 Numbers = dict[str, Any]
-TRANSFORMER = "transformer"
+RNN, BAHDANAU, TRANSFORMER = "rnn_encdec", "bahdanau", "transformer"
 
 
 class Question(NamedTuple):
@@ -45,7 +45,7 @@ class Question(NamedTuple):
     text: str
     number: str
     answer: str
-    proof: str
+    pair: str
     """The page of two chapters that shows it line by line."""
 
 
@@ -55,7 +55,7 @@ def ask(numbers: Numbers) -> list[Question]:
     for page, e in ENTRIES.items():
         if not e["needs"] or numbers[e["needs"]]:
             number, answer = fill(numbers, e["number"], e["answer"])
-            questions.append(Question(page, e["question"], number, answer, e["proof"]))
+            questions.append(Question(page, e["question"], number, answer, e["pair"]))
     return questions
 
 
@@ -76,6 +76,7 @@ def collect(folders: Folders, main: str) -> Numbers:
     return {
         "scores": compare_lengths(records(main)),
         "sizes": compare_sizes(records(main)),
+        "budgets": compare_budgets(records("budgets")),
         "prefixes": compare_prefixes(records("vector")),
         "bits": compute_bits(records("bottleneck")),
         "samples": choose_samples(folders),
@@ -94,6 +95,11 @@ def whole(value: float) -> str:
 def span(values: Iterable[float], write: Callable[[float], str] = whole) -> str:
     """Format the lowest and the highest value, or one if both look the same."""
     return format_range(values, write).replace("–", " to ")
+
+
+def tokens_of(records: Iterable[Record]) -> str:
+    """Format the target tokens of training, or their range."""
+    return format_range((r["train_config"]["tokens"] for r in records), reading.format_short)
 
 
 def rows_of(r: Record, analysis: str, **columns: Any) -> list[dict[str, Any]]:
@@ -132,40 +138,97 @@ def compare_lengths(records: Sequence[Record]) -> Numbers | None:
         "long": format_bucket(test["buckets"][place]),
         "beyond": format_bucket(test["buckets"][-1]),
         "most": test["max_train_length"],
+        "tokens": tokens_of(records),
         "vector": span(100 * s[place] / s[0] for s in vector),
         "grows": span(100 * s[place] / s[0] for s in grows),
         "grows_beyond": span(100 * s[-1] / s[0] for s in grows),
     }
 
 
-def compare_prefixes(records: Sequence[Record]) -> list[Numbers] | None:
+def compare_budgets(records: Sequence[Record]) -> Numbers | None:
+    """Return BLEU on the longest sentences of training, through one vector, after two budgets.
+
+    `losses` are those at the end of the larger budget; None if that has overfitted.
+    """
+    sweep = arms.find_sweeps(records).get("tokens", {})
+    if not {RNN, BAHDANAU} <= {*sweep}:
+        return None
+    (test, *_) = reading.tests_by_name(records).values()
+    place = reading.longest_trained_bucket(test) or 0
+    less = next(tokens for tokens, group in sweep[RNN].items() if group[0]["model"] == RNN)
+    more = max(sweep[RNN])
+    groups = sweep[RNN][less], sweep[RNN][more], sweep[BAHDANAU].get(less, [])
+    if less == more or not groups[-1]:
+        return None
+    before, after, attending = (
+        reading.score_array(group, test["name"], "bleu")[:, 1 + place, 0] for group in groups
+    )
+    if max(before) >= min(after) or max(before) >= min(attending):
+        return None
+    curves = [r["curve"] for r in groups[1]]
+    train, valid = (
+        mean(curve[-1][key] for curve in curves) for key in ("train_nats", "valid_nats")
+    )
+    is_lowest = all(c[-1]["valid_nats"] == min(p["valid_nats"] for p in c) for c in curves)
+    losses = {"train": f"{train:.3f}", "valid": f"{valid:.3f}"}
+    return {
+        "words": format_bucket(test["buckets"][place]),
+        "less": reading.format_short(less),
+        "more": reading.format_short(more),
+        "before": whole(mean(before)),
+        "after": whole(mean(after)),
+        "attending": whole(mean(attending)),
+        "width": groups[0][0]["model_config"]["d_model"],
+        "trainings": span(map(len, groups)),
+        "losses": losses if is_lowest and train >= valid else None,
+    }
+
+
+def compare_prefixes(records: Sequence[Record]) -> Numbers | None:
     """Return what is kept of the first words of a sentence, by words read, as in training.
 
-    Shares of content words and of roles, in per cent, of prefixes that end with a clause.
+    Shares of content words and of roles, in per cent, of prefixes that end with a clause. Of the
+    roles, `expected` would be kept if both words of a role were lost independently.
     """
     vector, grows = by_memory(records, "vector"), by_memory(records, "grows")
     if not (vector and grows and rows_of(records[0], "prefixes")):
         return None
 
-    def shares(groups: Mapping[str, Sequence[Record]], low: int, kept: str) -> list[float]:
-        return [
-            row["share_value"] for group in groups.values() for r in group
-            for row in rows_of(r, "prefixes", cut="clause ends", kept=kept, low=low)
-        ]  # fmt: skip
+    def find_rows(group: Iterable[Record], kept: str, low: int) -> list[dict[str, Any]]:
+        columns = {"cut": "clause ends", "kept": kept, "low": low}
+        return [row for r in group for row in rows_of(r, "prefixes", **columns)]
 
-    longest, found, is_lost = records[0]["tests"][0]["max_train_length"], [], False
-    for row in rows_of(records[0], "prefixes", cut="clause ends", kept="roles"):
-        if row["high"] <= longest:
-            content, roles = ([shares(g, row["low"], kept) for g in (vector, grows)]
-                            for kept in ("content words", "roles"))  # fmt: skip
-            found.append({
-                "words": f"{row['low']} to {row['high']}",
-                "vector": {"content": span(content[0]), "roles": span(roles[0])},
-                "grows": {"content": span(content[1]), "roles": span(roles[1])},
-                "least": f"{math.floor(min(roles[1]))}",
-            })  # fmt: skip
-            is_lost = max(roles[0]) < min(*content[0], *roles[1])
-    return found if is_lost else None
+    def describe(group: Sequence[Record], low: int) -> dict[str, str]:
+        content, roles = (find_rows(group, kept, low) for kept in ("content words", "roles"))
+        beyond = [(row["share_value"] - row["chance"]) / (100 - row["chance"]) for row in content]
+        return {
+            "content": span(row["share_value"] for row in content),
+            "roles": span(row["share_value"] for row in roles),
+            "expected": span(100 * max(share, 0) ** 2 for share in beyond),
+        }
+
+    longest = records[0]["tests"][0]["max_train_length"]
+    ends = [
+        (row["low"], row["high"])
+        for row in rows_of(records[0], "prefixes", cut="clause ends", kept="roles")
+        if row["high"] <= longest
+    ]
+    looking_back = [
+        row["share_value"] for group in grows.values() for low, _ in ends
+        for kept in ("content words", "roles") for row in find_rows(group, kept, low)
+    ]  # fmt: skip
+    return {
+        "labels": [label_of(model) for model in vector],
+        "tokens": tokens_of(records),
+        "least": f"{math.floor(min(looking_back))}",
+        "rows": [
+            {
+                "words": f"{low} to {high}",
+                "models": [describe(group, low) for group in vector.values()],
+            }
+            for low, high in ends
+        ],
+    }
 
 
 def compute_bits(records: Sequence[Record]) -> list[Numbers] | None:
@@ -180,7 +243,10 @@ def compute_bits(records: Sequence[Record]) -> list[Numbers] | None:
             nats = reading.score_array(group, test["name"], "nats")[:, 1:, 0]
             bits = (each - nats / math.log(2)) * np.array([b["low"] for b in test["buckets"]])
             width, most = group[0]["model_config"]["d_model"], float(bits.max(1).mean())
-            found.append({"width": width, "bits": whole(most), "each": f"{most / width:.1f}"})
+            found.append({
+                "width": width, "bits": whole(most), "each": f"{most / width:.1f}",
+                "tokens": tokens_of(group),
+            })  # fmt: skip
     return sorted(found, key=lambda row: row["width"])
 
 
@@ -212,6 +278,7 @@ def choose_samples(folders: Folders) -> list[Numbers] | None:
             shown = next(iter(by_model.values()))
             samples.append({
                 "words": format_bucket(b),
+                "tokens": reading.format_short(budgets[name]),
                 "is_beyond": reading.is_beyond(test, b),
                 "src": shown.src,
                 "ref": shown.ref,

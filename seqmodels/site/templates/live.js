@@ -10,7 +10,7 @@ import { changeAddress, element, link, patch, query, readAddress, unpack } from 
 import { StripChart } from "./strip.js";
 import { tokensOfWords } from "./tokenizers.js";
 
-const START_WORDS = 27; // long enough for a vector to fail, short enough to read
+const START_WORDS = 27; // long enough for models to differ, short enough to read
 const REVEAL_MS = 140; // for a word, while the page plays
 const MAP_MS = 200; // between two drawings of a map that grows
 
