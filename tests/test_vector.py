@@ -14,6 +14,7 @@ from seqmodels import EOS, UNK
 from seqmodels.data.tokenizers import Words
 from seqmodels.interface import Batch
 from seqmodels.search import unroll
+from tasks.made import words
 from tasks.made.grammar import draw_parse
 from tasks.made.trees import Parse, Sentence, parse, render
 from tasks.translation import __main__ as translation
@@ -51,7 +52,7 @@ def test_roles_of_texts_and_trees() -> None:
     found, added, total = 0, 0, 0
     for sentence, _, _, clauses in (*draw(1, 12, 150)[0], *draw(2, 45, 40)[0]):
         reader = roles.TreeReader(clauses)
-        assert [word for _, word in roles.english_words(sentence.en)] == reader.words
+        assert [word for _, word in words.english_words(sentence.en)] == reader.words
         gold, read = reader.roles_within(len(reader.words)), roles.german_roles(sentence.de)
         found, added = found + len(gold & read), added + len(read - gold)
         total += len(gold)

@@ -12,7 +12,7 @@ from seqmodels.evaluation.metrics import map_buckets
 from seqmodels.interface import SequenceModel
 
 from ..made.trees import Sentence
-from ..vector.roles import english_words, german_words
+from ..made.words import english_words, german_words
 from .best_state import BestState, Rows, is_fixed
 
 N_PLACES = 5

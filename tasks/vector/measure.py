@@ -25,14 +25,8 @@ from seqmodels.interface import EOS, PAD, Batch, SequenceModel
 from ..made.pairs import examples
 from ..made.probe import fit_ridge, mix_features
 from ..made.trees import Parse, Sentence
-from .roles import (
-    KINDS,
-    TreeReader,
-    clause_ends,
-    english_words,
-    german_roles,
-    german_words,
-)
+from ..made.words import KINDS, english_words, german_words
+from .roles import TreeReader, clause_ends, german_roles
 
 Rows = list[dict[str, float | str]]
 BINS = ((1, 5), (6, 10), (11, 15), (16, 20), (21, 30), (31, 40), (41, 50), (51, 60))

@@ -15,7 +15,6 @@ from typing import NamedTuple
 
 from ..made.lexicon import (
     ACC,
-    ADJECTIVES,
     BE,
     CONJUNCTIONS,
     COORDINATORS,
@@ -35,58 +34,11 @@ from ..made.lexicon import (
     Noun,
 )
 from ..made.trees import COMMA, NP, PP, Clause, Sub
+from ..made.words import ADJECTIVE_OF, NOUN_OF, VERB_OF
 
 Role = tuple[str, str, str]
 """A noun, what it is, and of which verb."""
 SUBJECT, OBJECT = "subject", "object"
-
-# ------------------------------------------------------------------------------------- Lexicon
-
-NOUN_FORMS = {noun.en[0]: {*chain(*noun.de)} for noun in (*NOUNS, *NAMES)}
-VERB_FORMS = {
-    verb.en[0]: {*verb.de, *(verb.prefix + form for form in verb.de[:5])} for verb in VERBS
-}
-ADJECTIVE_FORMS = {
-    a.en: {a.de, *(a.stem + ending for ending in ("e", "en", "er", "es", "em"))}
-    for pool in ADJECTIVES.values()
-    for a in pool
-}
-KINDS = {"noun": NOUN_FORMS, "verb": VERB_FORMS, "adjective": ADJECTIVE_FORMS}
-"""The German forms of each content word, by its kind and its English base form."""
-ENGLISH = {
-    **{form: noun.en[0] for noun in (*NOUNS, *NAMES) for form in noun.en},
-    **{form: verb.en[0] for verb in VERBS for form in verb.en if form},
-    **{adjective: adjective for adjective in ADJECTIVE_FORMS},
-}
-"""The base form of each English form of a content word."""
-
-
-def _invert(kinds: Iterable[str]) -> dict[str, set[str]]:
-    words: dict[str, set[str]] = defaultdict(set)
-    for kind in kinds:
-        for word, forms in KINDS[kind].items():
-            for form in forms:
-                words[form].add(word)
-    return dict(words)
-
-
-GERMAN, NOUN_OF, VERB_OF = _invert(KINDS), _invert(["noun"]), _invert(["verb"])
-"""The content words, the nouns and the verbs that a German form can be of."""
-ADJECTIVE_OF = _invert(["adjective"])
-
-
-def english_words(tokens: Sequence[str]) -> list[tuple[int, str]]:
-    """Return the place and the base form of each content word of an English text."""
-    words = (
-        (i, ENGLISH.get(token) or ENGLISH.get(token.lower())) for i, token in enumerate(tokens)
-    )
-    return [(i, word) for i, word in words if word]
-
-
-def german_words(token: str) -> set[str]:
-    """Return the content words of which a German token can be a form."""
-    return GERMAN.get(token) or GERMAN.get(token.lower()) or set()
-
 
 # --------------------------------------------------------------------------------------- Trees
 
