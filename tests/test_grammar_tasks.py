@@ -125,7 +125,7 @@ def test_seeds_widen_the_gain() -> None:
     value, low, high = gain(0, n=100)
     ends = [wilson_interval(mean / 100, 100) for mean in (81, 71)]
     assert (value, high - low) == (10, pytest.approx(100 * math.dist(*zip(*ends, strict=True))))
-    half = 4.3027 * 2**0.5
+    half = 12.7062 * 2**0.5
     assert gain(-1, 1, n=10**9) == pytest.approx([10, 10 - half, 10 + half], rel=1e-4)
 
 

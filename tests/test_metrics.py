@@ -15,7 +15,7 @@ from sacrebleu.metrics import BLEU, CHRF
 from scipy import stats
 
 from seqmodels.evaluation import intervals, metrics
-from seqmodels.evaluation.intervals import Interval, Row, student_p_value, student_quantile
+from seqmodels.evaluation.intervals import Interval, Row, student_quantile
 
 
 def test_nonsense_has_a_score() -> None:
@@ -245,10 +245,11 @@ def test_a_continuation_counts_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_students_t_is_scipys() -> None:
-    """Keeps out a p-value of 0 where seeds are few, and one of a single tail."""
-    for t, df in itertools.product((0.0, 0.5, 12.0, -60.0), (1, 2, 4, 1e9)):
-        assert student_p_value(t, df) == pytest.approx(2 * stats.t.sf(abs(t), df), 1e-6, 1e-30)
-        assert student_p_value(student_quantile(df), df) == pytest.approx(0.05, abs=1e-6)
+    """Keeps out the quantile of a single tail, and infinity where alpha is small."""
+    for alpha, df in itertools.product((1.0, 0.3, 0.05, 1e-20), (1, 2, 4, 1e9)):
+        expected = stats.t.isf(alpha / 2, df)
+        assert student_quantile(df, alpha) == pytest.approx(expected, 1e-6, 1e-12)
+    assert student_quantile(2) == pytest.approx(4.302653)
 
 
 def skewed(rng: np.random.Generator, n: int) -> tuple[Interval, float]:

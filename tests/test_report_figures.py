@@ -440,8 +440,8 @@ def test_the_effect_of_a_change_is_the_arm_minus_the_model_as_it_is() -> None:
     for record in records:
         record["tests"][0]["buckets"] = record["tests"][0]["buckets"][:5]
     for metric, verdict, better, worse in (
-        ("bleu", "real: better", "1–9, 40–49", "20–39"),
-        ("nats", "real: worse", "20–39", "1–9, 40–49"),
+        ("bleu", "significantly better", "1–9, 40–49", "20–39"),
+        ("nats", "significantly worse", "20–39", "1–9, 40–49"),
     ):
         comparison = Comparison(test="length", metric=metric, n_tested=9, buckets=bounds,
                                 pairs=pairs)  # fmt: skip
@@ -452,13 +452,13 @@ def test_the_effect_of_a_change_is_the_arm_minus_the_model_as_it_is() -> None:
         assert first[0] == "GPT: lr 0.5"
         assert first[2:] == [better, worse, verdict]
         assert second[0] == "GPT: tokens 400 k, lr 0.5"
-        assert second[2:] == ["–", "–", "in the noise"]
+        assert second[2:] == ["–", "–", "not significant"]
         assert verdict in tables.format_summary(records[:3], whole)
         with style.context():
             (ax,) = figures.draw_all(records, whole, own=[])["effects-length"].figure.axes
         ends = [c.get_segments()[0][:, 0].tolist() for c in ax.collections]
         assert ends == [[5.0, 10.5], [0.5, 6.0]]  # 9 with the ends of −9 turned round; 2
-        fills = {"real: better": "#1B75BC", "real: worse": "#E8741C"}
+        fills = {"significantly better": "#1B75BC", "significantly worse": "#E8741C"}
         assert same_color(ax.collections[0].get_colors()[0], fills[verdict])
         assert same_color(ax.collections[1].get_colors()[0], style.GREY)
     assert arms.effect_rows([records[0], records[3]], test, whole) == []
@@ -467,7 +467,7 @@ def test_the_effect_of_a_change_is_the_arm_minus_the_model_as_it_is() -> None:
     comparison = comparison.model_copy(update={"buckets": [], "pairs": pairs})
     whole = whole.model_copy(update={"comparisons": [comparison]})
     _, row = arms.effect_rows(records, test, whole)
-    assert (row[0], row[-1]) == ("Transformer, cosine scores", "real: worse")
+    assert (row[0], row[-1]) == ("Transformer, cosine scores", "significantly worse")
 
 
 def test_own_figures_are_recognised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -242,8 +242,8 @@ def list_contrasts(run: Run) -> list[str] | None:
     if not run.arm.is_changed or run.arm.varies is None:
         return run.task.contrasts_of(run.name)
     change = run.name.removeprefix(run.arm.varies)
-    planned = run.task.contrasts_of(run.arm.varies) or []
-    return [run.arm.varies, *(f"{other}{change}" for other in planned)]
+    named = run.task.contrasts_of(run.arm.varies) or []
+    return [run.arm.varies, *(f"{other}{change}" for other in named)]
 
 
 def build_record(

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-N_BOOTSTRAP = 1000
+N_BOOTSTRAP = 4000
 MIN_ROWS = 10
 """Fewest groups for which an interval is computed."""
 NORMAL = NormalDist()
@@ -113,15 +113,8 @@ def groups_of(rows: Sequence[Row]) -> list[Hashable] | None:
 # ---------------------------------------------------------------------------- Student's t
 
 
-def student_p_value(t: float, df: float) -> float:
-    """Return the two-sided p-value of Student's t."""
-    from scipy.special import stdtr  # takes as long to import as torch
-
-    return float(2 * stdtr(df, -abs(t)))
-
-
 def student_quantile(df: float, alpha: float = 0.05) -> float:
     """Return the value beyond which Student's t lies with probability alpha, on either side."""
-    from scipy.special import stdtrit
+    from scipy.special import stdtrit  # takes as long to import as torch
 
-    return float(stdtrit(df, 1 - alpha / 2))
+    return float(-stdtrit(df, alpha / 2))

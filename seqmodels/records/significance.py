@@ -1,28 +1,35 @@
 """Significance of differences between the models of a folder: its file significance.json. No torch.
 
-Another seed would give another score, and so would other test examples. The Multi-Bootstrap
-(Sellam et al. 2021, arXiv:2106.16163) therefore draws both with replacement: seeds within each
-model, and the same examples for all models. Three seeds hardly show their spread, so the draws of
-examples give one part of the variance of a difference of two means, and the seeds the other:
+Another seed would give another score, and so would other test examples. As in the Multi-Bootstrap
+(Sellam et al. 2021, arXiv:2106.16163), the variance of a difference of two means has parts from
+both; the first is found by drawing the same examples, of n, for both models:
 
-    V = Var(mean of the row's seeds − mean of the column's)   over draws of the examples
-      + s²_row / n_row + s²_column / n_column                 moderated variances of the seeds
+    V = Var(mean of the row's seeds − mean of the column's)    n − 1 degrees of freedom
+      + s²_row / n_row + s²_column / n_column                  moderated variances of the seeds
 
-Each variance of seeds, of d = n − 1 degrees of freedom, is moderated by those of the other models
-(Smyth 2004, "Linear models and empirical Bayes methods"):
+Few seeds hardly show their spread: s², of d = n − 1 degrees of freedom, is moderated by those of
+the other models (Smyth 2004, "Linear models and empirical Bayes methods"), unless it is above their
+mean s₀² in this bucket:
 
-    s²_model = (d₀ s₀² + d s²) / (d₀ + d)
+    s²_model = (d₀ s₀² + d s²) / (d₀ + d)    with d₀ + d degrees of freedom, if s² ≤ s₀²
+    s²_model = s²                            with d₀ s₀²/s² + d, otherwise
 
-s₀² is their mean in this bucket, and d₀ measures how similar the variances of models are: it is
-estimated from the spread of log s² over all buckets, and is at most the degrees of freedom of the
-other models. Where variances differ much, s₀² is too large for most models, and the test is
-conservative. V has Satterthwaite's
-degrees of freedom, in which the seeds have the fewer of the two models' d₀ + d.
+d₀ measures how similar the variances of models are: it is estimated from the spread of log s² over
+all buckets, and is at most the degrees of freedom of the other models. A model that varies more
+than most keeps its variance: moderation would take it for a quieter one. The interval is
+
+    difference ± t √V,    t = Σ V_i t_i / Σ V_i
+
+where each part of V has its own quantile t_i of Student's t (Cochran's approximation: Cochran and
+Cox 1957, "Experimental designs"). One number of degrees of freedom for the sum (Welch,
+Satterthwaite) finds too many differences with three seeds: where they differ little by chance, the
+sum seems to be known well. docs/fairness.md has how often the test errs.
 
 All tests of a family are corrected together, by Bonferroni's method: intervals are simultaneous,
 and a difference is significant if its interval excludes zero. The family consists of the contrasts
-that the task has planned, or else of all pairs, over all examples and in each bucket. For a model
-with one seed only the first line of V is known, which says nothing about its architecture.
+that the task has named, or else of all pairs, over all examples and in each bucket. A model with
+fewer than MIN_SEEDS seeds is shown, not tested: only the first line of V enters its intervals,
+which therefore say nothing about its architecture.
 """
 
 from __future__ import annotations
@@ -30,7 +37,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, compress
 from pathlib import Path
@@ -44,7 +51,6 @@ from seqmodels.evaluation.intervals import (
     MIN_ROWS,
     Score,
     resample_sums,
-    student_p_value,
     student_quantile,
     sum_by_group,
 )
@@ -67,6 +73,8 @@ FILE = "significance.json"
 """Name of the file in a folder of records."""
 ALPHA = 0.05
 """Probability that any of the differences that do not exist is called significant."""
+MIN_SEEDS = 3
+"""Fewest seeds of a model that is tested."""
 
 Records = Mapping[str, dict[str, Any]]
 """Records by the names of their files, in the order of the models."""
@@ -97,10 +105,10 @@ class Pair(Strict):
     row: str
     column: str
     n_seeds: list[int]
-    """Seeds of (row, column). With one seed, only test examples are resampled."""
+    """Seeds of (row, column). With fewer than MIN_SEEDS, only test examples are resampled."""
     is_tested: bool
-    """Whether it is in the family: planned, with several seeds. Its intervals are simultaneous;
-    those of other pairs hold 95 % each."""
+    """Whether it is in the family: named, with MIN_SEEDS seeds each. Its intervals are
+    simultaneous; those of other pairs hold 95 % each."""
     overall: Difference
     buckets: list[Difference]
 
@@ -178,6 +186,35 @@ def compare_folder(folder: Path, records: Records) -> list[Comparison]:
 
     Where the losses are kept, they are compared as well, as a family of their own.
     """
+    return [compare_models(family) for family in score_folder(folder, records)]
+
+
+class Family(NamedTuple):
+    """The scores of a folder's models on one test set, by its primary metric or by the loss."""
+
+    test: Mapping[str, Any]
+    metric: str
+    parts: list[Part]
+    """Over all examples, and in each bucket; not moderated yet."""
+    named: list[tuple[str, str]]
+    """The contrasts that the records name, as (column, row); all pairs if they name none."""
+
+    @property
+    def tested(self) -> list[tuple[str, str]]:
+        """Return the contrasts of models with MIN_SEEDS seeds: they are tested together."""
+        means = self.parts[0].means
+        return [
+            pair for pair in self.named if min(means[name].n_seeds for name in pair) >= MIN_SEEDS
+        ]
+
+    @property
+    def n_tested(self) -> int:
+        """Return the number of tests."""
+        return len(self.tested) * sum(part.n_groups >= MIN_ROWS for part in self.parts)
+
+
+def score_folder(folder: Path, records: Records) -> Iterator[Family]:
+    """Yield the families of a folder; raise ValueError if their test examples differ."""
     tests: dict[str, Mapping[str, Any]] = {}
     runs: dict[str, dict[str, list[Sums]]] = {}
     contrasts = {record["model"]: record.get("contrasts") for record in records.values()}
@@ -192,71 +229,73 @@ def compare_folder(folder: Path, records: Records) -> list[Comparison]:
             models.setdefault(record["model"], []).append(run)
             if run.examples != next(iter(models.values()))[0].examples:
                 raise ValueError(f"{path}: its test examples are not those of the other runs")
-    comparisons = []
     for name, models in runs.items():
         if len(models) > 1:
             test, key = tests[name], tests[name]["primary_metric"]
             terms = {m: [run.terms for run in own] for m, own in models.items()}
-            comparisons.append(compare_models(test, key, terms, models, contrasts))
+            yield score_test(test, key, terms, models, contrasts)
             if all(run.losses for own in models.values() for run in own):
                 terms = {
                     m: [np.array(run.losses, float).T for run in own] for m, own in models.items()
                 }
-                comparisons.append(compare_models(test, "nats", terms, models, contrasts))
-    return comparisons
+                yield score_test(test, "nats", terms, models, contrasts)
 
 
-def compare_models(
+def score_test(
     test: Mapping[str, Any],
     key: str,
     terms: Mapping[str, Sequence[np.ndarray]],
     models: Mapping[str, Sequence[Sums]],
     contrasts: Mapping[str, Collection[str] | None],
-) -> Comparison:
-    """Compare all pairs of models on one test set, overall and by bucket, in the metric `key`.
+) -> Family:
+    """Score models on one test set, overall and by bucket, in the metric `key`.
 
     `terms`: those of each model's seeds, whose sums give the metric. `contrasts`: the models that
-    each is to be compared with; None: with all. These pairs are tested together; if the folder has
-    none of them, all pairs are.
+    each is to be compared with; None: with all.
     """
     metric, first = metric_of(key), next(iter(models.values()))[0]
-    buckets = [[b["low"], b["high"]] for b in test["buckets"]]
     x, parts = np.array(first.x), []
-    for low, high in [(-np.inf, np.inf), *buckets]:
+    for low, high in [(-np.inf, np.inf), *((b["low"], b["high"]) for b in test["buckets"])]:
         inside = (low <= x) & (x <= high)
         columns = {model: [run[inside] for run in runs] for model, runs in terms.items()}
         groups = first.groups and list(compress(first.groups, inside))
         parts.append(score_models(columns, metric.of_sums, groups))
-    moderate(parts)
 
-    def is_planned(model: str, other: str) -> bool:
+    def is_named(model: str, other: str) -> bool:
         others = contrasts.get(model)
         return others is None or other in others
 
-    pairs_of_models = list(combinations(models, 2))
-    planned = [(a, b) for a, b in pairs_of_models if is_planned(a, b) or is_planned(b, a)]
-    tested = [
-        pair for pair in planned or pairs_of_models if min(len(models[name]) for name in pair) > 1
-    ]
-    n_tested = len(tested) * sum(part.n_groups >= MIN_ROWS for part in parts)
-    pairs = []
-    for column, row in pairs_of_models:
+    pairs = list(combinations(models, 2))
+    named = [(a, b) for a, b in pairs if is_named(a, b) or is_named(b, a)]
+    return Family(test, key, parts, named or pairs)
+
+
+def compare_models(family: Family) -> Comparison:
+    """Compare all pairs of models of a family; the tested ones together."""
+    moderate(family.parts)
+    is_percent, means = metric_of(family.metric).is_percent, family.parts[0].means
+    pairs, tested, n_tested = [], family.tested, family.n_tested
+    for column, row in combinations(means, 2):
         n = n_tested if (column, row) in tested else 0
         overall, *in_buckets = (
-            compute_difference(part, row, column, n, metric.is_percent) for part in parts
+            compute_difference(part, row, column, n, is_percent) for part in family.parts
         )
         pairs.append(
             Pair(
                 row=row,
                 column=column,
-                n_seeds=[len(models[row]), len(models[column])],
+                n_seeds=[means[row].n_seeds, means[column].n_seeds],
                 is_tested=n > 0,
                 overall=overall,
                 buckets=in_buckets,
             )
         )
     return Comparison(
-        test=test["name"], metric=key, n_tested=n_tested, buckets=buckets, pairs=pairs
+        test=family.test["name"],
+        metric=family.metric,
+        n_tested=n_tested,
+        buckets=[[b["low"], b["high"]] for b in family.test["buckets"]],
+        pairs=pairs,
     )
 
 
@@ -306,8 +345,8 @@ def score_models(
 
 
 def moderate(parts: Sequence[Part]) -> None:
-    """Replace the variances of seeds and their degrees of freedom by moderated ones."""
-    several = [name for name, mean in parts[0].means.items() if mean.n_seeds > 1]
+    """Replace the variances of MIN_SEEDS seeds and their degrees of freedom by moderated ones."""
+    several = [name for name, mean in parts[0].means.items() if mean.n_seeds >= MIN_SEEDS]
     if len(several) < 2:
         return
     d = np.array([parts[0].means[name].df for name in several])
@@ -316,8 +355,9 @@ def moderate(parts: Sequence[Part]) -> None:
     for part, row in zip(parts, variances, strict=True):
         s_0 = float((d * row).sum() / d.sum())
         for name, own, df in zip(several, row, d, strict=True):
-            part.means[name].variance = (d_0 * s_0 + df * own) / (d_0 + df)
-            part.means[name].df = d_0 + df
+            mean = part.means[name]
+            mean.df = df + d_0 * (s_0 / own if own > s_0 else 1)
+            mean.variance = max(own, (d_0 * s_0 + df * own) / (d_0 + df))
 
 
 def estimate_prior_df(variances: np.ndarray, d: np.ndarray) -> float:
@@ -364,14 +404,27 @@ def compute_difference(
     by_examples = float(resampled.var()) * n_groups / (n_groups - 1)
     if np.ptp(resampled) == 0:  # all right against all wrong: as if one more group contradicted it
         by_examples = ((100 if is_percent else value) / (n_groups + 1)) ** 2
-    by_seeds, df_seeds = 0.0, math.inf
-    if min(a.n_seeds, b.n_seeds) > 1:
-        by_seeds = a.variance / a.n_seeds + b.variance / b.n_seeds
-        df_seeds = min(a.df, b.df)
-    variance = by_examples + by_seeds
-    if variance == 0:
+    parts = [(by_examples, n_groups - 1.0)]
+    if min(a.n_seeds, b.n_seeds) >= MIN_SEEDS:
+        parts += [(mean.variance / mean.n_seeds, mean.df) for mean in (a, b)]
+    if not any(variance for variance, _ in parts):
         return Difference(value=0.0, low=0.0, high=0.0, p=1.0 if n_tested else None)
-    df = variance**2 / (by_examples**2 / (n_groups - 1) + by_seeds**2 / df_seeds)
-    half = student_quantile(df, ALPHA / max(n_tested, 1)) * math.sqrt(variance)
-    p = min(1.0, n_tested * student_p_value(value / math.sqrt(variance), df))
-    return Difference(value=value, low=value - half, high=value + half, p=p if n_tested else None)
+    half = half_width(parts, ALPHA / max(n_tested, 1))
+    p = min(1.0, n_tested * p_value(abs(value), parts)) if n_tested else None
+    return Difference(value=value, low=value - half, high=value + half, p=p)
+
+
+def half_width(parts: Sequence[tuple[float, float]], alpha: float) -> float:
+    """Return half the width of an interval from variances with their degrees of freedom."""
+    total = sum(variance for variance, _ in parts)
+    quantiles = sum(variance * student_quantile(df, alpha) for variance, df in parts)
+    return quantiles / math.sqrt(total)
+
+
+def p_value(value: float, parts: Sequence[tuple[float, float]]) -> float:
+    """Return, by bisection, the alpha whose interval has this half width."""
+    low, high = 0.0, 1.0
+    for _ in range(53):
+        middle = (low + high) / 2
+        low, high = (low, middle) if half_width(parts, middle) < value else (middle, high)
+    return high

@@ -37,7 +37,7 @@ MIN_VALUES = 3
 LABELS = {"tokens": "target tokens of training", "width": "multiple of the width"}
 """Fields whose names do not say what they are."""
 
-VERDICTS = {1: "real: better", -1: "real: worse", 0: "in the noise"}
+VERDICTS = {1: "significantly better", -1: "significantly worse", 0: "not significant"}
 """Verdicts on a change, by its outcome."""
 
 # ------------------------------------------------------------------------------------- Effects
@@ -49,7 +49,7 @@ class Effect(NamedTuple):
     label: str
     """Label of the model with the change."""
     is_tested: bool
-    """Whether both have several seeds."""
+    """Whether it is one of the tested differences."""
     overall: Difference
     buckets: Sequence[Difference]
 
@@ -93,7 +93,7 @@ def format_value(value: Any) -> str:
 def effect_rows(
     records: Sequence[Record], test: dict[str, Any], compared: Significance | None
 ) -> list[list[str]]:
-    """Return the rows of a table: change, effect, where by length, and whether it is noise."""
+    """Return the rows of a table: change, effect, where by length, and verdict."""
     comparison = compared and compared.on(test["name"])
     if not comparison or not (effects := find_effects(records, comparison)):
         return []
@@ -101,7 +101,7 @@ def effect_rows(
     rows = [["change", f"effect on {metric_of(metric).name}", "better at", "worse at", "verdict"]]
     for effect in effects:
         outcomes = [outcome(bucket, metric) for bucket in effect.buckets]
-        verdict = "one seed: not tested"
+        verdict = "not tested"
         if effect.is_tested:
             verdict = VERDICTS[outcome(effect.overall, metric)]
         rows.append([
@@ -136,7 +136,7 @@ def draw_effects(
         f"What each change does to {metric_of(metric).name}",
         format_subtitle(records),
         f"The score with the change minus that without, over all {test['noun']} of the test set "
-        f"{test['name']}. Blue: significantly better; orange: worse; grey: in the noise, or not "
+        f"{test['name']}. Blue: significantly better; orange: worse; grey: not significant, or not "
         f"tested. {format_significance(comparison, test.get('grouped_by') or test['noun'])}",
     )
     is_narrow = style.medium() is style.NARROW

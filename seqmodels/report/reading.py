@@ -16,7 +16,7 @@ import numpy as np
 from seqmodels.evaluation.metrics import metric_of
 from seqmodels.models import papers
 from seqmodels.records.record import SCHEMA, describe_unknown_version, is_record, parse
-from seqmodels.records.significance import Comparison, Difference
+from seqmodels.records.significance import MIN_SEEDS, Comparison, Difference
 from seqmodels.utils import files
 
 Record = dict[str, Any]
@@ -229,15 +229,17 @@ def format_interval(difference: Difference, metric: str) -> str:
 
 
 def format_significance(comparison: Comparison, units: str) -> str:
-    """Explain the significance test and the limits of one seed."""
+    """Explain the significance test and the limits of few seeds."""
     if not comparison.n_tested:
-        return f"One seed: {units} alone are drawn, and nothing is called significant."
+        return f"Fewer than {MIN_SEEDS} seeds: nothing is tested; intervals are over {units} alone."
     text = (
         f"Over seeds and the same {units}; intervals and p hold for all {comparison.n_tested} "
         "tested differences together (Bonferroni), seeds with moderated variances."
     )
     if not all(pair.is_tested for pair in comparison.pairs):
-        text += " Other pairs, not planned or with one seed: 95 % each, not tested."
+        text += (
+            f" Others are not tested: 95 % each, with fewer than {MIN_SEEDS} seeds over {units}."
+        )
     return text
 
 

@@ -14,6 +14,7 @@ from matplotlib.axes import Axes
 from seqmodels.evaluation.intervals import student_quantile, wilson_interval
 from seqmodels.evaluation.metrics import metric_of
 from seqmodels.models import model_of
+from seqmodels.records.significance import half_width
 from seqmodels.report import reading, style
 from seqmodels.report.reading import (
     MIN_EXAMPLES,
@@ -140,10 +141,10 @@ def compute_gains(groups: dict[str, list[Record]]) -> np.ndarray | None:
     half = np.hypot(*(_halves(side.mean(0)) for side in sides))
     if min(map(len, sides)) > 1:
         by_seeds = np.array([side[..., 0].var(0, ddof=1) / len(side) for side in sides])
-        freedom = np.array([len(side) - 1 for side in sides])
-        variance = (half / student_quantile(MANY)) ** 2 + by_seeds.sum(0)
-        df = variance**2 / (by_seeds**2 / freedom[:, None]).sum(0).clip(variance**2 / MANY)
-        half = np.sqrt(variance) * [student_quantile(one) for one in df]
+        by_words = [(half / student_quantile(MANY)) ** 2]
+        freedom = [MANY, *(len(side) - 1 for side in sides)]
+        at_places = np.concatenate([by_words, by_seeds]).T
+        half = np.array([half_width([*zip(own, freedom, strict=True)], 0.05) for own in at_places])
     return np.stack([after - before, after - before - half, after - before + half])
 
 
