@@ -150,6 +150,7 @@ def test_states_are_those_that_the_output_reads(name: str, tiny: Tiny, pairs: Pa
 def test_the_models_are_those_of_the_translation() -> None:
     """Keeps out other data, recipes or budgets, unknown words, and sentences of the training."""
     args = argparse.Namespace(size="smoke", tokens=None, data=None, no_source_eos=False)
+    args.best_state = args.decoder = None
     task, other = vector.make_task(args), translation.make_task(args)
     for name in ("data", "train", "valid", "recipes", "training", "n_parameters"):
         assert getattr(task, name) == getattr(other, name)
