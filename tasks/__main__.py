@@ -49,15 +49,31 @@ VARIED = (
     + " --vary label_smoothing=0.1 --vary dropout=0.1"
 )
 BIASED = "lstm_seq2seq lstm_seq2seq_forward"
+WRITTEN = "--size full --best-state 400"
 FULL: list[Comparison] = [
     ("translation-grammar-laptop", "translation", "--seeds 1 2 3 4 5"),
     ("translation-grammar", "translation", "--size full --seeds 1 2 3"),
     (
         "budgets", "translation",
-        "--size full --seeds 1 2 --models rnn_encdec lstm_seq2seq --vary tokens=1600000,15000000",
+        f"{WRITTEN} --seeds 1 2 3 --models rnn_encdec lstm_seq2seq --vary tokens=1600000,15000000",
     ),
     ("budgets", "translation", "--size full --models bahdanau --vary tokens=500000,1600000"),
-    ("budgets", "translation", "--size full --models rnn_encdec --vary tokens=40000000"),
+    ("budgets", "translation", f"{WRITTEN} --models rnn_encdec --vary tokens=40000000"),
+    (
+        "widths", "translation",
+        f"{WRITTEN} --models rnn_encdec --vary d_model=100,400 --vary tokens=15000000 --grid",
+    ),
+    ("widths", "translation", "--size full --models rnn_encdec --vary d_model=100,400"),
+    (
+        "widths", "translation",
+        "--size full --models rnn_encdec --vary batch_tokens=400 --vary lr=0.002 "
+        "--vary muon_lr=0.0075 --grid",
+    ),
+    (
+        "encoders", "translation",
+        "--size full --tokens 10000000 --models rnn_encdec rnn_encdec_both rnn_encdec_pooled "
+        "--decoder runs/results/budgets",
+    ),
     ("next_token", "next_token", "--models lstm_seq2seq_forward"),
     ("next_token-source-loss", "next_token", "--models gpt --vary source_loss=1 --seeds 1 2 3"),
     ("lookup", "lookup", "--seeds 1 2 3"),
