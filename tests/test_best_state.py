@@ -3,7 +3,7 @@
 import math
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,15 +16,17 @@ from toys import CFG, TOKENIZER, flags, toy
 from seqmodels.comparison.compare import compare
 from seqmodels.comparison.trained import load
 from seqmodels.data.batches import Example, collate
+from seqmodels.evaluation.intervals import student_quantile
 from seqmodels.interface import EOS, PAD, SequenceModel
 from seqmodels.models import build
 from seqmodels.records import record
+from seqmodels.report import reading
 from seqmodels.training.optimizers import groups_of
 from seqmodels.training.trainer import Trainer
 from tasks.made.grammar import Sampler, draw_corpus
 from tasks.made.surprisal import CountingSampler, count_bits
 from tasks.made.trees import Sentence
-from tasks.translation import best_state, places
+from tasks.translation import best_state, best_state_figure, places
 from tasks.translation.best_state import BestState, Ranges, complete, free_fields
 from tasks.translation.frozen import decoder_parameters, with_frozen_decoder
 
@@ -283,3 +285,42 @@ def test_only_the_encoder_learns_for_a_frozen_decoder(tmp_path: Path) -> None:
     trained = [p for g in groups_of(Trainer(before, CFG).optimizers) for p in g["params"]]
     assert len(trained) == sum(1 for _ in before.parameters()) - 1
     assert all(p is not before.C.weight for p in trained)
+
+
+def test_three_curves_are_those_of_the_records(tmp_path: Path) -> None:
+    """Each line is a mean of its own set and seeds; the interval has both sources of chance."""
+    best = best_of(4)
+    test = replace(TASK.tests[0], name="best_state", adapt=best.adapt)
+    task = toy(
+        tests=[*TASK.tests, test],
+        measure={"best_state": best.measure, "controls": best.measure_controls},
+    )
+    out = compare(task, flags(out=tmp_path, models=["rnn_encdec", "bahdanau"], seeds=[1, 2]))
+    assert out is not None
+    records = reading.load_records(out)
+    for r, shift in zip(records, (3.0, 9.0, 20.0, 30.0), strict=True):
+        for t, more in zip(r["tests"], (0.0, 40.0), strict=True):
+            for part in (t["overall"], *t["buckets"]):
+                part["bleu"] = {
+                    "value": shift + more,
+                    "low": shift + more - 1,
+                    "high": shift + more + 1,
+                }
+    drawn = best_state_figure.draw(records)
+    assert drawn.keys() == {"best-state", "best-state-bits"}
+    names, *rows = drawn["best-state"].table
+    values = {row[names.index("line")]: float(row[names.index("bleu")]) for row in rows}
+    assert [*values.values()] == [6, 46, 25]  # encoder, best, Bahdanau
+    scores = [{"value": x, "low": x - 1, "high": x + 1} for x in (50.0, 56.0)]
+    buckets = [[{"low": 1, "high": 9, "n": 20, "bleu": score}] for score in scores]
+    group = [
+        {"tests": [{"name": "length", "overall": {"bleu": score}, "buckets": bucket}]}
+        for score, bucket in zip(scores, buckets, strict=True)
+    ]
+    overall, bucket = reading.mean_scores(group, "length", "bleu")
+    sentences, seeds = (1 / student_quantile(19)) ** 2, 18 / 2
+    quantile = (sentences * student_quantile(19) + seeds * student_quantile(1)) / (
+        sentences + seeds
+    )
+    half = quantile * math.sqrt(sentences + seeds)
+    assert overall.tolist() == bucket.tolist() == pytest.approx([53, 53 - half, 53 + half])

@@ -136,8 +136,8 @@ def mean_scores(group: Sequence[Record], name: str, metric: str) -> np.ndarray:
     scores = score_array(group, name, metric)
     if len(scores) == 1:
         return np.asarray(scores[0])
-    means, n = scores.mean(0), [part["n"] for part in tests_by_name(group)[name]["buckets"]]
-    n_seeds, top = len(scores), metric_of(metric).top
+    n = [part["n"] for part in tests_by_name(group)[name]["buckets"]]
+    means, n_seeds, top = scores.mean(0), len(scores), metric_of(metric).top
     for i, n_rows in enumerate([sum(n), *n]):
         by_examples = ((means[i, 2] - means[i, 1]) / 2 / student_quantile(n_rows - 1)) ** 2
         by_seeds = scores[:, i, 0].var(ddof=1) / n_seeds

@@ -47,14 +47,14 @@ def draw(records: Group) -> dict[str, Drawing]:
         "best-state": draw_by_length(groups, attending),
         "best-state-bits": draw_bits(groups),
     }
-    if followed := [r for r in records if r["analyses"].get("training")]:
+    if followed := [r for r in written if r["analyses"].get("training")]:
         figures["best-state-training"] = draw_training(followed)
     return figures
 
 
 def rows_of_best(record: Record) -> list[Any]:
     """Return what was measured of a run's best States."""
-    return list(record["analyses"].get(BEST, ()))
+    return list(record.get("analyses", {}).get(BEST, ()))
 
 
 def by_model_and_width(group: Group) -> tuple[Any, ...]:
@@ -65,12 +65,11 @@ def by_model_and_width(group: Group) -> tuple[Any, ...]:
 
 
 def name_group(group: Group) -> str:
-    """Return model, numbers and budget of a group, and its seeds."""
+    """Return model, numbers and budget of a group."""
     first = group[0]
+    label = label_of(model_of(first["model"])).split()[0]
     numbers = rows_of_best(first)[0]["numbers"]
-    seeds = "1 seed" if len(group) == 1 else f"{len(group)} seeds"
-    tokens = format_short(first["train_config"]["tokens"])
-    return f"{label_of(model_of(first['model']))}\n{numbers} numbers, {tokens} tokens, {seeds}"
+    return f"{label}, {numbers} numbers, {format_short(first['train_config']['tokens'])} tokens"
 
 
 def draw_by_length(groups: Sequence[Group], attending: Group) -> Drawing:
@@ -103,7 +102,7 @@ def draw_by_length(groups: Sequence[Group], attending: Group) -> Drawing:
         for line, (own, name) in lines.items():
             scores = mean_scores(own, name, "bleu")[1:]
             style.draw_line(ax, LOOKS[line], range(len(names)), scores)
-            about = {"panel": name_group(group).replace("\n", ", "), "line": LOOKS[line].label}
+            about = {"panel": name_group(group), "seeds": len(group), "line": LOOKS[line].label}
             value, low, high = scores.T
             table.add(**about, words=names, bleu=value, low=low, high=high)
         mark_trained(ax, test)
@@ -141,7 +140,7 @@ def draw_bits(groups: Sequence[Group]) -> Drawing:
     low = test["buckets"][-1 if index is None else index]["low"]
     bits = sorted({row["bits"] for row in rows_of_best(first) if "bits" in row})
     words = format_bucket(next(b for b in test["buckets"] if b["low"] == low))
-    name = name_group(group).replace("\n", ", ")
+    name = name_group(group)
     caption = (
         f"{name}. Left: at {words} words, each number of the State is rounded to one of 2^bits "
         "values, equally spaced over the range that the encoder gives it. Middle: the sentences of "
