@@ -72,7 +72,7 @@ FULL: list[Comparison] = [
     (
         "encoders", "translation",
         "--size full --tokens 10000000 --models rnn_encdec rnn_encdec_both rnn_encdec_pooled "
-        "--decoder runs/results/budgets",
+        "--decoder OUT/budgets",
     ),
     ("next_token", "next_token", "--models lstm_seq2seq_forward"),
     ("next_token-source-loss", "next_token", "--models gpt --vary source_loss=1 --seeds 1 2 3"),
@@ -88,7 +88,15 @@ FULL: list[Comparison] = [
     ),
     *((f"lookup-width-{n}", "lookup", f"--width {n} --models {BY_WIDTH}") for n in WIDTHS),
     ("positions", "positions", "--size full --seeds 1 2 3 4 5"),
+    (
+        "positions", "positions",
+        "--size full --seeds 6 7 --models transformer_rotary transformer_learned",
+    ),
     ("choices", "choices", "--seeds 1 2 3 4 5"),
+    (
+        "choices", "choices",
+        "--seeds 6 7 8 9 10 --models transformer transformer_no_norm",
+    ),
     ("choices", "choices", f"--seeds 1 2 --models transformer {VARIED}"),
     ("heads", "heads", "--seeds 1 2 3"),
     ("heads-full", "heads", "--size full --seeds 1 2 3 --models transformer"),
@@ -130,7 +138,7 @@ def run_all(out: Path, comparisons: Sequence[Comparison], forwarded: Sequence[st
     """
     todo = []
     for folder, task, own_flags in comparisons:
-        own = [f"--{flag}".split() for flag in own_flags.split("--")[1:]]
+        own = [f"--{flag}".split() for flag in own_flags.replace("OUT", str(out)).split("--")[1:]]
         own_left = [word for flag in own if flag[0] not in forwarded for word in flag]
         todo.append((folder, task, [*own_left, *forwarded, "--out", str(out / folder)]))
     for _, task, passed in todo:  # find mistakes before anything is trained
