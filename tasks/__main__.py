@@ -64,10 +64,13 @@ FULL: list[Comparison] = [
         f"{WRITTEN} --models rnn_encdec --vary d_model=100,400 --vary tokens=15000000 --grid",
     ),
     ("widths", "translation", "--size full --models rnn_encdec --vary d_model=100,400"),
-    (
-        "widths", "translation",
-        "--size full --models rnn_encdec --vary batch_tokens=400 --vary lr=0.002 "
-        "--vary muon_lr=0.0075 --grid",
+    *(
+        (
+            "batches", "translation",
+            "--size full --tokens 1600000 --models rnn_encdec --vary batch_tokens=400 "
+            f"--vary lr={lr} --vary muon_lr={muon_lr} --grid",
+        )
+        for lr, muon_lr in ((0.001, 0.00375), (0.002, 0.0075), (0.004, 0.015))
     ),
     (
         "encoders", "translation",
