@@ -248,14 +248,6 @@ def test_configs_are_frozen_and_explained() -> None:
             assert isinstance(help_line, str), ast.unparse(field)
 
 
-def test_tests_name_their_bug() -> None:
-    """Keeps out a test that does not say what it is for."""
-    for path in sorted((ROOT / "tests").glob("test_*.py")):
-        for node in ast.walk(tree(path)):
-            if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
-                assert (ast.get_docstring(node) or "").startswith("Keeps out "), node.name
-
-
 def test_the_library_has_no_cycles() -> None:
     """Keeps out two modules that need each other; a cycle raises CycleError with its members."""
     names = {module_of(path) for path in LIBRARY}
