@@ -33,7 +33,7 @@ LOOKS = {
     BEST: Look("what could have been written", "#B02A1E", "-", "D"),
     ATTENDING: Look("what looking back reads: Bahdanau", "#1B75BC", "-", "o"),
 }
-N_COLUMNS = 3
+MOST_COLUMNS = 3
 
 
 def draw(records: Group) -> dict[str, Drawing]:
@@ -85,12 +85,16 @@ def draw_by_length(groups: Sequence[Group], attending: Group) -> Drawing:
         "with one seed over sentences. Dotted: the longest sentences in training."
     )
     title = "Who loses the sentence: the encoder, the vector or the decoder?"
-    n_rows = -(-len(groups) // N_COLUMNS)
-    n_columns = min(N_COLUMNS, len(groups))
+    n_columns = 2 if len(groups) == 4 else min(MOST_COLUMNS, len(groups))
+    n_rows = -(-len(groups) // n_columns)
     key = [*LOOKS.values()][: 3 if attending else 2]
     texts = title, format_subtitle(records), caption
     figure, axes = style.make_panels(texts, key, (1,) * n_rows, n_columns)
-    figure.set_figheight(figure.get_figheight() + 1.6 * (n_rows - 1))
+    if n_rows > 1 and not style.medium().is_page:  # room for the titles between the rows
+        figure.set_figheight(figure.get_figheight() + 1.2 * (n_rows - 1))
+        axes[0, 0].get_gridspec().hspace = 0.25
+        for ax in axes.flat:
+            ax.set_position(ax.get_subplotspec().get_position(figure))
     table = Table()
     for ax in axes.flat[len(groups) :]:
         ax.set_visible(False)
