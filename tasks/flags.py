@@ -206,7 +206,3 @@ def training_flags(p: Parser) -> None:
     p.add_argument("--precision", choices=["auto", "float32", "bfloat16"], default="auto",
                    help="in training; auto (default): the task's, or the faster one on this "
                         "machine")  # fmt: skip
-    p.add_argument("--shards", type=positive, default=1, metavar="N",
-                   help="with torchrun: shards in which each batch is dealt to the processes, a "
-                        "multiple of their number; the result depends on it (default: "
-                        "1)")  # fmt: skip

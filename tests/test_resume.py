@@ -28,7 +28,7 @@ from seqmodels.report.reading import format_subtitle
 from seqmodels.training import checkpoint, config, loop
 from seqmodels.training.checkpoint import Checkpoints
 from seqmodels.training.trainer import PreparedBatch, Trainer, seed_all
-from seqmodels.utils import files, world
+from seqmodels.utils import files
 
 pytestmark = pytest.mark.usefixtures("undrawn", "few_draws")
 
@@ -75,7 +75,6 @@ def test_interrupted_equals_uninterrupted(name: str, optimizer: Any, tmp_path: P
 @pytest.mark.parametrize(("owner", "method", "error", "n_steps", "n_points"), [
     (loop, "validate", None, 2, 1), (Trainer, "add_point", None, 2, 2),
     (loop, "backward", None, 2, 1), (loop, "backward", KeyboardInterrupt, 1, 1),
-    (loop, "backward", world.ProcessLostError, 1, 1),
 ])  # fmt: skip
 def test_a_stop_costs_nothing(
     owner: Any, method: str, error: Any, n_steps: int, n_points: int, monkeypatch: Any

@@ -309,16 +309,6 @@ def test_memory_that_is_short_halves_the_batch(
     assert len(messages) == math.log2(n_parts)
 
 
-def test_pieces_end_with_the_rows_of_the_largest_share(tiny: Tiny) -> None:
-    """Keeps out a run that stops although a share of two rows can be halved."""
-    one = Trainer(tiny("gpt"), replace(CFG, shards=2))
-    batch = one.prepare(collate(examples()[:3]))
-    one.halve_pieces(batch)
-    assert one.progress.n_parts == 2
-    with pytest.raises(ValueError, match="one sentence at a time"):
-        one.halve_pieces(batch)
-
-
 def test_a_piece_without_targets_counts_nothing(tiny: Tiny) -> None:
     """Keeps out 0 × NaN: a batch is lost because one half of it has nothing to score."""
     batch = collate(examples()[:8])
@@ -370,7 +360,7 @@ def test_the_same_bits(fresh: Tiny, request: pytest.FixtureRequest) -> None:
         model.load_state_dict(start)
         if is_ahead:
             request.getfixturevalue("threaded")
-        results.append(finish(Trainer(model, replace(CFG, shards=2))))
+        results.append(finish(Trainer(model, CFG)))
     assert_same(*results)
     assert not prefetch_threads()
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import re
-import sys
 import time
 from collections.abc import Collection, Sequence
 from concurrent.futures import Executor
@@ -33,7 +32,6 @@ from seqmodels.utils import files
 from seqmodels.utils.files import LOCK, Lock
 from seqmodels.utils.imports import require
 from seqmodels.utils.terminal import ensure_out_folder, print_line
-from seqmodels.utils.world import world
 
 Settings = dict[Path, dict[str, Any]]
 """Settings by the path of the record, which may not exist yet."""
@@ -60,7 +58,6 @@ def compare(task: Task, args: argparse.Namespace, executor: Executor | None = No
         require(package)
     if args.trained and not args.trained.is_dir():
         raise ValueError(f"--trained: no folder {args.trained}")
-    world().check_shards(args.shards)
     device = resolve_device("auto" if args.launcher else args.device)
     out = args.out or Path("runs") / default_folder(task, args)
     if args.dry_run:
@@ -79,8 +76,6 @@ def compare(task: Task, args: argparse.Namespace, executor: Executor | None = No
             device = launcher.device if launcher else device
             compare_in_folder(out, device, task, args, executor or launcher)
     except KeyboardInterrupt as stopped:
-        if not world().is_rank0:
-            sys.exit(getattr(stopped, "code", 130))  # the first one says so
         without = " without --fresh" if args.fresh else ""
         stopped.add_note(f"the same command{without} resumes it")
         raise
@@ -90,28 +85,24 @@ def compare(task: Task, args: argparse.Namespace, executor: Executor | None = No
 def compare_in_folder(
     out: Path, device: str, task: Task, args: argparse.Namespace, executor: Executor | None
 ) -> None:
-    """Compare in a folder that is locked, by this process or the first of several."""
+    """Compare in a folder that is locked by this process."""
     if executor:
         out = out.absolute()
-    world().on_rank0(lambda: remove_leftovers(out))
+    remove_leftovers(out)
     runs = plan_runs(out, device, task, args)
     todo = [run for run, n_tokens in runs if n_tokens]
-
-    def prepare() -> None:
-        for run, n_tokens in runs:
-            if args.fresh:
-                run.remove()
-            if not n_tokens:  # what is left was left by a process that was killed
-                run.checkpoints().remove()
-                run.status.delete()
-                print_line(f"{run.title}: recorded in {run.path}")
-        task.tokenizer.save(out / "tokenizer.json")
-
-    world().on_rank0(prepare)
+    for run, n_tokens in runs:
+        if args.fresh:
+            run.remove()
+        if not n_tokens:  # what is left was left by a process that was killed
+            run.checkpoints().remove()
+            run.status.delete()
+            print_line(f"{run.title}: recorded in {run.path}")
+    task.tokenizer.save(out / "tokenizer.json")
     if getattr(args, "data", None):  # the times of the built-in tasks are in their help
         print_forecast(out, device, task, args)
     failed = run_all(todo, len(runs), n_parallel_runs(len(runs), device), executor)
-    world().on_rank0(lambda: files.remove_partial(out))  # of machines that were lost
+    files.remove_partial(out)  # of machines that were lost
     if failed:
         raise FailedRunsError(out, failed)
 
@@ -142,7 +133,7 @@ def print_forecast(out: Path, device: str, task: Task, args: argparse.Namespace)
     records = forecast.find_records(out)
     forecasts = [forecast.forecast_run(run, n_tokens, threads, records) for run, n_tokens in todo]
     describe = forecast.format_forecasts if args.dry_run else forecast.summarize_forecasts
-    if world().is_rank0 and (args.dry_run or todo):
+    if args.dry_run or todo:
         print_line(describe(forecasts, len(runs) - len(todo), n_parallel))
 
 
@@ -169,19 +160,16 @@ def plan_runs(
                 "numbers the decoder is given for a source of n tokens"
             )
     paths = {out / f"{arm.name}-seed{seed}.json": arm for seed in args.seeds for arm in arms}
-    recorded, stopped = world().broadcast_from_rank0(lambda: read_settings(out, paths, args.fresh))
+    recorded, stopped = read_settings(out, paths, args.fresh)
     earlier = [was["precision"] for was in recorded.values() if "precision" not in was["varied"]]
     earlier += [
         was["precision"]
         for path, was in stopped.items()
         if "precision" in was and "precision" not in paths[path].training
     ]
-    training = world().broadcast_from_rank0(
-        lambda: choose_precision(task, args.precision, device, earlier, not args.launcher).training
-    )
-    shards = {"shards": args.shards} if args.shards > 1 else {}
+    task = choose_precision(task, args.precision, device, earlier, not args.launcher)
     # The process of a run need not import matplotlib for the task's figures.
-    task = replace(task, training={**training, **shards}, figures=())
+    task = replace(task, figures=())
     if args.vary:
         arms = without_repeats(arms, task, args.lr)
     runs = [
@@ -200,8 +188,7 @@ def plan_runs(
         for seed in args.seeds
         for arm in arms
     ]
-    missing = world().broadcast_from_rank0(lambda: missing_tokens(runs, recorded, stopped))
-    return list(zip(runs, missing, strict=True))
+    return list(zip(runs, missing_tokens(runs, recorded, stopped), strict=True))
 
 
 def read_settings(out: Path, wanted: Collection[Path], is_fresh: bool) -> tuple[Settings, Settings]:

@@ -45,7 +45,6 @@ from seqmodels.training.trainer import Trainer, seed_all
 from seqmodels.utils.files import LOCK, Lock
 from seqmodels.utils.progress import SILENT, StatusFile
 from seqmodels.utils.terminal import defer_signals, print_line
-from seqmodels.utils.world import world
 
 # -------------------------------------------------------------------------------------- Settings
 
@@ -68,10 +67,9 @@ def check_same_settings(path: Path, was: Mapping[str, Any], now: Mapping[str, An
     """Raise ValueError if the file at the path was made with other settings.
 
     A count is not named beside another difference of the data, and a missing one is none: it
-    follows from text and tokenizer. Without `shards`, a batch is not shared, and without
-    `optimizer` it is AdamW.
+    follows from text and tokenizer. Without `optimizer` it is AdamW.
     """
-    was, now = ({"shards": 1, "optimizer": "adamw", **settings} for settings in (was, now))
+    was, now = ({"optimizer": "adamw", **settings} for settings in (was, now))
     keys = [k for k in now if k in was or not k.startswith("data.n_")]
     differ = [k for k in keys if was.get(k) != now[k]]
     differ = [k for k in differ if not k.startswith("data.n_")] or differ
@@ -156,25 +154,21 @@ def run_one(run: Run, patience_s: float | None = None) -> dict[str, Any]:
     """
     run.arm.register()
     with hold_lock(run.path.parent, f".{run.path.stem}{LOCK}", patience_s):
-        old = world().broadcast_from_rank0(
-            lambda: record.load(run.path) if run.path.exists() else None
-        )
+        old = record.load(run.path) if run.path.exists() else None
         if old and old["train_config"]["tokens"] >= run.cfg.tokens:
             return old
-        status = run.status if world().is_rank0 else SILENT
-        with status.running():
+        with (status := run.status).running():
             return train_and_record(run, old, status)
 
 
 @contextmanager
 def hold_lock(folder: Path, name: str = LOCK, patience_s: float | None = None) -> Iterator[None]:
-    """Hold a lock in the first of several processes, while the others wait for it."""
-    lock = world().on_rank0(lambda: Lock(folder, name, patience_s, print_line))
+    """Hold a folder's lock."""
+    lock = Lock(folder, name, patience_s, print_line)
     try:
         yield
     finally:
-        if lock:
-            lock.release()
+        lock.release()
 
 
 def build_model(run: Run) -> SequenceModel:
@@ -187,10 +181,7 @@ def build_model(run: Run) -> SequenceModel:
 
 
 def train_and_record(run: Run, old: Mapping[str, Any] | None, status: StatusFile) -> dict[str, Any]:
-    """Train, evaluate and record one model; return the record. `old` is its earlier record, if any.
-
-    Where several processes train it, all evaluate their share, and the first one writes.
-    """
+    """Train, evaluate and record one model; return the record. `old`: its earlier one, if any."""
     task, device = run.task, run.device
     record.reset_peak_memory(device)
     model = build_model(run)
@@ -223,13 +214,12 @@ def train_and_record(run: Run, old: Mapping[str, Any] | None, status: StatusFile
     for i, (name, measure) in enumerate(task.measure.items()):
         status.update("analysis", i, len(task.measure), name)
         result["analyses"][name] = measure(model.eval(), untrained.eval())
-    if world().is_rank0:
-        with defer_signals():
-            weights = run.path.with_suffix(".safetensors")
-            result["weights_sha256"] = checkpoint.save_weights(weights, model.state_dict())
-            snapshots.save(snapshots.path_of(run.path), taken)
-            record.save(run.path, result, rows)
-            run.checkpoints().remove()
+    with defer_signals():
+        weights = run.path.with_suffix(".safetensors")
+        result["weights_sha256"] = checkpoint.save_weights(weights, model.state_dict())
+        snapshots.save(snapshots.path_of(run.path), taken)
+        record.save(run.path, result, rows)
+        run.checkpoints().remove()
     return result
 
 
@@ -264,7 +254,7 @@ def build_record(
         "n_parameters": count_parameters(model),
         "contrasts": list_contrasts(run),
         "data": task.data,
-        "provenance": record.provenance(device, world().size),
+        "provenance": record.provenance(device),
         "curve": progress.curve,
         "events": progress.events,
         "tests": tests,
@@ -289,10 +279,10 @@ def train_run(run: Run, model: SequenceModel, status: StatusFile = SILENT) -> Pr
     It resumes from its latest checkpoint. Without one, a run that has a record is trained further,
     and any other starts. Raises ValueError if the checkpoint or the weights are of another run.
     """
-    trainer, is_rank0 = Trainer(model, run.cfg, status), world().is_rank0
-    about = {"settings": run.settings(), "provenance": record.provenance(run.device, world().size)}
+    trainer = Trainer(model, run.cfg, status)
+    about = {"settings": run.settings(), "provenance": record.provenance(run.device)}
     checkpoints = run.checkpoints(about)
-    saved = world().broadcast_from_rank0(lambda: checkpoints.latest(trainer.log))
+    saved = checkpoints.latest(trainer.log)
     if saved and run.path.exists() and saved.settings.get("tokens") != run.cfg.tokens:
         saved = None  # left by a process that was killed when it had recorded the run
     if saved:
@@ -306,9 +296,9 @@ def train_run(run: Run, model: SequenceModel, status: StatusFile = SILENT) -> Pr
             )
         trainer.log(f"training on {run.cfg.tokens - trainer.progress.tokens:,} tokens")
     shown: list[TensorBoard | Tracker] = []
-    if run.tensorboard and is_rank0:
+    if run.tensorboard:
         shown.append(TensorBoard(run.curves, trainer.progress.step))
-    if run.tracker and is_rank0:
+    if run.tracker:
         settings = run.settings()
         shown.append(Tracker(run.tracker, run.path, settings, trainer.progress.step))
     with Curves(*shown) as curves:
@@ -316,7 +306,7 @@ def train_run(run: Run, model: SequenceModel, status: StatusFile = SILENT) -> Pr
             trainer,
             run.task.train,
             run.task.valid,
-            checkpoints if is_rank0 else None,
+            checkpoints,
             curves,
             run.snapshots.take_if_due,
         )

@@ -44,8 +44,6 @@ class TrainConfig:
     """Seed of weights, dropout and data order."""
     precision: Precision = "float32"
     """Precision of matrix products; weights, sums and the optimiser are in float32."""
-    shards: int = 1
-    """Parts of a batch, each with its own random numbers, divided among the processes."""
 
     def __post_init__(self) -> None:
         """Raise ValueError for a share or a weight that is not one."""
@@ -58,8 +56,6 @@ class TrainConfig:
     def settings(self) -> dict[str, Any]:
         """Return the fields that a record holds: those of extensions only if used."""
         settings = asdict(self)
-        if self.shards == 1:
-            del settings["shards"]
         if not self.source_loss:
             del settings["source_loss"]
         if self.optimizer == "adamw":
