@@ -194,8 +194,7 @@ def tokenizer(text: str) -> str:
 def training_flags(p: Parser) -> None:
     """Add the flags that say how a model is trained."""
     p.add_argument("--tokens", type=positive, metavar="N",
-                   help="budget: target tokens to train each model on; a larger budget trains a "
-                        "finished run further")  # fmt: skip
+                   help="budget: target tokens to train each model on")  # fmt: skip
     p.add_argument("--lr", type=positive_float, metavar="R",
                    help="peak learning rate of AdamW for all models (default: each recipe's); "
                         "where Muon trains the hidden matrices, --vary muon_lr=R "

@@ -251,7 +251,7 @@ def copied(compared: Path, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def recorded_gpt(compared: Path, tmp_path: Path, undrawn: None) -> Path:
-    """Copy the comparison's GPT alone, to be trained further or forecast."""
+    """Copy the comparison's GPT alone, to be changed or forecast."""
     folder = tmp_path / "runs" / "gpt"
     folder.mkdir(parents=True)
     for path in (*compared.glob("gpt-seed1.*"), compared / "tokenizer.json"):

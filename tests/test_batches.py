@@ -105,8 +105,6 @@ def test_an_order_is_resumed_anywhere(examples: list[Example]) -> None:
     for n in (0, 1, 37, n_first - 1, n_first, 249):
         resumed = batches.batch_indices(examples, BUDGET, 7, *drawn[n][:2])
         assert [*islice(resumed, 250 - n)] == drawn[n:]
-        place = batches.locate_batch(examples, BUDGET, 7, n + 1)
-        assert place == (drawn[n].epoch, drawn[n].batch + 1)
     assert next(batches.batch_indices(examples, BUDGET, 7, 0, n_first)) == drawn[n_first]
 
 

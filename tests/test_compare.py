@@ -283,8 +283,6 @@ def test_own_changes_are_of_the_default_models(monkeypatch: pytest.MonkeyPatch) 
 def test_a_trained_run_is_taken(recorded_gpt: Path, tmp_path: Path, monkeypatch: Any) -> None:
     """Keeps out runs trained twice, and weights that were trained with other settings."""
     path = recorded_gpt / "gpt-seed1.json"
-    further = {"continued": {"tokens": 7, "weights_sha256": "of the first half"}}
-    path.write_text(json.dumps(json.loads(path.read_text()) | further))
     monkeypatch.setattr(runs, "train", lambda *_: pytest.fail("trained again"))
     tests = [*toy().tests, replace(toy().tests[0], name="short", examples=toy().valid[:5])]
     seen = list[bool]()
@@ -301,7 +299,7 @@ def test_a_trained_run_is_taken(recorded_gpt: Path, tmp_path: Path, monkeypatch:
     assert (new["task"], new["curve"]) == ("other", old["curve"])
     assert new["weights_sha256"] == old["weights_sha256"]
     assert new["tests"][0]["overall"] == old["tests"][0]["overall"]
-    assert (new["events"][-1]["kind"], new["continued"]["tokens"]) == ("trained", 7)
+    assert new["events"][-1]["kind"] == "trained"
     with pytest.raises(ValueError, match=r"lr was 0\.01, is 0\.5"):
         compare.compare(task, flags(tmp_path / "b", models=GPT, trained=recorded_gpt, lr=0.5))
     with pytest.raises(ValueError, match="no folder"):
@@ -314,16 +312,16 @@ def test_a_forecast_is_of_the_runs_most_like_it(recorded_gpt: Path) -> None:
     own = record.load(recorded_gpt / "gpt-seed1.json")
     plan = compare.plan_runs(recorded_gpt, "cpu", toy(), flags(recorded_gpt, models=GPT))
     ((run, _),), threads = plan, own["provenance"]["threads"]
-    per_token = own["train_s"] / own["curve"][-1]["tokens"]
+    one = run.cfg.tokens * own["train_s"] / own["curve"][-1]["tokens"]
 
     def slower(n: int, **changes: Any) -> dict[str, Any]:
         return own | {"train_s": n * own["train_s"], "peak_memory_bytes": n * 10**9} | changes
 
     def forecast_from(*records: dict[str, Any]) -> Forecast:
-        return forecast.forecast_run(run, 100, threads, records)
+        return forecast.forecast_run(run, threads, records)
 
     local = forecast_from(slower(1), slower(3), slower(11), slower(90, task="another"))
-    assert local.seconds == pytest.approx(3 * 100 * per_token)
+    assert local.seconds == pytest.approx(3 * one)
     assert local.is_here
     assert local.memory_bytes == 11 * 10**9
     for other in (
@@ -331,15 +329,15 @@ def test_a_forecast_is_of_the_runs_most_like_it(recorded_gpt: Path) -> None:
         slower(9, provenance=own["provenance"] | {"threads": threads + 1}),
         slower(9, train_config=own["train_config"] | {"precision": "bfloat16"}),
     ):
-        assert forecast_from(slower(2), other).seconds == pytest.approx(200 * per_token)
+        assert forecast_from(slower(2), other).seconds == pytest.approx(2 * one)
         elsewhere = forecast_from(other)
         assert not elsewhere.is_here
-        assert elsewhere.seconds == pytest.approx(900 * per_token)
+        assert elsewhere.seconds == pytest.approx(9 * one)
     unknown = forecast_from(slower(5, model="bahdanau"))
     assert unknown.seconds is None
     assert unknown.memory_bytes == 20 * own["n_parameters"]
     assert unknown.disk_bytes == 36 * own["n_parameters"]  # two checkpoints and the weights
-    assert forecast_from(slower(7, task="another")).seconds == pytest.approx(700 * per_token)
+    assert forecast_from(slower(7, task="another")).seconds == pytest.approx(7 * one)
     near = forecast.find_records(recorded_gpt.with_name("new"))
     assert own in near
     # runs in parallel take as long as the longest; those of another machine are marked

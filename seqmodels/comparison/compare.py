@@ -90,11 +90,11 @@ def compare_in_folder(
         out = out.absolute()
     remove_leftovers(out)
     runs = plan_runs(out, device, task, args)
-    todo = [run for run, n_tokens in runs if n_tokens]
-    for run, n_tokens in runs:
+    todo = [run for run, is_recorded in runs if not is_recorded]
+    for run, is_recorded in runs:
         if args.fresh:
             run.remove()
-        if not n_tokens:  # what is left was left by a process that was killed
+        if is_recorded:  # what is left was left by a process that was killed
             run.checkpoints().remove()
             run.status.delete()
             print_line(f"{run.title}: recorded in {run.path}")
@@ -129,9 +129,9 @@ def print_forecast(out: Path, device: str, task: Task, args: argparse.Namespace)
     if not args.launcher:
         n_parallel = n_parallel_runs(len(runs), device)
         threads = torch.get_num_threads() // n_parallel
-    todo = [(run, n_tokens) for run, n_tokens in runs if n_tokens]
+    todo = [run for run, is_recorded in runs if not is_recorded]
     records = forecast.find_records(out)
-    forecasts = [forecast.forecast_run(run, n_tokens, threads, records) for run, n_tokens in todo]
+    forecasts = [forecast.forecast_run(run, threads, records) for run in todo]
     describe = forecast.format_forecasts if args.dry_run else forecast.summarize_forecasts
     if args.dry_run or todo:
         print_line(describe(forecasts, len(runs) - len(todo), n_parallel))
@@ -142,8 +142,8 @@ def print_forecast(out: Path, device: str, task: Task, args: argparse.Namespace)
 
 def plan_runs(
     out: Path, device: str, task: Task, args: argparse.Namespace
-) -> list[tuple[Run, int]]:
-    """Return all runs, each with the number of target tokens that it lacks; change nothing.
+) -> list[tuple[Run, bool]]:
+    """Return all runs, each with whether it is recorded; change nothing.
 
     Raises ValueError if anything in the folder was made with other settings.
     """
@@ -188,7 +188,8 @@ def plan_runs(
         for seed in args.seeds
         for arm in arms
     ]
-    return list(zip(runs, missing_tokens(runs, recorded, stopped), strict=True))
+    check_runs(runs, recorded, stopped)
+    return [(run, run.path in recorded) for run in runs]
 
 
 def read_settings(out: Path, wanted: Collection[Path], is_fresh: bool) -> tuple[Settings, Settings]:
@@ -216,44 +217,20 @@ def read_settings(out: Path, wanted: Collection[Path], is_fresh: bool) -> tuple[
     return recorded, stopped
 
 
-def missing_tokens(runs: Sequence[Run], recorded: Settings, stopped: Settings) -> list[int]:
-    """Return the number of target tokens that each run still lacks: 0 if it is recorded.
+def check_runs(runs: Sequence[Run], recorded: Settings, stopped: Settings) -> None:
+    """Raise ValueError if anything in the folder was made with other settings.
 
-    A run that was recorded with a smaller budget is trained further. Raises ValueError if anything
-    in the folder was made with other settings.
+    A checkpoint beside a record is not looked at: a process that was killed left it.
     """
     shared, own = shared_settings(runs[0].task), {run.path for run in runs}
     for path, was in recorded.items():
         if path not in own:
             then, now = ({k: s[k] for k in s if k not in was["varied"]} for s in (was, shared))
             check_same_settings(path, then, now)
-    missing = []
     for run in runs:
-        tokens, n_trained, path = run.cfg.tokens, 0, run.path
-        now = run.settings() if path in recorded or path in stopped else {}
-        if path in recorded:
-            n_trained, weights = recorded[path]["tokens"], path.with_suffix(".safetensors")
-            check_same_settings(path, recorded[path] | {"tokens": tokens}, now)
-            if n_trained > tokens:
-                raise ValueError(
-                    f"{path} was trained on {n_trained:,} tokens, more than the {tokens:,} "
-                    "requested; --fresh starts again"
-                )
-            if n_trained < tokens and not weights.exists():
-                raise ValueError(
-                    f"{weights} is missing, so the run cannot be trained further; --fresh starts "
-                    "again"
-                )
-        budget = stopped.get(path, {}).get("tokens")
-        if path in stopped and budget != n_trained:  # else left by a process killed after recording
-            if n_trained and budget != tokens:
-                raise ValueError(
-                    f"{path.stem} was being trained further; --tokens {budget} resumes, --fresh "
-                    "starts again"
-                )
-            check_same_settings(path, stopped[path], now)
-        missing.append(tokens - n_trained)
-    return missing
+        if run.path in recorded or run.path in stopped:
+            was = recorded.get(run.path) or stopped[run.path]
+            check_same_settings(run.path, was, run.settings())
 
 
 def default_folder(task: Task, args: argparse.Namespace) -> str:

@@ -47,9 +47,7 @@ def find_records(out: Path) -> list[dict[str, Any]]:
     return records
 
 
-def forecast_run(
-    run: Run, tokens: int, threads: int, records: Sequence[dict[str, Any]]
-) -> Forecast:
+def forecast_run(run: Run, threads: int, records: Sequence[dict[str, Any]]) -> Forecast:
     """Return the estimated cost of a run on so many threads, from the most similar records."""
     here = record.provenance(run.device)["device"], threads, run.cfg.precision
     alike = [r for r in records if r["model"] == run.name]
@@ -59,8 +57,8 @@ def forecast_run(
     n_parameters = count_parameters(build_model(run))
     return Forecast(
         run.title,
-        tokens,
-        tokens * statistics.median(times) if times else None,
+        run.cfg.tokens,
+        run.cfg.tokens * statistics.median(times) if times else None,
         bool(local),
         max([TRAINING_BYTES * n_parameters, *(r["peak_memory_bytes"] for r in local or alike)]),
         DISK_BYTES * n_parameters,

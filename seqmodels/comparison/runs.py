@@ -18,7 +18,7 @@ from torch.utils.flop_counter import flop_registry
 from seqmodels.comparison.arm import Arm, count_parameters, model_sizes
 from seqmodels.comparison.snapshots import Snapshots
 from seqmodels.comparison.task import Task, TestSet
-from seqmodels.data.batches import Example, locate_batch, longest, training_batches
+from seqmodels.data.batches import Example, longest, training_batches
 from seqmodels.evaluation.evaluate import (
     align_target,
     compare_tokens,
@@ -41,7 +41,7 @@ from seqmodels.training.checkpoint import Checkpoints
 from seqmodels.training.config import Progress, TrainConfig
 from seqmodels.training.curves import Curves, TensorBoard, Tracker
 from seqmodels.training.loop import loss_of, train
-from seqmodels.training.trainer import Trainer, seed_all
+from seqmodels.training.trainer import Trainer
 from seqmodels.utils.files import LOCK, Lock
 from seqmodels.utils.progress import SILENT, StatusFile
 from seqmodels.utils.terminal import defer_signals, print_line
@@ -154,11 +154,10 @@ def run_one(run: Run, patience_s: float | None = None) -> dict[str, Any]:
     """
     run.arm.register()
     with hold_lock(run.path.parent, f".{run.path.stem}{LOCK}", patience_s):
-        old = record.load(run.path) if run.path.exists() else None
-        if old and old["train_config"]["tokens"] >= run.cfg.tokens:
-            return old
+        if run.path.exists():
+            return record.load(run.path)
         with (status := run.status).running():
-            return train_and_record(run, old, status)
+            return train_and_record(run, status)
 
 
 @contextmanager
@@ -180,8 +179,8 @@ def build_model(run: Run) -> SequenceModel:
     return model.to(run.device)
 
 
-def train_and_record(run: Run, old: Mapping[str, Any] | None, status: StatusFile) -> dict[str, Any]:
-    """Train, evaluate and record one model; return the record. `old`: its earlier one, if any."""
+def train_and_record(run: Run, status: StatusFile) -> dict[str, Any]:
+    """Train, evaluate and record one model; return the record."""
     task, device = run.task, run.device
     record.reset_peak_memory(device)
     model = build_model(run)
@@ -195,7 +194,6 @@ def train_and_record(run: Run, old: Mapping[str, Any] | None, status: StatusFile
     status.detail = ""
     evaluate_s = time.perf_counter() - since
     result = build_record(run, model, progress, tests) | {
-        "continued": None,
         "analyses": {},
         "speed": {
             "train_tokens_per_s": progress.curve[-1]["tokens"] / progress.curve[-1]["seconds"],
@@ -203,10 +201,6 @@ def train_and_record(run: Run, old: Mapping[str, Any] | None, status: StatusFile
         },
         "evaluate_s": evaluate_s,
     }
-    if progress.schedule_from:
-        sha256 = old["weights_sha256"] if old else None
-        started = {"tokens": progress.schedule_from, "weights_sha256": sha256 or "not recorded"}
-        result["continued"] = started
     taken = None
     if run.n_snapshots:
         taken = run.snapshots.finish(model, progress, rows, result["alignment"])
@@ -276,25 +270,20 @@ def build_record(
 def train_run(run: Run, model: SequenceModel, status: StatusFile = SILENT) -> Progress:
     """Train a run's model; return the progress.
 
-    It resumes from its latest checkpoint. Without one, a run that has a record is trained further,
-    and any other starts. Raises ValueError if the checkpoint or the weights are of another run.
+    It resumes from its latest checkpoint, if there is one. Raises ValueError if that is of another
+    run.
     """
     trainer = Trainer(model, run.cfg, status)
     about = {"settings": run.settings(), "provenance": record.provenance(run.device)}
     checkpoints = run.checkpoints(about)
-    saved = checkpoints.latest(trainer.log)
-    if saved and run.path.exists() and saved.settings.get("tokens") != run.cfg.tokens:
-        saved = None  # left by a process that was killed when it had recorded the run
-    if saved:
+    if saved := checkpoints.latest(trainer.log):
         resume(trainer, saved, about)
     else:
-        if run.path.exists():
-            train_further(trainer, run)
         if not {*lineage(run.name)} & {*run.task.recipes}:
             trainer.log_event(
                 "recipe", "no recipe of its own: default sizes, default lr for its kind of memory"
             )
-        trainer.log(f"training on {run.cfg.tokens - trainer.progress.tokens:,} tokens")
+        trainer.log(f"training on {run.cfg.tokens:,} tokens")
     shown: list[TensorBoard | Tracker] = []
     if run.tensorboard:
         shown.append(TensorBoard(run.curves, trainer.progress.step))
@@ -330,28 +319,6 @@ def resume(trainer: Trainer, saved: checkpoint.Checkpoint, about: Mapping[str, A
     trainer.log_event("resumed", f"resumed after {share}{note}")
 
 
-def train_further(trainer: Trainer, run: Run) -> None:
-    """Continue a finished run: with its weights, its curve and the next batches.
-
-    Optimiser and schedule start anew. Raises ValueError if the weights are missing or not its own.
-    """
-    from seqmodels.comparison.trained import load_model
-
-    old, cfg = record.load(run.path), run.cfg
-    weights = load_model(old, run.path.with_suffix(".safetensors")).state_dict()
-    trainer.model.load_state_dict(weights)
-    trainer.best = {k: v.detach().clone() for k, v in trainer.model.state_dict().items()}
-    last = old["curve"][-1]
-    epoch, batch = locate_batch(run.task.train, cfg.batch_tokens, cfg.seed, last["step"])
-    place = {"epoch": epoch, "batch": batch, "schedule_from": last["tokens"]}
-    place |= {key: last[key] for key in ("step", "tokens", "seconds")}
-    trainer.progress = Progress(**place, curve=old["curve"], events=old["events"])
-    seed_all(cfg.seed)
-    trainer.log_event(
-        "resumed", f"trained further after {last['tokens']:,} tokens, with a new schedule"
-    )
-
-
 def load_trained(run: Run, model: SequenceModel) -> Progress | None:
     """Load the weights of the same run of another folder; return its progress, or None without one.
 
@@ -366,8 +333,7 @@ def load_trained(run: Run, model: SequenceModel) -> Progress | None:
     model.load_state_dict(load_model(old, path.with_suffix(".safetensors")).state_dict())
     last, what = old["curve"][-1]["step"], f"trained by the task {old['task']}"
     event = {"step": last, "kind": "trained", "what": what}
-    since = (old["continued"] or {}).get("tokens", 0)
-    return Progress(curve=old["curve"], events=[*old["events"], event], schedule_from=since)
+    return Progress(curve=old["curve"], events=[*old["events"], event])
 
 
 # ------------------------------------------------------------------------------------ Measurement

@@ -337,27 +337,6 @@ def batch_indices(
         epoch, batch = epoch + 1, 0
 
 
-def locate_batch(
-    examples: Sequence[Example], batch_tokens: int, seed: int, n: int
-) -> tuple[int, int]:
-    """Return the epoch and the batch in it that come after n training batches, n ≥ 1.
-
-    After the last batch of an epoch, it is the one after the last.
-    """
-    epoch = 0
-    while True:
-        if len(examples) > LARGE:
-            counts = BlockOrder(examples, batch_tokens, seed, epoch).counts()
-        else:
-            counts = (1 for _ in shuffled_batches(examples, batch_tokens, seed, epoch))
-        n_epoch = 0
-        for count in counts:
-            n_epoch += count
-            if n_epoch >= n:
-                return epoch, n
-        epoch, n = epoch + 1, n - n_epoch
-
-
 def training_batches(examples: Sequence[Example], batch_tokens: int, seed: int) -> Iterator[Batch]:
     """Yield training batches without end, padded."""
     for draw in batch_indices(examples, batch_tokens, seed):

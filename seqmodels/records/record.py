@@ -232,8 +232,8 @@ class Record(Strict):
     """SHA-256 of the weights that were trained, where those of the run are rounded to float16."""
     intervals: dict[Name, Text] | None
     """How the interval of each score was computed; None: not recorded."""
-    continued: dict[Name, Count | float | Text] | None
-    """The run that this run continued; None: it was trained from scratch."""
+    continued: dict[Name, Count | float | Text] | None = None
+    """The finished run that this one began with, in a record of version 0.1."""
 
 
 class Sums(Strict):

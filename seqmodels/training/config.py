@@ -85,8 +85,6 @@ class Progress(BaseModel):
     n_parts: Count = 1
     """Pieces in which a batch goes through the model, one by one, for lack of memory."""
     n_skipped: Count = 0
-    schedule_from: Count = 0
-    """Tokens after which the schedule began: those of a finished run that is trained further."""
     curve: list[dict[str, int | float]] = []
     events: list[dict[str, int | str]] = []
     """Events for the record: the step, the kind of event, and what happened."""
@@ -96,6 +94,8 @@ class Progress(BaseModel):
     @classmethod
     def restore(cls, state: Any) -> Progress:
         """Return the progress that a checkpoint holds; raise ValueError if it is not one."""
+        if isinstance(state, dict):  # version 0.1 has the field that is left out
+            state = {key: value for key, value in state.items() if key != "schedule_from"}
         try:
             return cls.model_validate(state)
         except ValidationError as error:

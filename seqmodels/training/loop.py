@@ -219,10 +219,7 @@ def is_validation_due(progress: Progress, cfg: TrainConfig) -> bool:
     """Return whether the curve's next point is due; a step has one point at most."""
     if progress.curve and progress.curve[-1]["step"] >= progress.step:
         return False
-    n_points = sum(point["tokens"] > progress.schedule_from for point in progress.curve)
-    to_train = cfg.tokens - progress.schedule_from
-    due = progress.schedule_from + to_train * (n_points + 1) / cfg.n_validations
-    return progress.tokens >= due
+    return progress.tokens >= cfg.tokens * (len(progress.curve) + 1) / cfg.n_validations
 
 
 def describe_losses(progress: Progress) -> str:

@@ -91,9 +91,7 @@ class Trainer:
 
     def next_lr_factor(self) -> float:
         """Return the learning rates of the next step, as a share of their peaks."""
-        since = self.progress.schedule_from
-        spent = (self.progress.tokens + 1 - since) / (self.cfg.tokens - since)
-        return lr_factor(spent, self.cfg.warmup)
+        return lr_factor((self.progress.tokens + 1) / self.cfg.tokens, self.cfg.warmup)
 
     def count_step(self, batch: PreparedBatch, loss: float, seconds: float) -> None:
         """Add one step to the progress; note a batch without a finite loss.
