@@ -148,8 +148,7 @@ def add_shared_flags(p: Parser, models: list[str], sizes: Sequence[str]) -> None
                    help="evaluate the runs that another folder has, trained with the same "
                         "settings, instead of training them again")  # fmt: skip
     p.add_argument("--dry-run", action="store_true",
-                   help="train nothing; print the estimated time, memory and disk of the "
-                        "missing runs")  # fmt: skip
+                   help="train nothing; print the estimated time of the missing runs")  # fmt: skip
     p.add_argument("--checkpoint-every", type=positive_float, default=30.0, metavar="S",
                    help="seconds between checkpoints, which take at most 1 %% of the time "
                         "(default: 30)")  # fmt: skip

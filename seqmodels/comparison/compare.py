@@ -118,7 +118,7 @@ def remove_leftovers(out: Path) -> None:
 
 
 def print_forecast(out: Path, device: str, task: Task, args: argparse.Namespace) -> None:
-    """Print the estimated cost of the missing runs; of a dry run, with a table.
+    """Print the estimated time of the missing runs; of a dry run, with a table.
 
     Raises ValueError if they do not fit.
     """
