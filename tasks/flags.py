@@ -164,9 +164,6 @@ def add_shared_flags(p: Parser, models: list[str], sizes: Sequence[str]) -> None
     p.add_argument("--tensorboard", action="store_true",
                    help="also write curves for TensorBoard, to the folder tensorboard in "
                         "--out")  # fmt: skip
-    p.add_argument("--track", choices=["trackio", "wandb"],
-                   help="also send curves to trackio or wandb, to a project named after "
-                        "--out")  # fmt: skip
 
 
 def model(text: str) -> str:

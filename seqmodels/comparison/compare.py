@@ -54,8 +54,8 @@ def compare(task: Task, args: argparse.Namespace, executor: Executor | None = No
 
     Raises ValueError if the folder does not fit; FailedRunsError after all runs, if some failed.
     """
-    for package in filter(None, (args.tensorboard and "tensorboard", args.track)):
-        require(package)
+    if args.tensorboard:
+        require("tensorboard")
     if args.trained and not args.trained.is_dir():
         raise ValueError(f"--trained: no folder {args.trained}")
     device = resolve_device("auto" if args.launcher else args.device)
@@ -183,7 +183,6 @@ def plan_runs(
             args.tensorboard,
             args.trained,
             args.snapshots,
-            args.track,
         )
         for seed in args.seeds
         for arm in arms

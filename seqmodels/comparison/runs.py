@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -39,7 +39,7 @@ from seqmodels.records import record, snapshots
 from seqmodels.training import checkpoint
 from seqmodels.training.checkpoint import Checkpoints
 from seqmodels.training.config import Progress, TrainConfig
-from seqmodels.training.curves import Curves, TensorBoard, Tracker
+from seqmodels.training.curves import TensorBoard
 from seqmodels.training.loop import loss_of, train
 from seqmodels.training.trainer import Trainer
 from seqmodels.utils.files import LOCK, Lock
@@ -100,8 +100,6 @@ class Run(NamedTuple):
     """Folder from which the run is taken, if it has been trained there."""
     n_snapshots: int = 0
     """Snapshots of its training; see `Snapshots`."""
-    tracker: str | None = None
-    """Experiment tracker that its curves are sent to: trackio or wandb."""
 
     @property
     def name(self) -> str:
@@ -284,13 +282,8 @@ def train_run(run: Run, model: SequenceModel, status: StatusFile = SILENT) -> Pr
                 "recipe", "no recipe of its own: default sizes, default lr for its kind of memory"
             )
         trainer.log(f"training on {run.cfg.tokens:,} tokens")
-    shown: list[TensorBoard | Tracker] = []
-    if run.tensorboard:
-        shown.append(TensorBoard(run.curves, trainer.progress.step))
-    if run.tracker:
-        settings = run.settings()
-        shown.append(Tracker(run.tracker, run.path, settings, trainer.progress.step))
-    with Curves(*shown) as curves:
+    shown = TensorBoard(run.curves, trainer.progress.step) if run.tensorboard else nullcontext()
+    with shown as curves:
         train(
             trainer,
             run.task.train,

@@ -41,7 +41,7 @@ from seqmodels.utils.progress import SILENT, TRAINING, StatusFile
 from seqmodels.utils.terminal import defer_signals
 
 if TYPE_CHECKING:
-    from seqmodels.training.curves import Curves
+    from seqmodels.training.curves import TensorBoard
 
 T = TypeVar("T")
 TRIM_EVERY = 20
@@ -53,7 +53,7 @@ def train(
     examples: Sequence[Example],
     valid: Sequence[Example],
     checkpoints: Checkpoints | None = None,
-    curves: Curves | None = None,
+    curves: TensorBoard | None = None,
     take_snapshot_if_due: Callable[[Trainer], None] = lambda trainer: None,
 ) -> list[dict[str, Any]]:
     """Train until the budget is spent; leave the model with its best weights, return the curve.
