@@ -199,5 +199,5 @@ def training_flags(p: Parser) -> None:
                    help="auto: cuda if available, else cpu (default); mps: Apple's GPU, on which "
                         "no test has run")  # fmt: skip
     p.add_argument("--precision", choices=["auto", "float32", "bfloat16"], default="auto",
-                   help="in training; auto (default): the task's, or the faster one on this "
-                        "machine")  # fmt: skip
+                   help="in training; auto (default): that of the runs in --out, the task's, or "
+                        "bfloat16 where the processor has instructions for it")  # fmt: skip

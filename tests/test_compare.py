@@ -131,7 +131,7 @@ def test_other_settings_are_named(changes: dict[str, Any], named: str, tmp_path:
 
 def test_the_device_and_the_precision(monkeypatch: pytest.MonkeyPatch) -> None:
     """Keeps out a GPU not used, or used for the CPU, and two precisions in a folder."""
-    monkeypatch.setattr(compare, "fastest_precision", lambda device: f"fastest on {device}")
+    monkeypatch.setattr(compare, "native_precision", lambda device: f"native on {device}")
     own = toy(training={**toy().training, "precision": "own"})
 
     def precision(task: Any, *given: Any) -> str:
@@ -140,7 +140,7 @@ def test_the_device_and_the_precision(monkeypatch: pytest.MonkeyPatch) -> None:
     assert precision(own, "given", "cpu", ["earlier"]) == "given"
     assert precision(own, "auto", "cpu", ["earlier", "later"]) == "earlier"
     assert precision(own, "auto", "cpu") == "own"
-    assert precision(toy(), "auto", "cpu") == "fastest on cpu"
+    assert precision(toy(), "auto", "cpu") == "native on cpu"
     assert precision(toy(), "auto", "cpu", [], False) == "float32"
     assert precision(toy(), "auto", "cuda", [], False) == "bfloat16"
     for auto, there, missing in (("cuda", "cuda", "mps"), ("cpu", "mps", "cuda")):
@@ -151,6 +151,22 @@ def test_the_device_and_the_precision(monkeypatch: pytest.MonkeyPatch) -> None:
         assert chosen == [auto, "cpu", there]
         with pytest.raises(ValueError, match=f"--device {missing}"):
             compare.resolve_device(missing)
+
+
+@pytest.mark.parametrize(("device", "has", "precision"), [
+    ("cpu", {"avx512_bf16": True}, "bfloat16"), ("cpu", {"amx_bf16": True}, "bfloat16"),
+    ("cpu", {"avx512_f": True, "avx512_bf16": False}, "float32"), ("cpu", None, "float32"),
+    ("mps", {"avx512_bf16": True}, "float32"), ("cuda", {}, "bfloat16"),
+])  # fmt: skip
+def test_instructions_choose_the_precision(
+    device: str, has: Any, precision: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Keeps out a precision that depends on what else the machine does."""
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation: True)
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: has, raising=False)
+    if has is None:  # torch 2.10
+        monkeypatch.delattr(torch.cpu, "get_capabilities")
+    assert compare.native_precision(device) == precision
 
 
 def test_an_arm_changes_one_field() -> None:

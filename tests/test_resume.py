@@ -150,7 +150,7 @@ def stopped(tmp_path: Path) -> Path:
 
 
 def test_the_same_command_resumes(stopped: Path, monkeypatch: Any, capsys: Any) -> None:
-    """Keeps out a run made of two or begun again, a precision measured anew, and a kill's files."""
+    """Keeps out a run made of two or begun again, another precision, and a kill's files."""
     before = contents(stopped)
     for changes, given, match in (
         ({}, {"lr": 0.5}, r"lr was 0\.01, is 0\.5.*--fresh"),
@@ -160,12 +160,14 @@ def test_the_same_command_resumes(stopped: Path, monkeypatch: Any, capsys: Any) 
         with pytest.raises(ValueError, match=match):
             compare.compare(toy(**changes), flags(stopped, models=["gpt"], **given))
     assert contents(stopped) == before
-    monkeypatch.setattr(compare, "fastest_precision", lambda device: "bfloat16")
+    monkeypatch.setattr(compare, "native_precision", lambda device: "bfloat16")
     (stopped / ".gpt-seed1.json.0123abcd.part").write_text("{")
     (checkpoint,) = stopped.glob("*.checkpoint-*")
     content, given = checkpoint.read_bytes(), flags(stopped, models=["gpt"], precision="auto")
     compare.compare(toy(), given)
-    (line,) = [row for row in capsys.readouterr().out.splitlines() if "resumed after" in row]
+    out = capsys.readouterr().out
+    assert f"precision float32, as in the other runs in {stopped}; without them, bfloat16" in out
+    (line,) = [row for row in out.splitlines() if "resumed after" in row]
     assert re.fullmatch(r"gpt, seed 1: step 2: resumed after \d+ of 200 tokens", line)
     saved = record.load(stopped / "gpt-seed1.json")
     assert [(event["step"], event["kind"]) for event in saved["events"]] == [(2, "resumed")]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import re
-import time
 from collections.abc import Collection, Sequence
 from concurrent.futures import Executor
 from contextlib import AbstractContextManager, nullcontext
@@ -99,6 +98,10 @@ def compare_in_folder(
             run.status.delete()
             print_line(f"{run.title}: recorded in {run.path}")
     task.tokenizer.save(out / "tokenizer.json")
+    kept = runs[0][0].task.training["precision"]
+    chosen = choose_precision(task, args.precision, device, (), not args.launcher)
+    if todo and kept != (without := chosen.training["precision"]):
+        print_line(f"precision {kept}, as in the other runs in {out}; without them, {without}")
     if getattr(args, "data", None):  # the times of the built-in tasks are in their help
         print_forecast(out, device, task, args)
     failed = run_all(todo, len(runs), n_parallel_runs(len(runs), device), executor)
@@ -258,33 +261,30 @@ def resolve_device(choice: str) -> str:
 def choose_precision(
     task: Task, choice: str, device: str, earlier: Sequence[str] = (), is_here: bool = True
 ) -> Task:
-    """Return the task with a precision; auto: that of earlier runs, the task's or the faster.
+    """Return the task with a precision; auto: that of earlier runs, the task's or the processor's.
 
-    Speed is measured once, so that all runs have the same precision; on a cluster, whose machines
-    can differ, it is bfloat16 for GPUs and float32 for others.
+    On a cluster, whose machines can differ, it is bfloat16 for GPUs and float32 for others.
     """
     if choice == "auto":
         own = [task.training["precision"]] if "precision" in task.training else []
         if given := [*earlier, *own]:
             choice = given[0]
         elif is_here:
-            choice = fastest_precision(device)
+            choice = native_precision(device)
         else:
             choice = "bfloat16" if device == "cuda" else "float32"
     return replace(task, training={**task.training, "precision": choice})
 
 
-def fastest_precision(device: str) -> Precision:
-    """Return bfloat16 if it multiplies matrices at least 1.5 times as fast as float32."""
-    if device == "mps":
-        return "float32"
+def native_precision(device: str) -> Precision:
+    """Return bfloat16 where the processor has instructions for its products: AVX512_BF16 or AMX.
+
+    Only torch 2.11 and newer say which it has; with an older one, a CPU is given float32.
+    """
+    is_native = False
     if device == "cuda":
-        return "bfloat16" if torch.cuda.is_bf16_supported(including_emulation=False) else "float32"
-    wide, narrow = torch.ones(512, 512), torch.ones(512, 512, dtype=torch.bfloat16)
-    seconds: list[list[float]] = [[], []]
-    for _ in range(10):  # in turns: other load affects both
-        for a, times in zip((wide, narrow), seconds, strict=True):
-            started = time.perf_counter()
-            a @ a
-            times.append(time.perf_counter() - started)
-    return "bfloat16" if 1.5 * min(seconds[1]) < min(seconds[0]) else "float32"
+        is_native = torch.cuda.is_bf16_supported(including_emulation=False)
+    elif device == "cpu" and hasattr(torch.cpu, "get_capabilities"):
+        has = torch.cpu.get_capabilities()
+        is_native = has.get("avx512_bf16", False) or has.get("amx_bf16", False)
+    return "bfloat16" if is_native else "float32"
