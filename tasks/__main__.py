@@ -49,15 +49,34 @@ VARIED = (
     + " --vary label_smoothing=0.1 --vary dropout=0.1"
 )
 BIASED = "lstm_seq2seq lstm_seq2seq_forward"
+WRITTEN = "--size full --best-state 400"
 FULL: list[Comparison] = [
     ("translation-grammar-laptop", "translation", "--seeds 1 2 3 4 5"),
     ("translation-grammar", "translation", "--size full --seeds 1 2 3"),
     (
         "budgets", "translation",
-        "--size full --seeds 1 2 --models rnn_encdec lstm_seq2seq --vary tokens=1600000,15000000",
+        f"{WRITTEN} --seeds 1 2 3 --models rnn_encdec lstm_seq2seq --vary tokens=1600000,15000000",
     ),
     ("budgets", "translation", "--size full --models bahdanau --vary tokens=500000,1600000"),
-    ("budgets", "translation", "--size full --models rnn_encdec --vary tokens=40000000"),
+    ("budgets", "translation", f"{WRITTEN} --models rnn_encdec --vary tokens=40000000"),
+    (
+        "widths", "translation",
+        f"{WRITTEN} --models rnn_encdec --vary d_model=100,400 --vary tokens=15000000 --grid",
+    ),
+    ("widths", "translation", "--size full --models rnn_encdec --vary d_model=100,400"),
+    *(
+        (
+            "batches", "translation",
+            "--size full --tokens 1600000 --models rnn_encdec --vary batch_tokens=400 "
+            f"--vary lr={lr} --vary muon_lr={muon_lr} --grid",
+        )
+        for lr, muon_lr in ((0.001, 0.00375), (0.002, 0.0075), (0.004, 0.015))
+    ),
+    (
+        "encoders", "translation",
+        "--size full --tokens 10000000 --models rnn_encdec rnn_encdec_both rnn_encdec_pooled "
+        "--decoder OUT/budgets",
+    ),
     ("next_token", "next_token", "--models lstm_seq2seq_forward"),
     ("next_token-source-loss", "next_token", "--models gpt --vary source_loss=1 --seeds 1 2 3"),
     ("lookup", "lookup", "--seeds 1 2 3"),
@@ -72,7 +91,15 @@ FULL: list[Comparison] = [
     ),
     *((f"lookup-width-{n}", "lookup", f"--width {n} --models {BY_WIDTH}") for n in WIDTHS),
     ("positions", "positions", "--size full --seeds 1 2 3 4 5"),
+    (
+        "positions", "positions",
+        "--size full --seeds 6 7 --models transformer_rotary transformer_learned",
+    ),
     ("choices", "choices", "--seeds 1 2 3 4 5"),
+    (
+        "choices", "choices",
+        "--seeds 6 7 8 9 10 --models transformer transformer_no_norm",
+    ),
     ("choices", "choices", f"--seeds 1 2 --models transformer {VARIED}"),
     ("heads", "heads", "--seeds 1 2 3"),
     ("heads-full", "heads", "--size full --seeds 1 2 3 --models transformer"),
@@ -114,7 +141,7 @@ def run_all(out: Path, comparisons: Sequence[Comparison], forwarded: Sequence[st
     """
     todo = []
     for folder, task, own_flags in comparisons:
-        own = [f"--{flag}".split() for flag in own_flags.split("--")[1:]]
+        own = [f"--{flag}".split() for flag in own_flags.replace("OUT", str(out)).split("--")[1:]]
         own_left = [word for flag in own if flag[0] not in forwarded for word in flag]
         todo.append((folder, task, [*own_left, *forwarded, "--out", str(out / folder)]))
     for _, task, passed in todo:  # find mistakes before anything is trained

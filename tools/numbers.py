@@ -18,7 +18,7 @@ from seqmodels.records import significance
 from seqmodels.records.record import load as load_record
 from seqmodels.records.significance import Difference
 from seqmodels.report import ledger
-from seqmodels.report.reading import format_bucket, label_of, negate
+from seqmodels.report.reading import format_bucket, label_of, mean_scores, negate, rows_of
 from seqmodels.report.tables import format_markdown
 
 RESULTS = Path(__file__).parents[1] / "results"
@@ -45,6 +45,49 @@ def seeds(folder: str, model: str, bucket: str, metric: str, test: str = "length
             raise ValueError(f"{folder}: no bucket {bucket!r}; there are {', '.join(parts)}")
         values.append(parts[bucket][metric]["value"])
     return values
+
+
+def with_best_states(folder: str, model: str) -> list[dict[str, Any]]:
+    """Return the records of a model whose best States were written."""
+    return [r for r in records(folder, model) if r["analyses"].get("best_state")]
+
+
+def best_states(folder: str, model: str, bucket: str, digits: int = 1) -> str:
+    """Format BLEU from the best States of a bucket, with its interval over seeds and sentences."""
+    found = with_best_states(folder, model)
+    scores = mean_scores(found, "best_state", "bleu")[1:]
+    (test,) = [t for t in found[0]["tests"] if t["name"] == "best_state"]
+    i = [format_bucket(b) for b in test["buckets"]].index(bucket)
+    value, low, high = (f"{x:.{digits}f}" for x in scores[i])
+    return f"{value} [{low}, {high}]"
+
+
+def mean_best(folder: str, model: str, bucket: str) -> float:
+    """Return the mean BLEU from the best States of a bucket."""
+    return float(best_states(folder, model, bucket).split()[0])
+
+
+def control(folder: str, model: str, name: str) -> float:
+    """Return the mean BLEU that a control of the best States ends with."""
+    found = [
+        rows_of(r, "controls", control=name)[-1]["bleu"] for r in with_best_states(folder, model)
+    ]
+    return mean(found)
+
+
+def best_row(folder: str, model: str, column: str = "bleu", **columns: Any) -> float:
+    """Return the mean over seeds of a column of the rows of best States that have these values."""
+    found = [rows_of(r, "best_state", **columns) for r in with_best_states(folder, model)]
+    return mean(row[column] for rows in found for row in rows)
+
+
+def kept_by_place(folder: str, model: str, steps: int, low: int) -> list[float]:
+    """Return the shares (%) of words kept in each fifth of the source, as means over seeds."""
+    found = [
+        [row["share"] for row in rows_of(r, "places", steps=steps, low=low)]
+        for r in with_best_states(folder, model)
+    ]
+    return [mean(shares) for shares in zip(*found, strict=True)]
 
 
 def score(folder: str, model: str, bucket: str, metric: str, test: str = "length") -> float:

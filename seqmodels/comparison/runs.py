@@ -202,6 +202,9 @@ def train_and_record(run: Run, status: StatusFile) -> dict[str, Any]:
     taken = None
     if run.n_snapshots:
         taken = run.snapshots.finish(model, progress, rows, result["alignment"])
+        if task.follow:
+            shots = taken["snapshots"]
+            result["analyses"]["training"] = [{"tokens": s["tokens"], **s["scores"]} for s in shots]
     untrained = build_model(run) if task.measure else model
     for i, (name, measure) in enumerate(task.measure.items()):
         status.update("analysis", i, len(task.measure), name)

@@ -13,10 +13,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from seqmodels.evaluation.intervals import student_quantile
 from seqmodels.evaluation.metrics import metric_of
 from seqmodels.models import papers
 from seqmodels.records.record import SCHEMA, describe_unknown_version, is_record, parse
-from seqmodels.records.significance import MIN_SEEDS, Comparison, Difference
+from seqmodels.records.significance import (
+    ALPHA,
+    MIN_SEEDS,
+    Comparison,
+    Difference,
+    half_width,
+)
 from seqmodels.utils import files
 
 Record = dict[str, Any]
@@ -119,6 +126,24 @@ def score_array(group: Sequence[Record], name: str, metric: str) -> np.ndarray:
     return np.array(
         [[[c.get(k) for k in ("value", "low", "high")] for c in p] for p in parts], float
     )
+
+
+def mean_scores(group: Sequence[Record], name: str, metric: str) -> np.ndarray:
+    """Return the means over seeds with 95 % intervals over seeds and examples: (1 + buckets, 3).
+
+    The variance of the examples is that of a seed's own interval. One seed keeps that interval.
+    """
+    scores = score_array(group, name, metric)
+    if len(scores) == 1:
+        return np.asarray(scores[0])
+    n = [part["n"] for part in tests_by_name(group)[name]["buckets"]]
+    means, n_seeds, top = scores.mean(0), len(scores), metric_of(metric).top
+    for i, n_rows in enumerate([sum(n), *n]):
+        by_examples = ((means[i, 2] - means[i, 1]) / 2 / student_quantile(n_rows - 1)) ** 2
+        by_seeds = scores[:, i, 0].var(ddof=1) / n_seeds
+        half = half_width([(by_examples, n_rows - 1), (by_seeds, n_seeds - 1)], ALPHA)
+        means[i, 1:] = means[i, 0] - half, means[i, 0] + half
+    return np.clip(means, None, top)
 
 
 def is_beyond(test: Mapping[str, Any], part: Mapping[str, Any]) -> bool:

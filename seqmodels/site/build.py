@@ -80,7 +80,8 @@ def build(
 
     taught = select_records(folders, main, [c.name for c in chapters])
     scores = taught or select_records(folders, main)
-    write("index", chart=make_chart(main, draw_scores(scores)), timeline=TIMELINE)
+    opening = make_chapter_chart(folders, "index") or make_chart(main, draw_scores(scores))
+    write("index", chart=opening, timeline=TIMELINE)
     files.check_own(preview := out / "preview.png")
     (test, *_) = reading.tests_by_name(scores).values()
     with style.context():

@@ -148,7 +148,9 @@ def compare_lengths(records: Sequence[Record]) -> Numbers | None:
 def compare_budgets(records: Sequence[Record]) -> Numbers | None:
     """Return BLEU on the longest sentences of training, through one vector, after two budgets.
 
-    `losses` are those at the end of the larger budget; None if that has overfitted.
+    `losses` are those at the end of the larger budget; None if that has overfitted. `best` is BLEU
+    from the best States after the smaller one, and on the longest sentences of the test; None if
+    they were not written.
     """
     sweep = arms.find_sweeps(records).get("tokens", {})
     if not {RNN, BAHDANAU} <= {*sweep}:
@@ -171,7 +173,14 @@ def compare_budgets(records: Sequence[Record]) -> Numbers | None:
     )
     is_lowest = all(c[-1]["valid_nats"] == min(p["valid_nats"] for p in c) for c in curves)
     losses = {"train": f"{train:.3f}", "valid": f"{valid:.3f}"}
+    written = [r for r in groups[0] if rows_of(r, "best_state")]
+    best = None
+    if written:
+        scores = reading.score_array(written, "best_state", "bleu")[:, 1:, 0].mean(0)
+        best = {"trained": whole(scores[place]), "beyond": whole(scores[-1])}
     return {
+        "best": best,
+        "beyond": format_bucket(test["buckets"][-1]),
         "words": format_bucket(test["buckets"][place]),
         "less": reading.format_short(less),
         "more": reading.format_short(more),

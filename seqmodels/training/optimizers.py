@@ -99,10 +99,14 @@ def hidden_matrices(model: SequenceModel) -> list[nn.Parameter]:
 
 
 def make_optimizers(model: SequenceModel, cfg: TrainConfig) -> list[torch.optim.Optimizer]:
-    """Return AdamW, and Muon if the settings ask for it; each group knows its peak rate."""
+    """Return AdamW, and Muon if the settings ask for it; each group knows its peak rate.
+
+    They have no parameter that is frozen.
+    """
     matrices = hidden_matrices(model) if cfg.optimizer == "muon" else []
+    matrices = [p for p in matrices if p.requires_grad]
     muons = {id(p) for p in matrices}
-    others = [p for p in model.parameters() if id(p) not in muons]
+    others = [p for p in model.parameters() if p.requires_grad and id(p) not in muons]
     decay = cfg.weight_decay
     optimizers: list[torch.optim.Optimizer] = [
         torch.optim.AdamW(others, cfg.lr, (0.9, cfg.beta_2), weight_decay=decay, fused=True)

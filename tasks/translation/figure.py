@@ -10,6 +10,8 @@ from seqmodels.report.reading import Record
 from seqmodels.report.tidy import Drawing
 from seqmodels.utils.imports import import_from_tasks
 
+from . import best_state_figure
+
 FIVE = {name for name, paper in PAPERS.items() if paper.group == "five"}
 
 
@@ -23,7 +25,7 @@ def draw_five(records: Sequence[Record]) -> dict[str, Drawing]:
     }
 
 
-FIGURES = (draw_five,)
+FIGURES = (draw_five, best_state_figure.draw)
 
 
 def find_classifier(record: Record) -> Callable[..., dict[str, int]] | None:
