@@ -16,7 +16,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from benchmarks import peers
 from benchmarks.measure import RATE, Effort, Size, Work, contest, training
 from benchmarks.peers import Setting
-from seqmodels.comparison.compare import fastest_precision
+from seqmodels.comparison.compare import native_precision
 from seqmodels.data.batches import (
     Example,
     batches_by_length,
@@ -162,9 +162,8 @@ def training_work(
 
 @cache
 def precisions() -> list[Precision]:
-    """Return float32 and, where this machine multiplies bfloat16 faster, bfloat16."""
-    fastest = fastest_precision("cpu")
-    return ["float32"] if fastest == "float32" else ["float32", fastest]
+    """Return float32 and, where the processor has instructions for it, bfloat16."""
+    return ["float32"] if native_precision("cpu") == "float32" else ["float32", "bfloat16"]
 
 
 def our_training(name: str, setting: Setting) -> Sides:
@@ -176,7 +175,7 @@ def our_training(name: str, setting: Setting) -> Sides:
 
 
 def their_training(peers: dict[str, Callable[..., Work]]) -> Sides:
-    """Return the sides of peers: as they train by default, and with autocast where it is faster."""
+    """Return the sides of peers: as they train by default, and with autocast where tasks do."""
     named = {"float32": "{}", "bfloat16": "{}, autocast"}
     return {
         named[precision].format(name): partial(make, precision=precision)

@@ -148,8 +148,7 @@ def add_shared_flags(p: Parser, models: list[str], sizes: Sequence[str]) -> None
                    help="evaluate the runs that another folder has, trained with the same "
                         "settings, instead of training them again")  # fmt: skip
     p.add_argument("--dry-run", action="store_true",
-                   help="train nothing; print the estimated time, memory and disk of the "
-                        "missing runs")  # fmt: skip
+                   help="train nothing; print the estimated time of the missing runs")  # fmt: skip
     p.add_argument("--checkpoint-every", type=positive_float, default=30.0, metavar="S",
                    help="seconds between checkpoints, which take at most 1 %% of the time "
                         "(default: 30)")  # fmt: skip
@@ -164,9 +163,6 @@ def add_shared_flags(p: Parser, models: list[str], sizes: Sequence[str]) -> None
                         "training, from its start to its end")  # fmt: skip
     p.add_argument("--tensorboard", action="store_true",
                    help="also write curves for TensorBoard, to the folder tensorboard in "
-                        "--out")  # fmt: skip
-    p.add_argument("--track", choices=["trackio", "wandb"],
-                   help="also send curves to trackio or wandb, to a project named after "
                         "--out")  # fmt: skip
 
 
@@ -194,8 +190,7 @@ def tokenizer(text: str) -> str:
 def training_flags(p: Parser) -> None:
     """Add the flags that say how a model is trained."""
     p.add_argument("--tokens", type=positive, metavar="N",
-                   help="budget: target tokens to train each model on; a larger budget trains a "
-                        "finished run further")  # fmt: skip
+                   help="budget: target tokens to train each model on")  # fmt: skip
     p.add_argument("--lr", type=positive_float, metavar="R",
                    help="peak learning rate of AdamW for all models (default: each recipe's); "
                         "where Muon trains the hidden matrices, --vary muon_lr=R "
@@ -204,9 +199,5 @@ def training_flags(p: Parser) -> None:
                    help="auto: cuda if available, else cpu (default); mps: Apple's GPU, on which "
                         "no test has run")  # fmt: skip
     p.add_argument("--precision", choices=["auto", "float32", "bfloat16"], default="auto",
-                   help="in training; auto (default): the task's, or the faster one on this "
-                        "machine")  # fmt: skip
-    p.add_argument("--shards", type=positive, default=1, metavar="N",
-                   help="with torchrun: shards in which each batch is dealt to the processes, a "
-                        "multiple of their number; the result depends on it (default: "
-                        "1)")  # fmt: skip
+                   help="in training; auto (default): that of the runs in --out, the task's, or "
+                        "bfloat16 where the processor has instructions for it")  # fmt: skip

@@ -222,7 +222,7 @@ def shorten_runs(patch: pytest.MonkeyPatch) -> None:
     patch.setattr("tasks.distance.measure.N_STARTS", 1)
     patch.setattr("tasks.smoothing.measure.N_DRAWS", 1)
     patch.setattr(runs, "N_BATCHES", 1)
-    patch.setattr(compare, "fastest_precision", lambda device: "float32")
+    patch.setattr(compare, "native_precision", lambda device: "float32")
 
 
 def exit_code(patch: pytest.MonkeyPatch, program: ModuleType, *argv: object) -> int:
@@ -251,7 +251,7 @@ def copied(compared: Path, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def recorded_gpt(compared: Path, tmp_path: Path, undrawn: None) -> Path:
-    """Copy the comparison's GPT alone, to be trained further or forecast."""
+    """Copy the comparison's GPT alone, to be changed or forecast."""
     folder = tmp_path / "runs" / "gpt"
     folder.mkdir(parents=True)
     for path in (*compared.glob("gpt-seed1.*"), compared / "tokenizer.json"):

@@ -3,38 +3,27 @@
 import itertools
 import json
 import math
-import os
-import subprocess
-import sys
-import time
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
-from unittest.mock import Mock
 
-import psutil
 import pytest
 import safetensors.torch
 import torch
-import worker
-from conftest import ROOT, Pairs, Tiny, n_positions
+from conftest import Pairs, Tiny
 from torch import Tensor
 from torch.nn import functional as F
 from torch.testing import assert_close
-from toys import CFG, draw_examples, flags, same, toy
+from toys import draw_examples, flags, same, toy
 
-from seqmodels import BOS, PAD, Batch, build
+from seqmodels import BOS, PAD, build
 from seqmodels.comparison import compare
 from seqmodels.data import batches
-from seqmodels.data.batches import collate
 from seqmodels.evaluation import evaluate
 from seqmodels.models.ops import attend
 from seqmodels.records import record
 from seqmodels.training import loop
-from seqmodels.training.trainer import Trainer, take_rows
-from seqmodels.utils import world
-from tools import golden, survival
+from tools import golden
 
 # ---------------------------------------------------------------------------- one run, by hand
 UNUSUAL = {
@@ -269,149 +258,3 @@ def test_the_golden_run_stays(name: str, optimizer: Any) -> None:
     """
     kept = json.loads(golden.PATH.read_text(encoding="utf-8"))[optimizer][name]
     assert golden.losses(golden.trainer_of(name, optimizer)) == pytest.approx(kept, rel=2e-6)
-
-
-# -------------------------------------------------------------------------------- Several processes
-def torchrun(n: int, *flags: str) -> list[str]:
-    program = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
-    return [*program, f"--nproc-per-node={n}", *flags]
-
-
-def environment() -> dict[str, str]:
-    """Return the environment of the processes: a thread each."""
-    path = os.pathsep.join([str(ROOT), str(ROOT / "tests")])
-    return os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": path}
-
-
-def run(argv: list[str]) -> subprocess.CompletedProcess[str]:
-    """Run a command with a time limit: processes can wait for others."""
-    pipes: dict[str, Any] = {"capture_output": True, "text": True, "timeout": 600}
-    return subprocess.run(argv, cwd=ROOT, env=environment(), check=False, **pipes)
-
-
-@pytest.fixture(scope="module")
-def on_two(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the folder of everything that the worker computes, on two processes."""
-    out = tmp_path_factory.mktemp("two")
-    process = run([*torchrun(2), "tests/worker.py", str(out), "train", "step_without_memory"])
-    assert process.returncode == 0, process.stderr
-    return out
-
-
-def gradient(trainer: Trainer, batch: Batch) -> torch.Tensor:
-    loop.backward(trainer, trainer.prepare(batch))
-    return torch.cat([p.grad.flatten() for p in trainer.model.parameters() if p.grad is not None])
-
-
-def test_shares_add_up_to_the_batch(name: str, fresh: Tiny) -> None:
-    """Keeps out the mean of the shares' means, and lost rows: 3, 2, 2, 2; 1 or 0."""
-    model = fresh(name, **n_positions(name, 64))
-    batch, second = collate(draw_examples(9, 20)), collate(draw_examples(9, 20)[1::4])
-    assert all(map(torch.equal, take_rows(batch, 1, 4), second))  # without columns of pads alone
-    start = torch.full_like(batch.tgt_out[:, :3], PAD)  # not scored, but read
-    batch = batch._replace(tgt_out=torch.cat([start, batch.tgt_out[:, 3:]], 1))
-    assert torch.equal(take_rows(batch, 1, 4).tgt_in, second.tgt_in)
-    whole, *shared = (gradient(Trainer(model, replace(CFG, shards=n)), batch) for n in (1, 4, 12))
-    assert all((share - whole).norm() < 1e-6 * whole.norm() for share in shared)
-
-
-def test_a_share_has_random_numbers_of_its_own(fresh: Tiny, monkeypatch: Any) -> None:
-    """Keeps out one dropout for all shares, steps or seeds, and one that depends on the past."""
-    draws, loss_of = list[float](), loop.loss_of
-
-    def draw(*given: Any) -> torch.Tensor:
-        draws.append(float(torch.rand(())))
-        return loss_of(*given)
-
-    monkeypatch.setattr(loop, "loss_of", draw)
-    for seed, step in ((1, 0), (1, 0), (1, 1), (2, 0)):
-        torch.manual_seed(len(draws))
-        trainer = Trainer(fresh("gpt"), replace(CFG, seed=seed, shards=2))
-        trainer.progress.step = step
-        loop.backward(trainer, trainer.prepare(collate(draw_examples(8, 9))))
-    assert draws[:2] == draws[2:4]
-    assert len(set(draws)) == 6
-
-
-def test_processes_have_equal_shares() -> None:
-    """Keeps out a share that nobody trains on, and a wait for a batch that another lacks."""
-    world.World(0, 2).check_shards(4)
-    with pytest.raises(ValueError, match="--shards 3 is not a multiple of the 2 processes"):
-        world.World(0, 2).check_shards(3)
-    assert [*world.World(1, 3).my_shard(range(8))] == [1, 4, 7]
-    for n in range(7):
-        shares = [world.World(rank, 3).round_robin(range(n)) for rank in range(3)]
-        assert len({len(items) for items in shares}) == 1
-        assert {i for items in shares for i in items} == {*range(n)}
-
-
-def test_the_first_process_computes_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keeps out work that is done twice, an error that each process prints, and an endless wait."""
-    first, second, mail = world.World(0, 2), world.World(1, 2), []
-
-    def broadcast(own: list[Any], source: int) -> None:  # the first process posts, the second takes
-        own[:], mail[:] = (mail[0], []) if mail else (own, [[*own]])
-
-    monkeypatch.setattr(world.dist, "broadcast_object_list", broadcast)
-    assert first.broadcast_from_rank0(lambda: 7) == 7 == second.broadcast_from_rank0(pytest.fail)
-    assert (first.on_rank0(lambda: 8), second.on_rank0(pytest.fail)) == (8, None)
-    with pytest.raises(KeyError):
-        first.on_rank0(Mock(side_effect=KeyError))
-    with pytest.raises(SystemExit) as ended:
-        second.on_rank0(pytest.fail)
-    assert ended.value.code == 2
-    lost = Mock(side_effect=RuntimeError("connection reset by peer"))
-    monkeypatch.setattr(world.dist, "broadcast_object_list", lost)
-    with pytest.raises(world.ProcessLostError, match="the same command resumes"):
-        second.on_rank0(pytest.fail)
-
-
-def test_processes_do_not_change_the_result(on_two: Path) -> None:
-    """Keeps out any dependence on how many processes share the work, in float64, 20 steps."""
-    whole, shared = worker.train(1), worker.train(4)
-    first, last = (torch.load(on_two / f"train-{rank}.pt") for rank in (0, 1))
-    assert first.keys() == last.keys() == whole.keys()
-    for name, tensor in whole.items():
-        assert torch.equal(first[name], last[name])
-        for other in (shared, first):
-            torch.testing.assert_close(other[name], tensor, rtol=0, atol=1e-9)
-    assert not torch.equal(first["losses"], whole["losses"])  # in another order of sums
-
-
-def test_lack_of_memory_is_shared(on_two: Path) -> None:
-    """Keeps out pieces in one process alone, and a gradient without what did not fit."""
-    alone = worker.step_without_memory()
-    first, second = (torch.load(on_two / f"step_without_memory-{rank}.pt") for rank in (0, 1))
-    assert int(first["n_parts"]) == 2
-    for key, tensor in first.items():
-        assert torch.equal(tensor, second[key])
-        torch.testing.assert_close(tensor, alone[key], rtol=0, atol=1e-9)
-
-
-@pytest.mark.slow
-def test_a_killed_worker_leaves_no_trace(tmp_path: Path) -> None:
-    """Keeps out an update that is lost or taken twice where torchrun starts the processes anew."""
-    argv = [
-        "-m", "tasks.translation", "--size", "smoke", "--device", "cpu", "--precision", "float32",
-        "--shards", "2", "--models", "gpt", "--tokens", "12_000", "--checkpoint-every", "0.2",
-    ]  # fmt: skip
-    out, whole = tmp_path / "killed", tmp_path / "whole"
-    process = run([sys.executable, *argv, "--out", str(whole)])
-    assert process.returncode == 0, process.stderr
-    command = [*torchrun(2, "--max-restarts=3"), *argv, "--out", str(out)]
-    with subprocess.Popen(command, cwd=ROOT, env=environment(), stderr=subprocess.PIPE) as program:
-        while not list(out.glob("*.checkpoint-*.safetensors")):
-            assert program.poll() is None
-            time.sleep(0.01)
-        workers = psutil.Process(program.pid).children()
-        next(w for w in workers if "tasks.translation" in w.cmdline()).kill()
-        program.communicate(timeout=300)
-    assert program.returncode == 0
-    assert survival.results(out) == survival.results(whole)
-    made = json.loads((out / "gpt-seed1.json").read_text())
-    assert "resumed" in [event["kind"] for event in made["events"]]
-    assert made["provenance"]["processes"] == made["train_config"]["shards"] == 2
-    for shards in ("1", "4"):
-        argv[argv.index("--shards") + 1] = shards
-        process = run([sys.executable, *argv, "--out", str(out), "--seeds", "2"])
-        assert (process.returncode, f"shards was 2, is {shards}" in process.stderr) == (2, True)

@@ -1,4 +1,4 @@
-"""Runs that an executor carries out; signals; and one model on several processes."""
+"""Runs that an executor carries out; and signals."""
 
 import io
 import os
@@ -239,13 +239,11 @@ def test_a_terminal_shows_bars(tmp_path: Path, clock: Any, monkeypatch: Any, cap
 
 
 def test_lines_without_a_terminal(tmp_path: Path, clock: SimpleNamespace, capsys: Any) -> None:
-    """Keeps out a log of thousands of lines, none at all, a second copy, and odd durations."""
+    """Keeps out a log of thousands of lines, none at all, and odd durations."""
     board, (one, _) = board_of(tmp_path, 2)
-    silent = progress.ProgressBoard(board.records, 3, is_shown=False)
     for pause_s in (179.0, 2.0, 170.0, 9.0, 9.0):
         clock.now_s += pause_s
         board.refresh()
-        silent.refresh()
     line = "3 of 5 runs done, 2 running: run 0: search 0%, note 0; run 1: search 50%, note 1\n"
     assert capsys.readouterr().out == 2 * line
     for began, text in ((1_000.0, "first"), (1_000.0, "second"), (2_000.0, "resumed")):

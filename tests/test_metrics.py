@@ -18,14 +18,18 @@ from seqmodels.evaluation import intervals, metrics
 from seqmodels.evaluation.intervals import Interval, Row, student_quantile
 
 
+def compute_scores(rows: list[Row], tokenize: str = "13a") -> dict[str, Interval]:
+    return metrics.compute_scores_by_bucket(rows, (), tokenize)[0]
+
+
 def test_nonsense_has_a_score() -> None:
     """Keeps out an error where some draws score nothing, and intervals of another name."""
     methods = {"bleu": "BCa bootstrap", "nats": "BCa bootstrap", "exact_match": "Wilson"}
     assert metrics.interval_methods([*methods]) == methods
     rows = [row | {"hyp": "qqq" if i else row["ref"]} for i, row in enumerate(fake_rows(1, 0.7, 4))]
-    chrf = metrics.compute_scores(rows)["chrf"]
+    chrf = compute_scores(rows)["chrf"]
     assert chrf["low"] == 0.0 < chrf["value"] < chrf["high"]
-    nothing = metrics.compute_scores([row | {"hyp": ""} for row in rows])
+    nothing = compute_scores([row | {"hyp": ""} for row in rows])
     for score in ("bleu", "chrf"):
         assert nothing[score]["value"] == nothing[score]["low"] == 0.0
 
@@ -36,7 +40,7 @@ def test_each_score_has_its_own_denominator() -> None:
         "nats": 8 * math.log(2), "n_tokens": 2, "n_bytes": 4, "n_correct": 1, "n_same": 3,
         "n_places": 5, "exact_match": False,
     }  # fmt: skip
-    scores = metrics.compute_scores([row] * 10)
+    scores = compute_scores([row] * 10)
     assert {key: score["value"] for key, score in scores.items()} == pytest.approx({
         "nats": 4 * math.log(2), "bits_per_byte": 2.0, "perplexity": 16.0, "token_accuracy": 50.0,
         "exact_match": 0.0, "accuracy": 60.0,
@@ -44,7 +48,7 @@ def test_each_score_has_its_own_denominator() -> None:
     for key, value in (("bits_per_byte", 2.0), ("perplexity", 16.0)):
         assert scores[key] == pytest.approx(dict.fromkeys(("value", "low", "high"), value))
     brief = [row | {"hyp": "longer words here", "ref": "a b c d"}] * 3
-    assert metrics.compute_scores(brief)["length_ratio"]["value"] == 0.75
+    assert compute_scores(brief)["length_ratio"]["value"] == 0.75
 
 
 def test_buckets_contain_their_ends() -> None:
@@ -56,8 +60,8 @@ def test_buckets_contain_their_ends() -> None:
         assert b["n"] == sum(b["low"] <= row["x"] <= b["high"] for row in rows) > 0
     assert sum(b["n"] for b in parts) == len(rows) == 90
     own = [row for row in rows if 2 <= row["x"] <= 5]
-    assert {k: parts[1][k] for k in metrics.compute_scores(own)} == metrics.compute_scores(own)
-    without = metrics.compute_scores([row | {"group": i} for i, row in enumerate(own)])
+    assert {k: parts[1][k] for k in compute_scores(own)} == compute_scores(own)
+    without = compute_scores([row | {"group": i} for i, row in enumerate(own)])
     assert without["nats"]["value"] == pytest.approx(parts[1]["nats"]["value"])
     assert without["token_accuracy"] != parts[1]["token_accuracy"]
 
@@ -78,7 +82,7 @@ def test_bleu_is_as_signed(tokenize: str, least: float, hyps: list[str], refs: l
     assert (fields["tok"], fields["version"]) == (tokenize, sacrebleu.__version__)
     (row, *_), texts = fake_rows(1, 0.7), zip(hyps, refs, strict=True)
     rows = [row | {"hyp": hyp, "ref": ref} for hyp, ref in texts]
-    scores = metrics.compute_scores(rows, tokenize)
+    scores = compute_scores(rows, tokenize)
     ours = scores["bleu"]["value"]
     assert ours == pytest.approx(theirs.corpus_score(hyps, [refs]).score, rel=1e-12)
     assert scores["chrf"]["value"] == pytest.approx(CHRF().corpus_score(hyps, [refs]).score)
@@ -128,12 +132,12 @@ def right(n_right: int, n: int, **more: Any) -> list[Row]:
 def test_shares_have_wilsons_interval(n: int) -> None:
     """Keeps out a bootstrap for a share of 2 %, which is too narrow; grouped rows get it."""
     for k in range(16):
-        share = metrics.compute_scores(right(k, n))["exact_match"]
+        share = compute_scores(right(k, n))["exact_match"]
         ends = stats.binomtest(k, n).proportion_ci(method="wilson")
         assert [share["low"], share["high"]] == pytest.approx([100 * end for end in ends], abs=1e-3)
     alone, groups = right(n // 3, n), [{"group": i // 3} for i in range(n)]
     grouped = [row | group for row, group in zip(alone, groups, strict=True)]
-    alone, grouped = map(metrics.compute_scores, (alone, grouped))
+    alone, grouped = map(compute_scores, (alone, grouped))
     assert alone["exact_match"] != pytest.approx(alone["token_accuracy"])
     assert grouped["exact_match"] == pytest.approx(grouped["token_accuracy"])
 
@@ -144,7 +148,7 @@ def test_all_or_nothing_is_not_certain(value: float) -> None:
     text = "ein Hund sieht den Baum"
     rows = right(round(value / 2), 50, ref=text, hyp=text * bool(value))
     grouped = [row | {"group": i // 5} for i, row in enumerate(rows)]  # ten answers, not fifty
-    for n, scores in ((50, metrics.compute_scores(rows)), (10, metrics.compute_scores(grouped))):
+    for n, scores in ((50, compute_scores(rows)), (10, compute_scores(grouped))):
         for name in ("exact_match", "token_accuracy", "accuracy", "bleu", "chrf"):
             share = scores[name]
             assert share["value"] == pytest.approx(value)
@@ -158,10 +162,10 @@ def test_few_rows_have_no_interval() -> None:
     texts = {"ref": "ein Hund sieht den Baum", "hyp": "ein Hund sieht einen Baum"}
     many = [row | {"group": i % 9} for i, row in enumerate(right(5, 90, **texts))]
     for rows in (right(5, 9, **texts), many):
-        for score in metrics.compute_scores(rows).values():
+        for score in compute_scores(rows).values():
             assert score["value"] is not None
             assert score["low"] is score["high"] is None
-    assert None not in metrics.compute_scores(right(5, 10, **texts))["bleu"].values()
+    assert None not in compute_scores(right(5, 10, **texts))["bleu"].values()
 
 
 SUMMED = [(BLEU(), metrics.bleu_of_counts), (CHRF(), metrics.chrf_of_counts)]

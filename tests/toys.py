@@ -63,8 +63,8 @@ def toy(**changes: Any) -> task.Task:
 def flags(out: Path, **changes: Any) -> argparse.Namespace:
     given = {"models": list(MODELS), "seeds": [1], "lr": None, "device": "cpu", "size": "smoke"}
     given |= {"precision": "float32", "fresh": False, "checkpoint_every": 30.0}
-    given |= {"tensorboard": False, "shards": 1, "dry_run": False, "trained": None}
-    given |= {"snapshots": 0, "track": None}
+    given |= {"tensorboard": False, "dry_run": False, "trained": None}
+    given |= {"snapshots": 0}
     given |= {"launcher": None, "address": None, "vary": [], "grid": False, "same_width": False}
     return argparse.Namespace(out=out, data=None, **given | changes)
 

@@ -9,7 +9,6 @@ from pathlib import Path
 from seqmodels.comparison.compare import FailedRunsError, compare
 from seqmodels.comparison.task import Task
 from seqmodels.report import figures, reading, tables
-from seqmodels.utils.world import world
 
 
 def compare_and_report(task: Task, args: argparse.Namespace) -> None:
@@ -27,8 +26,8 @@ def compare_and_report(task: Task, args: argparse.Namespace) -> None:
 
 
 def draw_and_print(out: Path, task: Task) -> None:
-    """Draw and print a folder's records, in the first of several processes."""
-    if not world().is_rank0 or not any(out.glob("*-seed*[0-9].json")):
+    """Draw and print a folder's records."""
+    if not any(out.glob("*-seed*[0-9].json")):
         return
     folder = reading.load_folder(out)
     paths = figures.plot_folder(folder, own=task.figures)

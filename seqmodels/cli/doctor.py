@@ -19,7 +19,7 @@ from pathlib import Path
 
 from seqmodels.utils import files
 
-EXTRAS = ("data", "site", "export", "ray", "slurm", "tensorboard", "trackio", "wandb")
+EXTRAS = ("data", "site", "export", "ray", "slurm", "tensorboard")
 """Extras that are looked for; the others are for developers."""
 
 

@@ -23,7 +23,7 @@ from seqmodels.training.config import TrainConfig
 
 WIDTH = "width"
 """The field that multiplies the d_model that fits a task's number of parameters."""
-FIXED = ("seed", "shards", "optimizer")
+FIXED = ("seed", "optimizer")
 """Fields of TrainConfig that belong to all arms of a command."""
 Vary = Iterable[tuple[str, Sequence[str]]]
 """Fields, and the values that each is given, as they are written on the command line."""

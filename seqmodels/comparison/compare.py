@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import argparse
 import re
-import sys
-import time
 from collections.abc import Collection, Sequence
 from concurrent.futures import Executor
 from contextlib import AbstractContextManager, nullcontext
@@ -33,7 +31,6 @@ from seqmodels.utils import files
 from seqmodels.utils.files import LOCK, Lock
 from seqmodels.utils.imports import require
 from seqmodels.utils.terminal import ensure_out_folder, print_line
-from seqmodels.utils.world import world
 
 Settings = dict[Path, dict[str, Any]]
 """Settings by the path of the record, which may not exist yet."""
@@ -56,11 +53,10 @@ def compare(task: Task, args: argparse.Namespace, executor: Executor | None = No
 
     Raises ValueError if the folder does not fit; FailedRunsError after all runs, if some failed.
     """
-    for package in filter(None, (args.tensorboard and "tensorboard", args.track)):
-        require(package)
+    if args.tensorboard:
+        require("tensorboard")
     if args.trained and not args.trained.is_dir():
         raise ValueError(f"--trained: no folder {args.trained}")
-    world().check_shards(args.shards)
     device = resolve_device("auto" if args.launcher else args.device)
     out = args.out or Path("runs") / default_folder(task, args)
     if args.dry_run:
@@ -79,8 +75,6 @@ def compare(task: Task, args: argparse.Namespace, executor: Executor | None = No
             device = launcher.device if launcher else device
             compare_in_folder(out, device, task, args, executor or launcher)
     except KeyboardInterrupt as stopped:
-        if not world().is_rank0:
-            sys.exit(getattr(stopped, "code", 130))  # the first one says so
         without = " without --fresh" if args.fresh else ""
         stopped.add_note(f"the same command{without} resumes it")
         raise
@@ -90,28 +84,28 @@ def compare(task: Task, args: argparse.Namespace, executor: Executor | None = No
 def compare_in_folder(
     out: Path, device: str, task: Task, args: argparse.Namespace, executor: Executor | None
 ) -> None:
-    """Compare in a folder that is locked, by this process or the first of several."""
+    """Compare in a folder that is locked by this process."""
     if executor:
         out = out.absolute()
-    world().on_rank0(lambda: remove_leftovers(out))
+    remove_leftovers(out)
     runs = plan_runs(out, device, task, args)
-    todo = [run for run, n_tokens in runs if n_tokens]
-
-    def prepare() -> None:
-        for run, n_tokens in runs:
-            if args.fresh:
-                run.remove()
-            if not n_tokens:  # what is left was left by a process that was killed
-                run.checkpoints().remove()
-                run.status.delete()
-                print_line(f"{run.title}: recorded in {run.path}")
-        task.tokenizer.save(out / "tokenizer.json")
-
-    world().on_rank0(prepare)
+    todo = [run for run, is_recorded in runs if not is_recorded]
+    for run, is_recorded in runs:
+        if args.fresh:
+            run.remove()
+        if is_recorded:  # what is left was left by a process that was killed
+            run.checkpoints().remove()
+            run.status.delete()
+            print_line(f"{run.title}: recorded in {run.path}")
+    task.tokenizer.save(out / "tokenizer.json")
+    kept = runs[0][0].task.training["precision"]
+    chosen = choose_precision(task, args.precision, device, (), not args.launcher)
+    if todo and kept != (without := chosen.training["precision"]):
+        print_line(f"precision {kept}, as in the other runs in {out}; without them, {without}")
     if getattr(args, "data", None):  # the times of the built-in tasks are in their help
         print_forecast(out, device, task, args)
     failed = run_all(todo, len(runs), n_parallel_runs(len(runs), device), executor)
-    world().on_rank0(lambda: files.remove_partial(out))  # of machines that were lost
+    files.remove_partial(out)  # of machines that were lost
     if failed:
         raise FailedRunsError(out, failed)
 
@@ -127,7 +121,7 @@ def remove_leftovers(out: Path) -> None:
 
 
 def print_forecast(out: Path, device: str, task: Task, args: argparse.Namespace) -> None:
-    """Print the estimated cost of the missing runs; of a dry run, with a table.
+    """Print the estimated time of the missing runs; of a dry run, with a table.
 
     Raises ValueError if they do not fit.
     """
@@ -138,11 +132,11 @@ def print_forecast(out: Path, device: str, task: Task, args: argparse.Namespace)
     if not args.launcher:
         n_parallel = n_parallel_runs(len(runs), device)
         threads = torch.get_num_threads() // n_parallel
-    todo = [(run, n_tokens) for run, n_tokens in runs if n_tokens]
+    todo = [run for run, is_recorded in runs if not is_recorded]
     records = forecast.find_records(out)
-    forecasts = [forecast.forecast_run(run, n_tokens, threads, records) for run, n_tokens in todo]
+    forecasts = [forecast.forecast_run(run, threads, records) for run in todo]
     describe = forecast.format_forecasts if args.dry_run else forecast.summarize_forecasts
-    if world().is_rank0 and (args.dry_run or todo):
+    if args.dry_run or todo:
         print_line(describe(forecasts, len(runs) - len(todo), n_parallel))
 
 
@@ -151,8 +145,8 @@ def print_forecast(out: Path, device: str, task: Task, args: argparse.Namespace)
 
 def plan_runs(
     out: Path, device: str, task: Task, args: argparse.Namespace
-) -> list[tuple[Run, int]]:
-    """Return all runs, each with the number of target tokens that it lacks; change nothing.
+) -> list[tuple[Run, bool]]:
+    """Return all runs, each with whether it is recorded; change nothing.
 
     Raises ValueError if anything in the folder was made with other settings.
     """
@@ -169,19 +163,16 @@ def plan_runs(
                 "numbers the decoder is given for a source of n tokens"
             )
     paths = {out / f"{arm.name}-seed{seed}.json": arm for seed in args.seeds for arm in arms}
-    recorded, stopped = world().broadcast_from_rank0(lambda: read_settings(out, paths, args.fresh))
+    recorded, stopped = read_settings(out, paths, args.fresh)
     earlier = [was["precision"] for was in recorded.values() if "precision" not in was["varied"]]
     earlier += [
         was["precision"]
         for path, was in stopped.items()
         if "precision" in was and "precision" not in paths[path].training
     ]
-    training = world().broadcast_from_rank0(
-        lambda: choose_precision(task, args.precision, device, earlier, not args.launcher).training
-    )
-    shards = {"shards": args.shards} if args.shards > 1 else {}
+    task = choose_precision(task, args.precision, device, earlier, not args.launcher)
     # The process of a run need not import matplotlib for the task's figures.
-    task = replace(task, training={**training, **shards}, figures=())
+    task = replace(task, figures=())
     if args.vary:
         arms = without_repeats(arms, task, args.lr)
     runs = [
@@ -195,13 +186,12 @@ def plan_runs(
             args.tensorboard,
             args.trained,
             args.snapshots,
-            args.track,
         )
         for seed in args.seeds
         for arm in arms
     ]
-    missing = world().broadcast_from_rank0(lambda: missing_tokens(runs, recorded, stopped))
-    return list(zip(runs, missing, strict=True))
+    check_runs(runs, recorded, stopped)
+    return [(run, run.path in recorded) for run in runs]
 
 
 def read_settings(out: Path, wanted: Collection[Path], is_fresh: bool) -> tuple[Settings, Settings]:
@@ -229,44 +219,20 @@ def read_settings(out: Path, wanted: Collection[Path], is_fresh: bool) -> tuple[
     return recorded, stopped
 
 
-def missing_tokens(runs: Sequence[Run], recorded: Settings, stopped: Settings) -> list[int]:
-    """Return the number of target tokens that each run still lacks: 0 if it is recorded.
+def check_runs(runs: Sequence[Run], recorded: Settings, stopped: Settings) -> None:
+    """Raise ValueError if anything in the folder was made with other settings.
 
-    A run that was recorded with a smaller budget is trained further. Raises ValueError if anything
-    in the folder was made with other settings.
+    A checkpoint beside a record is not looked at: a process that was killed left it.
     """
     shared, own = shared_settings(runs[0].task), {run.path for run in runs}
     for path, was in recorded.items():
         if path not in own:
             then, now = ({k: s[k] for k in s if k not in was["varied"]} for s in (was, shared))
             check_same_settings(path, then, now)
-    missing = []
     for run in runs:
-        tokens, n_trained, path = run.cfg.tokens, 0, run.path
-        now = run.settings() if path in recorded or path in stopped else {}
-        if path in recorded:
-            n_trained, weights = recorded[path]["tokens"], path.with_suffix(".safetensors")
-            check_same_settings(path, recorded[path] | {"tokens": tokens}, now)
-            if n_trained > tokens:
-                raise ValueError(
-                    f"{path} was trained on {n_trained:,} tokens, more than the {tokens:,} "
-                    "requested; --fresh starts again"
-                )
-            if n_trained < tokens and not weights.exists():
-                raise ValueError(
-                    f"{weights} is missing, so the run cannot be trained further; --fresh starts "
-                    "again"
-                )
-        budget = stopped.get(path, {}).get("tokens")
-        if path in stopped and budget != n_trained:  # else left by a process killed after recording
-            if n_trained and budget != tokens:
-                raise ValueError(
-                    f"{path.stem} was being trained further; --tokens {budget} resumes, --fresh "
-                    "starts again"
-                )
-            check_same_settings(path, stopped[path], now)
-        missing.append(tokens - n_trained)
-    return missing
+        if run.path in recorded or run.path in stopped:
+            was = recorded.get(run.path) or stopped[run.path]
+            check_same_settings(run.path, was, run.settings())
 
 
 def default_folder(task: Task, args: argparse.Namespace) -> str:
@@ -295,33 +261,30 @@ def resolve_device(choice: str) -> str:
 def choose_precision(
     task: Task, choice: str, device: str, earlier: Sequence[str] = (), is_here: bool = True
 ) -> Task:
-    """Return the task with a precision; auto: that of earlier runs, the task's or the faster.
+    """Return the task with a precision; auto: that of earlier runs, the task's or the processor's.
 
-    Speed is measured once, so that all runs have the same precision; on a cluster, whose machines
-    can differ, it is bfloat16 for GPUs and float32 for others.
+    On a cluster, whose machines can differ, it is bfloat16 for GPUs and float32 for others.
     """
     if choice == "auto":
         own = [task.training["precision"]] if "precision" in task.training else []
         if given := [*earlier, *own]:
             choice = given[0]
         elif is_here:
-            choice = fastest_precision(device)
+            choice = native_precision(device)
         else:
             choice = "bfloat16" if device == "cuda" else "float32"
     return replace(task, training={**task.training, "precision": choice})
 
 
-def fastest_precision(device: str) -> Precision:
-    """Return bfloat16 if it multiplies matrices at least 1.5 times as fast as float32."""
-    if device == "mps":
-        return "float32"
+def native_precision(device: str) -> Precision:
+    """Return bfloat16 where the processor has instructions for its products: AVX512_BF16 or AMX.
+
+    Only torch 2.11 and newer say which it has; with an older one, a CPU is given float32.
+    """
+    is_native = False
     if device == "cuda":
-        return "bfloat16" if torch.cuda.is_bf16_supported(including_emulation=False) else "float32"
-    wide, narrow = torch.ones(512, 512), torch.ones(512, 512, dtype=torch.bfloat16)
-    seconds: list[list[float]] = [[], []]
-    for _ in range(10):  # in turns: other load affects both
-        for a, times in zip((wide, narrow), seconds, strict=True):
-            started = time.perf_counter()
-            a @ a
-            times.append(time.perf_counter() - started)
-    return "bfloat16" if 1.5 * min(seconds[1]) < min(seconds[0]) else "float32"
+        is_native = torch.cuda.is_bf16_supported(including_emulation=False)
+    elif device == "cpu" and hasattr(torch.cpu, "get_capabilities"):
+        has = torch.cpu.get_capabilities()
+        is_native = has.get("avx512_bf16", False) or has.get("amx_bf16", False)
+    return "bfloat16" if is_native else "float32"

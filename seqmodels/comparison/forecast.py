@@ -1,4 +1,4 @@
-"""Estimate the cost of a comparison from existing records: time, memory and disk."""
+"""Estimate the time of a comparison from existing records."""
 
 from __future__ import annotations
 
@@ -8,21 +8,15 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from seqmodels.comparison.arm import count_parameters
-from seqmodels.comparison.runs import Run, build_model
+from seqmodels.comparison.runs import Run
 from seqmodels.records import record
 from seqmodels.utils.imports import HOME
 from seqmodels.utils.progress import format_duration
 from seqmodels.utils.terminal import format_table
 
-TRAINING_BYTES = 5 * 4
-"""Bytes a parameter takes in training: its weight, gradient, AdamW's two moments, its best."""
-DISK_BYTES = 2 * 4 * 4 + 4
-"""Bytes a parameter takes on the disk: two checkpoints without gradients, and the weights."""
-
 
 class Forecast(NamedTuple):
-    """The estimated cost of one run."""
+    """The estimated time of one run."""
 
     title: str
     tokens: int
@@ -31,9 +25,6 @@ class Forecast(NamedTuple):
     """Time of training; None: no record says how fast such a model is."""
     is_here: bool
     """Whether the records are of this machine, with as many threads."""
-    memory_bytes: int
-    """The most that a run of this model has held; without a record, of its tensors alone."""
-    disk_bytes: int
 
 
 def find_records(out: Path) -> list[dict[str, Any]]:
@@ -47,23 +38,18 @@ def find_records(out: Path) -> list[dict[str, Any]]:
     return records
 
 
-def forecast_run(
-    run: Run, tokens: int, threads: int, records: Sequence[dict[str, Any]]
-) -> Forecast:
-    """Return the estimated cost of a run on so many threads, from the most similar records."""
+def forecast_run(run: Run, threads: int, records: Sequence[dict[str, Any]]) -> Forecast:
+    """Return the estimated time of a run on so many threads, from the most similar records."""
     here = record.provenance(run.device)["device"], threads, run.cfg.precision
     alike = [r for r in records if r["model"] == run.name]
     alike = [r for r in alike if r["task"] == run.task.name] or alike
     local = [r for r in alike if machine_of(r) == here]
     times = [r["train_s"] / r["curve"][-1]["tokens"] for r in local or alike]
-    n_parameters = count_parameters(build_model(run))
     return Forecast(
         run.title,
-        tokens,
-        tokens * statistics.median(times) if times else None,
+        run.cfg.tokens,
+        run.cfg.tokens * statistics.median(times) if times else None,
         bool(local),
-        max([TRAINING_BYTES * n_parameters, *(r["peak_memory_bytes"] for r in local or alike)]),
-        DISK_BYTES * n_parameters,
     )
 
 
@@ -80,12 +66,11 @@ def format_forecasts(forecasts: Sequence[Forecast], n_recorded: int, n_parallel:
     """
     if not forecasts:
         return f"Nothing to train: all {n_recorded} runs are recorded."
-    rows: list[tuple[str, ...]] = [("run", "tokens", "training", "memory", "disk")]
+    rows: list[tuple[str, ...]] = [("run", "tokens", "training")]
     for f in forecasts:
         time = "unknown" if f.seconds is None else format_duration(f.seconds)
         mark = "*" if f.seconds is not None and not f.is_here else ""
-        sizes = (f"{n / 2**20:,.0f} MiB" for n in (f.memory_bytes, f.disk_bytes))
-        rows.append((f.title, f"{f.tokens:,}", time + mark, *sizes))
+        rows.append((f.title, f"{f.tokens:,}", time + mark))
     lines = format_table(rows, is_right=True)
     if any(f.seconds is not None and not f.is_here for f in forecasts):
         lines.append("* from records of another machine, precision or number of threads")

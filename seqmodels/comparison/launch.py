@@ -23,7 +23,6 @@ from seqmodels.utils.files import owner
 from seqmodels.utils.pool import ProcessPool
 from seqmodels.utils.progress import ProgressBoard, read_status
 from seqmodels.utils.terminal import defer_signals, raise_stopped, signals_handled_by
-from seqmodels.utils.world import world
 
 MAX_RESUBMISSIONS = 5
 """How often a run is submitted again after it was lost with the machine that trained it."""
@@ -41,8 +40,7 @@ def n_parallel_runs(n_runs: int, device: str) -> int:
     Two models with one thread each train faster than one after the other with two threads: tensors
     are small, and threads synchronise on every operation.
     """
-    is_one = device != "cpu" or world().size > 1
-    return 1 if is_one else min(n_runs, torch.get_num_threads())
+    return min(n_runs, torch.get_num_threads()) if device == "cpu" else 1
 
 
 def n_remote_threads() -> int:
@@ -57,13 +55,13 @@ def run_all(
 
     Without an executor, `n_parallel` runs at a time share the threads of this machine.
     """
-    is_rank0, paths = world().is_rank0, {run.title: run.path for run in todo}
+    paths = {run.title: run.path for run in todo}
     newest_first = todo[::-1]
     longest_first = sorted(newest_first, key=is_quick)
     try:
-        for run in todo if is_rank0 else ():
+        for run in todo:
             run.status.write()
-        with ProgressBoard(paths, n - len(todo), is_rank0) as board:
+        with ProgressBoard(paths, n - len(todo)) as board:
             if executor:
                 threads = n_remote_threads()
                 return submit_all(
@@ -80,7 +78,7 @@ def run_all(
                     longest_first, lambda run: pool.submit(carry_out_or_exit, run, threads), board
                 )
     finally:
-        for run in todo if is_rank0 else ():
+        for run in todo:
             status = read_status(run.path)
             if status is None or status.state in ("waiting", "recorded"):
                 run.status.delete()
@@ -177,7 +175,7 @@ def carry_out(run: Run, threads: int | None = None) -> Outcome:
     except ValueError as error:
         return None, str(error)
     except (RuntimeError, MemoryError) as error:
-        if not is_out_of_memory(error) or world().size > 1:  # the others have not failed
+        if not is_out_of_memory(error):
             raise
         return None, "out of memory in evaluation; what was trained is kept"
 

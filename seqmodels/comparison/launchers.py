@@ -19,7 +19,6 @@ from typing import Any
 from seqmodels.comparison.launch import RunLostError, n_remote_threads
 from seqmodels.data.presets import cache_dir, ensure_dir
 from seqmodels.utils.terminal import defer_signals
-from seqmodels.utils.world import world
 
 STOP_S = 20.0
 """Grace period after cancellation, for the last step and checkpoint."""
@@ -36,8 +35,6 @@ def connect_launcher(args: argparse.Namespace) -> Iterator[RayLauncher | SlurmLa
 
     Raises ModuleNotFoundError if its package is not installed, ValueError if it cannot be reached.
     """
-    if world().size > 1:
-        raise ValueError("--launcher starts runs itself; leave out torchrun, or --launcher")
     launcher = (
         RayLauncher(args.device, args.address)
         if args.launcher == "ray"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,7 +18,7 @@ from torch.utils.flop_counter import flop_registry
 from seqmodels.comparison.arm import Arm, count_parameters, model_sizes
 from seqmodels.comparison.snapshots import Snapshots
 from seqmodels.comparison.task import Task, TestSet
-from seqmodels.data.batches import Example, locate_batch, longest, training_batches
+from seqmodels.data.batches import Example, longest, training_batches
 from seqmodels.evaluation.evaluate import (
     align_target,
     compare_tokens,
@@ -39,13 +39,12 @@ from seqmodels.records import record, snapshots
 from seqmodels.training import checkpoint
 from seqmodels.training.checkpoint import Checkpoints
 from seqmodels.training.config import Progress, TrainConfig
-from seqmodels.training.curves import Curves, TensorBoard, Tracker
+from seqmodels.training.curves import TensorBoard
 from seqmodels.training.loop import loss_of, train
-from seqmodels.training.trainer import Trainer, seed_all
+from seqmodels.training.trainer import Trainer
 from seqmodels.utils.files import LOCK, Lock
 from seqmodels.utils.progress import SILENT, StatusFile
 from seqmodels.utils.terminal import defer_signals, print_line
-from seqmodels.utils.world import world
 
 # -------------------------------------------------------------------------------------- Settings
 
@@ -68,10 +67,9 @@ def check_same_settings(path: Path, was: Mapping[str, Any], now: Mapping[str, An
     """Raise ValueError if the file at the path was made with other settings.
 
     A count is not named beside another difference of the data, and a missing one is none: it
-    follows from text and tokenizer. Without `shards`, a batch is not shared, and without
-    `optimizer` it is AdamW.
+    follows from text and tokenizer. Without `optimizer` it is AdamW.
     """
-    was, now = ({"shards": 1, "optimizer": "adamw", **settings} for settings in (was, now))
+    was, now = ({"optimizer": "adamw", **settings} for settings in (was, now))
     keys = [k for k in now if k in was or not k.startswith("data.n_")]
     differ = [k for k in keys if was.get(k) != now[k]]
     differ = [k for k in differ if not k.startswith("data.n_")] or differ
@@ -102,8 +100,6 @@ class Run(NamedTuple):
     """Folder from which the run is taken, if it has been trained there."""
     n_snapshots: int = 0
     """Snapshots of its training; see `Snapshots`."""
-    tracker: str | None = None
-    """Experiment tracker that its curves are sent to: trackio or wandb."""
 
     @property
     def name(self) -> str:
@@ -156,25 +152,20 @@ def run_one(run: Run, patience_s: float | None = None) -> dict[str, Any]:
     """
     run.arm.register()
     with hold_lock(run.path.parent, f".{run.path.stem}{LOCK}", patience_s):
-        old = world().broadcast_from_rank0(
-            lambda: record.load(run.path) if run.path.exists() else None
-        )
-        if old and old["train_config"]["tokens"] >= run.cfg.tokens:
-            return old
-        status = run.status if world().is_rank0 else SILENT
-        with status.running():
-            return train_and_record(run, old, status)
+        if run.path.exists():
+            return record.load(run.path)
+        with (status := run.status).running():
+            return train_and_record(run, status)
 
 
 @contextmanager
 def hold_lock(folder: Path, name: str = LOCK, patience_s: float | None = None) -> Iterator[None]:
-    """Hold a lock in the first of several processes, while the others wait for it."""
-    lock = world().on_rank0(lambda: Lock(folder, name, patience_s, print_line))
+    """Hold a folder's lock."""
+    lock = Lock(folder, name, patience_s, print_line)
     try:
         yield
     finally:
-        if lock:
-            lock.release()
+        lock.release()
 
 
 def build_model(run: Run) -> SequenceModel:
@@ -186,11 +177,8 @@ def build_model(run: Run) -> SequenceModel:
     return model.to(run.device)
 
 
-def train_and_record(run: Run, old: Mapping[str, Any] | None, status: StatusFile) -> dict[str, Any]:
-    """Train, evaluate and record one model; return the record. `old` is its earlier record, if any.
-
-    Where several processes train it, all evaluate their share, and the first one writes.
-    """
+def train_and_record(run: Run, status: StatusFile) -> dict[str, Any]:
+    """Train, evaluate and record one model; return the record."""
     task, device = run.task, run.device
     record.reset_peak_memory(device)
     model = build_model(run)
@@ -204,7 +192,6 @@ def train_and_record(run: Run, old: Mapping[str, Any] | None, status: StatusFile
     status.detail = ""
     evaluate_s = time.perf_counter() - since
     result = build_record(run, model, progress, tests) | {
-        "continued": None,
         "analyses": {},
         "speed": {
             "train_tokens_per_s": progress.curve[-1]["tokens"] / progress.curve[-1]["seconds"],
@@ -212,10 +199,6 @@ def train_and_record(run: Run, old: Mapping[str, Any] | None, status: StatusFile
         },
         "evaluate_s": evaluate_s,
     }
-    if progress.schedule_from:
-        sha256 = old["weights_sha256"] if old else None
-        started = {"tokens": progress.schedule_from, "weights_sha256": sha256 or "not recorded"}
-        result["continued"] = started
     taken = None
     if run.n_snapshots:
         taken = run.snapshots.finish(model, progress, rows, result["alignment"])
@@ -226,13 +209,12 @@ def train_and_record(run: Run, old: Mapping[str, Any] | None, status: StatusFile
     for i, (name, measure) in enumerate(task.measure.items()):
         status.update("analysis", i, len(task.measure), name)
         result["analyses"][name] = measure(model.eval(), untrained.eval())
-    if world().is_rank0:
-        with defer_signals():
-            weights = run.path.with_suffix(".safetensors")
-            result["weights_sha256"] = checkpoint.save_weights(weights, model.state_dict())
-            snapshots.save(snapshots.path_of(run.path), taken)
-            record.save(run.path, result, rows)
-            run.checkpoints().remove()
+    with defer_signals():
+        weights = run.path.with_suffix(".safetensors")
+        result["weights_sha256"] = checkpoint.save_weights(weights, model.state_dict())
+        snapshots.save(snapshots.path_of(run.path), taken)
+        record.save(run.path, result, rows)
+        run.checkpoints().remove()
     return result
 
 
@@ -267,7 +249,7 @@ def build_record(
         "n_parameters": count_parameters(model),
         "contrasts": list_contrasts(run),
         "data": task.data,
-        "provenance": record.provenance(device, world().size),
+        "provenance": record.provenance(device),
         "curve": progress.curve,
         "events": progress.events,
         "tests": tests,
@@ -289,37 +271,27 @@ def build_record(
 def train_run(run: Run, model: SequenceModel, status: StatusFile = SILENT) -> Progress:
     """Train a run's model; return the progress.
 
-    It resumes from its latest checkpoint. Without one, a run that has a record is trained further,
-    and any other starts. Raises ValueError if the checkpoint or the weights are of another run.
+    It resumes from its latest checkpoint, if there is one. Raises ValueError if that is of another
+    run.
     """
-    trainer, is_rank0 = Trainer(model, run.cfg, status), world().is_rank0
-    about = {"settings": run.settings(), "provenance": record.provenance(run.device, world().size)}
+    trainer = Trainer(model, run.cfg, status)
+    about = {"settings": run.settings(), "provenance": record.provenance(run.device)}
     checkpoints = run.checkpoints(about)
-    saved = world().broadcast_from_rank0(lambda: checkpoints.latest(trainer.log))
-    if saved and run.path.exists() and saved.settings.get("tokens") != run.cfg.tokens:
-        saved = None  # left by a process that was killed when it had recorded the run
-    if saved:
+    if saved := checkpoints.latest(trainer.log):
         resume(trainer, saved, about)
     else:
-        if run.path.exists():
-            train_further(trainer, run)
         if not {*lineage(run.name)} & {*run.task.recipes}:
             trainer.log_event(
                 "recipe", "no recipe of its own: default sizes, default lr for its kind of memory"
             )
-        trainer.log(f"training on {run.cfg.tokens - trainer.progress.tokens:,} tokens")
-    shown: list[TensorBoard | Tracker] = []
-    if run.tensorboard and is_rank0:
-        shown.append(TensorBoard(run.curves, trainer.progress.step))
-    if run.tracker and is_rank0:
-        settings = run.settings()
-        shown.append(Tracker(run.tracker, run.path, settings, trainer.progress.step))
-    with Curves(*shown) as curves:
+        trainer.log(f"training on {run.cfg.tokens:,} tokens")
+    shown = TensorBoard(run.curves, trainer.progress.step) if run.tensorboard else nullcontext()
+    with shown as curves:
         train(
             trainer,
             run.task.train,
             run.task.valid,
-            checkpoints if is_rank0 else None,
+            checkpoints,
             curves,
             run.snapshots.take_if_due,
         )
@@ -343,28 +315,6 @@ def resume(trainer: Trainer, saved: checkpoint.Checkpoint, about: Mapping[str, A
     trainer.log_event("resumed", f"resumed after {share}{note}")
 
 
-def train_further(trainer: Trainer, run: Run) -> None:
-    """Continue a finished run: with its weights, its curve and the next batches.
-
-    Optimiser and schedule start anew. Raises ValueError if the weights are missing or not its own.
-    """
-    from seqmodels.comparison.trained import load_model
-
-    old, cfg = record.load(run.path), run.cfg
-    weights = load_model(old, run.path.with_suffix(".safetensors")).state_dict()
-    trainer.model.load_state_dict(weights)
-    trainer.best = {k: v.detach().clone() for k, v in trainer.model.state_dict().items()}
-    last = old["curve"][-1]
-    epoch, batch = locate_batch(run.task.train, cfg.batch_tokens, cfg.seed, last["step"])
-    place = {"epoch": epoch, "batch": batch, "schedule_from": last["tokens"]}
-    place |= {key: last[key] for key in ("step", "tokens", "seconds")}
-    trainer.progress = Progress(**place, curve=old["curve"], events=old["events"])
-    seed_all(cfg.seed)
-    trainer.log_event(
-        "resumed", f"trained further after {last['tokens']:,} tokens, with a new schedule"
-    )
-
-
 def load_trained(run: Run, model: SequenceModel) -> Progress | None:
     """Load the weights of the same run of another folder; return its progress, or None without one.
 
@@ -379,8 +329,7 @@ def load_trained(run: Run, model: SequenceModel) -> Progress | None:
     model.load_state_dict(load_model(old, path.with_suffix(".safetensors")).state_dict())
     last, what = old["curve"][-1]["step"], f"trained by the task {old['task']}"
     event = {"step": last, "kind": "trained", "what": what}
-    since = (old["continued"] or {}).get("tokens", 0)
-    return Progress(curve=old["curve"], events=[*old["events"], event], schedule_from=since)
+    return Progress(curve=old["curve"], events=[*old["events"], event])
 
 
 # ------------------------------------------------------------------------------------ Measurement

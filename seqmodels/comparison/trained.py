@@ -97,20 +97,6 @@ class TrainedRun:
         translated = map(self.tokenizer.decode, self.search(sources, beam, length_penalty))
         return ["\n".join(islice(translated, 1 + text.count("\n"))) for text in texts]
 
-    def translate_n_best(
-        self, lines: Sequence[str], n: int, beam: int = 5, length_penalty: float = 1.0
-    ) -> list[list[tuple[str, float]]]:
-        """Return each line's n best translations and their log-probabilities, the best first.
-
-        A blank line has one translation. Raises ValueError as `translate` does, and for more
-        translations than the beam has.
-        """
-        check_texts(lines, "lines")
-        if any("\n" in line for line in lines):
-            raise ValueError("n-best: one of the texts has several lines; give a list of lines")
-        found = self.search_n_best([*map(self.encode_line, lines)], n, beam, length_penalty)
-        return [[(self.tokenizer.decode(h.tokens), h.log_p) for h in best] for best in found]
-
     def align(self, source: str, target: str | None = None) -> Alignment:
         """Return the target's attention to the source; by default, the target is the greedy one.
 

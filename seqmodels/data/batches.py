@@ -22,9 +22,6 @@ from seqmodels.data.presets import FACTS_FILE
 from seqmodels.interface import BOS, PAD, Batch
 from seqmodels.utils.files import read_json
 
-LARGE = 2**21
-"""Examples above which the order of batches is not held in memory."""
-
 # ------------------------------------------------------------------------------------- Examples
 
 
@@ -79,8 +76,7 @@ def lengths(examples: Sequence[Example], start: int = 0, end: int = sys.maxsize)
 
 def longest(examples: Sequence[Example]) -> tuple[int, int]:
     """Return the length of the longest source and that of the longest target, in tokens."""
-    spans = ((start, start + LARGE) for start in range(0, len(examples), LARGE))
-    src, tgt = np.max([lengths(examples, *span).max(0) for span in spans], 0).tolist()
+    src, tgt = lengths(examples).max(0).tolist()
     return src, tgt
 
 
@@ -291,11 +287,8 @@ def shuffled_batches(
 
     All examples are shuffled; pools of about BATCHES_PER_POOL batches are sorted by length and cut;
     then the batches are shuffled, those of each SECTION examples together. A batch thus has similar
-    lengths, and no two epochs have the same batches. More than LARGE examples are in `BlockOrder`.
+    lengths, and no two epochs have the same batches.
     """
-    if len(examples) > LARGE:
-        yield from BlockOrder(examples, batch_tokens, seed, epoch).batches(first)
-        return
     rng = random.Random(f"{seed}/{epoch}")
     n_tokens = lengths(examples)
     order = shuffle(len(examples), rng)
@@ -337,79 +330,7 @@ def batch_indices(
         epoch, batch = epoch + 1, 0
 
 
-def locate_batch(
-    examples: Sequence[Example], batch_tokens: int, seed: int, n: int
-) -> tuple[int, int]:
-    """Return the epoch and the batch in it that come after n training batches, n ≥ 1.
-
-    After the last batch of an epoch, it is the one after the last.
-    """
-    epoch = 0
-    while True:
-        if len(examples) > LARGE:
-            counts = BlockOrder(examples, batch_tokens, seed, epoch).counts()
-        else:
-            counts = (1 for _ in shuffled_batches(examples, batch_tokens, seed, epoch))
-        n_epoch = 0
-        for count in counts:
-            n_epoch += count
-            if n_epoch >= n:
-                return epoch, n
-        epoch, n = epoch + 1, n - n_epoch
-
-
 def training_batches(examples: Sequence[Example], batch_tokens: int, seed: int) -> Iterator[Batch]:
     """Yield training batches without end, padded."""
     for draw in batch_indices(examples, batch_tokens, seed):
         yield collate([examples[i] for i in draw.rows])
-
-
-BLOCK = 2**13
-"""Neighbouring examples that are shuffled together: their lengths are read at once."""
-BLOCKS_PER_POOL = 16
-"""Blocks in a pool, from all over the corpus."""
-
-
-def permutation(n: int, key: str) -> np.ndarray:
-    """Return the indices 0 … n-1 in an order that depends on the key, not on NumPy's version."""
-    draw = np.random.PCG64(random.Random(key).getrandbits(128))
-    return np.argsort(draw.random_raw(n), kind="stable")
-
-
-class BlockOrder:
-    """The batch order of an epoch, for corpora too large to be shuffled in memory.
-
-    They are cut into blocks of BLOCK neighbouring examples. The blocks are shuffled, and
-    BLOCKS_PER_POOL of them at a time form a pool: its examples are shuffled, sorted by length and
-    cut into batches, which are shuffled as well. How many batches a pool has follows from how often
-    each length occurs in it, so that training resumes at any batch without drawing those before.
-    """
-
-    def __init__(self, examples: Sequence[Example], batch_tokens: int, seed: int, epoch: int):
-        self.examples, self.batch_tokens = examples, batch_tokens
-        self.key = f"{seed}/{epoch}"
-        blocks = permutation(-(-len(examples) // BLOCK), self.key)
-        self.pools = np.split(blocks, range(BLOCKS_PER_POOL, len(blocks), BLOCKS_PER_POOL))
-
-    def block_lengths(self, blocks: np.ndarray) -> np.ndarray:
-        """Return the source and target lengths of the examples in some blocks: (n, 2)."""
-        spans = [(b * BLOCK, (b + 1) * BLOCK) for b in blocks.tolist()]
-        return np.concatenate([lengths(self.examples, *span) for span in spans])
-
-    def counts(self) -> Iterator[int]:
-        """Yield the number of batches of each pool."""
-        for blocks in self.pools:
-            yield len(batch_ends(self.block_lengths(blocks).max(1), self.batch_tokens))
-
-    def batches(self, first: int) -> Iterator[list[int]]:
-        """Yield the batches, from any of them on."""
-        for i, (blocks, n_batches) in enumerate(zip(self.pools, self.counts(), strict=True)):
-            if first < n_batches:
-                rows = (blocks[:, None] * BLOCK + np.arange(BLOCK)).ravel()
-                rows = rows[rows < len(self.examples)]
-                order = permutation(len(rows), f"{self.key}/{i}")
-                n_tokens = self.block_lengths(blocks)[order]
-                batches = cut_into_batches(rows[order], n_tokens, self.batch_tokens)
-                for j in permutation(len(batches), f"{self.key}/{i}/")[first:]:
-                    yield batches[j]
-            first = max(0, first - n_batches)

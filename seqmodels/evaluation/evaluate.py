@@ -16,7 +16,6 @@ from seqmodels.interface import EOS, PAD, SequenceModel
 from seqmodels.models.ops import tensors_of
 from seqmodels.search import Hypothesis, beam, greedy, search_beams
 from seqmodels.utils.progress import SILENT, StatusFile
-from seqmodels.utils.world import world
 
 BATCH_TOKENS = 6000
 Found = TypeVar("Found")
@@ -33,9 +32,7 @@ def score_teacher_forced(
     """Return the nats, tokens and correct tokens of each example, given the true prefix."""
     model.eval()
     rows: dict[int, Row] = {}
-    for indices in status.track(
-        phase, world().round_robin(batches_by_length(examples, BATCH_TOKENS))
-    ):
+    for indices in status.track(phase, batches_by_length(examples, BATCH_TOKENS)):
         batch = collate([examples[i] for i in indices], device)
         logits = model(batch.src, batch.src_mask, batch.tgt_in)
         real = batch.tgt_out != PAD
@@ -44,7 +41,6 @@ def score_teacher_forced(
         columns = nats.sum(1).tolist(), real.sum(1).tolist(), correct.sum(1).tolist()
         for i, *values in zip(indices, *columns, strict=True):
             rows[i] = dict(zip(("nats", "n_tokens", "n_correct"), values, strict=True))
-    rows = world().gather(rows)
     return [rows[i] for i in range(len(examples))]
 
 
@@ -84,11 +80,10 @@ def search_in_batches(
     model.eval()
     found: dict[int, Found] = {}
     lots = batches_by_length(examples, BATCH_TOKENS // width) if examples else []
-    for indices in status.track("search", world().my_shard(lots)):
+    for indices in status.track("search", lots):
         batch = collate([examples[i] for i in indices], device)
         max_len = torch.tensor([max_target_length(model, len(examples[i].src)) for i in indices])
         found |= zip(indices, search(model, batch.src, batch.src_mask, max_len), strict=True)
-    found = world().gather(found)
     return [found[i] for i in range(len(examples))]
 
 

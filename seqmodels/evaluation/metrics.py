@@ -375,11 +375,6 @@ def compute_scores_by_bucket(
     return score(np.arange(len(rows))), map_buckets(lengths, buckets, score)
 
 
-def compute_scores(rows: Sequence[Row], tokenize: str = "13a") -> dict[str, Interval]:
-    """Compute all scores whose fields the rows have, without buckets."""
-    return compute_scores_by_bucket(rows, (), tokenize)[0]
-
-
 def map_buckets(
     x: Sequence[float],
     buckets: Sequence[tuple[int, int]],

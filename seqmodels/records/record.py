@@ -166,7 +166,7 @@ class Provenance(Strict):
     threads: Count
     """Threads of a process."""
     processes: Count = 1
-    """Processes that trained the model together."""
+    """Processes that trained the model together, in a record of version 0.1."""
 
 
 class Speed(Strict):
@@ -232,8 +232,8 @@ class Record(Strict):
     """SHA-256 of the weights that were trained, where those of the run are rounded to float16."""
     intervals: dict[Name, Text] | None
     """How the interval of each score was computed; None: not recorded."""
-    continued: dict[Name, Count | float | Text] | None
-    """The run that this run continued; None: it was trained from scratch."""
+    continued: dict[Name, Count | float | Text] | None = None
+    """The finished run that this one began with, in a record of version 0.1."""
 
 
 class Sums(Strict):
@@ -444,7 +444,7 @@ def read_processor_name() -> str:
     return platform.processor() or platform.machine()
 
 
-def provenance(device: str, n_processes: int = 1) -> dict[str, Any]:
+def provenance(device: str) -> dict[str, Any]:
     """Return the date, commit, versions and hardware of a run."""
     import torch
 
@@ -456,7 +456,6 @@ def provenance(device: str, n_processes: int = 1) -> dict[str, Any]:
         "system": f"{platform.system()} {platform.machine()}",
         "device": torch.cuda.get_device_name() if device == "cuda" else read_processor_name(),
         "threads": torch.get_num_threads(),
-        **({"processes": n_processes} if n_processes > 1 else {}),
     }
 
 

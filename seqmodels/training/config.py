@@ -44,8 +44,6 @@ class TrainConfig:
     """Seed of weights, dropout and data order."""
     precision: Precision = "float32"
     """Precision of matrix products; weights, sums and the optimiser are in float32."""
-    shards: int = 1
-    """Parts of a batch, each with its own random numbers, divided among the processes."""
 
     def __post_init__(self) -> None:
         """Raise ValueError for a share or a weight that is not one."""
@@ -58,8 +56,6 @@ class TrainConfig:
     def settings(self) -> dict[str, Any]:
         """Return the fields that a record holds: those of extensions only if used."""
         settings = asdict(self)
-        if self.shards == 1:
-            del settings["shards"]
         if not self.source_loss:
             del settings["source_loss"]
         if self.optimizer == "adamw":
@@ -89,8 +85,6 @@ class Progress(BaseModel):
     n_parts: Count = 1
     """Pieces in which a batch goes through the model, one by one, for lack of memory."""
     n_skipped: Count = 0
-    schedule_from: Count = 0
-    """Tokens after which the schedule began: those of a finished run that is trained further."""
     curve: list[dict[str, int | float]] = []
     events: list[dict[str, int | str]] = []
     """Events for the record: the step, the kind of event, and what happened."""
@@ -100,6 +94,8 @@ class Progress(BaseModel):
     @classmethod
     def restore(cls, state: Any) -> Progress:
         """Return the progress that a checkpoint holds; raise ValueError if it is not one."""
+        if isinstance(state, dict):  # version 0.1 has the field that is left out
+            state = {key: value for key, value in state.items() if key != "schedule_from"}
         try:
             return cls.model_validate(state)
         except ValidationError as error:

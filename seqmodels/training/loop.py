@@ -33,17 +33,15 @@ from seqmodels.training.trainer import (
     PreparedBatch,
     Trainer,
     seed_all,
-    seed_shard,
     set_torch_rng_states,
     split,
     torch_rng_states,
 )
 from seqmodels.utils.progress import SILENT, TRAINING, StatusFile
 from seqmodels.utils.terminal import defer_signals
-from seqmodels.utils.world import ProcessLostError, world
 
 if TYPE_CHECKING:
-    from seqmodels.training.curves import Curves
+    from seqmodels.training.curves import TensorBoard
 
 T = TypeVar("T")
 TRIM_EVERY = 20
@@ -55,20 +53,20 @@ def train(
     examples: Sequence[Example],
     valid: Sequence[Example],
     checkpoints: Checkpoints | None = None,
-    curves: Curves | None = None,
+    curves: TensorBoard | None = None,
     take_snapshot_if_due: Callable[[Trainer], None] = lambda trainer: None,
 ) -> list[dict[str, Any]]:
     """Train until the budget is spent; leave the model with its best weights, return the curve.
 
     A trainer restored from a checkpoint continues as if it had never stopped: the same batches, the
     same random numbers, the same bits. A checkpoint is saved when one is due, when a signal asks to
-    stop, when another process has ended, and at the end.
+    stop, and at the end.
     """
     cfg, progress = trainer.cfg, trainer.progress
     if not progress.step:
         seed_all(cfg.seed)
     trainer.model.train()
-    if trainer.device.type == "cuda" and cfg.shards == world().size == 1:
+    if trainer.device.type == "cuda":
         trainer.graphs = BackwardGraphs(
             partial(training_loss, trainer.model, cfg), trainer.model.parameters()
         )
@@ -101,7 +99,7 @@ def train(
                     trim_heap()
                 if checkpoints and checkpoints.is_due():
                     save()
-    except (KeyboardInterrupt, ProcessLostError):
+    except KeyboardInterrupt:
         save()
         raise
     else:
@@ -146,37 +144,30 @@ def optimizer_step(trainer: Trainer, batch: PreparedBatch, lr_factor: float) -> 
 def backward(trainer: Trainer, batch: PreparedBatch) -> Float[Tensor, ""]:
     """Compute the gradient of the mean loss; return the loss, or NaN without targets.
 
-    Each process adds up the gradients of its shards, piece by piece; then all have the sum. If
-    memory runs out in any of them, all halve their pieces: the same gradient, in more parts.
+    If memory runs out, the batch is split into twice as many pieces, whose gradients add up to the
+    same.
     """
     cfg, model, device = trainer.cfg, trainer.model, trainer.device
     if trainer.graphs and batch.n_targets and trainer.progress.n_parts == 1:
         try:
-            return trainer.graphs(batch.shards[0].rows).double()
+            return trainer.graphs(batch.rows).double()
         except RuntimeError as error:  # the model waits for the GPU, or memory is full
             trainer.graphs = None
             trainer.log_event("graphs", f"continues without CUDA graphs: {str(error)[:200]}")
     while True:
         trainer.model.zero_grad()
-        start, is_full = 0.0 if batch.n_targets else math.nan, False
+        start = 0.0 if batch.n_targets else math.nan
         loss_sum = torch.tensor(start, dtype=torch.float64, device=device)
         try:
-            for shard in batch.shards:
-                if cfg.shards > 1:  # random numbers of its own, whichever process has it
-                    seed_shard(cfg.seed, trainer.progress.step, shard.number)
-                for piece, n_targets in split(shard, trainer.progress.n_parts):
-                    loss = training_loss(model, cfg, piece) * (n_targets / batch.n_targets)
-                    loss.backward()
-                    loss_sum += loss.detach()
+            for piece, n_targets in split(batch, trainer.progress.n_parts):
+                loss = training_loss(model, cfg, piece) * (n_targets / batch.n_targets)
+                loss.backward()
+                loss_sum += loss.detach()
+            return loss_sum
         except (RuntimeError, MemoryError) as error:
             if not is_out_of_memory(error):
                 raise
-            is_full = True
-        if not world().is_any(is_full):
-            world().sum_gradients(model.parameters())
-            world().sum_in_place(loss_sum)
-            return loss_sum
-        trainer.halve_pieces(batch)
+        trainer.halve_pieces(batch)  # here, where no traceback holds the pass's tensors
 
 
 def training_loss(model: SequenceModel, cfg: TrainConfig, batch: Batch) -> Float[Tensor, ""]:
@@ -228,10 +219,7 @@ def is_validation_due(progress: Progress, cfg: TrainConfig) -> bool:
     """Return whether the curve's next point is due; a step has one point at most."""
     if progress.curve and progress.curve[-1]["step"] >= progress.step:
         return False
-    n_points = sum(point["tokens"] > progress.schedule_from for point in progress.curve)
-    to_train = cfg.tokens - progress.schedule_from
-    due = progress.schedule_from + to_train * (n_points + 1) / cfg.n_validations
-    return progress.tokens >= due
+    return progress.tokens >= cfg.tokens * (len(progress.curve) + 1) / cfg.n_validations
 
 
 def describe_losses(progress: Progress) -> str:

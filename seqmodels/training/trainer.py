@@ -19,7 +19,6 @@ from seqmodels.training.config import Progress, TrainConfig
 from seqmodels.training.graphs import BackwardGraphs
 from seqmodels.training.optimizers import make_optimizers
 from seqmodels.utils.progress import SILENT, StatusFile
-from seqmodels.utils.world import world
 
 # oneDNN caches kernels for 1,024 shapes; the shapes of batches seldom recur.
 os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
@@ -32,24 +31,14 @@ MAX_SKIPPED = 10
 """Batches without a finite loss that a run skips before it stops."""
 
 
-class Shard(NamedTuple):
-    """One part of a batch's rows, on the model's device, with its own random numbers."""
-
-    number: int
-    rows: Batch
-    n_targets: list[int]
-    """Scored target tokens of each row: counted on the CPU, so that a GPU is not waited for."""
-
-
 class PreparedBatch(NamedTuple):
-    """A batch that is ready to be trained on."""
+    """A batch that is ready to be trained on, on the model's device."""
 
-    shards: list[Shard]
-    """The shards of this process."""
+    rows: Batch
+    row_targets: list[int]
+    """Scored target tokens of each row: counted on the CPU, so that a GPU is not waited for."""
     n_targets: int
     """Scored target tokens of the whole batch."""
-    n_rows: int
-    """Rows of the whole batch."""
     lines: Sequence[int] = ()
     """Lines of its examples in the training data, for messages."""
     next_place: tuple[int, int] = 0, 0
@@ -67,7 +56,7 @@ class Trainer:
         self.device = next(model.parameters()).device
         self.optimizers = make_optimizers(model, cfg)
         self.graphs: BackwardGraphs | None = None
-        """What computes gradients on a GPU, in training by one process."""
+        """What computes gradients on a GPU."""
 
     # -------------------------------------------------------------------------- Batches
 
@@ -83,12 +72,9 @@ class Trainer:
             yield batch._replace(lines=lines, next_place=(place.epoch, place.batch + 1))
 
     def prepare(self, batch: Batch) -> PreparedBatch:
-        """Split a batch into shards, and move those of this process to the model's device."""
-        shards, n_shards = [], self.cfg.shards
-        for i in world().my_shard(range(n_shards)):
-            rows = take_rows(batch, i, n_shards) if n_shards > 1 else batch
-            shards.append(Shard(i, to_device(rows, self.device), count_targets(rows)))
-        return PreparedBatch(shards, sum(count_targets(batch)), len(batch.src))
+        """Move a batch to the model's device, and count its targets."""
+        row_targets = (batch.tgt_out != PAD).sum(1).tolist()
+        return PreparedBatch(to_device(batch, self.device), row_targets, sum(row_targets))
 
     def halve_pieces(self, batch: PreparedBatch) -> None:
         """Split batches into twice as many pieces from here on.
@@ -96,7 +82,7 @@ class Trainer:
         Raises ValueError if a piece is a single row already.
         """
         n_parts = 2 * self.progress.n_parts
-        if n_parts >= 2 * -(-batch.n_rows // self.cfg.shards):
+        if n_parts >= 2 * len(batch.rows.src):
             raise ValueError("out of memory with one sentence at a time; choose smaller sizes")
         self.progress.n_parts = n_parts
         self.log_event("memory", f"out of memory; batches are in {n_parts} pieces from here on")
@@ -105,9 +91,7 @@ class Trainer:
 
     def next_lr_factor(self) -> float:
         """Return the learning rates of the next step, as a share of their peaks."""
-        since = self.progress.schedule_from
-        spent = (self.progress.tokens + 1 - since) / (self.cfg.tokens - since)
-        return lr_factor(spent, self.cfg.warmup)
+        return lr_factor((self.progress.tokens + 1) / self.cfg.tokens, self.cfg.warmup)
 
     def count_step(self, batch: PreparedBatch, loss: float, seconds: float) -> None:
         """Add one step to the progress; note a batch without a finite loss.
@@ -227,13 +211,6 @@ def check_shapes(tensors: Mapping[str, Tensor], expected: Mapping[str, Tensor]) 
 # ------------------------------------------------------------------------------ Parts of a batch
 
 
-def take_rows(batch: Batch, first: int, step: int) -> Batch:
-    """Return every step-th row, without the columns that only other rows need."""
-    src, src_mask, tgt_in, tgt_out = (tensor[first::step] for tensor in batch)
-    n_src, n_tgt = (int(real.any(0).sum()) for real in (src_mask, tgt_in != PAD))
-    return Batch(src[:, :n_src], src_mask[:, :n_src], tgt_in[:, :n_tgt], tgt_out[:, :n_tgt])
-
-
 def to_device(batch: Batch, device: torch.device) -> Batch:
     """Return a batch on a device; the copy to a GPU is asynchronous."""
     if device.type == "cuda" and not batch.src.is_cuda:
@@ -241,17 +218,12 @@ def to_device(batch: Batch, device: torch.device) -> Batch:
     return Batch(*(tensor.to(device, non_blocking=True) for tensor in batch))
 
 
-def count_targets(batch: Batch) -> list[int]:
-    """Return the number of scored target tokens of each row."""
-    return (batch.tgt_out != PAD).sum(1).tolist()
-
-
-def split(shard: Shard, n_parts: int) -> Iterator[tuple[Batch, int]]:
-    """Yield a shard's rows in pieces that have targets, each with the number of these."""
+def split(batch: PreparedBatch, n_parts: int) -> Iterator[tuple[Batch, int]]:
+    """Yield a batch's rows in pieces that have targets, each with the number of these."""
     start = 0
-    for piece in map(Batch._make, zip(*(t.chunk(n_parts) for t in shard.rows), strict=True)):
+    for piece in map(Batch._make, zip(*(t.chunk(n_parts) for t in batch.rows), strict=True)):
         end = start + len(piece.src)
-        if n := sum(shard.n_targets[start:end]):
+        if n := sum(batch.row_targets[start:end]):
             yield piece, n
         start = end
 
@@ -264,12 +236,6 @@ def seed_all(seed: int) -> None:
     random.seed(seed)
     np.random.seed(seed)
     torch.manual_seed(seed)
-
-
-def seed_shard(seed: int, step: int, shard: int) -> None:
-    """Seed torch's generators for one shard, whichever process trains on it."""
-    seeds = np.random.SeedSequence([seed, step, shard])
-    torch.manual_seed(int(seeds.generate_state(1, np.uint64)[0]))
 
 
 def torch_rng_states() -> list[Tensor]:

@@ -190,11 +190,10 @@ class ProgressBoard:
     """The display of the runs of a comparison, as a context manager that follows their files.
 
     `records` are the paths of the records to be made, by the runs' titles. There is a bar for all
-    runs and one for each active run; without a terminal, a line is written every few minutes. If it
-    is not shown, as another process shows it, it prints nothing.
+    runs and one for each active run; without a terminal, a line is written every few minutes.
     """
 
-    def __init__(self, records: Mapping[str, Path], n_recorded: int, is_shown: bool = True):
+    def __init__(self, records: Mapping[str, Path], n_recorded: int):
         self.records, self.n_recorded = dict(records), n_recorded
         self.runs: dict[str, Status] = {}
         """The latest status of the runs that have begun."""
@@ -203,21 +202,18 @@ class ProgressBoard:
         """How many lines of a run have been printed, by its title and when its process began."""
         self.lock, self.stopped = threading.RLock(), threading.Event()
         self.since_s = self.line_s = time.monotonic()
-        self.cell = display_in_notebook("") if is_shown else None
-        self.is_shown = is_shown
-        self.is_drawn = is_shown and (self.cell is not None or sys.stderr.isatty())
+        self.cell = display_in_notebook("")
+        self.is_drawn = self.cell is not None or sys.stderr.isatty()
         self.bars: list[tqdm] = []
         self.watcher = threading.Thread(target=self.watch, daemon=True)
 
     def __enter__(self) -> ProgressBoard:
-        if self.is_shown:
-            self.watcher.start()
+        self.watcher.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         self.stopped.set()
-        if self.is_shown:
-            self.watcher.join()
+        self.watcher.join()
         for bar in reversed(self.bars):
             bar.close()
         if self.cell:
@@ -259,10 +255,9 @@ class ProgressBoard:
 
     def print(self, line: str) -> None:
         """Print a line, above the bars if there are any."""
-        if self.is_shown:
-            with self.lock:
-                tqdm.write(escape_for_terminal(line))
-                sys.stdout.flush()
+        with self.lock:
+            tqdm.write(escape_for_terminal(line))
+            sys.stdout.flush()
 
     def running(self) -> list[Status]:
         """Return the status of the active runs, in the order of the comparison."""

@@ -245,8 +245,6 @@ def run_cli(prog: str, run: Callable[[], None]) -> None:
     2 for a mistake, 1 if the disk or the output cannot be written to, 130 for Ctrl-C, 143 for
     SIGTERM, 129 for SIGHUP. Success returns: a notebook shows any exit as an error.
     """
-    if int(os.environ.get("RANK", 0)):  # one of several that torchrun started
-        prog = f"{prog} (process {os.environ['RANK']})"
     if sys.stderr is None:  # closed
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115
     if sys.stdout is None:

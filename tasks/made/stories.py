@@ -163,13 +163,6 @@ def _draw(rng: random.Random, distance: int, kind: str, is_asked_twice: bool) ->
     return Story(text, len(text) - 1 - len(fixed[kind]), fixed[kind], kind, distance)
 
 
-def draw_story(rng: random.Random, distance: int) -> Story:
-    """Draw a story that needs a word again `distance` words after introducing it."""
-    if distance < NEAREST:
-        raise ValueError(f"distance is {distance} words; give at least {NEAREST}")
-    return _draw(rng, distance, _pick(rng, KINDS), is_asked_twice=False)
-
-
 def draw_corpus(
     seed: int,
     n_train: int,
