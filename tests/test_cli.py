@@ -9,7 +9,6 @@ import sys
 import tomllib
 import types
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -26,7 +25,7 @@ from seqmodels import MODELS, search
 from seqmodels.cli import doctor, main
 from seqmodels.comparison import compare
 from seqmodels.data import tokenizers
-from seqmodels.evaluation import evaluate, external
+from seqmodels.evaluation import evaluate
 from seqmodels.models import PAPERS
 from seqmodels.report import alignment
 from seqmodels.utils import terminal
@@ -314,24 +313,6 @@ def test_lack_of_memory_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: Any
         with pytest.raises(SystemExit, match="2"):
             terminal.run_cli("task", Mock(side_effect=error))
         assert capsys.readouterr().err == f"task (process 1): {terminal.OUT_OF_MEMORY}\n"
-
-
-def test_pipes_are_scored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keeps out a pipe that is refused, or read a second time, or without end."""
-    for name, content in {"src": "a b\nc\n", "hyp": "x yz\nw\n"}.items():
-        (tmp_path / name).write_text(content)
-    pipe = tmp_path / "fifo"
-    os.mkfifo(pipe)
-    monkeypatch.setattr("seqmodels.utils.files.MAX_PIPE_BYTES", 7)
-    with ThreadPoolExecutor(1) as pool:
-        pool.submit(pipe.write_bytes, b"x yz\nw\n12")
-        with pytest.raises(ValueError, match="gives more than 7 bytes"):
-            external.read_translations(tmp_path / "src", [pipe], [tmp_path / "hyp"])
-        pool.submit(pipe.write_bytes, b"x yz\nw\n")
-        _, (ref,), (hyp,) = external.read_translations(tmp_path / "src", [pipe], [tmp_path / "hyp"])
-        assert ref.lines == hyp.lines == ["x yz", "w"]
-        with pytest.raises(ValueError, match="are the same file"):  # no one waits for a writer
-            external.read_translations(tmp_path / "src", [pipe], [tmp_path / "." / "fifo"])
 
 
 def test_counts_as_people_write_them() -> None:

@@ -175,7 +175,7 @@ def test_figures_scores_and_help_need_no_torch() -> None:
     """Keeps out figures and scores only where models can run, and a --help that takes seconds."""
     tasks = [path.parent.name for path in sorted(ROOT.glob("tasks/*/figure.py"))]
     program = (
-        "import sys; sys.modules['torch'] = None; from seqmodels.report import figures, systems; "
+        "import sys; sys.modules['torch'] = None; from seqmodels.report import figures; "
         "from seqmodels.evaluation import external; from seqmodels.cli import score; "
         "import seqmodels.models, tasks.flags; "
         f"from seqmodels.site import report; assert all(map(figures.task_figures, {tasks}))"

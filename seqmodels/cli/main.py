@@ -452,7 +452,7 @@ def build_parser() -> Parser:
     arg("--train", action="store_true", help="add a page that trains two models")
     arg("--url", type=web_address,
         help="where the site will be, for the picture in previews of its links")  # fmt: skip
-    arg = add(score, "score translations or alignments from elsewhere")
+    arg = add(score, "score translations from elsewhere")
     add_score_arguments(arg)
     add_json(arg, "print the scores as one line of JSON")
     arg = add(translate, "translate lines with a trained run")

@@ -43,10 +43,7 @@ class Part(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Metric:
-    """One metric: a score of sums (`ratio` or `sacrebleu`), or another one (`compute`).
-
-    Without all three, it is computed from word alignments.
-    """
+    """One metric: a score of sums (`ratio` or `sacrebleu`), or another one (`compute`)."""
 
     label: str
     unit: str = ""
@@ -311,9 +308,6 @@ METRICS = {
     ),
     "bleu": Metric(label="BLEU", top=100, sacrebleu=make_bleu, of_sums=bleu_of_counts),
     "chrf": Metric(label="chrF", top=100, sacrebleu=make_chrf, of_sums=chrf_of_counts),
-    "aer": Metric(label="AER", unit="%", better="lower"),
-    "precision": Metric(label="precision", unit="%", top=100),
-    "recall": Metric(label="recall", unit="%", top=100),
     "length_ratio": Metric(
         label="Length ratio", digits=3, better=None, interval=None,
         compute=length_ratio,
