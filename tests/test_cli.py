@@ -22,7 +22,7 @@ from toys import flags, toy
 
 import seqmodels
 from seqmodels import MODELS, search
-from seqmodels.cli import doctor, main
+from seqmodels.cli import main
 from seqmodels.comparison import compare
 from seqmodels.data import tokenizers
 from seqmodels.evaluation import evaluate
@@ -211,12 +211,11 @@ def test_a_healthy_report_is_complete(examine: Examine) -> None:
     """Keeps out a report without a part, one that leaves files, and a fault where there is none."""
     code, findings, wrong = examine()
     needed = [re.split("[<>]", n)[0] for n in metadata.requires("seqmodels") if "extra" not in n]
-    labels = ["python", "seqmodels", *needed, "onnx", "ray", "submitit", "machine", "runs", "cache"]
-    assert {*labels, *MODELS} <= findings.keys()
+    assert {"python", "seqmodels", *needed, "onnx", "ray", "submitit", *MODELS} <= findings.keys()
     assert not {"ruff", "joeynmt"} & findings.keys()
     assert (code, wrong) == (0, []), findings
     assert findings["torch"] == metadata.version("torch")
-    assert all(findings[name].startswith("works: loss ") for name in MODELS)
+    assert all(findings[name] == "the contract holds" for name in MODELS)
 
 
 def test_faults_are_found(examine: Examine, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -236,15 +235,13 @@ def test_faults_are_found(examine: Examine, monkeypatch: pytest.MonkeyPatch) -> 
     assert metadata.version("numpy") in findings["numpy"]
     assert "pip install 'numpy>=99'" in findings["numpy"]
     assert findings["torch"] == metadata.version("torch")
-    assert findings["not-there"].startswith("not installed")
+    assert findings["not-there"].startswith("not installed (optional)")
     assert "ruff" not in findings
-    assert findings["gpt"] == "WRONG: forward and step differ by 0.5"
-    assert findings["bahdanau"] == "WRONG: RuntimeError: no kernel"
-    assert findings["transformer"].startswith("works: ")  # each fault is one line, others still run
+    assert findings["gpt"].startswith("WRONG: ")
+    assert "step and forward differ" in findings["gpt"]
+    assert "RuntimeError: no" in findings["bahdanau"]
+    assert findings["transformer"] == "the contract holds"  # each fault is one line
     assert (code, sorted(wrong)) == (1, ["bahdanau", "gpt", "numpy", "to-be-found"])
-    monkeypatch.setattr(doctor, "LR", 1e-9)
-    with pytest.raises(ValueError, match="does not learn"):
-        doctor.check_model("lstm_seq2seq")
 
 
 # ------------------------------------------------------------------------------------------ Streams
