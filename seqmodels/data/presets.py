@@ -19,9 +19,7 @@ from urllib.request import urlopen
 from seqmodels.utils import files
 from seqmodels.utils.terminal import one_line
 
-TIKTOKEN_ENCODINGS = ("gpt2", "o200k_base")
-"""tiktoken's encodings that can be downloaded: those of GPT-2 and of GPT-4o."""
-TOKENIZERS = ("bpe", "words", "spaces", "characters", "bytes", *TIKTOKEN_ENCODINGS)
+TOKENIZERS = ("bpe", "words", "spaces", "characters", "bytes")
 """The kinds of tokenizers that `tokenizers.make` makes."""
 TOKENIZERS_WITH_VOCAB_SIZE = ("bpe", "words", "spaces")
 """Those that are trained up to a given vocabulary size."""
