@@ -4,5 +4,5 @@ RUN apt-get update && apt-get install -y --no-install-recommends git && rm -rf /
 RUN pip install --no-cache-dir torch --index-url https://download.pytorch.org/whl/cpu
 WORKDIR /seqmodels
 COPY . .
-RUN pip install --no-cache-dir -e '.[data,export,site]'
+RUN pip install --no-cache-dir -e '.[export,site]'
 CMD ["seqmodels", "doctor"]

@@ -80,4 +80,4 @@ run.align(sources[0])
 #
 # `seqmodels report runs/mine --out report.html` writes a page that leads from each score to its
 # sentences (`pip install "seqmodels[site]"`). Tables, Parquet files and datasets of the Hub work
-# as well (`pip install "seqmodels[data]"`).
+# as well.

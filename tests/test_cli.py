@@ -9,7 +9,6 @@ import sys
 import tomllib
 import types
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -23,10 +22,10 @@ from toys import flags, toy
 
 import seqmodels
 from seqmodels import MODELS, search
-from seqmodels.cli import doctor, main
+from seqmodels.cli import main
 from seqmodels.comparison import compare
 from seqmodels.data import tokenizers
-from seqmodels.evaluation import evaluate, external
+from seqmodels.evaluation import evaluate
 from seqmodels.models import PAPERS
 from seqmodels.report import alignment
 from seqmodels.utils import terminal
@@ -212,12 +211,11 @@ def test_a_healthy_report_is_complete(examine: Examine) -> None:
     """Keeps out a report without a part, one that leaves files, and a fault where there is none."""
     code, findings, wrong = examine()
     needed = [re.split("[<>]", n)[0] for n in metadata.requires("seqmodels") if "extra" not in n]
-    labels = ["python", "seqmodels", *needed, "onnx", "ray", "submitit", "machine", "runs", "cache"]
-    assert {*labels, *MODELS} <= findings.keys()
+    assert {"python", "seqmodels", *needed, "onnx", "ray", "submitit", *MODELS} <= findings.keys()
     assert not {"ruff", "joeynmt"} & findings.keys()
     assert (code, wrong) == (0, []), findings
     assert findings["torch"] == metadata.version("torch")
-    assert all(findings[name].startswith("works: loss ") for name in MODELS)
+    assert all(findings[name] == "the contract holds" for name in MODELS)
 
 
 def test_faults_are_found(examine: Examine, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -237,15 +235,13 @@ def test_faults_are_found(examine: Examine, monkeypatch: pytest.MonkeyPatch) -> 
     assert metadata.version("numpy") in findings["numpy"]
     assert "pip install 'numpy>=99'" in findings["numpy"]
     assert findings["torch"] == metadata.version("torch")
-    assert findings["not-there"].startswith("not installed")
+    assert findings["not-there"].startswith("not installed (optional)")
     assert "ruff" not in findings
-    assert findings["gpt"] == "WRONG: forward and step differ by 0.5"
-    assert findings["bahdanau"] == "WRONG: RuntimeError: no kernel"
-    assert findings["transformer"].startswith("works: ")  # each fault is one line, others still run
+    assert findings["gpt"].startswith("WRONG: ")
+    assert "step and forward differ" in findings["gpt"]
+    assert "RuntimeError: no" in findings["bahdanau"]
+    assert findings["transformer"] == "the contract holds"  # each fault is one line
     assert (code, sorted(wrong)) == (1, ["bahdanau", "gpt", "numpy", "to-be-found"])
-    monkeypatch.setattr(doctor, "LR", 1e-9)
-    with pytest.raises(ValueError, match="does not learn"):
-        doctor.check_model("lstm_seq2seq")
 
 
 # ------------------------------------------------------------------------------------------ Streams
@@ -313,24 +309,6 @@ def test_lack_of_memory_is_one_line(capsys: Any) -> None:
         with pytest.raises(SystemExit, match="2"):
             terminal.run_cli("task", Mock(side_effect=error))
         assert capsys.readouterr().err == f"task: {terminal.OUT_OF_MEMORY}\n"
-
-
-def test_pipes_are_scored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keeps out a pipe that is refused, or read a second time, or without end."""
-    for name, content in {"src": "a b\nc\n", "hyp": "x yz\nw\n"}.items():
-        (tmp_path / name).write_text(content)
-    pipe = tmp_path / "fifo"
-    os.mkfifo(pipe)
-    monkeypatch.setattr("seqmodels.utils.files.MAX_PIPE_BYTES", 7)
-    with ThreadPoolExecutor(1) as pool:
-        pool.submit(pipe.write_bytes, b"x yz\nw\n12")
-        with pytest.raises(ValueError, match="gives more than 7 bytes"):
-            external.read_translations(tmp_path / "src", [pipe], [tmp_path / "hyp"])
-        pool.submit(pipe.write_bytes, b"x yz\nw\n")
-        _, (ref,), (hyp,) = external.read_translations(tmp_path / "src", [pipe], [tmp_path / "hyp"])
-        assert ref.lines == hyp.lines == ["x yz", "w"]
-        with pytest.raises(ValueError, match="are the same file"):  # no one waits for a writer
-            external.read_translations(tmp_path / "src", [pipe], [tmp_path / "." / "fifo"])
 
 
 def test_counts_as_people_write_them() -> None:

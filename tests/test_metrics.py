@@ -101,6 +101,9 @@ def test_the_tokenizer_is_the_languages(monkeypatch: pytest.MonkeyPatch) -> None
     texts |= {"flores200": "ครับ你敢你", "13a": "Ja 你 gut"}
     assert {metrics.tokenizer_for("xx", [text]): text for text in texts.values()} == texts
     assert metrics.tokenizer_for("ko", ["你敢"]) == "ko-mecab"
+    assert metrics.tokenizer_for("my") == "flores200"
+    for name in ("my_target", "my", "zh"):  # a column of one's own; English by another name
+        assert metrics.tokenizer_for(name, ["The dog sees a ball."]) == "13a"
     monkeypatch.setattr(metrics, "check_tokenizer", Mock(side_effect=ValueError))
     assert metrics.tokenizer_for("ja") == metrics.tokenizer_for("th") == "char"
 

@@ -323,7 +323,6 @@ def test_streams(tmp_path: Path) -> None:
     train = read_split(opened, "train")
     assert len(train) == len(set(train)) == opened.size() == 40
     assert set(train) < set(PARTS["train"])
-    assert train != sorted(train, key=PAIRS.index)
     assert set(train) != set(PARTS["train"][:40])
     assert read_split(opened, "test") == PARTS["test"]
 
@@ -340,14 +339,17 @@ def test_wrong_columns_and_broken_files(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"x\.parquet cannot be read: [^\n]*$"):
         read_parallel([tmp_path / "x.parquet"])
     other = write_dataset(tmp_path / "other", flat, {"test": PAIRS, "validation": PAIRS})
-    with pytest.raises(ValueError, match=r"no rows to train on, but validation, test$"):
+    with pytest.raises(ValueError, match=r"no rows to train on, but valid and test$"):
         read_parallel([other])
     (tmp_path / "rows" / "data").mkdir(parents=True)
     good, path = '{"de": "a", "en": "b"}\n', tmp_path / "rows" / "data" / "train-2.jsonl"
     (path.parent / "train-1.jsonl").write_text(good)
     for line in ('{"de": "c \\ud800", "en": "d"}', '{"de": "c", "en": ', '["c", "d"]'):
         path.write_text(f"{good}\n{line}\n{good}")
-        for read in (lambda: read_parallel([tmp_path / "rows"]), lambda: read_text_corpus([path])):
+        for read in (
+            lambda: read_split(read_parallel([tmp_path / "rows"]), "train"),
+            lambda: [*read_text_corpus([path], "de").whole()],
+        ):
             with pytest.raises(ValueError, match=r"train-2\.jsonl, line 3: [^\n]*$"):
                 read()
 

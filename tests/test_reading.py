@@ -175,7 +175,7 @@ def test_figures_scores_and_help_need_no_torch() -> None:
     """Keeps out figures and scores only where models can run, and a --help that takes seconds."""
     tasks = [path.parent.name for path in sorted(ROOT.glob("tasks/*/figure.py"))]
     program = (
-        "import sys; sys.modules['torch'] = None; from seqmodels.report import figures, systems; "
+        "import sys; sys.modules['torch'] = None; from seqmodels.report import figures; "
         "from seqmodels.evaluation import external; from seqmodels.cli import score; "
         "import seqmodels.models, tasks.flags; "
         f"from seqmodels.site import report; assert all(map(figures.task_figures, {tasks}))"
@@ -197,7 +197,7 @@ def with_requirements(lines: Iterable[str]) -> set[str]:
 
 def test_what_is_imported_is_declared() -> None:
     """Keeps out a package that happens to be installed here, and is missing elsewhere."""
-    needed_by = {"hub": ["data"], "readers": ["data"], "progress": ["notebook"], "site": ["site"]}
+    needed_by = {"progress": ["notebook"], "site": ["site"]}
     needed_by |= {
         "export": ["export"],
         "graphs": ["export"],
@@ -206,7 +206,6 @@ def test_what_is_imported_is_declared() -> None:
     }
     extras = PROJECT["optional-dependencies"]
     core = with_requirements(PROJECT["dependencies"])
-    assert len([line for line in PROJECT["dependencies"] if ";" not in line]) <= 10
     for path in (*LIBRARY, *TASKS):
         groups = needed_by.get(path.parent.name, []) + needed_by.get(path.stem, [])
         own = with_requirements(line for name in groups for line in extras[name])
@@ -378,7 +377,7 @@ NETWORK = {
 
 
 def test_nothing_opens_a_connection_by_itself() -> None:
-    """Keeps out home-made downloads: data come through `datasets`, encodings through `tiktoken`."""
+    """Keeps out home-made downloads: data come through `datasets`."""
     allowed = {
         "seqmodels/data/presets.py": {"urllib"},  # texts that no hub has, from fixed addresses
         "seqmodels/site/serve.py": {"http"},  # answers on this machine

@@ -109,27 +109,6 @@ def test_a_title_names_the_search() -> None:
         assert f"by {records[0]['tests'][-1]['axis']}{suffix}\n" in tables.format_tables(records)
 
 
-def test_systems_from_elsewhere_are_drawn() -> None:
-    """Keeps out chrF for BLEU, another system's scores, and a ninth system without a word."""
-    tests = [r["tests"][0] for r in several(2)]
-    systems = [test | {"name": f"s{i}"} for i, test in enumerate(tests)]
-    figure = drawing.draw_systems(systems, "", "bytes").figure
-    labels = [text.get_text() for text in figure.legends[0].get_texts()]
-    assert labels == [
-        f"s{i} · {t['overall']['bleu']['value']:.1f}" for i, t in enumerate(tests[:8])
-    ]
-    assert "8 of 10" in figure.get_label()
-    assert figure.axes[2].get_xlabel() == "source length (bytes)"
-    panels = [*zip(("bleu", "chrf"), figure.axes, strict=False)]
-    for i, (key, ax) in itertools.product(range(8), panels):
-        value, low, high = (
-            [b[key][k] for b in tests[i]["buckets"][:7]] for k in ("value", "low", "high")
-        )
-        assert ax.lines[3 * i].get_ydata().tolist() == value
-        edges = ax.collections[2 * i].get_paths()[0].vertices[:, 1]
-        assert (edges.min(), edges.max()) == (min(low), max(high))
-
-
 def test_no_two_variants_look_alike() -> None:
     """Keeps out a colour or a marker given twice, and dashes of another kind of memory."""
     registered = papers()
@@ -153,7 +132,7 @@ def test_no_two_variants_look_alike() -> None:
 def test_losses_are_the_metrics_of_which_less_is_better() -> None:
     """Keeps out a metric that is turned round in every table and figure."""
     losses = {key for key, metric in METRICS.items() if metric.is_loss}
-    assert losses == {"nats", "bits_per_byte", "perplexity", "aer"}
+    assert losses == {"nats", "bits_per_byte", "perplexity"}
 
 
 def test_a_context_is_drawn_as_the_gain_from_it() -> None:

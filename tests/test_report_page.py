@@ -17,12 +17,14 @@ import pytest
 import torch
 from browser import PHONE, Tab, data_of, points_of, table_of
 from conftest import Call, Run, check_one_line, copy_records, copy_seed, rows_of
+from sacrebleu.metrics import BLEU, CHRF
 
 import seqmodels
 from seqmodels.cli import main
 from seqmodels.data.batches import Example, collate
 from seqmodels.report import reading
 from seqmodels.site import report, serve, unfinished
+from seqmodels.site import rows as page_rows
 from seqmodels.training import checkpoint
 from tasks.recall import __main__ as recall
 
@@ -383,3 +385,24 @@ def test_ctrl_c_ends_it(call: Call, compared: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(serve.Server, "serve_forever", Mock(side_effect=KeyboardInterrupt))
     code, out, err = call(main, "report", compared, "--serve", "0")
     assert (code, out.partition(":")[0], "Traceback" in err) == (130, "http", False)
+
+
+def test_runs_are_aligned() -> None:
+    """Keeps out a sentence beside another's, other scores than sacreBLEU's, and summed losses."""
+
+    def row(src: str, hyp: str, name: str = "length") -> page_rows.Row:
+        return page_rows.Row(set=name, x=3, src=src, ref=ref, hyp=hyp, nats=6.0, n_tokens=4)
+
+    said, ref = "The cat sat there .", "The cat sits there ."
+    test = {"name": "length", "primary_metric": "bleu", "buckets": [{"low": 1, "high": 9}]}
+    a = [row("a b", "x"), row("q", "y", "greedy"), row("d", ref)]
+    b = [row("a b", "z"), row("d", said)]
+    first, second = page_rows.side_by_side({"a": a, "b": b}, test, "13a")
+    assert (first["src"], first["hyps"]) == ("a b", ["x", "z"])
+    assert (second["src"], second["hyps"]) == ("d", [ref, said])
+    with pytest.raises(ValueError, match="a and b have other examples of the test 'length'"):
+        page_rows.side_by_side({"a": a, "b": b[:1]}, test, "13a")
+    bleu = BLEU(effective_order=True).sentence_score(said, [ref]).score
+    chrf = CHRF().sentence_score(said, [ref]).score
+    assert second["scores"][1] == {"bleu": round(bleu, 1), "chrf": round(chrf, 1), "nats": 1.5}
+    assert bleu > 20

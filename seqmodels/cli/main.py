@@ -173,7 +173,7 @@ def live(args: argparse.Namespace) -> None:
 
 
 def doctor(args: argparse.Namespace) -> None:
-    """Print the installed versions, and whether each model works."""
+    """Print the installed versions, and whether the contract of each model holds."""
     from seqmodels.cli.doctor import run_checks
 
     run_checks()
@@ -413,7 +413,7 @@ def build_parser() -> Parser:
     arg("task", choices=list_tasks(), metavar="TASK", help=f"one of {', '.join(list_tasks())}")
     arg("flags", nargs=argparse.REMAINDER, metavar="…",
         help="flags of the task: seqmodels run TASK --help")  # fmt: skip
-    add(doctor, "check the installation, the folders and each model")
+    add(doctor, "check the installed versions and the contract of each model")
     arg = add(check, "check what training and search rely on in a model")
     arg("model", metavar="FILE.py:CLASS",
         help="your own model, the name of a model, or the file of an exercise")  # fmt: skip
@@ -452,7 +452,7 @@ def build_parser() -> Parser:
     arg("--train", action="store_true", help="add a page that trains two models")
     arg("--url", type=web_address,
         help="where the site will be, for the picture in previews of its links")  # fmt: skip
-    arg = add(score, "score translations or alignments from elsewhere")
+    arg = add(score, "score translations from elsewhere")
     add_score_arguments(arg)
     add_json(arg, "print the scores as one line of JSON")
     arg = add(translate, "translate lines with a trained run")

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from unicodedata import normalize
 
-from seqmodels.data import readers
+from seqmodels.data import tables
 from seqmodels.data.presets import (
     BIBLE_BOOKS,
     BIBLE_TEST,
@@ -35,7 +35,6 @@ from seqmodels.data.readers import (
     SPLIT_ALIASES,
     SPLITS,
     TABLES,
-    TEXT_TABLES,
     Table,
     count_lines,
     ending_of,
@@ -43,7 +42,6 @@ from seqmodels.data.readers import (
     preview,
     read_lines,
     stem_of,
-    table_ending,
     text_chunks,
 )
 from seqmodels.utils.terminal import one_line
@@ -180,14 +178,15 @@ def read_parallel(
                 "a limit applies only to tables and the hub; text files are read whole"
             )
         if len(data) == 2:
-            return read_two_files([first, Path(data[1])], languages)
+            paths = [first, Path(data[1])]
+            if any(ending_of(path) in TABLES for path in paths):
+                raise ValueError(
+                    f"{paths[0]} and {paths[1]}: a table has both sides; give one as --data, and "
+                    "others as --valid and --test"
+                )
+            return read_two_files(paths, languages)
         return read_folder(first, languages)
-    if first.is_file() and not limit and table_ending(first) in TEXT_TABLES:
-        table = readers.open_table(first, languages)
-    else:
-        from seqmodels.data import hub  # takes seconds to import, not needed for text files
-
-        table = hub.open_table(str(data[0]), languages, limit)
+    table = tables.open_table(str(data[0]), languages, limit)
     src_lang, tgt_lang = resolve_direction(table.columns, languages, table.origin)
     return ParallelCorpus(
         table.name, src_lang, tgt_lang,
@@ -237,9 +236,10 @@ def read_folder(folder: Path, languages: Sequence[str | None]) -> ParallelCorpus
     chosen = [endings[labels.index(label)] for label in (src_lang, tgt_lang)]
     paths, lacking = {}, []
     for split in SPLITS:
-        aliases = SPLIT_ALIASES[split]
-        alias = next((n for n in aliases if any(f"{n}.{e}" in names for e in chosen)), split)
-        sides = [f"{alias}.{ending}" for ending in chosen]
+        sides = [
+            find_side(names, split, ending, language)
+            for ending, language in zip(chosen, (src_lang, tgt_lang), strict=True)
+        ]
         absent = [side for side in sides if side not in names]
         lacking += absent
         if len(absent) < 2:
@@ -247,6 +247,23 @@ def read_folder(folder: Path, languages: Sequence[str | None]) -> ParallelCorpus
     if any(side.name in lacking for sides in paths.values() for side in sides):
         raise ValueError(f"{folder} has no {', '.join(lacking)}; each split needs both sides")
     return corpus_of_files(folder.resolve().name, src_lang, tgt_lang, paths)
+
+
+def find_side(names: Sequence[str], split: str, ending: str, language: str) -> str:
+    """Return the file of a split with the ending of train's, or the only one of its language.
+
+    Raises ValueError if there are several.
+    """
+    for alias in SPLIT_ALIASES[split]:
+        if f"{alias}.{ending}" in names:
+            return f"{alias}.{ending}"
+        same = [n for n in names if n.startswith(f"{alias}.")]
+        same = [n for n in same if language_of(Path(n), [language]) == language]
+        if len(same) > 1:
+            raise ValueError(f"there are {' and '.join(same)}; keep one for {split}")
+        if same:
+            return same[0]
+    return f"{split}.{ending}"
 
 
 def corpus_of_files(
@@ -312,6 +329,7 @@ CODE = re.compile(r"([a-z]{2,3})(?:[-_][A-Z][a-z]{3})?(?:[-_](?:[A-Z]{2}|[0-9]{3
 """A language, such as `de`, `deu`, `zh-Hans`, `eng_Latn` or `pt_BR`."""
 NOT_LANGUAGES = (
     "txt", "src", "tgt", "trg", "ref", "hyp", "tok", "bpe", "raw", "low", "out", "new", "zst",
+    "xml", "sgm", "tmx", "xlf", "htm", "csv", "tsv", "zip", "tar", "doc", "pdf", "srt", "vtt",
 )  # fmt: skip
 """Three-letter file endings that are not languages."""
 
@@ -454,6 +472,8 @@ TextReader = Callable[[], Iterator[str]]
 """Read a split, chunk by chunk, from its beginning."""
 TEXT_COLUMNS = ("text", "sentence")
 """Names by which the text column is found."""
+IDENTIFIER = re.compile(r"(.*[_-])?(id|idx|index|key|hash|uuid|url|path|file)", re.I).fullmatch
+"""Matches the name of a column that is no text, even if it is the only one."""
 
 
 class TextCorpus(NamedTuple):
@@ -525,8 +545,8 @@ def read_text_corpus(
             raise ValueError(
                 f"a {flag} applies only to a table or the hub; text files are read whole"
             )
-    if tables := [str(path) for path in paths if ending_of(path) in TABLES]:
-        raise ValueError(f"{tables[0]} is a table; several files must all be text files")
+    if named := [str(path) for path in paths if ending_of(path) in TABLES]:
+        raise ValueError(f"{named[0]} is a table; several files must all be text files")
     key = " ".join([*map(fingerprint, paths), str(shares)])
     more = f" and {len(paths) - 1} more" if paths[1:] else ""
     books = [partial(book_chunks if has_boilerplate(p) else text_chunks, p) for p in paths]
@@ -546,10 +566,8 @@ def read_documents(
     data: str, column: str | None, limit: int | None, shares: Mapping[str, tuple[float, float]]
 ) -> TextCorpus:
     """Open a table or a dataset, each row of which is a document."""
-    from seqmodels.data import hub  # takes seconds to import, not needed for text files
-
-    table = hub.open_table(data, [column], limit, min_common=1)
-    only = table.columns if len(table.columns) == 1 else []
+    table = tables.open_table(data, [column], limit, min_common=1)
+    only = [name for name in table.columns if len(table.columns) == 1 and not IDENTIFIER(name)]
     wanted = [column] if column else [*TEXT_COLUMNS, *only]
     name = next((name for name in wanted if name in table.columns), None)
     if name is None:

@@ -1,13 +1,12 @@
-"""Tables of text through `datasets`: files .tsv .csv .jsonl .parquet, folders of them, the hub.
+"""Datasets of the hub, and files .parquet and .json, through `datasets`.
 
-One code path reads all three: a folder with the layout of a dataset on the hub is read like it.
 Rows are in memory-mapped files. If a dataset is too large to download, some rows are streamed.
 """
 
 from __future__ import annotations
 
-import csv
-from collections.abc import Iterator, Sequence
+import hashlib
+from collections.abc import Iterator
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -18,15 +17,16 @@ from datasets import Dataset
 from huggingface_hub import HfApi, constants
 from huggingface_hub.errors import HfHubHTTPError, HFValidationError
 
-from seqmodels.data import readers
+from seqmodels.data.presets import fingerprint
 from seqmodels.data.readers import (
     SPLIT_ALIASES,
     SPLITS,
     TABLES,
+    Rows,
     Table,
+    TableFile,
     ending_of,
     stem_of,
-    table_ending,
 )
 from seqmodels.utils.terminal import one_line
 
@@ -40,28 +40,38 @@ OFFLINE = (
     "without a network, give text files or a .tsv, .csv, .jsonl or .parquet file as --data; see "
     "--help"
 )
-LOADERS = {".parquet": "parquet", ".json": "json", ".jsonl": "json", ".csv": "csv", ".tsv": "csv"}
-VERBATIM: dict[str, Any] = {"keep_default_na": False, "na_filter": False, "skip_blank_lines": False}
-VERBATIM |= {"lineterminator": "\n"}
-"""Have pandas read CSV verbatim: "None" and "NA" are words."""
 
 datasets.disable_progress_bars()
 datasets.logging.set_verbosity(datasets.logging.CRITICAL)  # errors are reported in one line
 
 
-def open_table(
-    data: str, columns: Sequence[str | None], limit: int | None, min_common: int = 2
-) -> Table:
-    """Open a file, a folder or a dataset on the hub; see `corpus.read_parallel`.
+def open_file(path: Path) -> TableFile:
+    """Open a file .parquet or .json; raises ValueError with the cause in one line."""
+    kind = ending_of(path).removeprefix(".")
+    name = hashlib.sha256(fingerprint(path).encode()).hexdigest()[:16]  # of what `datasets` caches
+    try:
+        rows = datasets.load_dataset(kind, name, data_files=str(path), split="train")
+    except Exception as fault:  # parsers of many kinds of files raise many kinds
+        raise ValueError(f"{path} cannot be read: {find_cause(fault)}") from fault
+    columns, read = text_columns(rows)
+    return TableFile(path, columns, partial(read_rows, rows, read))
+
+
+def open_dataset(data: str, limit: int | None) -> Table:
+    """Open OWNER/NAME or OWNER/NAME:CONFIG on the hub.
 
     With `limit`, that many rows of train are streamed, shuffled, instead of downloading all. A
     single split is train. Raises ValueError with the cause in one line.
     """
-    source = resolve_source(data, columns, min_common)
+    if data.count("/") != 1 or data.startswith((".", "/", "~")) or ending_of(Path(data)) in TABLES:
+        raise ValueError(
+            f"{data} does not exist; it is not a known corpus and not OWNER/NAME on the hub"
+        )
+    name, _, config = data.partition(":")
+    source = {"path": name, "name": config or None, "revision": latest_revision(name)}
     try:
         loaded = stream_splits(source, limit) if limit else datasets.load_dataset(**source)
-    except Exception as fault:  # parsers of many kinds of files raise many kinds
-        check_lines(Path(data))
+    except Exception as fault:  # from one of several network libraries
         raise ValueError(f"{data} cannot be read: {find_cause(fault)}") from fault
     if len(loaded) == 1:
         loaded = {"train": next(iter(loaded.values()))}
@@ -69,27 +79,30 @@ def open_table(
     splits = {names[name]: rows for name, rows in loaded.items() if name in names and len(rows)}
     if "train" not in splits:
         raise ValueError(f"{data} has no rows to train on, but {', '.join(loaded)}")
-    first = next(iter(splits.values()))
-    text_columns = [
-        name
-        for name, kind in first.features.items()
-        if getattr(kind, "dtype", None) in ("string", "large_string")
-    ]
-    both = first.features.get("translation")
-    if languages := getattr(both, "languages", None) or (isinstance(both, dict) and [*both]):
-        text_columns = languages
-    read = ["translation"] if languages else text_columns
+    columns, read = text_columns(splits["train"])
     return Table(
-        stem_of(Path(data.partition(":")[0])),
+        stem_of(Path(name)),
         data,
-        text_columns,
+        columns,
         {split: partial(read_rows, rows, read) for split, rows in splits.items()},
         partial(len, splits["train"]),
         " ".join(str(file["filename"]) for rows in splits.values() for file in rows.cache_files),
     )
 
 
-def read_rows(rows: Dataset, columns: list[str]) -> Iterator[tuple[int, dict[str, Any]]]:
+def text_columns(rows: Dataset) -> tuple[list[str], list[str]]:
+    """Return the columns that are text, or the languages of `translation`, and those to read."""
+    texts = [
+        name
+        for name, kind in rows.features.items()
+        if getattr(kind, "dtype", None) in ("string", "large_string")
+    ]
+    both = rows.features.get("translation")
+    languages = getattr(both, "languages", None) or (isinstance(both, dict) and [*both])
+    return ([*languages], ["translation"]) if languages else (texts, texts)
+
+
+def read_rows(rows: Dataset, columns: list[str]) -> Rows:
     """Yield the number and the cells of each row of a dataset."""
     n = count(1)
     for batch in rows.select_columns(columns).with_format("arrow").iter(BATCH):
@@ -115,52 +128,6 @@ def stream_splits(source: dict[str, Any], limit: int) -> dict[str, Dataset]:
         )
         for split in datasets.load_dataset(**source, streaming=True)
     }
-
-
-def check_lines(given: Path) -> None:
-    """Raise ValueError that names file and line if a JSONL file on disk is malformed."""
-    for path in [given] if given.is_file() else list_files(given):
-        if ending_of(path) == ".jsonl":
-            for _ in readers.read_rows(path):
-                pass
-
-
-def list_files(folder: Path) -> list[Path]:
-    """Return the contents of a folder and of the folders directly in it."""
-    return sorted(path for depth in ("*", "*/*") for path in folder.glob(depth))
-
-
-def resolve_source(data: str, columns: Sequence[str | None], min_common: int) -> dict[str, Any]:
-    """Return the arguments of `load_dataset` for a path that exists, else for the hub.
-
-    A header is recognised by the columns asked for, or by `min_common` common names: see
-    `readers.find_header`.
-    """
-    path = Path(data)
-    if path.is_file() or path.is_dir():
-        listed = [path] if path.is_file() else list_files(path)
-        named = [table_ending(path)] if path.is_file() else [*map(ending_of, listed)]
-        tables = {file: end for file, end in zip(listed, named, strict=True) if end in TABLES}
-        if not (tables if path.is_file() else listed):
-            raise ValueError(
-                f"{path} is neither a table nor a folder with files: give two text files, or "
-                f"both sides in one {', '.join(TABLES)}"
-            )
-        options: dict[str, Any] = {}
-        if tables and {LOADERS[ending] for ending in tables.values()} == {"csv"}:
-            names, is_in_file = readers.find_header(next(iter(tables)), columns, min_common)
-            options = {**VERBATIM, "names": names, "header": 0 if is_in_file else None}
-        if {*tables.values()} == {".tsv"}:
-            options |= {"sep": "\t", "quoting": csv.QUOTE_NONE}
-        if path.is_dir():
-            return {"path": data, **options}
-        return {"path": LOADERS[tables[path]], "data_files": data, **options}
-    if data.count("/") != 1 or data.startswith((".", "/", "~")) or ending_of(path) in TABLES:
-        raise ValueError(
-            f"{data} does not exist; it is not a known corpus and not OWNER/NAME on the hub"
-        )
-    name, _, config = data.partition(":")
-    return {"path": name, "name": config or None, "revision": latest_revision(name)}
 
 
 def latest_revision(name: str) -> str | None:

@@ -19,9 +19,7 @@ from urllib.request import urlopen
 from seqmodels.utils import files
 from seqmodels.utils.terminal import one_line
 
-TIKTOKEN_ENCODINGS = ("gpt2", "o200k_base")
-"""tiktoken's encodings that can be downloaded: those of GPT-2 and of GPT-4o."""
-TOKENIZERS = ("bpe", "words", "spaces", "characters", "bytes", *TIKTOKEN_ENCODINGS)
+TOKENIZERS = ("bpe", "words", "spaces", "characters", "bytes")
 """The kinds of tokenizers that `tokenizers.make` makes."""
 TOKENIZERS_WITH_VOCAB_SIZE = ("bpe", "words", "spaces")
 """Those that are trained up to a given vocabulary size."""
@@ -174,6 +172,8 @@ TIMEOUT_S = 20.0
 """How long to wait for a download."""
 MAX_BYTES = 2**26
 """Limit of a download."""
+END_BYTES = 2**12
+"""Bytes at the beginning and at the end of a file that name its content."""
 FACTS_FILE = "made.json"
 """File that is written last, with what `build` returns: a folder that has it is complete."""
 
@@ -220,17 +220,22 @@ def download(address: str, name: str, hint: str, sha256: str | None = None) -> P
 
 
 def fingerprint(path: Path) -> str:
-    """Return the path, size, times and inode of a file: a key that changes whenever the file does.
+    """Return what changes whenever a file does: path, size, times, inode, and a sum of its ends.
 
     Raises ValueError if the file does not exist.
     """
     try:
         now = path.stat()
+        with files.open_regular(path) as file:
+            ends = file.read(END_BYTES)
+            file.seek(max(0, now.st_size - END_BYTES))
+            ends += file.read(END_BYTES)
     except FileNotFoundError as fault:
         raise ValueError(f"{path} does not exist; give the path of a UTF-8 text file") from fault
     except OSError as fault:
         raise ValueError(f"{path} cannot be read: {fault.strerror}") from fault
-    return f"{path.resolve()} {now.st_size} {now.st_mtime_ns} {now.st_ctime_ns} {now.st_ino}"
+    times = f"{now.st_mtime_ns} {now.st_ctime_ns} {now.st_ino}"
+    return f"{path.resolve()} {now.st_size} {times} {hashlib.sha256(ends).hexdigest()}"
 
 
 def cached(

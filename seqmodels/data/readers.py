@@ -1,32 +1,22 @@
-"""Read lines, text and table rows from files in all the shapes that users have.
+"""Read lines and text from files; what a table is.
 
-Lines end at a line feed and nowhere else, or at carriage returns where a file has no line feed.
-U+0085, U+2028 and form feeds occur inside sentences, and `str.splitlines`, which splits there,
-shifts every later pair of a parallel corpus. Anything that is not text is refused, naming file and
-line.
+Lines end at LF or CRLF and nowhere else. U+0085, U+2028 and form feeds occur inside sentences, and
+`str.splitlines`, which splits there, shifts every later pair of a parallel corpus. Anything that is
+not UTF-8 is refused, naming file and line, and the program that converts it.
 """
 
 from __future__ import annotations
 
-import bz2
 import codecs
-import csv
 import gzip
 import hashlib
-import io
-import json
-import lzma
 import re
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
-from functools import cache, partial
-from html import unescape
-from itertools import islice
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
-from seqmodels.data.presets import LANGUAGES, fingerprint
 from seqmodels.utils import files
 from seqmodels.utils.terminal import one_line
 
@@ -41,22 +31,18 @@ MARKUP = re.compile(
     re.IGNORECASE,
 )
 """How files begin that do not have a sentence on each line."""
-SEGMENT = re.compile(r"<seg\b[^>]*>(.*?)</seg>", re.IGNORECASE | re.DOTALL)
-
-
-def open_zstd(raw: Any) -> Any:
-    """Return the decompressed file of one in Zstandard, for which Python 3.11 has no module."""
-    import pyarrow  # takes longer to import than to read a small file
-
-    return io.BufferedReader(pyarrow.CompressedInputStream(raw, "zstd"))
-
-
-COMPRESSED: dict[bytes, Callable[[Any], Any]] = {
-    b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ\0": lzma.open,
-    b"\x28\xb5\x2f\xfd": open_zstd,
-}  # fmt: skip
-"""Functions that open compressed files, by the first bytes of a file."""
-UNREAD = {b"PK\x03\x04": "zip", b"7z\xbc\xaf": "7z"}
+TAKE_SEGMENTS = r"sed -n 's|.*<seg[^>]*>\(.*\)</seg>.*|\1|p'"
+GZIP = b"\x1f\x8b"
+UNREAD = {
+    b"PK\x03\x04": "a zip archive; unpack it with unzip",
+    b"7z\xbc\xaf": "a 7z archive; unpack it with 7z x",
+    b"BZh": "compressed with bzip2; unpack it with bunzip2",
+    b"\xfd7zXZ\0": "compressed with xz; unpack it with unxz",
+    b"\x28\xb5\x2f\xfd": "compressed with Zstandard; unpack it with unzstd",
+    codecs.BOM_UTF16_LE: "in UTF-16; convert it with iconv -f UTF-16 -t UTF-8",
+    codecs.BOM_UTF16_BE: "in UTF-16; convert it with iconv -f UTF-16 -t UTF-8",
+}
+"""What is not read, by its first bytes."""
 
 
 def preview(text: str) -> str:
@@ -68,45 +54,41 @@ def preview(text: str) -> str:
 # ----------------------------------------------------------------------------------- Text files
 
 
-def open_as_utf8(raw: Any, path: str | Path) -> Any:
-    """Return a file that gives UTF-8: decompressed, and converted from UTF-16 if it has a mark.
-
-    Raises ValueError for an archive and for a compression that is not read here.
-    """
-    head = raw.read(6)
-    raw.seek(0)
+def check_kind(path: str | Path, raw: bytes) -> None:
+    """Raise ValueError for the first bytes of a file that is not read, naming what converts it."""
     for magic, kind in UNREAD.items():
-        if head.startswith(magic):
-            raise ValueError(f"{path} is compressed ({kind}); unpack it")
-    for magic, open_compressed in COMPRESSED.items():
-        if head.startswith(magic):
-            return open_compressed(raw)
-    if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        return codecs.EncodedFile(raw, "utf-8", "utf-16")
-    return raw
+        if raw.startswith(magic):
+            raise ValueError(f"{path} is {kind}")
+    if raw[257:262] == b"ustar":
+        raise ValueError(f"{path} is an archive; unpack it with tar -xf")
+    if b"\r" in raw[:-1] and b"\n" not in raw:
+        raise ValueError(f"{path} has lines that end in CR; convert it with tr '\\r' '\\n'")
 
 
 def text_chunks(path: str | Path, open_file: Open = files.open_regular) -> Iterator[str]:
     """Yield the chunks of a UTF-8 file, with LF for CRLF and without a byte-order mark.
 
-    If the first chunk has carriage returns and no line feed, lines end at carriage returns. Chunks
-    end where lines do, unless a line is longer than CHUNK_BYTES or ends in a carriage return. The
-    file may be compressed, or in UTF-16 with a byte-order mark. Raises ValueError that names file
-    and line for anything that is not text.
+    Chunks end where lines do, unless a line is longer than CHUNK_BYTES or ends in a carriage
+    return. The file may be compressed by gzip. Raises ValueError that names file and line for
+    anything that is not text.
     """
     decode, n, is_empty = codecs.getincrementaldecoder("utf-8-sig")().decode, 1, True
     try:
         with open_file(Path(path)) as raw_file:
-            file, is_last, has_only_cr = open_as_utf8(raw_file, path), False, False
+            is_gzip, is_first, is_last = raw_file.read(2) == GZIP, True, False
+            raw_file.seek(0)
+            file: Any = gzip.GzipFile(fileobj=raw_file) if is_gzip else raw_file
             while not is_last:
                 raw = file.read(CHUNK_BYTES) + file.readline(CHUNK_BYTES)
                 raw += file.read(1) if raw.endswith(b"\r") else b""
-                is_last, raw = not raw, raw.replace(b"\r\n", b"\n")
-                has_only_cr |= n == 1 and b"\n" not in raw and b"\r" in raw[:-1]
-                text = decode(raw.replace(b"\r", b"\n") if has_only_cr else raw, is_last)
+                if is_first:
+                    check_kind(path, raw)
+                is_first, is_last = False, not raw
+                text = decode(raw.replace(b"\r\n", b"\n"), is_last)
                 if (zero := text.find("\0")) >= 0:
                     n += text.count("\n", 0, zero)
-                    raise ValueError(f"{path}, line {n}: a zero byte, not text; is it UTF-16?")
+                    hint = "if it is UTF-16, convert it with iconv -f UTF-16LE -t UTF-8"
+                    raise ValueError(f"{path}, line {n}: a zero byte, not text; {hint}")
                 is_empty, n = is_empty and not text, n + text.count("\n")
                 if text:
                     yield text
@@ -116,35 +98,25 @@ def text_chunks(path: str | Path, open_file: Open = files.open_regular) -> Itera
         raise ValueError(f"{path}, line {n}: not UTF-8 (byte 0x{byte:02x})") from fault
     except FileNotFoundError as fault:
         raise ValueError(f"{path} does not exist; give the path of a UTF-8 text file") from fault
-    except (OSError, EOFError, lzma.LZMAError, zlib.error) as fault:
+    except (OSError, EOFError, zlib.error) as fault:
         reason = getattr(fault, "strerror", None) or fault
         raise ValueError(f"{path} cannot be read: {reason}") from fault
     if is_empty:
         raise ValueError(f"{path} is empty")
 
 
-def segments(path: str | Path, chunks: Iterable[str]) -> list[str]:
-    """Return the sentences of a file of markup, such as the test sets of WMT and IWSLT.
-
-    Raises ValueError for one whose sentences are not in elements called seg.
-    """
-    text = "".join(chunks)
-    if not (found := SEGMENT.findall(text)):
-        raise ValueError(f"{path} has markup ({preview(text[:60])}), not a sentence per line")
-    return [" ".join(unescape(segment).split()) for segment in found]
-
-
 def lines(path: str | Path, open_file: Open = files.open_regular) -> Iterator[str]:
-    """Yield the lines of a UTF-8 file, without their LF or CRLF, or the segments of markup.
+    """Yield the lines of a UTF-8 file, without their LF or CRLF.
 
-    Raises as `text_chunks` and `segments` do.
+    Raises ValueError for markup, and as `text_chunks` does.
     """
     n, rest = 0, ""
-    chunks = text_chunks(path, open_file)
-    for chunk in chunks:
+    for chunk in text_chunks(path, open_file):
         if not (n or rest) and MARKUP.match(chunk):
-            yield from segments(path, [chunk, *chunks])
-            return
+            raise ValueError(
+                f"{path} has markup ({preview(chunk[:60])}), not a sentence per line; take the "
+                f"sentences out, those of <seg> with {TAKE_SEGMENTS}"
+            )
         *complete, rest = (rest + chunk).split("\n")
         yield from complete
         n += len(complete)
@@ -179,30 +151,15 @@ def sha256(chunks: Iterable[str]) -> str:
 
 SPLITS = ("train", "valid", "test")
 SPLIT_ALIASES = {
-    "train": ("train",),
+    "train": ("train", "training"),
     "valid": ("valid", "validation", "val", "dev"),
-    "test": ("test", "test_2016_flickr"),
+    "test": ("test", "test_2016_flickr", "testing", "eval", "evaluation"),
 }
 """Names of a split; Multi30k has several test sets."""
 TABLES = (".tsv", ".csv", ".jsonl", ".json", ".parquet")
 """Endings of files with a pair, or a text, in each row."""
-TEXT_TABLES = (".tsv", ".csv", ".jsonl")
-"""Endings of tables that are read here; `hub` reads the others."""
-COMPRESSIONS = (".gz", ".bz2", ".xz", ".zst")
-"""Endings of compressed files."""
-N_SNIFFED = 20
-"""Lines by which tab-separated text is recognised."""
-ATTRIBUTION = re.compile(r"CC-BY 2\.0 \(France\) Attribution: tatoeba\.org")
-"""How the last column of a file by Anki (manythings.org) begins."""
-SENTENCE_ENDS = (".", "!", "?", "…", "。", "！", "？", "।", "؟")
-NO_HEADER = "if a file has no header, give column numbers: --source 1 --target 2"
-NAMES = (
-    "source target src tgt trg translation text sentence eng deu ger fra fre spa ita por rus nld "
-    "ces pol tur ara zho chi jpn kor vie english german french spanish italian portuguese russian "
-    "dutch czech polish turkish arabic chinese japanese korean vietnamese"
-)
-COMMON_COLUMNS = LANGUAGES.union(NAMES.split())
-"""Names of columns, in lower case, by which a header is recognised."""
+Rows = Iterator[tuple[int, dict[str, Any]]]
+"""The line, or the number, of each row, and its cells."""
 
 
 class Table(NamedTuple):
@@ -213,137 +170,28 @@ class Table(NamedTuple):
     """Its path, or its id on the hub."""
     columns: list[str]
     """Columns that are text, or the languages of a column `translation`."""
-    splits: Mapping[str, Callable[[], Iterator[tuple[int, dict[str, Any]]]]]
-    """Read the line, or the number, and the cells of each row of a split."""
+    splits: Mapping[str, Callable[[], Rows]]
+    """Read the rows of a split."""
     size: Callable[[], int]
-    """Return the number of rows of train, at most."""
+    """Return the number of rows of train."""
     key: str
     """Changes whenever the content does; known without reading it."""
 
 
+class TableFile(NamedTuple):
+    """One file of a table, with its own header."""
+
+    path: Path
+    columns: list[str]
+    """Columns that are text, or the languages of a column `translation`."""
+    read: Callable[[], Rows]
+
+
 def ending_of(path: Path) -> str:
     """Return the ending of a file before that of its compression: `.tsv` of `pairs.tsv.gz`."""
-    endings = [suffix.lower() for suffix in path.suffixes]
-    return next((ending for ending in reversed(endings) if ending not in COMPRESSIONS), "")
+    return next((end for end in map(str.lower, reversed(path.suffixes)) if end != ".gz"), "")
 
 
 def stem_of(path: Path) -> str:
     """Return the name of a file without its ending and that of its compression."""
-    return Path(path.stem).stem if path.suffix in COMPRESSIONS else path.stem
-
-
-def table_ending(path: Path) -> str:
-    """Return the ending of a table, `.tsv` for other text whose lines have tabs, or "".
-
-    Raises as `lines` does.
-    """
-    if (ending := ending_of(path)) in TABLES:
-        return ending
-    first = [*islice(filter(str.strip, lines(path)), N_SNIFFED)]
-    return ".tsv" if first and all("\t" in line for line in first) else ""
-
-
-def open_table(path: Path, columns: Sequence[str | None]) -> Table:
-    """Open a TSV, CSV or JSONL file, which has only train."""
-    head = find_header(path, columns) if ending_of(path) != ".jsonl" else None
-    _, first = next(read_rows(path, head), (0, None))
-    if first is None:
-        raise ValueError(f"{path} has no rows")
-    text_columns = [
-        name
-        for name, cell in first.items()
-        if cell is None or (isinstance(cell, str) and not ATTRIBUTION.match(cell))
-    ]
-    if isinstance(both := first.get("translation"), dict):  # as on the hub
-        text_columns = [*both]
-    splits = {"train": partial(read_rows, path, head)}
-    size = cache(partial(count_lines, path))
-    return Table(stem_of(path), str(path), text_columns, splits, size, fingerprint(path))
-
-
-class Header(NamedTuple):
-    """The names of the columns of a table."""
-
-    names: list[str]
-    is_in_file: bool
-    """Whether the first line is a header, if perhaps with other names, or the first row."""
-
-
-def find_header(path: Path, columns: Sequence[str | None], min_common: int = 2) -> Header:
-    """Return the names of the columns of a TSV or CSV file.
-
-    The first line is a header if one of its cells is asked for by name, or `min_common` of them are
-    COMMON_COLUMNS. Columns that are asked for by number are named 1, 2, …, as are those of a file
-    by Anki, of text in columns without the ending of a table, and of two columns that begin with
-    sentences. Raises ValueError if it is unclear whether there is a header: a row taken for a
-    header would be lost, and a header taken for a row would be trained on.
-    """
-    first = next((cells for _, cells in split_cells(path) if any(cells)), [])
-    is_in_file = any(name in first for name in columns)
-    is_in_file |= sum(cell.strip().lower() in COMMON_COLUMNS for cell in first) >= min_common
-    is_plain = ending_of(path) not in TABLES or any(map(ATTRIBUTION.match, first))
-    if len(first) == min_common == 2:
-        is_plain |= all(cell.strip().endswith(SENTENCE_ENDS) for cell in first)
-    is_numbered = any(name and name.isdecimal() and name not in first for name in columns)
-    if is_numbered or (is_plain and not is_in_file):
-        return Header([str(i) for i in range(1, len(first) + 1)], is_in_file)
-    if not is_in_file and len(first) >= min_common:
-        flags = ("--source", "--target") if min_common == 2 else ("--column",)
-        numbered = " ".join(f"{flag} {i}" for i, flag in enumerate(flags, 1))
-        raise ValueError(
-            f"{path} begins with {preview(' | '.join(first))}; if these are column names, choose "
-            f"with {' and '.join(flags)}; if not, give column numbers: {numbered}"
-        )
-    if len(set(first)) < len(first):
-        raise ValueError(f"{path}, line 1: duplicate names in the header; {NO_HEADER}")
-    return Header(first, True)
-
-
-def read_rows(path: Path, header: Header | None = None) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield the line and the cells of each row of a TSV, CSV or JSONL file, but for blank lines.
-
-    Raises ValueError that names file and line.
-    """
-    if header is None:
-        for n, line in enumerate(lines(path), 1):
-            if line.strip():
-                yield n, json_row(path, n, line)
-        return
-    names, is_in_file = header
-    for n, cells in split_cells(path):
-        if not any(cells):
-            continue
-        if is_in_file:
-            is_in_file = False
-            continue
-        if len(cells) != len(names):
-            raise ValueError(
-                f"{path}, line {n}: {len(cells)} columns, but the first line has {len(names)}"
-            )
-        yield n, dict(zip(names, cells, strict=True))
-
-
-def split_cells(path: Path) -> Iterator[tuple[int, list[str]]]:
-    """Yield the line and the cells of each row of a CSV file, or of a TSV file, without quoting."""
-    if ending_of(path) != ".csv":
-        yield from enumerate((line.split("\t") for line in lines(path)), 1)
-        return
-    reader = csv.reader((f"{line}\n" for line in lines(path)), strict=True)
-    try:
-        for cells in reader:
-            yield reader.line_num, cells
-    except csv.Error as fault:
-        raise ValueError(f"{path}, line {reader.line_num}: {fault}") from fault
-
-
-def json_row(path: Path, n: int, line: str) -> dict[str, Any]:
-    """Return the object in line n of a JSONL file."""
-    try:
-        row = json.loads(line)
-        if r"\ud" in line.lower():  # a surrogate, which is no character without a second one
-            json.dumps(row, ensure_ascii=False).encode()
-    except (ValueError, RecursionError) as fault:
-        raise ValueError(f"{path}, line {n}: not JSON: {fault}") from fault
-    if not isinstance(row, dict):
-        raise ValueError(f"{path}, line {n}: not an object with names and texts")
-    return row
+    return Path(path.stem).stem if path.suffix == ".gz" else path.stem

@@ -12,11 +12,12 @@ import re
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
-from seqmodels.data.scripts import unspaced_script
+from seqmodels.data.scripts import N_SAMPLED, unspaced_script
 from seqmodels.evaluation.intervals import (
     Interval,
     Row,
@@ -43,10 +44,7 @@ class Part(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Metric:
-    """One metric: a score of sums (`ratio` or `sacrebleu`), or another one (`compute`).
-
-    Without all three, it is computed from word alignments.
-    """
+    """One metric: a score of sums (`ratio` or `sacrebleu`), or another one (`compute`)."""
 
     label: str
     unit: str = ""
@@ -236,6 +234,7 @@ def make_chrf(
     return CHRF(lowercase=is_lowercase, references=references)
 
 
+LANGUAGE_CODE = re.compile(r"(\w{2,3})(?:[-_](?:[A-Z][a-z]{3}|[A-Z]{2}|[a-z]{2}|\d{3}))*")
 TOKENIZER_OF_LANGUAGE = {
     **dict.fromkeys(("zh", "zho", "chi", "cmn", "yue"), "zh"),
     **dict.fromkeys(("ja", "jpn"), "ja-mecab"),
@@ -252,10 +251,15 @@ TOKENIZER_OF_SCRIPT = {"han": "zh", "kana": "ja-mecab", "other": "flores200", No
 def tokenizer_for(language: str, texts: Iterable[str] = ()) -> str:
     """Return the name of sacreBLEU's tokenizer for texts; "char" if it does not work here.
 
-    If the language does not tell, the script of the texts does.
+    If the language is not a code such as `zh-Hans`, or the texts have spaces where it has none, the
+    script of the texts tells.
     """
-    if (name := TOKENIZER_OF_LANGUAGE.get(re.split(r"[-_]", language.lower())[0])) is None:
-        name = TOKENIZER_OF_SCRIPT[unspaced_script(texts)]
+    sample = [*islice(texts, N_SAMPLED)]
+    script = unspaced_script(sample)
+    code = LANGUAGE_CODE.fullmatch(language)
+    name = TOKENIZER_OF_LANGUAGE.get(code[1].lower()) if code else None
+    if name is None or (sample and script is None and name != "ko-mecab"):
+        name = TOKENIZER_OF_SCRIPT[script]
     try:
         check_tokenizer(name)
     except ValueError:
@@ -311,9 +315,6 @@ METRICS = {
     ),
     "bleu": Metric(label="BLEU", top=100, sacrebleu=make_bleu, of_sums=bleu_of_counts),
     "chrf": Metric(label="chrF", top=100, sacrebleu=make_chrf, of_sums=chrf_of_counts),
-    "aer": Metric(label="AER", unit="%", better="lower"),
-    "precision": Metric(label="precision", unit="%", top=100),
-    "recall": Metric(label="recall", unit="%", top=100),
     "length_ratio": Metric(
         label="Length ratio", digits=3, better=None, interval=None,
         compute=length_ratio,

@@ -31,7 +31,7 @@ from seqmodels.report.reading import (
     format_subtitle,
     negate,
 )
-from seqmodels.report.style import FURTHER, GREY, INK, LOOKS, Look, Texts
+from seqmodels.report.style import GREY, INK, Look, Texts
 from seqmodels.report.tidy import Drawing, Table
 
 Line = tuple[Look, Sequence[Record]]
@@ -42,9 +42,6 @@ MEMORIES = {
     "fixed": "Dash-dotted: attends to every word through a memory of fixed size.",
 }
 """Memory of a model -> its line style, in a caption."""
-SYSTEM_MARKERS = "soD^vPX*"
-MAX_SYSTEMS = len(SYSTEM_MARKERS)
-"""Largest number of external systems in a figure, one per marker."""
 BETTER, WORSE = ("#A9D3EE", "#1B75BC"), ("#F6C9A0", "#E8741C")
 """Fills of cells and squares where the row is significantly better or worse than the column."""
 OUTCOMES = {1: "significantly better", -1: "significantly worse", 0: "not significant"}
@@ -96,29 +93,6 @@ def draw_scores(records: Sequence[Record], test: dict[str, Any]) -> Drawing:
         is_forced = metric_of(m).is_teacher_forced or test.get("beam") is None
         notes[m] = ", teacher-forced" if is_forced else f", free-running{format_search(test)}"
     return _draw_buckets((title, format_subtitle(records), caption), key, lines, test, notes)
-
-
-def draw_systems(systems: Sequence[dict[str, Any]], about: str, unit: str = "words") -> Drawing:
-    """Draw BLEU and chrF by source length for external systems: {name, overall, buckets} each.
-
-    Only the first MAX_SYSTEMS systems are drawn; the caption says so.
-    """
-    colours = [colour for colour, *_ in (*LOOKS.values(), *FURTHER)]
-    fixed: dict[str, Any] = {"name": "length", "kind": "length", "axis": f"source length ({unit})"}
-    fixed |= {"unit": unit, "primary_metric": "bleu", "max_train_length": None}
-    lines: list[Line] = []
-    key = []
-    for system, colour, marker in zip(systems, colours, SYSTEM_MARKERS, strict=False):
-        look = Look(system["name"], colour, "-", marker)
-        test = {"overall": system["overall"], "buckets": system["buckets"], **fixed}
-        lines.append((look, [{"tests": [test]}]))
-        key.append(look._replace(label=f"{look.label} · {system['overall']['bleu']['value']:.1f}"))
-    caption = "Band: 95 % interval (BCa bootstrap) over sentences. "
-    caption += f"{_explain_bars(test, 'sentences')} Key: overall BLEU."
-    if len(systems) > MAX_SYSTEMS:
-        caption += f" The first {MAX_SYSTEMS} of {len(systems)} systems."
-    texts = "BLEU and chrF by source length", about, caption
-    return _draw_buckets(texts, key, lines, test, {"bleu": "", "chrf": ""})
 
 
 def _is_gain(test: dict[str, Any]) -> bool:

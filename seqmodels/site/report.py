@@ -17,9 +17,8 @@ from typing import Any
 import numpy as np
 
 from seqmodels.data.tokenizers import WORD
-from seqmodels.evaluation import external
 from seqmodels.evaluation.metrics import metric_of
-from seqmodels.report import drawing, figures, reading, style, systems
+from seqmodels.report import drawing, figures, reading, style
 from seqmodels.report.reading import Record, format_bucket, format_subtitle
 from seqmodels.report.tidy import Drawing
 from seqmodels.site import layout, rows, svg
@@ -278,78 +277,3 @@ def spread_over_buckets(
     inside = [[i for i in ranked if b["low"] <= x[i] <= b["high"]] for b in buckets]
     ranks = range(max(map(len, inside), default=0))
     return sorted([bucket[r] for r in ranks for bucket in inside if r < len(bucket)][:n])
-
-
-# ------------------------------------------------------------------------ Systems from elsewhere
-
-
-def write_systems(
-    result: external.Result,
-    texts: external.Translations,
-    tokenize: str,
-    is_lowercase: bool,
-    out: Path,
-) -> Path:
-    """Write report.html to a folder: the scores of other systems, and the texts behind them."""
-    scored, name = result["systems"], systems.name_references(result)
-    buckets, labels = scored[0]["buckets"], [system["name"] for system in scored]
-    lengths = texts.src.lengths()
-    refs = list(zip(*(text.lines for text in texts.refs), strict=True))
-    by_system = {
-        label: [
-            rows.Row(set="length", x=x, src=s, ref=" / ".join(r), refs=r, hyp=h)
-            for x, s, r, h in zip(lengths, texts.src.lines, refs, text.lines, strict=True)
-        ]
-        for label, text in zip(labels, texts.systems, strict=True)
-    }
-    test = {
-        **{"name": "length", "noun": "sentences", "axis": f"source length ({result['unit']})"},
-        **{"primary_metric": "bleu", "buckets": buckets, "max_train_length": None},
-    }
-    examples = rows.side_by_side(by_system, test, tokenize, is_lowercase)
-    title = systems.format_subtitle(result)
-    drawn = svg.draw_for_pages(
-        lambda: {"score": drawing.draw_systems(scored, title, result["unit"])}
-    )["score"]
-    table: Table = [["system", "score", *map(format_bucket, buckets), "all"]]
-    for key, metric in ((key, metric_of(key)) for key in ("bleu", "chrf", "length_ratio")):
-        for system in scored:
-            parts = [part[key] for part in (*system["buckets"], system["overall"])]
-            values = [part if isinstance(part, float) else part["value"] for part in parts]
-            table.append(
-                [system["name"], metric.label, *(f"{v:.{metric.digits}f}" for v in values)]
-            )
-    paired = [
-        [system["name"], metric_of(key).label, systems.format_paired_difference(pair)]
-        for system in scored[1:]
-        for key, pair in system["against_first"].items()
-    ]
-    by_bucket = [[bucket["bleu"]["value"] for bucket in system["buckets"]] for system in scored]
-    part = {
-        "id": "f0",
-        "name": name,
-        "heading": f"Translations of {name}",
-        "title": f"{result['n']:,} sentences",
-        "signatures": {metric_of(key).label: text for key, text in result["signatures"].items()},
-        "paired": [["system", "score", f"less that of {labels[0]}"], *paired] if paired else [],
-        "tests": [
-            {
-                "name": "length",
-                "figure": svg.inline(drawn, "f0-score", svg.Styles(), has_buckets=True),
-                "table": drawn.wide.table,
-                "scores": table,
-                "differences": None,
-            }
-        ],
-        "curves": None,
-        "further": {},
-        "table_of": {},
-        "records": {},
-        "labels": {label: label for label in labels},
-        "data": {
-            "name": name,
-            "runs": [{"model": label, "label": label, "seed": 1} for label in labels],
-            "tests": [describe_test(test, examples, None, by_bucket)],
-        },
-    }
-    return files.write_own(out / "report.html", render([part]))
