@@ -22,8 +22,8 @@ import seqmodels
 from seqmodels.cli import main
 from seqmodels.data.batches import Example, collate
 from seqmodels.report import reading
-from seqmodels.site import report, serve, unfinished
-from seqmodels.training import checkpoint
+from seqmodels.site import report, serve
+from seqmodels.training import checkpoint, unfinished
 from tasks.recall import __main__ as recall
 
 

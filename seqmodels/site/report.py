@@ -77,7 +77,7 @@ def describe(
     """
     running: list[Record] = []
     if is_served:
-        from seqmodels.site import unfinished  # imports torch
+        from seqmodels.training import unfinished  # imports torch
 
         running = unfinished.find(folder)
     by_file = (reading.read_folder if is_served else reading.load_folder)(folder).records
