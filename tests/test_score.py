@@ -14,14 +14,14 @@ from matplotlib.figure import Figure
 from sacrebleu.metrics import BLEU, CHRF
 from sacrebleu.significance import PairedTest
 
+from lesson import report
+from lesson import rows as page_rows
 from seqmodels.cli import main
 from seqmodels.data.readers import read_lines
 from seqmodels.evaluation import external
 from seqmodels.evaluation.external import RATES, Links, Text, link_counts, parse_links
 from seqmodels.report import drawing, style
 from seqmodels.report.tidy import Drawing
-from seqmodels.site import report
-from seqmodels.site import rows as page_rows
 
 Score = Callable[..., dict[str, Any]]
 Write = Callable[[str, list[str]], Path]

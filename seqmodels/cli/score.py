@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from seqmodels.utils import files
+from seqmodels.utils.imports import import_beside
 from seqmodels.utils.terminal import ensure_out_folder, increasing, print_json
 
 Scored = dict[str, Any]
@@ -52,8 +53,7 @@ def score_translations(args: argparse.Namespace, ends: list[int]) -> tuple[Score
     result = external.score_translations(texts, tokenize, args.lowercase, ends)
     if out is None:
         return result, [systems.translation_table(result)]
-    from seqmodels.site.report import write_systems
-
+    write_systems = import_beside("lesson.report").write_systems
     paths = [write_json(result, out / "score.json")]
     with style.context():
         figure = drawing.draw_systems(

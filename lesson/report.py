@@ -16,13 +16,13 @@ from typing import Any
 
 import numpy as np
 
+from lesson import layout, rows, svg
 from seqmodels.data.tokenizers import WORD
 from seqmodels.evaluation import external
 from seqmodels.evaluation.metrics import metric_of
 from seqmodels.report import drawing, figures, reading, style, systems
 from seqmodels.report.reading import Record, format_bucket, format_subtitle
 from seqmodels.report.tidy import Drawing
-from seqmodels.site import layout, rows, svg
 from seqmodels.utils import files
 
 PARTS = 2_000

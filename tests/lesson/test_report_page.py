@@ -19,10 +19,10 @@ from browser import PHONE, Tab, data_of, points_of, table_of
 from conftest import Call, Run, check_one_line, copy_records, copy_seed, rows_of
 
 import seqmodels
+from lesson import report, serve
 from seqmodels.cli import main
 from seqmodels.data.batches import Example, collate
 from seqmodels.report import reading
-from seqmodels.site import report, serve
 from seqmodels.training import checkpoint, unfinished
 from tasks.recall import __main__ as recall
 
