@@ -332,9 +332,9 @@ def test_the_wheel_is_whole(tmp_path: Path) -> None:
     (wheel,) = tmp_path.glob("*.whl")
     names = zipfile.ZipFile(wheel).namelist()
     tops = {name.split("/")[0] for name in names}
-    assert {top for top in tops if not top.endswith(".dist-info")} == {"seqmodels", "lesson"}
-    expected = {name_of(path) for path in (*LIBRARY, *LESSON)}
-    expected |= {f"seqmodels/{name_of(path)}" for path in TASKS}
+    packages = {top for top in tops if not top.endswith(".dist-info")}
+    assert packages == {"seqmodels", "tasks", "lesson"}
+    expected = {name_of(path) for path in (*LIBRARY, *TASKS, *LESSON)}
     assert {name for name in names if name.endswith(".py")} == expected
     kept = {name.rpartition("/")[2] for name in names if "/results/translation-live/" in name}
     live = {f"{name}-seed1.{kind}" for name in PAPERS for kind in ("json", "safetensors")}
