@@ -15,9 +15,9 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
 
-from seqmodels.utils.imports import import_from_tasks
 from seqmodels.utils.terminal import Parser, print_line, run_cli
 
 from .flags import TaskParser
@@ -145,14 +145,14 @@ def run_all(out: Path, comparisons: Sequence[Comparison], forwarded: Sequence[st
         own_left = [word for flag in own if flag[0] not in forwarded for word in flag]
         todo.append((folder, task, [*own_left, *forwarded, "--out", str(out / folder)]))
     for _, task, passed in todo:  # find mistakes before anything is trained
-        import_from_tasks(f"{task}.__main__").PARSER.parse_args(passed)
+        import_module(f"tasks.{task}.__main__").PARSER.parse_args(passed)
     from seqmodels.report.figures import plot_results  # takes a second to import
 
     for n, (folder, task, passed) in enumerate(todo, start=1):
         since = time.perf_counter()
         print_line(f"[{n}/{len(todo)}] {folder}")
         try:
-            import_from_tasks(f"{task}.__main__").main(passed)
+            import_module(f"tasks.{task}.__main__").main(passed)
         except SystemExit as ended:
             if ended.code:
                 raise

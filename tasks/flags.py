@@ -50,8 +50,6 @@ class TaskParser(Parser):
         sizes: Sequence[str] = tuple(SIZES),
         check: Callable[[argparse.Namespace], None] | None = None,
     ):
-        if __package__ != "tasks":  # it is in a wheel
-            doc = doc and doc.replace("python -m tasks.", "seqmodels run ")
         super().__init__(
             prog=f"python -m {module}",
             description=doc,

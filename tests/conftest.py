@@ -16,7 +16,6 @@ from typing import Any
 from xml.etree import ElementTree
 
 import jaxtyping
-import playwright.sync_api
 import pytest
 import torch
 from filelock import FileLock
@@ -26,11 +25,9 @@ assert "seqmodels" not in sys.modules, "the hook must come before the first impo
 INT_IS_FLOAT = "beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))"
 jaxtyping.install_import_hook("seqmodels", INT_IS_FLOAT)
 
-from browser import replace_runtime  # noqa: E402
 from toys import V, flags, toy  # noqa: E402
 
 from seqmodels import MODELS, SequenceModel, build, models  # noqa: E402
-from seqmodels.cli import main as seqmodels_command  # noqa: E402
 from seqmodels.comparison import compare, runs  # noqa: E402
 from seqmodels.data import tokenizers  # noqa: E402
 from seqmodels.evaluation import intervals  # noqa: E402
@@ -70,7 +67,11 @@ def n_positions(name: str, n: int) -> dict[str, int]:
     return {"n_positions": n} if "n_positions" in TINY[name] else {}
 
 
-ROOT = Path(__file__).parents[1]
+TESTS = Path(__file__).parent
+if (TESTS / "lesson").is_dir():  # its fixtures; another conftest.py would hide this one
+    sys.path.append(str(TESTS / "lesson"))
+    pytest_plugins = ["browser"]
+ROOT = TESTS.parent
 RESULTS = ROOT / "results"
 """The committed records."""
 DATA = Path(os.environ.get("SEQMODELS_DATA", ROOT / "../shared/data"))
@@ -165,26 +166,6 @@ def pairs() -> Pairs:
     return src, src_mask, tgt_in
 
 
-# ------------------------------------------------------------------------------------- a browser
-@pytest.fixture(scope="session")
-def chromium() -> Iterator[Any]:
-    """Start the system's Chromium, or skip the test."""
-    names = "chromium", "chromium-browser", "google-chrome"
-    if not (path := next(filter(None, map(shutil.which, names)), None)):
-        pytest.skip("no Chromium on this machine")
-    with playwright.sync_api.sync_playwright() as p:
-        browser = p.chromium.launch(executable_path=path, args=["--no-sandbox"])
-        yield browser
-        browser.close()
-
-
-@pytest.fixture(scope="session")
-def site_folder(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Build the site from some of the committed records, with a live page of fake models."""
-    built = make_once(tmp_path_factory, "lesson", lambda folder: build_site(folder, trained))
-    return built / "site"
-
-
 def make_once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], object]) -> Path:
     """Return a folder that is made once for all processes of the suite."""
     root = factory.getbasetemp()
@@ -195,20 +176,6 @@ def make_once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path],
             make(root / name)
             made.touch()
     return root / name
-
-
-def build_site(folder: Path, trained: Path) -> None:
-    """Build a site in a folder from some of the committed records and the toy runs."""
-    shown = ["translation-grammar-laptop", "bottleneck", "budgets", "heads-full", "vector"]
-    for name in [*shown, "lookup-convolution"]:
-        shutil.copytree(RESULTS / name, folder / "runs" / name)
-    hostile = folder / "runs" / '<img src=x onerror="alert(1)">'
-    shutil.copytree(trained, hostile, ignore=shutil.ignore_patterns("*.safetensors", "*.svg"))
-    given = ["--out", folder / "site", "--runs", folder / "runs", "--live", trained]
-    given += ["--single-file", "--url", "https://example.org/lesson/"]
-    with pytest.MonkeyPatch.context() as patch:
-        replace_runtime(patch)
-        assert exit_code(patch, seqmodels_command, "site", *given) == 0
 
 
 # ---------------------------------------------------------------------------- what runs to its end

@@ -16,7 +16,6 @@ from unittest.mock import Mock
 from xml.etree import ElementTree
 
 import pytest
-from browser import data_of
 from conftest import ROOT, Call, check_one_line, copy_records
 from toys import flags, toy
 
@@ -183,8 +182,30 @@ def test_folders_of_folders(call: Call, tmp_path: Path) -> None:
         states = json.loads(call(main, "status", folder, "--json")[1])
         for line, state in zip(lines[1:-2], states, strict=True):
             assert f" {state['state']}  {state['tokens']:,} " in line
-    assert call(main, "report", tmp_path, "--out", tmp_path / "r.html")[0] == 0
-    assert [folder["name"] for folder in data_of(tmp_path / "r.html")["folders"]] == ["a", "b"]
+
+
+def test_a_lesson_that_is_not_there(
+    call: Call, trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Keeps out a traceback without the pages, and another package of their name."""
+    commands = [
+        ("site", "--out", tmp_path / "site"),
+        ("report", trained, "--out", tmp_path / "a.html"),
+        ("report", trained, "--serve", "0"),
+        ("live", trained, "--out", tmp_path / "a.html"),
+        ("exercise", "bahdanau", "--hide", "(5)", "--out", tmp_path / "week3"),
+        ("check", tmp_path / "bahdanau.py"),
+        ("export", trained / "gpt-seed1", "--out", tmp_path / "onnx"),
+    ]
+    other = types.ModuleType("lesson")
+    other.__file__ = str(tmp_path / "lesson.py")
+    for module, words in (
+        (None, ["lesson is not", "seqmodels[site]"]),
+        (other, ["lesson.py hides"]),
+    ):
+        monkeypatch.setitem(sys.modules, "lesson", module)
+        for command in commands:
+            check_one_line(call(main, *command), *words)
 
 
 Examine = Callable[[], tuple[int, dict[str, str], list[str]]]

@@ -72,8 +72,7 @@ def files_of(run: Path) -> dict[str, bytes]:
 def test_pushed_and_fetched(trained: Path, serve: Serve, call: Call, monkeypatch: Any) -> None:
     """Keeps out other bytes, a card of other numbers, and a run that works here alone."""
     run = trained / "lstm_seq2seq-seed1"
-    monkeypatch.setitem(sys.modules, "seqmodels.site.export", None)
-    monkeypatch.delattr("seqmodels.site.export", raising=False)
+    monkeypatch.setitem(sys.modules, "lesson.export", None)
     code, out, err = call(main, "push", run, "me/run")
     assert (code, out) == (0, f"hub:me/run@{SHA}\n"), err
     held = serve({})

@@ -57,7 +57,7 @@ def test_a_task_is_run_by_its_name(call: Call, tmp_path: Path) -> None:
     assert (code, out[:28], "--seeds N" in out) == (0, "usage: seqmodels run recall ", True)
     check_one_line(call(main, "run", "recall", "--size", "x"), "seqmodels run recall: ", "'x'")
     check_one_line(call(main, "run", "recal"), "'recal'", "'recall'")
-    program = "import sys; from seqmodels.utils.imports import import_from_tasks as i; i('flags')"
+    program = "import sys; from seqmodels.utils.imports import import_beside as i; i('tasks.flags')"
     command = [sys.executable, "-c", program]  # in another folder than the clone's
     assert subprocess.run(command, cwd=tmp_path, check=False).returncode == 0
 

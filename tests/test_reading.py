@@ -33,7 +33,8 @@ MODEL_FILES = [
 ]
 LIBRARY = sorted((ROOT / "seqmodels").rglob("*.py"))
 TASKS = sorted((ROOT / "tasks").rglob("*.py"))
-PROGRAMS = [*LIBRARY, *TASKS, *sorted((ROOT / "benchmarks").rglob("*.py"))]
+LESSON = sorted((ROOT / "lesson").rglob("*.py"))
+PROGRAMS = [*LIBRARY, *TASKS, *LESSON, *sorted((ROOT / "benchmarks").rglob("*.py"))]
 
 
 def name_of(path: Path) -> str:
@@ -126,7 +127,7 @@ def test_the_diff_is_the_lesson(pair: tuple[str, str]) -> None:
 # ------------------------------------------------------------------------------------- the arrows
 ROOMS = [
     "utils", "interface", "models", "search", "contract", "data",
-    "evaluation", "records", "training", "comparison", "report", "site", "cli",
+    "evaluation", "records", "training", "comparison", "report", "cli",
 ]  # fmt: skip
 """From the ground up: a room knows those before it."""
 
@@ -140,11 +141,22 @@ def room_of(module: str) -> str:
 def test_arrows_go_down() -> None:
     """Keeps out an arrow from a room to one above it, and a room that is in no plan."""
     for path in LIBRARY:
-        assert not tops(imports(path)) & {"tasks", "tests", "results", "benchmarks"}, path
+        above = {"tasks", "lesson", "tests", "results", "benchmarks"}
+        assert not tops(imports(path)) & above, path
+        is_command = room_of(module_of(path)) == "cli"
+        assert is_command or '"lesson.' not in path.read_text(encoding="utf-8"), path
         if room := room_of(module_of(path)):
             below = ROOMS[: ROOMS.index(room) + 1]
             ours = {name for name in imports(path) if tops({name}) == {"seqmodels"}}
             assert {room_of(name) for name in ours} <= {*below, ""}, path
+
+
+def test_the_lesson_is_a_leaf() -> None:
+    """Keeps out a task that needs the pages, and pages that know a task by its name."""
+    for path in TASKS:
+        assert "lesson" not in tops(imports(path)), path
+    for path in LESSON:
+        assert not tops(imports(path)) & {"tasks", "tests", "results", "benchmarks"}, path
 
 
 def test_the_harness_knows_no_model() -> None:
@@ -178,7 +190,7 @@ def test_figures_scores_and_help_need_no_torch() -> None:
         "import sys; sys.modules['torch'] = None; from seqmodels.report import figures; "
         "from seqmodels.evaluation import external; from seqmodels.cli import score; "
         "import seqmodels.models, tasks.flags; "
-        f"from seqmodels.site import report; assert all(map(figures.task_figures, {tasks}))"
+        f"assert all(map(figures.task_figures, {tasks}))"
     )
     subprocess.run([sys.executable, "-c", program], check=True, cwd=ROOT)
 
@@ -197,7 +209,7 @@ def with_requirements(lines: Iterable[str]) -> set[str]:
 
 def test_what_is_imported_is_declared() -> None:
     """Keeps out a package that happens to be installed here, and is missing elsewhere."""
-    needed_by = {"progress": ["notebook"], "site": ["site"]}
+    needed_by = {"progress": ["notebook"], "lesson": ["site"]}
     needed_by |= {
         "export": ["export"],
         "graphs": ["export"],
@@ -206,11 +218,13 @@ def test_what_is_imported_is_declared() -> None:
     }
     extras = PROJECT["optional-dependencies"]
     core = with_requirements(PROJECT["dependencies"])
-    for path in (*LIBRARY, *TASKS):
+    for path in (*LIBRARY, *TASKS, *LESSON):
         groups = needed_by.get(path.parent.name, []) + needed_by.get(path.stem, [])
         own = with_requirements(line for name in groups for line in extras[name])
         names = tops(imports(path)) - sys.stdlib_module_names
-        assert {name.lower() for name in names} <= core | own | {"seqmodels", "tasks"}, path
+        assert {name.lower() for name in names} <= core | own | {"seqmodels", "tasks", "lesson"}, (
+            path
+        )
 
 
 def test_the_lock_holds_what_is_declared() -> None:
@@ -249,7 +263,7 @@ def test_configs_are_frozen_and_explained() -> None:
 
 def test_the_library_has_no_cycles() -> None:
     """Keeps out two modules that need each other; a cycle raises CycleError with its members."""
-    names = {module_of(path) for path in LIBRARY}
+    names = {module_of(path) for path in (*LIBRARY, *LESSON)}
     [*TopologicalSorter({n: imports(MODULES[n]) & names for n in names}).static_order()]
 
 
@@ -257,6 +271,8 @@ def test_the_library_has_no_cycles() -> None:
 README = ROOT / "README.md"
 DOCS = sorted((ROOT / "docs").glob("*.md"))
 PAGES = [README, *DOCS, *sorted(ROOT.glob("*/README.md")), *sorted(ROOT.glob("tasks/*/README.md"))]
+if not LESSON:  # it can be deleted, with tests/lesson
+    PAGES = [page for page in PAGES if "../lesson/" not in page.read_text(encoding="utf-8")]
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 each_page = pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
@@ -307,8 +323,9 @@ def test_the_wheel_is_whole(tmp_path: Path) -> None:
     (wheel,) = tmp_path.glob("*.whl")
     names = zipfile.ZipFile(wheel).namelist()
     tops = {name.split("/")[0] for name in names}
-    assert {top for top in tops if not top.endswith(".dist-info")} == {"seqmodels"}
-    expected = {name_of(path) for path in LIBRARY} | {f"seqmodels/{name_of(p)}" for p in TASKS}
+    packages = {top for top in tops if not top.endswith(".dist-info")}
+    assert packages == {"seqmodels", "tasks", "lesson"}
+    expected = {name_of(path) for path in (*LIBRARY, *TASKS, *LESSON)}
     assert {name for name in names if name.endswith(".py")} == expected
     kept = {name.rpartition("/")[2] for name in names if "/results/translation-live/" in name}
     live = {f"{name}-seed1.{kind}" for name in PAPERS for kind in ("json", "safetensors")}
@@ -380,8 +397,9 @@ def test_nothing_opens_a_connection_by_itself() -> None:
     """Keeps out home-made downloads: data come through `datasets`."""
     allowed = {
         "seqmodels/data/presets.py": {"urllib"},  # texts that no hub has, from fixed addresses
-        "seqmodels/site/serve.py": {"http"},  # answers on this machine
-        "seqmodels/site/layout.py": {"urllib"},  # only quotes
+        "lesson/serve.py": {"http"},  # answers on this machine
+        "lesson/layout.py": {"urllib"},  # only quotes
     }
     used = {name_of(path): tops(imports(path)) & NETWORK for path in PROGRAMS}
+    allowed = {path: names for path, names in allowed.items() if (ROOT / path).exists()}
     assert {path: names for path, names in used.items() if names} == allowed

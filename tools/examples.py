@@ -13,7 +13,7 @@ import random
 from collections.abc import Sequence
 from pathlib import Path
 
-from seqmodels.site.live import EXAMPLES
+from lesson.live import EXAMPLES
 from seqmodels.utils import files
 from seqmodels.utils.terminal import Parser
 from tasks.made import grammar

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from seqmodels.cli.score import add_score_arguments, score
 from seqmodels.models import PAPERS, register_file
-from seqmodels.utils.imports import HOME, list_tasks
+from seqmodels.utils.imports import HOME, import_beside, list_tasks
 from seqmodels.utils.terminal import (
     Parser,
     ensure_out_folder,
@@ -73,9 +73,7 @@ def run(args: argparse.Namespace) -> None:
 def check(args: argparse.Namespace) -> None:
     """Check the contract of a model, or an exercise; raise ValueError if something is wrong."""
     if args.model.endswith(".py"):
-        from seqmodels.cli.exercise import check_exercise
-
-        if fault := check_exercise(Path(args.model)):
+        if fault := import_beside("lesson.exercise").check_exercise(Path(args.model)):
             raise ValueError(f"{args.model}: {fault}")
         print(f"{args.model}: every equation gives what the chapter gives")
         return
@@ -97,8 +95,7 @@ def check(args: argparse.Namespace) -> None:
 
 def exercise(args: argparse.Namespace) -> None:
     """Write a chapter without the lines of some equations."""
-    from seqmodels.cli.exercise import write_exercise
-
+    write_exercise = import_beside("lesson.exercise").write_exercise
     path = write_exercise(args.chapter, args.hide, ensure_out_folder(args.out))
     print(f"{path}: write the lines that raise NotImplementedError, then: seqmodels check {path}")
 
@@ -148,28 +145,21 @@ def report(args: argparse.Namespace) -> None:
 
     folders = [one for folder in args.folders for one in find_folders(folder)]
     if args.out:
-        from seqmodels.site.report import write
-
-        print_paths([write(folders, args.out, args.maps)])
+        print_paths([import_beside("lesson.report").write(folders, args.out, args.maps)])
     else:
-        from seqmodels.site.serve import serve
-
-        serve(folders, args.maps, args.port)
+        import_beside("lesson.serve").serve(folders, args.maps, args.port)
 
 
 def site(args: argparse.Namespace) -> None:
     """Write the lesson, a folder of pages."""
-    from seqmodels.site.build import build
-
+    build = import_beside("lesson.build").build
     out = ensure_out_folder(args.out)
     print_paths(build(out, args.runs, args.live, args.single_file, args.train, args.url or "")[:1])
 
 
 def live(args: argparse.Namespace) -> None:
     """Write a page in which the models of a folder run."""
-    from seqmodels.site.live import write
-
-    print_paths([write(args.folder, args.out)])
+    print_paths([import_beside("lesson.live").write(args.folder, args.out)])
 
 
 def doctor(args: argparse.Namespace) -> None:
@@ -318,8 +308,7 @@ def continue_text(model: Any, text: list[int], n: int, block: int, choose: Any) 
 
 def export(args: argparse.Namespace) -> None:
     """Write a run as ONNX graphs."""
-    from seqmodels.site import export as onnx
-
+    onnx = import_beside("lesson.export")
     paths, check = onnx.export(args.run, ensure_out_folder(args.out), args.half)
     print_paths(paths)
     print(
@@ -343,9 +332,7 @@ def push(args: argparse.Namespace) -> None:
         figure = drawing.draw_scores([record], record["tests"][0]).figure
         more = {card.FIGURE: style.render(figure, ".png")}
     try:
-        from seqmodels.site import export as onnx
-
-        contents, _ = onnx.contents_of(path, is_half=False)
+        contents, _ = import_beside("lesson.export").contents_of(path, is_half=False)
         more |= {f"onnx/{name}": content for name, content in contents.items()}
     except ModuleNotFoundError as error:
         print(f"without ONNX graphs: {error.name} is not installed", file=sys.stderr)

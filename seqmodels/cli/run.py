@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from seqmodels.utils.imports import HOME, import_from_tasks, list_tasks
+from seqmodels.utils.imports import HOME, import_beside, list_tasks
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def import_task(name: str) -> Any:
     """Import the program of a task, which names itself as it is run here in its messages."""
-    program = import_from_tasks(f"{name}.__main__")
+    program = import_beside(f"tasks.{name}.__main__")
     program.PARSER.prog = f"seqmodels run {name}"
     return program
 
@@ -42,7 +42,7 @@ def compare(task: str, **flags: Any) -> Comparison | None:
     from seqmodels.comparison.compare import compare as run_missing  # imports torch
     from seqmodels.report.figures import plot_folder
 
-    adapted = import_from_tasks("flags").adapt(program.make_task(args), program.PARSER, args)
+    adapted = import_beside("tasks.flags").adapt(program.make_task(args), program.PARSER, args)
     if (out := run_missing(adapted, args)) is None:
         return None
     plot_folder(out, own=adapted.figures)

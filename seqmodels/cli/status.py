@@ -89,7 +89,7 @@ def read_state(record: Path) -> dict[str, Any]:
 
 def read_saved_progress(record: Path) -> dict[str, Any]:
     """Return the tokens and the loss of a run that was stopped or killed, from its checkpoint."""
-    from seqmodels.site.unfinished import latest
+    from seqmodels.training.unfinished import latest
 
     if (run := latest(record)) is None:
         return {"tokens": None, "budget": None}

@@ -10,8 +10,6 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from functools import cache
-from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
 
@@ -21,7 +19,7 @@ from seqmodels.report import alignment, arms, drawing, reading, snapshots, style
 from seqmodels.report.reading import Folder, Record, format_subtitle
 from seqmodels.report.tidy import Drawing
 from seqmodels.utils import files
-from seqmodels.utils.imports import HOME
+from seqmodels.utils.imports import TASKS, import_beside
 from seqmodels.utils.pool import ProcessPool, n_cores
 
 Draw = Callable[[Sequence[Record]], dict[str, Drawing]]
@@ -29,8 +27,6 @@ Draw = Callable[[Sequence[Record]], dict[str, Drawing]]
 TABLES = "tables.md"
 MAX_IN_MATRIX = 8
 """Models, arms included, up to which all pairs are drawn as well as the effects of changes."""
-TASKS = HOME / "tasks"
-"""The folder of the tasks."""
 
 
 def plot_folder(
@@ -89,20 +85,13 @@ def draw_all(
     return figures
 
 
-@cache
 def task_figures(task: str) -> ModuleType | None:
-    """Return the module tasks/TASK/figure.py; None if the task has no figures of its own.
+    """Return the module tasks.TASK.figure; None if the task has no figures of its own.
 
-    Its FIGURES draw one folder of records, its ACROSS all folders of the task at once. It is found
-    by its path, so that no other package named `tasks` is imported.
+    Its FIGURES draw one folder of records, its ACROSS all folders of the task at once.
     """
-    path = TASKS / task / "figure.py"
-    spec = spec_from_file_location(f"tasks.{task}.figure", path) if path.is_file() else None
-    if spec is None or spec.loader is None:
-        return None
-    module = module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    has_figures = task.isidentifier() and (TASKS / task / "figure.py").is_file()
+    return import_beside(f"tasks.{task}.figure") if has_figures else None
 
 
 def draw_task_figures(records: Sequence[Record]) -> dict[str, Drawing]:

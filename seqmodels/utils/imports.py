@@ -12,28 +12,37 @@ from traceback import extract_tb
 from typing import Any
 
 PACKAGE = Path(__file__).parents[1]
-HOME = PACKAGE if (PACKAGE / "tasks").is_dir() else PACKAGE.parent
-"""The folder of tasks/ and results/: a clone or, where a wheel is installed, the package."""
+HOME = PACKAGE if (PACKAGE / "results").is_dir() else PACKAGE.parent
+"""The folder of results/: a clone or, where a wheel is installed, the package."""
+TASKS = PACKAGE.parent / "tasks"
+"""The folder of the tasks, in a clone and where a wheel is installed."""
+BESIDE = ("tasks", "lesson")
+"""Packages that are installed beside this one, and import it."""
 DEVELOPERS = ("dev", "bench")
 """Extras of which no command is in need."""
 
 
 def list_tasks() -> list[str]:
     """Return the names of the tasks that can be run."""
-    return sorted(path.parent.name for path in HOME.glob("tasks/*/__main__.py"))
+    return sorted(path.parent.name for path in TASKS.glob("*/__main__.py"))
 
 
-def import_from_tasks(name: str) -> Any:
-    """Import a module of the tasks, which are in the package only where a wheel is installed."""
-    if HOME == PACKAGE:
-        return import_module(f"seqmodels.tasks.{name}")
-    if str(HOME) not in sys.path:  # a command of a clone, run in another folder
-        sys.path.append(str(HOME))
-    return import_module(f"tasks.{name}")
+def import_beside(name: str) -> Any:
+    """Import a module of the tasks or of the lesson, which are installed beside this package.
+
+    Raises ValueError if another package of that name is found in its place.
+    """
+    top = import_module(name.partition(".")[0])
+    found = [Path(path).resolve() for path in getattr(top, "__path__", ()) or [top.__file__]]
+    if (ours := PACKAGE.parent / top.__name__).resolve() not in found:
+        raise ValueError(f"{found[0]} hides {ours}; rename it, or work in another folder")
+    return import_module(name)
 
 
 def explain_missing(package: str) -> str:
     """Return which package is not installed, and how to install it: by the extra that has it."""
+    if package in BESIDE:
+        return f"{package} is not installed; pip install 'seqmodels[site]'"
     try:
         requirements = metadata.requires("seqmodels") or []
     except metadata.PackageNotFoundError:

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from seqmodels.utils.files import WriteError
-from seqmodels.utils.imports import explain_missing
+from seqmodels.utils.imports import BESIDE, explain_missing
 
 logging.getLogger("matplotlib").setLevel(logging.ERROR)  # no warning about a read-only home folder
 
@@ -282,8 +282,8 @@ def report_error(prog: str, error: Exception) -> int:
         if error.errno == errno.ENOSPC:
             return print_error(prog, f"standard output could not be written: {error.strerror}", 1)
     if isinstance(error, ModuleNotFoundError):
-        package = str(error.name).partition(".")[0]
-        if package not in ("seqmodels", "tasks"):
+        package, _, module = str(error.name).partition(".")
+        if package != "seqmodels" and not (module and package in BESIDE):
             return print_error(prog, explain_missing(package), 2)
     if isinstance(error, ValueError | OSError):
         return print_error(prog, error, 1 if isinstance(error, WriteError) else 2)

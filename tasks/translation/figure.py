@@ -8,7 +8,7 @@ from seqmodels.models import PAPERS
 from seqmodels.report import drawing, reading
 from seqmodels.report.reading import Record
 from seqmodels.report.tidy import Drawing
-from seqmodels.utils.imports import import_from_tasks
+from tasks.made import changes
 
 from . import best_state_figure
 
@@ -32,7 +32,6 @@ def find_classifier(record: Record) -> Callable[..., dict[str, int]] | None:
     """Return what counts the wrong words of a text by kind, from its words and the reference's."""
     if record["data"]["name"] != "English–German grammar":
         return None
-    changes = import_from_tasks("made.changes")  # in a wheel, tasks are in the package
 
     def classify(reference: Sequence[str], words: Sequence[str]) -> dict[str, int]:
         counts = changes.classify_changes(reference, words)

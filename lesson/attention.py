@@ -14,9 +14,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from lesson.source import parse_lines
 from seqmodels.models import MODELS, paper_config
 from seqmodels.models.transformer import Config, MultiHeadAttention
-from seqmodels.site.source import parse_lines
 
 WORDS = ["the", "fat", "cat", "sat", "on", "the", "mat"]
 FEATURES = ("article", "noun", "position")

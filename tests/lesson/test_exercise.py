@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from conftest import Call, check_one_line
 
+from lesson.exercise import check_exercise, find_tags, write_exercise
+from lesson.source import read_chapter
 from seqmodels.cli import main
-from seqmodels.cli.exercise import check_exercise, find_tags, write_exercise
 from seqmodels.models import PAPERS
-from seqmodels.site.source import read_chapter
 
 OTHER = {  # what no sum or product with a number changes
     "causal = position <= position.unsqueeze(1)": ["position < position.unsqueeze(1)",

@@ -13,9 +13,9 @@ from xml.etree.ElementTree import Element
 
 from markupsafe import Markup
 
+from lesson import colours
 from seqmodels.report import style
 from seqmodels.report.tidy import Drawing
-from seqmodels.site import colours
 
 DROPPED = {"metadata", "style", "title", "desc"}
 """Elements that a page has no use for: names and descriptions are texts beside the figure."""

@@ -14,9 +14,9 @@ from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
+from lesson import colours, svg
 from seqmodels.report import alignment, drawing, figures, reading, style
 from seqmodels.report.tidy import Drawing
-from seqmodels.site import colours, svg
 
 ALL = sorted(path.parent.name for path in RESULTS.glob("*/tables.md"))
 FAST = {"bottleneck", "heads", "ladder", "ladder-bias", "ladder-transformer", "vector"}

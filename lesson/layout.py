@@ -155,7 +155,7 @@ def highlight(line: str, marks: Sequence[bool] = (), mark: str = "") -> Markup:
 
 TEMPLATES = jinja2.Environment(
     loader=jinja2.ChoiceLoader(
-        [jinja2.PackageLoader("seqmodels.site", folder) for folder in ("templates", "text")]
+        [jinja2.PackageLoader("lesson", folder) for folder in ("templates", "text")]
     ),
     autoescape=True,
     undefined=jinja2.StrictUndefined,

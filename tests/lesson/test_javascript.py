@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from browser import TESTS, compress, fake_run, fake_worker, pack, table_of
 
+from lesson import differences, essays, layout, vocabulary
 from seqmodels.data.tokenizers import BPE, WORD, Bytes, Characters, Spaces, Tokenizer, Words
-from seqmodels.site import differences, essays, layout, vocabulary
 
 pytestmark = pytest.mark.skipif(shutil.which("node") is None, reason="no Node.js on this machine")
 

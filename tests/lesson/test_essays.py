@@ -9,10 +9,10 @@ import torch
 from browser import Tab
 from conftest import RESULTS
 
+from lesson import attention, essays, glossary, layout
 from seqmodels.records import snapshots
 from seqmodels.report import reading
 from seqmodels.report.snapshots import share_right
-from seqmodels.site import attention, essays, glossary, layout
 from tasks.bottleneck.figure import find_plateaus
 from tools.numbers import span
 

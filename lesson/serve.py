@@ -13,7 +13,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Lock
 
-from seqmodels.site import report
+from lesson import report
 
 HOST = "127.0.0.1"
 

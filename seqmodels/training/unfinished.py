@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
-from seqmodels.report.reading import Record
 from seqmodels.training.checkpoint import Checkpoints, read
 
 
-def find(folder: Path) -> list[Record]:
+def find(folder: Path) -> list[dict[str, Any]]:
     """Return a partial record of each unfinished run whose learning curve has a point."""
     matches = [re.match(r"(.+)\.checkpoint-\d", path.name) for path in folder.iterdir()]
     names = sorted({match[1] for match in matches if match})
@@ -18,7 +18,7 @@ def find(folder: Path) -> list[Record]:
     return [run for run in runs if run and run["curve"]]
 
 
-def latest(path: Path) -> Record | None:
+def latest(path: Path) -> dict[str, Any] | None:
     """Return a partial record from the latest intact checkpoint; None if the run has a record.
 
     It holds enough for a learning curve. Checkpoints that are damaged, or replaced while they are

@@ -16,12 +16,12 @@ from typing import Any
 
 import numpy as np
 
+from lesson import layout, rows, svg
 from seqmodels.data.tokenizers import WORD
 from seqmodels.evaluation.metrics import metric_of
 from seqmodels.report import drawing, figures, reading, style
 from seqmodels.report.reading import Record, format_bucket, format_subtitle
 from seqmodels.report.tidy import Drawing
-from seqmodels.site import layout, rows, svg
 from seqmodels.utils import files
 
 PARTS = 2_000
@@ -76,7 +76,7 @@ def describe(
     """
     running: list[Record] = []
     if is_served:
-        from seqmodels.site import unfinished  # imports torch
+        from seqmodels.training import unfinished  # imports torch
 
         running = unfinished.find(folder)
     by_file = (reading.read_folder if is_served else reading.load_folder)(folder).records

@@ -18,14 +18,15 @@ from typing import Any, NamedTuple
 
 from markupsafe import Markup
 
+from lesson import essays, glossary, layout, pair, report, results, rows, source, svg
+from lesson.source import LESSON, TEXT, Chapter, Line, Unit, convert_equations
+from lesson.svg import Pair
 from seqmodels.models import PAPERS
 from seqmodels.report import drawing, figures, reading, style
 from seqmodels.report.reading import Folder, Record
 from seqmodels.report.tidy import Drawing
-from seqmodels.site import essays, glossary, layout, pair, report, results, rows, source, svg
-from seqmodels.site.source import PACKAGE, TEXT, Chapter, Line, Unit, convert_equations
-from seqmodels.site.svg import Pair
 from seqmodels.utils import files
+from seqmodels.utils.imports import PACKAGE
 
 TIMELINE: dict[str, str] = tomllib.loads((TEXT / "timeline.toml").read_text(encoding="utf-8"))
 """What each paper added."""
@@ -125,7 +126,7 @@ def build(
         )
     for question in questions:
         if question.page == "attention":
-            from seqmodels.site import attention  # imports torch
+            from lesson import attention  # imports torch
 
             content = attention.describe() | {"page_script": "numbers.js", **numbers}
         else:
@@ -147,11 +148,11 @@ def build(
     write("results", sections=make_sections(folders), reports=reports)
     write("sources", groups=compute_checksums(chapters, folders))
     if live:
-        from seqmodels.site.live import describe  # imports torch and onnx
+        from lesson.live import describe  # imports torch and onnx
 
         write("live", **describe(live, None if is_single else out))
     if has_training:
-        from seqmodels.site import training_page
+        from lesson import training_page
 
         write("training", **training_page.describe())
     return pages
@@ -161,8 +162,11 @@ def compute_checksums(
     chapters: Sequence[Chapter], folders: Mapping[str, Folder]
 ) -> dict[str, list[tuple[Path, str]]]:
     """Return the name and SHA-256 of each source file of the site, grouped by folder."""
-    ours = [*(c.path for c in chapters), PACKAGE / "site" / "attention.py", *sorted(TEXT.iterdir())]
-    paths = {"seqmodels": [(path.relative_to(PACKAGE), path) for path in ours]}
+    ours = [LESSON / "attention.py", *sorted(TEXT.iterdir())]
+    paths = {
+        "seqmodels": [(c.path.relative_to(PACKAGE), c.path) for c in chapters],
+        "lesson": [(path.relative_to(LESSON), path) for path in ours],
+    }
     for name, folder in folders.items():
         paths[name] = [(Path(file), folder.path / file) for file in folder.records]
     return {
@@ -194,10 +198,10 @@ def compute_example(chapter: Chapter, folders: Mapping[str, Folder]) -> Example 
                 continue
             written = [row for row in rows.read(path.with_suffix(".jsonl")) if row.hyp is not None]
             if row := next((row for row in written if row.x >= MIN_WORDS), None):
+                from lesson.trace import trace_lines
                 from seqmodels.comparison.trained import load  # imports torch
                 from seqmodels.data.batches import Example as Texts
                 from seqmodels.data.batches import collate
-                from seqmodels.site.trace import trace_lines
 
                 run = load(path)
                 batch = collate([Texts(run.encode_source(row.src), run.encode(row.ref))])

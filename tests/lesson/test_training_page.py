@@ -14,13 +14,13 @@ from torch import Tensor
 from torch.nn import functional as F
 from torch.nn.utils import parameters_to_vector
 
+from lesson import training_page as training
 from seqmodels import BOS, EOS, PAD, build
-from seqmodels.site import training_page as training
 
 SCRIPT = """
 import sys
 from pathlib import Path
-from seqmodels.site import layout, training_page as training
+from lesson import layout, training_page as training
 training.N_PAIRS, training.MAX_WORDS, training.MAX_STEPS = 4, 3, 30
 training.SIZES = {name: dict.fromkeys(sizes, 6) for name, sizes in training.SIZES.items()}
 folder, protos = Path(sys.argv[1]), {}

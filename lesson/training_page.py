@@ -25,10 +25,10 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.nn import functional as F
 from torch.nn.utils import parameters_to_vector
 
+from lesson import graphs, runtime
 from seqmodels.interface import BOS, EOS, PAD, UNK, SequenceModel
 from seqmodels.models import build, paper_of
 from seqmodels.report import style
-from seqmodels.site import graphs, runtime
 
 D = 48
 SIZES: dict[str, dict[str, int]] = {

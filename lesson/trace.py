@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from lesson.source import Chapter
 from seqmodels.interface import SequenceModel
-from seqmodels.site.source import Chapter
 
 N_VALUES = 4
 """Values of a tensor that are shown, its first ones."""

@@ -1,4 +1,7 @@
-"""Pages in Chromium, their embedded data, and stand-ins for the runtime of the live page."""
+"""Pages in Chromium, their embedded data, and stand-ins for the runtime of the live page.
+
+The fixtures of the tests of the lesson are here as well.
+"""
 
 import base64
 import csv
@@ -6,17 +9,26 @@ import gzip
 import io
 import json
 import re
+import shutil
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
+import jaxtyping
+import playwright.sync_api
 import pytest
 from axe_playwright_python.sync_playwright import Axe
+from conftest import INT_IS_FLOAT, RESULTS, exit_code, make_once
 from matplotlib.colors import rgb2hex
 
-from seqmodels.site import layout, runtime
-from seqmodels.site.colours import contrast
+from seqmodels.cli import main as seqmodels_command
+
+jaxtyping.install_import_hook("lesson", INT_IS_FLOAT)
+
+from lesson import layout, runtime  # noqa: E402
+from lesson.colours import contrast  # noqa: E402
 
 TESTS = Path(__file__).parent
 
@@ -193,7 +205,7 @@ FAKE_RUNS = {
 
 def replace_runtime(patch: pytest.MonkeyPatch) -> None:
     """Let live pages hold fake models in place of those that were trained, and fetch nothing."""
-    from seqmodels.site import export  # imports onnx
+    from lesson import export  # imports onnx
 
     def contents_of(path: Path, is_half: bool) -> tuple[dict[str, bytes], None]:
         assert is_half
@@ -207,3 +219,36 @@ def replace_runtime(patch: pytest.MonkeyPatch) -> None:
     program = fake_worker(), b"\0asm", {"onnxruntime-web": "1.2.3"}
     patch.setattr(export, "contents_of", contents_of)
     patch.setattr(runtime, "build_runtime", lambda: program)
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Any]:
+    """Start the system's Chromium, or skip the test."""
+    names = "chromium", "chromium-browser", "google-chrome"
+    if not (path := next(filter(None, map(shutil.which, names)), None)):
+        pytest.skip("no Chromium on this machine")
+    with playwright.sync_api.sync_playwright() as p:
+        browser = p.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="session")
+def site_folder(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Build the site from some of the committed records, with a live page of fake models."""
+    built = make_once(tmp_path_factory, "lesson", lambda folder: build_site(folder, trained))
+    return built / "site"
+
+
+def build_site(folder: Path, trained: Path) -> None:
+    """Build a site in a folder from some of the committed records and the toy runs."""
+    shown = ["translation-grammar-laptop", "bottleneck", "budgets", "heads-full", "vector"]
+    for name in [*shown, "lookup-convolution"]:
+        shutil.copytree(RESULTS / name, folder / "runs" / name)
+    hostile = folder / "runs" / '<img src=x onerror="alert(1)">'
+    shutil.copytree(trained, hostile, ignore=shutil.ignore_patterns("*.safetensors", "*.svg"))
+    given = ["--out", folder / "site", "--runs", folder / "runs", "--live", trained]
+    given += ["--single-file", "--url", "https://example.org/lesson/"]
+    with pytest.MonkeyPatch.context() as patch:
+        replace_runtime(patch)
+        assert exit_code(patch, seqmodels_command, "site", *given) == 0

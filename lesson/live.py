@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from lesson import export, layout, rows, runtime, vocabulary
 from seqmodels.data import tokenizers
 from seqmodels.data.scripts import count_words
 from seqmodels.models import PAPERS, paper_of
 from seqmodels.report import reading, style
 from seqmodels.report.reading import Record, format_bucket, format_subtitle
-from seqmodels.site import export, layout, rows, runtime, vocabulary
 from seqmodels.utils import files
 from seqmodels.utils.terminal import print_line
 

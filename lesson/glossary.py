@@ -7,8 +7,8 @@ import tomllib
 
 from markupsafe import Markup
 
-from seqmodels.site.layout import format_prose, slug
-from seqmodels.site.source import TEXT
+from lesson.layout import format_prose, slug
+from lesson.source import TEXT
 
 GLOSSARY: dict[str, dict[str, str]] = tomllib.loads(
     (TEXT / "glossary.toml").read_text(encoding="utf-8")

@@ -18,6 +18,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from markupsafe import Markup, escape
 
+from lesson import differences, layout, rows
+from lesson.source import TEXT
 from seqmodels.data.tokenizers import WORD
 from seqmodels.models import paper_of
 from seqmodels.records import snapshots
@@ -25,8 +27,6 @@ from seqmodels.records.snapshots import SnapshotsFile
 from seqmodels.report import arms, reading
 from seqmodels.report.reading import Folder, Record, format_bucket, format_range, label_of
 from seqmodels.report.snapshots import share_right
-from seqmodels.site import differences, layout, rows
-from seqmodels.site.source import TEXT
 
 ENTRIES: dict[str, dict[str, str]] = tomllib.loads(
     (TEXT / "essays.toml").read_text(encoding="utf-8")

@@ -28,11 +28,11 @@ from onnx import TensorProto, helper, numpy_helper
 from onnx.external_data_helper import set_external_data
 from torch import Tensor
 
+from lesson import graphs
+from lesson.graphs import Graphs
 from seqmodels.comparison import trained
 from seqmodels.interface import BOS, EOS, PAD, UNK, SequenceModel
 from seqmodels.search import allowed_argmax
-from seqmodels.site import graphs
-from seqmodels.site.graphs import Graphs
 from seqmodels.utils import files
 
 SCHEMA = "seqmodels.export/2"

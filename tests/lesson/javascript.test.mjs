@@ -1,8 +1,8 @@
-// Pure functions of the pages' modules; tests/test_javascript.py runs them.
+// Pure functions of the pages' modules; tests/lesson/test_javascript.py runs them.
 import assert from "node:assert/strict";
 import test from "node:test";
 
-const templates = new URL("../seqmodels/site/templates/", import.meta.url);
+const templates = new URL("../../lesson/templates/", import.meta.url);
 const load = (name) => import(new URL(name, templates).href);
 const { alignWords, countRight, showDifferences, splitWords } = await load("differences.js");
 const { buildExample } = await load("builder.js");

@@ -17,9 +17,10 @@ from latex2mathml.converter import convert
 from markupsafe import Markup
 
 from seqmodels.models import PAPERS, Paper
+from seqmodels.utils.imports import PACKAGE
 
-PACKAGE = Path(__file__).parents[1]
-TEXT = PACKAGE / "site" / "text"
+LESSON = Path(__file__).parent
+TEXT = LESSON / "text"
 """The folder of hand-written content: equations, reasons, and the figure of each chapter."""
 EQUATIONS: dict[str, Any] = tomllib.loads((TEXT / "equations.toml").read_text(encoding="utf-8"))
 """The equations of each tagged line, by chapter and unit."""

@@ -19,11 +19,11 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from lesson.source import read_chapter, split_into_units
+from lesson.trace import Named, run_everything, watch_lines
 from seqmodels.contract import SIZES, V
 from seqmodels.interface import BOS
 from seqmodels.models import PAPERS, import_class
-from seqmodels.site.source import read_chapter, split_into_units
-from seqmodels.site.trace import Named, run_everything, watch_lines
 from seqmodels.utils import files
 
 TOLERANCE = 1e-6

@@ -15,10 +15,10 @@ from browser import PHONE, Tab, points_of, table_of
 from conftest import RESULTS, Tiny, rows_of
 
 import seqmodels
+from lesson import attention, build, essays, layout, pair, results, source, trace
 from seqmodels.data.batches import Example, collate
 from seqmodels.models import MODELS
 from seqmodels.report import reading
-from seqmodels.site import attention, build, essays, layout, pair, results, source, trace
 
 CHAPTERS = {chapter.name: chapter for chapter in source.read_chapters()}
 PAIRS = [*combinations(CHAPTERS, 2)]

@@ -20,12 +20,12 @@ from conftest import Call, Run, check_one_line, copy_records, copy_seed, rows_of
 from sacrebleu.metrics import BLEU, CHRF
 
 import seqmodels
+from lesson import report, serve
+from lesson import rows as page_rows
 from seqmodels.cli import main
 from seqmodels.data.batches import Example, collate
 from seqmodels.report import reading
-from seqmodels.site import report, serve, unfinished
-from seqmodels.site import rows as page_rows
-from seqmodels.training import checkpoint
+from seqmodels.training import checkpoint, unfinished
 from tasks.recall import __main__ as recall
 
 

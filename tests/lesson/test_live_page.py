@@ -38,11 +38,11 @@ from conftest import (
 from torch.testing import assert_close
 
 import seqmodels
+from lesson import export, graphs, layout, live, runtime, vocabulary
 from seqmodels import BOS, EOS, MODELS, PAD, UNK, search
 from seqmodels.cli import main
 from seqmodels.data import tokenizers
 from seqmodels.data.tokenizers import Tokenizer
-from seqmodels.site import export, graphs, layout, live, runtime, vocabulary
 from tasks.heads.measure import muted
 
 
@@ -99,7 +99,7 @@ def test_every_model_can_be_exported() -> None:
 import tempfile, torch
 from pathlib import Path
 from seqmodels import build
-from seqmodels.site import export, graphs
+from lesson import export, graphs
 for name, sizes in { ({name: TINY[name] for name in [*MODELS, "bahdanau_4"]})!r}.items():
     torch.manual_seed(1)
     model = build(name, {V}, **sizes | ({{"n_positions": 128}} if "n_positions" in sizes else {{}}))
@@ -190,8 +190,7 @@ def test_what_has_no_export(call: Call, trained: Path, tmp_path: Path, monkeypat
     (tmp_path / "file").write_text("")
     argv = "export", trained / "gpt-seed1", "--out"
     check_one_line(call(main, *argv, tmp_path / "file"), str(tmp_path / "file"))
-    monkeypatch.delitem(sys.modules, "seqmodels.site.export")
-    monkeypatch.delattr("seqmodels.site.export")
+    monkeypatch.delitem(sys.modules, "lesson.export")
     monkeypatch.setitem(sys.modules, "onnx", None)
     check_one_line(call(main, *argv, tmp_path / "out"), "onnx", "seqmodels[export]")
 

@@ -9,7 +9,7 @@ from difflib import SequenceMatcher
 from itertools import groupby
 from typing import NamedTuple
 
-from seqmodels.site.source import TEXT, Chapter, Line, Unit
+from lesson.source import TEXT, Chapter, Line, Unit
 
 MIN_SIMILARITY = 0.55
 """Least similarity, as SequenceMatcher.ratio of the words, of two lines set side by side."""
