@@ -71,7 +71,7 @@ def test_stopped_equals_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     with pytest.raises(ZeroDivisionError):
         train(tmp_path, 4, checkpoint_every=1e-6)
     assert train(tmp_path, 4).read_bytes() == whole.read_bytes()
-    assert not train(tmp_path, 0, 1_000).exists()
+    assert not train(tmp_path, 0, 1_000, fresh=True).exists()
     with stopped_after(1):
         train(whole.parent, 4, fresh=True)
     assert not whole.exists()

@@ -384,7 +384,8 @@ def test_ctrl_c_ends_it(call: Call, compared: Path, monkeypatch: pytest.MonkeyPa
     """Keeps out a traceback on the way out."""
     monkeypatch.setattr(serve.Server, "serve_forever", Mock(side_effect=KeyboardInterrupt))
     code, out, err = call(main, "report", compared, "--serve", "0")
-    assert (code, out.partition(":")[0], "Traceback" in err) == (130, "http", False)
+    assert (code, out.partition(":")[0]) == (130, "http")
+    assert "Traceback" not in err
 
 
 def test_runs_are_aligned() -> None:

@@ -246,27 +246,44 @@ def test_parameters_by_part() -> None:
 
 def test_scores_are_those_of_the_records(site_folder: Path) -> None:
     """Keeps out a figure of other records or models than the page names."""
-    (rows,) = points_of(page(site_folder, "index"))
     records = reading.load_records(RESULTS / "translation-grammar-laptop")
-    for record in records:
-        (test,) = record["tests"]
-        label, seed = reading.label_of(record["model"]), str(record["seed"])
-        for metric, key in (("BLEU", "bleu"), ("loss (nats per token)", "nats")):
-            own = [r for r in rows if (r["metric"], r["model"], r["seed"]) == (metric, label, seed)]
-            parts = [*test["buckets"], test["overall"]]
-            for row, part in zip(own, parts, strict=True):
-                for name in ("value", "low", "high"):
-                    assert float(row[name]) == pytest.approx(part[key][name], rel=1e-5)
-            assert [int(row["n"]) for row in own[:-1]] == [b["n"] for b in test["buckets"]]
-            assert own[-1]["bucket"] == "all"
-    mean = next(r for r in rows if (r["seed"], r["bucket"]) == ("mean", "31–40"))
-    cells = [
-        r["tests"][0]["buckets"][3]["bleu"]["high"] for r in records if r["model"] == "rnn_encdec"
-    ]
-    assert float(mean["high"]) == pytest.approx(sum(cells) / 5, rel=1e-5)
     for pair_of_names in CONSECUTIVE:
         (rows,) = points_of(page(site_folder, "-".join(pair_of_names)))
         assert [*dict.fromkeys(r["model"] for r in rows)] == [*map(reading.label_of, pair_of_names)]
+        for record in (r for r in records if r["model"] in pair_of_names):
+            (test,) = record["tests"]
+            run = reading.label_of(record["model"]), str(record["seed"])
+            for metric, key in (("BLEU", "bleu"), ("loss (nats per token)", "nats")):
+                own = [r for r in rows if (r["metric"], r["model"], r["seed"]) == (metric, *run)]
+                parts = [*test["buckets"], test["overall"]]
+                for row, part in zip(own, parts, strict=True):
+                    for name in ("value", "low", "high"):
+                        assert float(row[name]) == pytest.approx(part[key][name], rel=1e-5)
+                assert [int(row["n"]) for row in own[:-1]] == [b["n"] for b in test["buckets"]]
+                assert own[-1]["bucket"] == "all"
+        mean = next(r for r in rows if (r["seed"], r["bucket"]) == ("mean", "31–40"))
+        cells = [
+            r["tests"][0]["buckets"][3]["bleu"]["high"]
+            for r in records
+            if r["model"] == pair_of_names[0]
+        ]
+        assert float(mean["high"]) == pytest.approx(sum(cells) / 5, rel=1e-5)
+
+
+def test_the_first_page_shows_three_curves(site_folder: Path) -> None:
+    (rows,) = points_of(page(site_folder, "index"))
+    lines = [*dict.fromkeys(row["line"] for row in rows)]
+    assert lines == [
+        "what the encoder writes", "what could have been written",
+        "what looking back reads: Bahdanau",
+    ]  # fmt: skip
+    group = [r for r in reading.load_records(RESULTS / "budgets") if r["model"] == "rnn_encdec"]
+    for line, test in zip(lines, ("length", "best_state"), strict=False):
+        own = [r for r in rows if r["line"] == line and r["panel"].endswith(", 5 M tokens")]
+        expected = reading.mean_scores(group, test, "bleu")[1:]
+        for row, scores in zip(own, expected, strict=True):
+            shown = [float(row[name]) for name in ("bleu", "low", "high")]
+            assert shown == pytest.approx([*scores], rel=1e-5)
 
 
 def test_every_table_of_scores(site_folder: Path) -> None:
