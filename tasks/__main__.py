@@ -126,6 +126,11 @@ CORPORA: list[Comparison] = [
         "--data bible --source de --optimizer muon --models bahdanau transformer gpt",
     ),
     (
+        "translation-bible-30m", "translation",
+        "--data bible --source de --optimizer muon --models transformer --tokens 30000000 --grid "
+        "--vary batch_tokens=1600 --vary dropout=0.3 --vary muon_lr=0.008",
+    ),
+    (
         "translation-bible-8m", "translation",
         "--data bible --source de --tokens 8000000 --models bahdanau transformer",
     ),
