@@ -299,7 +299,7 @@ def scan_layer(self: Any, e: Tensor, h: Tensor, c: Tensor) -> tuple[Tensor, ...]
     return scan_states(step, torch.cat([h, c], -1), self.W(e).transpose(0, 1)).split(width, -1)
 
 
-def embed_unchecked(self: Any, tokens: Tensor, position: Tensor, n: int) -> Tensor:
+def embed_unchecked(self: Any, tokens: Tensor, position: Tensor, n: int | None = None) -> Tensor:
     """Embed as `linear_attention` does, at positions that cannot be checked in a graph."""
     return self.dropout(self.embedding(tokens) + self.positions(position))
 

@@ -191,10 +191,12 @@ class LinearAttention(SequenceModel):
         """Return how many target tokens (with BOS) the positions leave room for."""
         return self.config.n_positions - n_source
 
-    def embed(self, tokens: Int[Tensor, "*B"], position: Tensor, n: int) -> Float[Tensor, "*B D"]:
-        """Return embeddings of tokens and positions; n: length of the text, with pads."""
+    def embed(
+        self, tokens: Int[Tensor, "*B"], position: Tensor, n: int | None = None
+    ) -> Float[Tensor, "*B D"]:
+        """Return embeddings of tokens and positions; n: length of the text with pads, if known."""
         longest = self.config.n_positions
-        if n > longest and int(position.max()) >= longest:  # n is at hand, as in `gpt`
+        if (n is None or n > longest) and int(position.max()) >= longest:
             raise ValueError(
                 f"source and target need {int(position.max()) + 1} positions, this model has "
                 f"{longest}; shorten the text or build it with more n_positions"
@@ -217,7 +219,7 @@ class LinearAttention(SequenceModel):
 
     def step(self, y: Int[Tensor, " R"], state: State) -> tuple[Float[Tensor, "R V"], State]:
         """Write one token in each of R rows, after the row's own text."""
-        x, memory = self.embed(y, state.n, int(state.n.max()) + 1).unsqueeze(1), []
+        x, memory = self.embed(y, state.n).unsqueeze(1), []
         for layer, s, z in zip(self.decoder, state.s.unbind(1), state.z.unbind(1), strict=True):
             assert isinstance(layer, Layer)  # for the type checker
             x, *sums = layer.step(x, s, z)
