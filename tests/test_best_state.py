@@ -324,3 +324,48 @@ def test_three_curves_are_those_of_the_records(tmp_path: Path) -> None:
     )
     half = quantile * math.sqrt(sentences + seeds)
     assert overall.tolist() == bucket.tolist() == pytest.approx([53, 53 - half, 53 + half])
+
+
+class Right(Copier):
+    """An encoder that lists the letters to be said again, as the task asks."""
+
+    def encode(self, src: Tensor, src_mask: Tensor) -> State:
+        """Return logits of the source's letters, then of EOS."""
+        letters = torch.full((len(src), N), EOS)
+        letters[:, : src.shape[1]] = torch.where(src_mask, src, EOS)
+        table = torch.nn.functional.one_hot(letters, V).float()
+        return State(table, torch.zeros(len(src), dtype=torch.long))
+
+
+def test_the_longest_trained_bucket_may_end_where_training_does() -> None:
+    best = best_of(1)
+    best.test = replace(best.test, buckets=[(1, 4), (5, 8), (9, 12)], max_train_length=8)
+    assert {best.test.x[i] for i in best.longest_trained()} == {x for x in best.test.x if x >= 5}
+
+
+def test_fewer_bits_are_those_of_the_sentences_that_have_fewer() -> None:
+    """Only the first sentences, which have fewer bits, are written right."""
+    n = len(TASK.tests[0].examples)
+    best, model = best_of(1, [float(i) for i in range(n)]), Right()
+    state, wrong = (
+        best_state.read_states(kind, best.test.examples, "cpu") for kind in (model, Copier())
+    )
+    in_bucket = [i for i, x in enumerate(best.test.x) if x >= 5]
+    table = state.table.clone()
+    table[in_bucket[(len(in_bucket) + 1) // 2 :]] = wrong.table[
+        in_bucket[(len(in_bucket) + 1) // 2 :]
+    ]
+    (row,) = [r for r in best.score(model, range(n), state._replace(table=table)) if r["low"] == 5]
+    assert row["bleu_fewer_bits"] == pytest.approx(100)
+    assert float(row["bleu_more_bits"]) < 60
+
+
+def test_another_sentences_state_is_another_ones() -> None:
+    rows = best_of(2).measure_controls(Right(), Right())
+    starts = {row["control"]: row["bleu"] for row in rows if row["steps"] == 0}
+    assert float(starts["start: another sentence's State"]) < 60
+
+
+def test_scores_in_training_have_their_own_names() -> None:
+    scores = best_of(400).follow(Copier())
+    assert scores["best_state"] > scores["encoder"] + 20

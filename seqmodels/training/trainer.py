@@ -56,7 +56,7 @@ class Trainer:
         self.device = next(model.parameters()).device
         self.optimizers = make_optimizers(model, cfg)
         self.graphs: BackwardGraphs | None = None
-        """What computes gradients on a GPU."""
+        """The recorded graphs that compute gradients on a GPU."""
 
     # -------------------------------------------------------------------------- Batches
 

@@ -132,7 +132,7 @@ class FromStates(SequenceModel):
 
 
 class Written(NamedTuple):
-    """What was written for the sentences of a test set."""
+    """The States of the sentences of a test set: the encoder's and the best ones."""
 
     state: Any
     """The encoder's State of each sentence."""
