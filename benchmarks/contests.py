@@ -16,7 +16,6 @@ from torch.utils.flop_counter import FlopCounterMode
 from benchmarks import peers
 from benchmarks.measure import RATE, Effort, Size, Work, contest, training
 from benchmarks.peers import Setting
-from seqmodels.comparison.compare import native_precision
 from seqmodels.data.batches import (
     Example,
     batches_by_length,
@@ -26,13 +25,14 @@ from seqmodels.data.batches import (
 )
 from seqmodels.data.tokenizers import Bytes, Words
 from seqmodels.evaluation.evaluate import BATCH_TOKENS
+from seqmodels.experiments.compare import native_precision
 from seqmodels.interface import BOS, EOS, Batch, SequenceModel
 from seqmodels.models import MODELS, build
 from seqmodels.search import beam, generate, greedy, sampler
 from seqmodels.training import loop
 from seqmodels.training.config import Precision, TrainConfig
 from seqmodels.training.trainer import Trainer
-from tasks.made import grammar, trees
+from tasks.synthetic import grammar, trees
 
 Make = Callable[[], SequenceModel]
 Sides = dict[str, Callable[[], Work]]

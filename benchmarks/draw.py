@@ -15,13 +15,13 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 from benchmarks.measure import ratio, spread
 from seqmodels.models import PAPERS
 from seqmodels.report import style
-from seqmodels.report.reading import format_short
+from seqmodels.report.load_records import format_short
 from seqmodels.report.style import GREY, WIDTH, save
 from seqmodels.report.tables import format_markdown
 from seqmodels.utils.files import write
 
 SCHEMA = "seqmodels.benchmarks/1"
-LOOKS = style.choose_looks(PAPERS)
+LINE_STYLES = style.line_styles_for(PAPERS)
 Part = dict[str, Any]
 
 
@@ -78,10 +78,10 @@ def growth_rows(points: Sequence[Part], axis: str) -> list[list[str]]:
     key = {"length": "n", "writing": "n", "batch": "rows", "width": "width"}[axis]
     places = sorted({point[key] for point in points})
     rows = [[{"n": "S", "rows": "rows"}.get(key, key), *map(str, places)]]
-    for name in LOOKS:
+    for name in LINE_STYLES:
         cells = {p[key]: cell(p, axis) for p in points if p["model"] == name}
         if cells:
-            rows.append([LOOKS[name].label, *(cells.get(place, "–") for place in places)])
+            rows.append([LINE_STYLES[name].label, *(cells.get(place, "–") for place in places)])
     return rows
 
 
@@ -112,7 +112,7 @@ GROWTH = {
 def growth_text(part: Part) -> str:
     """Return the table of one axis, followed by the reasons for empty cells."""
     reasons = dict.fromkeys(
-        f"{LOOKS[p['model']].label} at {p['n']}: {p['skipped']}"
+        f"{LINE_STYLES[p['model']].label} at {p['n']}: {p['skipped']}"
         for p in part["points"]
         if "skipped" in p
     )
@@ -128,7 +128,7 @@ def profile_rows(part: Part) -> list[list[str]]:
     for row in part["rows"]:
         shares = [f"{row['shares'][group]:.0f}" for group in groups]
         most = ", ".join(f"{op} {share:.0f}" for op, share in list(row["most"].items())[:4])
-        step = [LOOKS[row["model"]].label, row["step"], number(1e3 * row["step_s"])]
+        step = [LINE_STYLES[row["model"]].label, row["step"], number(1e3 * row["step_s"])]
         rows.append([*step, *shares, most])
     return rows
 
@@ -162,10 +162,10 @@ def tables(results: dict[str, Any]) -> str:
 def panel(ax: Axes, points: Sequence[Part], x: str, y: Callable[[Part], float]) -> dict[int, float]:
     """Draw one line per model, log-log, with ticks at the points; return the lowest points."""
     points = [p for p in points if "skipped" not in p]
-    for name, look in LOOKS.items():
+    for name, line_style in LINE_STYLES.items():
         line = [p for p in points if p["model"] == name]
-        ax.plot([p[x] for p in line], [y(p) for p in line], color=look.colour, ls=look.dashes,
-                marker=look.marker, ms=4.5)  # fmt: skip
+        xs, ys = [p[x] for p in line], [y(p) for p in line]
+        ax.plot(xs, ys, line_style.marker, color=line_style.colour, ls=line_style.dashes, ms=4.5)
     ax.set(xscale="log", yscale="log")
     places, heights = sorted({p[x] for p in points}), [y(p) for p in points]
     ax.set_xticks(places, map(str, places))
@@ -200,7 +200,7 @@ def page(results: dict[str, Any], title: str, n: int) -> tuple[Figure, list[Axes
     figure.text(0.015, 0.905, note, color=GREY, va="center")
     handles = [
         Line2D([], [], color=k.colour, ls=k.dashes, marker=k.marker, ms=4.5, label=k.label)
-        for k in LOOKS.values()
+        for k in LINE_STYLES.values()
     ]
     figure.legend(handles=handles, ncols=5, loc="upper left", bbox_to_anchor=(0.006, 0.885),
                   frameon=False, fontsize=8.5, columnspacing=1.4, handlelength=2.4)  # fmt: skip

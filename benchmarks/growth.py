@@ -20,7 +20,7 @@ import torch._dynamo  # the first optimiser would import it; this imports it onc
 
 from benchmarks.contests import sizes
 from benchmarks.measure import RATE, Effort, Size
-from seqmodels.comparison.arm import fit_width
+from seqmodels.experiments.specs import fit_width
 from seqmodels.interface import Batch, SequenceModel
 from seqmodels.models import MODELS, build
 from seqmodels.records.record import peak_memory_bytes, reset_peak_memory

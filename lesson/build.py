@@ -22,9 +22,9 @@ from lesson import essays, glossary, layout, pair, report, results, rows, source
 from lesson.source import LESSON, TEXT, Chapter, Line, Unit, convert_equations
 from lesson.svg import Pair
 from seqmodels.models import PAPERS
-from seqmodels.report import drawing, figures, reading, style
-from seqmodels.report.reading import Folder, Record
-from seqmodels.report.tidy import Drawing
+from seqmodels.report import bucket_plots, load_records, render_folder, style
+from seqmodels.report.load_records import Folder, Record
+from seqmodels.report.tidy import FigureWithData
 from seqmodels.utils import files
 from seqmodels.utils.imports import PACKAGE
 
@@ -84,9 +84,9 @@ def build(
     opening = make_chapter_chart(folders, "index") or make_chart(main, draw_scores(scores))
     write("index", chart=opening, timeline=TIMELINE)
     files.check_own(preview := out / "preview.png")
-    (test, *_) = reading.tests_by_name(scores).values()
+    (test, *_) = load_records.tests_by_name(scores).values()
     with style.context():
-        figure, stamp = drawing.draw_scores(scores, test).figure, style.STAMPS[".png"]
+        figure, stamp = bucket_plots.draw_scores(scores, test).figure, style.STAMPS[".png"]
         figure.savefig(preview, dpi=100, metadata=stamp)
     for before, c, after in zip([None, *chapters], chapters, [*chapters[1:], None], strict=False):
         example = compute_example(c, folders)
@@ -140,9 +140,9 @@ def build(
     reports = {}
     for name, its in folders.items():
         if any((its.path / file).with_suffix(".jsonl").exists() for file in its.records):
-            reports[name] = f"report-{figures.format_file_name(name)}"
+            reports[name] = f"report-{render_folder.format_file_name(name)}"
             part = report.describe(its.path, 0, N_MAPS, False, svg.Styles(), has_further=False)
-            is_live = live is not None and its.records == reading.read_folder(live).records
+            is_live = live is not None and its.records == load_records.read_folder(live).records
             data = {"folders": [part["data"]], "state": "", "live": is_live and "live.html"}
             write(reports[name], "report", parts=[part], data=data, state="")
     write("results", sections=make_sections(folders), reports=reports)
@@ -199,9 +199,9 @@ def compute_example(chapter: Chapter, folders: Mapping[str, Folder]) -> Example 
             written = [row for row in rows.read(path.with_suffix(".jsonl")) if row.hyp is not None]
             if row := next((row for row in written if row.x >= MIN_WORDS), None):
                 from lesson.trace import trace_lines
-                from seqmodels.comparison.trained import load  # imports torch
                 from seqmodels.data.batches import Example as Texts
                 from seqmodels.data.batches import collate
+                from seqmodels.experiments.inference import load  # imports torch
 
                 run = load(path)
                 batch = collate([Texts(run.encode_source(row.src), run.encode(row.ref))])
@@ -286,16 +286,16 @@ def add_chart(
 
 def draw_scores(records: Sequence[Record], is_narrow: bool = False) -> Pair:
     """Draw the scores of the test set "distance" if there is one, otherwise of the first."""
-    tests = reading.tests_by_name(records)
+    tests = load_records.tests_by_name(records)
     test = tests.get("distance") or next(iter(tests.values()))
-    drawn = svg.draw_for_pages(lambda: {"": drawing.draw_scores(records, test)}, is_narrow)
+    drawn = svg.draw_for_pages(lambda: {"": bucket_plots.draw_scores(records, test)}, is_narrow)
     return drawn[""]
 
 
 def read_folders(root: Path) -> dict[str, Folder]:
     """Read the folders of records in `root`, which may be a folder of records itself."""
     paths = sorted({path.parent for path in [*root.glob("*.json"), *root.glob("*/*.json")]})
-    folders = {path.resolve().name: reading.read_folder(path) for path in paths}
+    folders = {path.resolve().name: load_records.read_folder(path) for path in paths}
     if not any(folder.records for folder in folders.values()):
         raise ValueError(f"{root} holds no records; name a folder of records, or of such folders")
     return {name: folder for name, folder in folders.items() if folder.records}
@@ -335,11 +335,11 @@ def draw_figure(
 ) -> Pair:
     """Draw a figure of some records of a folder by the name of its file."""
 
-    def draw() -> dict[str, Drawing]:
-        if name in (own := figures.draw_task_figures(records)):
+    def draw() -> dict[str, FigureWithData]:
+        if name in (own := render_folder.draw_task_figures(records)):
             return {name: own[name]}
-        compared = figures.find_significance(folder.path, folder.records)
-        return {name: figures.draw_all(records, compared, own=[])[name]}
+        compared = render_folder.find_significance(folder.path, folder.records)
+        return {name: render_folder.draw_all(records, compared, own=[])[name]}
 
     return svg.draw_for_pages(draw, is_narrow)[name]
 
@@ -363,7 +363,7 @@ def make_sections(folders: Mapping[str, Folder]) -> list[Section]:
 
     The page is large: figures are drawn for phones alone, and stand beside the text elsewhere.
     """
-    committed = figures.TASKS.parent / "results"
+    committed = render_folder.TASKS.parent / "results"
     findings = [
         finding
         for finding in results.read_findings()
@@ -397,12 +397,14 @@ def make_comparison_charts(
         by_task.setdefault(select_records(folders, name)[0]["task"], []).append(name)
     for task, names in by_task.items():
         records = [record for name in names for record in select_records(folders, name)]
-        across = svg.draw_for_pages(partial(figures.draw_across, [records]), is_narrow=True)
+        across = svg.draw_for_pages(partial(render_folder.draw_across, [records]), is_narrow=True)
         for name, drawn in across.items():
             yield add_chart(charts, styles, ", ".join(names), drawn, name), task
         largest = max(names, key=lambda name: len(select_records(folders, name)))
         for name in [largest] if across else names:
             own = select_records(folders, name)
-            drawn_own = svg.draw_for_pages(partial(figures.draw_task_figures, own), is_narrow=True)
+            drawn_own = svg.draw_for_pages(
+                partial(render_folder.draw_task_figures, own), is_narrow=True
+            )
             first = next(iter(drawn_own.values()), None) or draw_scores(own, is_narrow=True)
             yield add_chart(charts, styles, name, first, name), task

@@ -10,7 +10,7 @@ from functools import cache
 
 from matplotlib.colors import to_hex, to_rgb
 
-from seqmodels.report.drawing import BETTER, WORSE
+from seqmodels.report.bucket_plots import BETTER, WORSE
 from seqmodels.report.style import INK_HEAT
 
 DAY, NIGHT = "#ffffff", "#141414"

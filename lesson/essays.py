@@ -24,8 +24,8 @@ from seqmodels.data.tokenizers import WORD
 from seqmodels.models import paper_of
 from seqmodels.records import snapshots
 from seqmodels.records.snapshots import SnapshotsFile
-from seqmodels.report import arms, reading
-from seqmodels.report.reading import Folder, Record, format_bucket, format_range, label_of
+from seqmodels.report import effects, load_records
+from seqmodels.report.load_records import Folder, Record, format_bucket, format_range, label_of
 from seqmodels.report.snapshots import share_right
 
 ENTRIES: dict[str, dict[str, str]] = tomllib.loads(
@@ -99,7 +99,7 @@ def span(values: Iterable[float], write: Callable[[float], str] = whole) -> str:
 
 def tokens_of(records: Iterable[Record]) -> str:
     """Format the target tokens of training, or their range."""
-    return format_range((r["train_config"]["tokens"] for r in records), reading.format_short)
+    return format_range((r["train_config"]["tokens"] for r in records), load_records.format_short)
 
 
 def rows_of(r: Record, analysis: str, **columns: Any) -> list[dict[str, Any]]:
@@ -110,7 +110,7 @@ def rows_of(r: Record, analysis: str, **columns: Any) -> list[dict[str, Any]]:
 
 def by_memory(records: Iterable[Record], memory: str) -> dict[str, list[Record]]:
     """Return the records of the five papers' models with this memory, by model."""
-    groups = reading.group_by_model(records).items()
+    groups = load_records.group_by_model(records).items()
     papers = {model: paper_of(model) for model, _ in groups}
     return {
         model: group for model, group in groups
@@ -123,14 +123,17 @@ def by_memory(records: Iterable[Record], memory: str) -> dict[str, list[Record]]
 
 def compare_lengths(records: Sequence[Record]) -> Numbers | None:
     """Return the share of BLEU that remains on the longest sentences, trained and tested."""
-    tests = reading.tests_by_name(records)
+    tests = load_records.tests_by_name(records)
     test = next(iter(tests.values()), None)
-    place = test and reading.longest_trained_bucket(test)
+    place = test and load_records.longest_trained_bucket(test)
     groups = [by_memory(records, memory) for memory in ("vector", "grows")]
     if not (test and place and all(groups) and "bleu" in test["buckets"][0]):
         return None
     vector, grows = (
-        [reading.score_array(own, test["name"], "bleu")[:, 1:, 0].mean(0) for own in group.values()]
+        [
+            load_records.score_array(own, test["name"], "bleu")[:, 1:, 0].mean(0)
+            for own in group.values()
+        ]
         for group in groups
     )
     return {
@@ -152,18 +155,18 @@ def compare_budgets(records: Sequence[Record]) -> Numbers | None:
     from the best States after the smaller one, and on the longest sentences of the test; None if
     they were not written.
     """
-    sweep = arms.find_sweeps(records).get("tokens", {})
+    sweep = effects.find_sweeps(records).get("tokens", {})
     if not {RNN, BAHDANAU} <= {*sweep}:
         return None
-    (test, *_) = reading.tests_by_name(records).values()
-    place = reading.longest_trained_bucket(test) or 0
+    (test, *_) = load_records.tests_by_name(records).values()
+    place = load_records.longest_trained_bucket(test) or 0
     less = next(tokens for tokens, group in sweep[RNN].items() if group[0]["model"] == RNN)
     more = max(sweep[RNN])
     groups = sweep[RNN][less], sweep[RNN][more], sweep[BAHDANAU].get(less, [])
     if less == more or not groups[-1]:
         return None
     before, after, attending = (
-        reading.score_array(group, test["name"], "bleu")[:, 1 + place, 0] for group in groups
+        load_records.score_array(group, test["name"], "bleu")[:, 1 + place, 0] for group in groups
     )
     if max(before) >= min(after) or max(before) >= min(attending):
         return None
@@ -176,14 +179,14 @@ def compare_budgets(records: Sequence[Record]) -> Numbers | None:
     written = [r for r in groups[0] if rows_of(r, "best_state")]
     best = None
     if written:
-        scores = reading.score_array(written, "best_state", "bleu")[:, 1:, 0].mean(0)
+        scores = load_records.score_array(written, "best_state", "bleu")[:, 1:, 0].mean(0)
         best = {"trained": whole(scores[place]), "beyond": whole(scores[-1])}
     return {
         "best": best,
         "beyond": format_bucket(test["buckets"][-1]),
         "words": format_bucket(test["buckets"][place]),
-        "less": reading.format_short(less),
-        "more": reading.format_short(more),
+        "less": load_records.format_short(less),
+        "more": load_records.format_short(more),
         "before": whole(mean(before)),
         "after": whole(mean(after)),
         "attending": whole(mean(attending)),
@@ -246,10 +249,10 @@ def compute_bits(records: Sequence[Record]) -> list[Numbers] | None:
     Of n symbols, n log2(symbols) − H bits have passed, with the cross-entropy H of the target.
     """
     found = []
-    for model, group in reading.group_by_model(records).items():
+    for model, group in load_records.group_by_model(records).items():
         if paper_of(model).memory == "vector":
             test, each = group[0]["tests"][0], math.log2(group[0]["data"]["n_symbols"])
-            nats = reading.score_array(group, test["name"], "nats")[:, 1:, 0]
+            nats = load_records.score_array(group, test["name"], "nats")[:, 1:, 0]
             bits = (each - nats / math.log(2)) * np.array([b["low"] for b in test["buckets"]])
             width, most = group[0]["model_config"]["d_model"], float(bits.max(1).mean())
             found.append({
@@ -287,8 +290,8 @@ def choose_samples(folders: Folders) -> list[Numbers] | None:
             shown = next(iter(by_model.values()))
             samples.append({
                 "words": format_bucket(b),
-                "tokens": reading.format_short(budgets[name]),
-                "is_beyond": reading.is_beyond(test, b),
+                "tokens": load_records.format_short(budgets[name]),
+                "is_beyond": load_records.is_beyond(test, b),
                 "src": shown.src,
                 "ref": shown.ref,
                 "written": [
@@ -338,7 +341,7 @@ def describe_head(records: Sequence[Record]) -> Numbers | None:
     shown, row = max(in_encoder, key=lambda pair: pair[1]["share"])
     place = {key: row[key] for key in ("attention", "layer", "head")}
     trained = [{
-        "seed": r["seed"], "tokens": reading.format_short(r["train_config"]["tokens"]),
+        "seed": r["seed"], "tokens": load_records.format_short(r["train_config"]["tokens"]),
         "where": f"{b['attention']} {b['layer']}.{b['head']}", "share": whole(b["share"]),
         "before": whole(b["before"]), "whole": b["whole"], "exact": b["exact"], "n": b["n"],
         "endings": whole(share),
@@ -388,12 +391,12 @@ def compare_kernels(records: Sequence[Record]) -> Numbers | None:
 
 def compare_lookup(records: Sequence[Record]) -> Numbers | None:
     """Return the queries that each model answers, in per cent, by number of pairs."""
-    groups = reading.group_by_model(records)
+    groups = load_records.group_by_model(records)
     needed = {"transformer", "transformer_conv", "linear_attention", "linear_attention_conv"}
     if not needed <= {*groups}:
         return None
     test = records[0]["tests"][0]
-    place = reading.longest_trained_bucket(test) or 0
+    place = load_records.longest_trained_bucket(test) or 0
     ranges: dict[str, tuple[float, float]] = {}
     found: Numbers = {
         "pairs": format_bucket(test["buckets"][place]),
@@ -401,7 +404,7 @@ def compare_lookup(records: Sequence[Record]) -> Numbers | None:
         "baseline": f"{test['buckets'][place]['baseline']['value']:.1f}",
     }
     for model, group in groups.items():
-        scores = reading.score_array(group, test["name"], test["primary_metric"])[:, 1:, 0]
+        scores = load_records.score_array(group, test["name"], test["primary_metric"])[:, 1:, 0]
         found[model] = {"trained": span(scores[:, place]), "most": whole(mean(scores[:, -1]))}
         ranges[model] = min(scores[:, place]), max(scores[:, place])
     has_gained = all(
@@ -412,13 +415,14 @@ def compare_lookup(records: Sequence[Record]) -> Numbers | None:
 
 def compare_sizes(records: Sequence[Record]) -> Numbers | None:
     """Return the bytes that pass to the decoder, of a short and of a long source."""
-    groups = reading.group_by_model(records)
+    groups = load_records.group_by_model(records)
     sizes = {m: group[0]["source_bytes"] for m, group in groups.items() if group[0]["source_bytes"]}
     if not sizes:
         return None
     (short, _), *_, (long, _) = next(iter(sizes.values()))
     size = {
-        m: [reading.format_short(n, unit="B") for _, n in (s[0], s[-1])] for m, s in sizes.items()
+        m: [load_records.format_short(n, unit="B") for _, n in (s[0], s[-1])]
+        for m, s in sizes.items()
     }
     rows_ = [
         {"label": label_of(m), "memory": paper_of(m).memory, "sizes": s} for m, s in size.items()
@@ -467,7 +471,7 @@ def describe_film(label: str, film: SnapshotsFile, place: int) -> Numbers:
     """
     right = [share_right(s.hyps, film.sentences) for s in film.snapshots]
     moments = [
-        {"tokens": reading.format_short(s.tokens), "right": whole(100 * share)}
+        {"tokens": load_records.format_short(s.tokens), "right": whole(100 * share)}
         | {"html": mark(s.hyps[place], film.sentences[place].ref)["html"]}
         for s, share in zip(film.snapshots, right, strict=True)
     ]

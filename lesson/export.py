@@ -30,7 +30,7 @@ from torch import Tensor
 
 from lesson import graphs
 from lesson.graphs import Graphs
-from seqmodels.comparison import trained
+from seqmodels.experiments import inference
 from seqmodels.interface import BOS, EOS, PAD, UNK, SequenceModel
 from seqmodels.search import allowed_argmax
 from seqmodels.utils import files
@@ -76,7 +76,7 @@ def contents_of(path: Path, is_half: bool) -> tuple[dict[str, bytes], Check]:
 
     Raises ValueError for what is not a run, or a model whose graphs do not compute the same.
     """
-    run = trained.load(path)
+    run = inference.load(path)
     model, record = run.model, run.record
     if is_half:
         for p in model.parameters():
@@ -98,7 +98,7 @@ def contents_of(path: Path, is_half: bool) -> tuple[dict[str, bytes], Check]:
         "graph": traced.attention,
         "layers": len(layers),
         "heads": getattr(model.config, "n_heads", 1),
-        "aligned_layers": layers[model.aligned_layers],
+        "aligned_layers": layers[model.alignment_layers],
         "mask_rows": [i for i, path in enumerate(traced.masked)
                       if model.get_submodule(path) in graphs.source_attentions(model)],
     }  # fmt: skip

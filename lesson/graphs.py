@@ -219,7 +219,7 @@ def describe_state(model: SequenceModel) -> list[Part]:
 def source_attentions(model: SequenceModel) -> list[Any]:
     """Return the modules that attend to single source words, not to sums of them."""
     is_plain = type(model).attention_weights is SequenceModel.attention_weights
-    return model.src_attentions if is_plain else []
+    return model.cross_attentions if is_plain else []
 
 
 # ------------------------------------------------------------------------------------- The heads

@@ -15,8 +15,8 @@ from lesson import export, layout, rows, runtime, vocabulary
 from seqmodels.data import tokenizers
 from seqmodels.data.scripts import count_words
 from seqmodels.models import PAPERS, paper_of
-from seqmodels.report import reading, style
-from seqmodels.report.reading import Record, format_bucket, format_subtitle
+from seqmodels.report import load_records, style
+from seqmodels.report.load_records import Record, format_bucket, format_subtitle
 from seqmodels.utils import files
 from seqmodels.utils.terminal import print_line
 
@@ -48,7 +48,7 @@ def describe(folder: Path, out: Path | None = None) -> dict[str, Any]:
     Its large parts are in it, or in files of the folder `out`. Raises ValueError like `write`.
     """
     by_model: dict[str, tuple[Path, Record]] = {}
-    for name, record in reading.load_folder(folder).records.items():
+    for name, record in load_records.load_folder(folder).records.items():
         if (folder / name).with_suffix(".safetensors").exists():
             by_model.setdefault(record["model"], (folder / name, record))
     if not by_model:
@@ -56,7 +56,11 @@ def describe(folder: Path, out: Path | None = None) -> dict[str, Any]:
     paths, records = zip(*by_model.values(), strict=True)
     tokenizer = vocabulary.describe(tokenizers.load(folder / "tokenizer.json"))
     worker, wasm, versions = runtime.build_runtime()
-    looks, runs, packed = style.choose_looks(by_model), list[dict[str, Any]](), list[bytes]()
+    line_styles, runs, packed = (
+        style.line_styles_for(by_model),
+        list[dict[str, Any]](),
+        list[bytes](),
+    )
     for path, record in by_model.values():
         print_line(f"exporting {path.stem}")
         contents, _ = export.contents_of(path, is_half=True)
@@ -66,8 +70,8 @@ def describe(folder: Path, out: Path | None = None) -> dict[str, Any]:
         packed.append(b"".join(parts.values()))
         runs.append({
             "model": record["model"],
-            "label": looks[record["model"]].label,
-            "colour": looks[record["model"]].colour,
+            "label": line_styles[record["model"]].label,
+            "colour": line_styles[record["model"]].colour,
             "is_vector": paper_of(record["model"]).memory == "vector",
             "is_fixed": paper_of(record["model"]).memory == "fixed",
             "is_first": record["model"] in LOADED_FIRST,

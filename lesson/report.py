@@ -19,9 +19,9 @@ import numpy as np
 from lesson import layout, rows, svg
 from seqmodels.data.tokenizers import WORD
 from seqmodels.evaluation.metrics import metric_of
-from seqmodels.report import drawing, figures, reading, style
-from seqmodels.report.reading import Record, format_bucket, format_subtitle
-from seqmodels.report.tidy import Drawing
+from seqmodels.report import bucket_plots, load_records, render_folder, style
+from seqmodels.report.load_records import Record, format_bucket, format_subtitle
+from seqmodels.report.tidy import FigureWithData
 from seqmodels.utils import files
 
 PARTS = 2_000
@@ -79,18 +79,18 @@ def describe(
         from seqmodels.training import unfinished  # imports torch
 
         running = unfinished.find(folder)
-    by_file = (reading.read_folder if is_served else reading.load_folder)(folder).records
+    by_file = (load_records.read_folder if is_served else load_records.load_folder)(folder).records
     records, with_running = [*by_file.values()], [*by_file.values(), *running]
-    looks = style.choose_looks(reading.group_by_model(with_running))
-    labels = {model: look.label for model, look in looks.items()}
-    compared = figures.find_significance(folder, by_file) if records else None
+    line_styles = style.line_styles_for(load_records.group_by_model(with_running))
+    labels = {model: line_style.label for model, line_style in line_styles.items()}
+    compared = render_folder.find_significance(folder, by_file) if records else None
 
-    def draw() -> dict[str, Drawing]:
-        drawn = figures.draw_all(records, compared) if records else {}
+    def draw() -> dict[str, FigureWithData]:
+        drawn = render_folder.draw_all(records, compared) if records else {}
         if not has_further:
             kept = ("curves", "score-", "significance-")
             drawn = {name: its for name, its in drawn.items() if name.startswith(kept)}
-        return drawn | ({"curves": drawing.draw_curves(with_running)} if running else {})
+        return drawn | ({"curves": bucket_plots.draw_curves(with_running)} if running else {})
 
     drawn = svg.draw_for_pages(draw)
     svgs = {
@@ -101,8 +101,8 @@ def describe(
     by_run = {name: its for name, its in by_run.items() if its}
     runs = {name: by_file[name] for name in by_run}
     figures_of_tests, described = [], list[dict[str, Any]]()
-    for name, test in reading.tests_by_name(records).items():
-        key = figures.format_file_name(name)
+    for name, test in load_records.tests_by_name(records).items():
+        key = render_folder.format_file_name(name)
         figures_of_tests.append({
             "name": name,
             "key": key,
@@ -116,7 +116,9 @@ def describe(
             examples = rows.side_by_side(by_run, test, tokenize)
             count_errors(records[0], examples)
             maps = {} if described else attention_maps(folder, runs, examples, test, n_maps)
-            values = reading.score_array([*runs.values()], name, test["primary_metric"])[:, 1:, 0]
+            values = load_records.score_array([*runs.values()], name, test["primary_metric"])[
+                :, 1:, 0
+            ]
             described.append(describe_test(test, examples, maps, values.tolist()))
     return {
         "id": f"f{number}",
@@ -177,7 +179,7 @@ def describe_test(
             | {"name": format_bucket(b), "values": [None if v != v else v for v in by_run]}
             for b, by_run in zip(test["buckets"], zip(*values, strict=True), strict=True)
         ],
-        "start": reading.longest_trained_bucket(test) or 0,
+        "start": load_records.longest_trained_bucket(test) or 0,
         "scores": [
             {
                 "key": key,
@@ -197,7 +199,7 @@ def describe_test(
 
 def count_errors(record: Record, examples: Sequence[dict[str, Any]]) -> None:
     """Add to each example the wrong words of each run by kind, if the task tells kinds apart."""
-    module = figures.task_figures(record["task"])
+    module = render_folder.task_figures(record["task"])
     find = getattr(module, "find_classifier", None)
     if find and (classify := find(record)):
         for e in examples:
@@ -217,7 +219,7 @@ def attention_maps(
     has_weights = [(folder / name).with_suffix(".safetensors").exists() for name in records]
     if not n_maps or not any(has_weights) or not examples or examples[0]["hyps"][0] is None:
         return {}
-    from seqmodels.comparison.trained import load  # imports torch
+    from seqmodels.experiments.inference import load  # imports torch
 
     is_first = [r["seed"] == min(r["seed"] for r in records.values()) for r in records.values()]
     gaps = [measure_gap([*compress(e["scores"], is_first)]) for e in examples]
@@ -232,7 +234,7 @@ def attention_maps(
             loaded.add(record["model"])
             run = load(folder / name)
         for i, row in maps.items():
-            attends = run and run.model.src_attentions
+            attends = run and run.model.cross_attentions
             row.append(
                 encode_map(run, examples[i]["src"], examples[i]["hyps"][k]) if attends else None
             )
@@ -258,7 +260,7 @@ def encode_map(run: Any, source: str, target: str) -> dict[str, Any] | None:
         "tgt": run.tokenizer.tokens(tgt),
         "layers": weights.shape[0],
         "heads": weights.shape[1],
-        "aligned_layers": [*range(len(weights))][model.aligned_layers],
+        "aligned_layers": [*range(len(weights))][model.alignment_layers],
         "weights": base64.b64encode(packed).decode(),
     }
 

@@ -10,7 +10,7 @@ import ast
 import re
 from typing import NamedTuple
 
-from seqmodels.report.figures import TASKS
+from seqmodels.report.render_folder import TASKS
 
 DOCS = (TASKS.parent / "docs" / "results.md", TASKS.parent / "docs" / "why.md")
 """The pages with findings, in their order."""

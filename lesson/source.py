@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from latex2mathml.converter import convert
 from markupsafe import Markup
 
-from seqmodels.models import PAPERS, Paper
+from seqmodels.models import PAPERS, ModelInfo
 from seqmodels.utils.imports import PACKAGE
 
 LESSON = Path(__file__).parent
@@ -62,7 +62,7 @@ class Chapter(NamedTuple):
     """The parsed file of a model."""
 
     name: str
-    entry: Paper
+    entry: ModelInfo
     path: Path
     title: str
     parts: dict[str, str]

@@ -15,7 +15,7 @@ from markupsafe import Markup
 
 from lesson import colours
 from seqmodels.report import style
-from seqmodels.report.tidy import Drawing
+from seqmodels.report.tidy import FigureWithData
 
 DROPPED = {"metadata", "style", "title", "desc"}
 """Elements that a page has no use for: names and descriptions are texts beside the figure."""
@@ -28,12 +28,12 @@ ROUNDED = ("d", "x", "y", "transform")
 class Pair(NamedTuple):
     """A figure as it is drawn for wide pages, and for phones."""
 
-    wide: Drawing
-    narrow: Drawing
+    wide: FigureWithData
+    narrow: FigureWithData
 
 
 def draw_for_pages(
-    draw: Callable[[], Mapping[str, Drawing]], is_narrow: bool = False
+    draw: Callable[[], Mapping[str, FigureWithData]], is_narrow: bool = False
 ) -> dict[str, Pair]:
     """Return what a function draws for both kinds of pages, or narrow for both."""
     with style.context(style.NARROW):

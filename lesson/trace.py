@@ -64,7 +64,7 @@ def run_everything(model: SequenceModel, src: Tensor, src_mask: Tensor, tgt_in: 
             module.is_fused = False  # type: ignore[assignment]
     with torch.no_grad():
         model(src, src_mask, tgt_in)
-        if model.src_attentions:
+        if model.cross_attentions:
             model.attention_weights(src, src_mask, tgt_in)
         model.step(tgt_in[:, 0], model.encode(src, src_mask))
 

@@ -49,7 +49,7 @@ STATE = ("theta", "m", "v", "t")
 def describe() -> dict[str, Any]:
     """Return the content of the page. Raises ValueError without npm, or if a model has no graph."""
     worker, wasm, versions = runtime.build_runtime()
-    looks, models, runs = style.choose_looks(SIZES), make_models(), []
+    line_styles, models, runs = style.line_styles_for(SIZES), make_models(), []
     compress = partial(gzip.compress, mtime=0)
     parts = {"worker": compress(worker.encode()), "wasm": compress(wasm)}
     for i, (name, model) in enumerate(models.items()):
@@ -58,8 +58,8 @@ def describe() -> dict[str, Any]:
         parts[f"graph-{i}"] = compress(trace(model).SerializeToString())
         runs.append({
             "model": name,
-            "label": looks[name].label,
-            "colour": looks[name].colour,
+            "label": line_styles[name].label,
+            "colour": line_styles[name].colour,
             "is_vector": paper_of(name).memory == "vector",
             "n_parameters": len(theta),
         })  # fmt: skip

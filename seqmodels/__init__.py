@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from seqmodels.cli.run import Comparison, compare
-    from seqmodels.comparison.trained import load
+    from seqmodels.experiments.inference import load
     from seqmodels.interface import BOS, EOS, PAD, UNK, Batch, SequenceModel, reorder
     from seqmodels.models import MODELS, build
     from seqmodels.search import unroll

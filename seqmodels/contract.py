@@ -50,7 +50,7 @@ class Case:
         return self.model, self.src, self.src_mask, self.tgt_in, self.logits
 
 
-def find_faults(model_type: Any, **sizes: Any) -> Iterator[tuple[str, str]]:
+def list_violations(model_type: Any, **sizes: Any) -> Iterator[tuple[str, str]]:
     """Yield the name of each property, and the fault that was found in it: empty if it holds.
 
     `sizes` are fields of the model's Config, such as those of a variant. The first three properties
@@ -236,10 +236,10 @@ def check_reorder(case: Case) -> None:
     """Check that beams go on where they were, with their own sources."""
     model, src, mask, tgt_in, _ = case.parts()
     rows, sources = torch.arange(4).repeat_interleave(2), torch.tensor([2, 0])
-    state = reorder(model.encode(src, mask), rows, shared=model.shared_by_beams)
+    state = reorder(model.encode(src, mask), rows, shared=model.beam_shared_fields)
     _, state = unroll(model, state, tgt_in[rows][:, :2])
     beams = torch.tensor([5, 4, 0, 0])
-    state = reorder(state, beams, sources, model.shared_by_beams)
+    state = reorder(state, beams, sources, model.beam_shared_fields)
     found, _ = unroll(model, state, tgt_in[[3, 1, 0, 2], 2:])
     text = torch.cat([tgt_in[rows[beams], :2], tgt_in[[3, 1, 0, 2], 2:]], 1)
     expected = model(src[rows[beams]], mask[rows[beams]], text)[:, 2:]
@@ -260,7 +260,7 @@ def check_length(case: Case) -> None:
 def check_attention(case: Case) -> None:
     """Check that the weights of attention are shares of the source's words."""
     model, src, mask, tgt_in, _ = case.parts()
-    if not model.src_attentions:
+    if not model.cross_attentions:
         return
     weights = model.align(src, mask, tgt_in)
     shape, wanted = tuple(weights.shape), (4, 6, 5)

@@ -60,15 +60,15 @@ class SequenceModel(nn.Module):
 
     config_type: ClassVar[type]
     """A frozen dataclass of sizes; its first field is `vocab_size`."""
-    shared_by_beams: ClassVar[tuple[str, ...]] = ()
+    beam_shared_fields: ClassVar[tuple[str, ...]] = ()
     """Fields of the State that the beams of a source share: they have B rows, the others R."""
-    aligned_layers: ClassVar[slice] = slice(None)
+    alignment_layers: ClassVar[slice] = slice(None)
     """Layers over which `align` averages."""
 
     def __init__(self, config: Any):
         super().__init__()
         self.config = config
-        self.src_attentions: list[Any] = []
+        self.cross_attentions: list[Any] = []
         """The modules that attend to the source, layer by layer, by their `attention_weights`."""
 
     def encode(self, src: Int[Tensor, "B S"], src_mask: Bool[Tensor, "B S"]) -> Any:
@@ -102,12 +102,12 @@ class SequenceModel(nn.Module):
         A module of attention is called once for all target tokens or once per token, and its
         weights are with or without an axis of heads. Raises ValueError for a model that has none.
         """
-        if not self.src_attentions:
+        if not self.cross_attentions:
             raise ValueError(
                 "this model has no attention to show: the whole source is in one vector; choose "
                 "a model that attends to each word"
             )
-        with watch_attention(self.src_attentions) as calls:
+        with watch_attention(self.cross_attentions) as calls:
             self(src, src_mask, tgt_in)
         n_tgt, n_src = tgt_in.shape[1], src.shape[1]  # GPT's weights cover source and target
         layers = [torch.cat(alphas, -2)[..., -n_tgt:, :n_src] for alphas in calls]
@@ -117,7 +117,7 @@ class SequenceModel(nn.Module):
         self, src: Int[Tensor, "B S"], src_mask: Bool[Tensor, "B S"], tgt_in: Int[Tensor, "B T"]
     ) -> Float[Tensor, "B T S"]:
         """Return `attention_weights`, averaged over heads and layers, as an alignment."""
-        return self.attention_weights(src, src_mask, tgt_in)[:, self.aligned_layers].mean((1, 2))
+        return self.attention_weights(src, src_mask, tgt_in)[:, self.alignment_layers].mean((1, 2))
 
     def max_target(self, n_source: int) -> int:
         """Return how many target tokens can follow a source of `n_source` tokens."""

@@ -206,7 +206,7 @@ def search_beams(
     finished hypothesis stays in the beam and is not extended. There are fewer than `width` where
     so few targets are possible.
     """
-    model, limits, shared = direct(model), LengthLimits(max_len, src), model.shared_by_beams
+    model, limits, shared = direct(model), LengthLimits(max_len, src), model.beam_shared_fields
     texts = torch.arange(len(src), device=src.device)
     beams, first = texts.repeat_interleave(width), texts.unsqueeze(1) * width
     state = reorder(model.encode(src, src_mask), beams, shared=shared)

@@ -151,7 +151,7 @@ def run_all(out: Path, comparisons: Sequence[Comparison], forwarded: Sequence[st
         todo.append((folder, task, [*own_left, *forwarded, "--out", str(out / folder)]))
     for _, task, passed in todo:  # find mistakes before anything is trained
         import_module(f"tasks.{task}.__main__").PARSER.parse_args(passed)
-    from seqmodels.report.figures import plot_results  # takes a second to import
+    from seqmodels.report.render_folder import plot_results  # takes a second to import
 
     for n, (folder, task, passed) in enumerate(todo, start=1):
         since = time.perf_counter()

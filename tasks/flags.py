@@ -25,7 +25,7 @@ from seqmodels.utils.terminal import (
 )
 
 if TYPE_CHECKING:
-    from seqmodels.comparison.task import Task
+    from seqmodels.experiments.task import Task
 
 SIZES = {
     "smoke": "run everything once, in a minute",
@@ -97,10 +97,10 @@ def check_shared_flags(args: argparse.Namespace) -> None:
         if twice := [str(value) for value in given if given.count(value) > 1]:
             raise ValueError(f"--{flag}: {twice[0]} is given twice; give each once")
     if args.vary:
-        from seqmodels.comparison.arm import make_arms  # imports torch
+        from seqmodels.experiments.specs import expand_specs  # imports torch
 
         try:
-            make_arms(args.models, args.vary, args.grid)
+            expand_specs(args.models, args.vary, args.grid)
         except ValueError as error:
             raise ValueError(f"--vary: {error}") from None
     elif args.grid or args.same_width:

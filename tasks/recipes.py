@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from seqmodels.comparison.task import Recipe
+from seqmodels.experiments.task import Recipe
 
 RECURRENT = {"d_embed": 128, "d_maxout": 128}
 RECIPES = {

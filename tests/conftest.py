@@ -28,12 +28,12 @@ jaxtyping.install_import_hook("seqmodels", INT_IS_FLOAT)
 from toys import V, flags, toy  # noqa: E402
 
 from seqmodels import MODELS, SequenceModel, build, models  # noqa: E402
-from seqmodels.comparison import compare, runs  # noqa: E402
 from seqmodels.data import tokenizers  # noqa: E402
 from seqmodels.evaluation import intervals  # noqa: E402
+from seqmodels.experiments import compare, runs  # noqa: E402
 from seqmodels.models import PAPERS, model_of, paper_of, papers  # noqa: E402
 from seqmodels.records import record  # noqa: E402
-from seqmodels.report import figures, reading, style  # noqa: E402
+from seqmodels.report import load_records, render_folder, style  # noqa: E402
 from seqmodels.utils import files  # noqa: E402
 from tasks.bottleneck import __main__ as bottleneck  # noqa: E402
 from tasks.distance import __main__ as distance  # noqa: E402
@@ -125,7 +125,7 @@ def data() -> Path:
 @pytest.fixture
 def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
     """Save the time of the figures where a test does not look at them."""
-    monkeypatch.setattr(figures, "plot_folder", lambda *_, **__: [])
+    monkeypatch.setattr(render_folder, "plot_folder", lambda *_, **__: [])
 
 
 @pytest.fixture(params=MODELS)
@@ -205,7 +205,7 @@ def compared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("compared")
     with pytest.MonkeyPatch.context() as patch:
         shorten_runs(patch)
-        patch.setattr(figures, "plot_folder", lambda *_, **__: [])
+        patch.setattr(render_folder, "plot_folder", lambda *_, **__: [])
         compare.compare(toy(), flags(out))
     return out
 
@@ -303,7 +303,7 @@ def language_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     given += ["--models", "lstm_seq2seq", "gpt", "--parameters", 300_000, "--device", "cpu"]
     with pytest.MonkeyPatch.context() as patch:
         shorten_runs(patch)
-        patch.setattr(figures, "plot_folder", lambda *_, **__: [])
+        patch.setattr(render_folder, "plot_folder", lambda *_, **__: [])
         assert exit_code(patch, next_token, *given, "--out", out) == 0
     return out
 
@@ -316,7 +316,7 @@ def rows_of(path: Path) -> list[dict[str, Any]]:
 
 def check_folder(folder: Path, models: Sequence[str]) -> list[dict[str, Any]]:
     """Check all that a task leaves behind; return the records."""
-    records = reading.load_records(folder)
+    records = load_records.load_records(folder)
     assert {r["model"] for r in records} == set(models)
     for made in records:
         path = folder / f"{made['model']}-seed{made['seed']}.json"

@@ -10,7 +10,7 @@ import numpy as np
 from seqmodels.evaluation import metrics
 from seqmodels.models import PAPERS
 from seqmodels.records.record import SCHEMA, save_sums, sums_path
-from seqmodels.report import drawing
+from seqmodels.report import bucket_plots
 
 MODELS = tuple(name for name, paper in PAPERS.items() if paper.group == "five")
 """The models of the five papers."""
@@ -208,4 +208,4 @@ def scored(
 
 def drawn_scores(records: list[dict[str, Any]], index: int = 0) -> Any:
     """Draw a test set."""
-    return drawing.draw_scores(records, records[0]["tests"][index]).figure
+    return bucket_plots.draw_scores(records, records[0]["tests"][index]).figure

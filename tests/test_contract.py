@@ -12,7 +12,7 @@ from torch.nn import functional as F
 from torch.testing import assert_close
 
 from seqmodels import MODELS, PAD, SequenceModel, reorder, unroll
-from seqmodels.contract import CHECKS, find_faults
+from seqmodels.contract import CHECKS, list_violations
 from seqmodels.models import PAPERS, model_of, ops, papers
 from tools.sizes import sizes_of
 
@@ -63,7 +63,7 @@ def test_the_contract(name: str, learns: bool) -> None:
     """
     sizes = {**sizes_of(name, d_k=6, d_v=5), **papers()[name].sizes}
     n = len(CHECKS) - (not learns and name not in PAPERS)
-    faults = dict(islice(find_faults(MODELS[name], **sizes), n))
+    faults = dict(islice(list_violations(MODELS[name], **sizes), n))
     found = {check for check, fault in faults.items() if fault} - UNLEARNED.get(name, set())
     assert (found, len(faults)) == (KNOWN.get(name, set()), n), faults
 
@@ -165,12 +165,12 @@ def test_beams_go_on(name: str, width: int, n_steps: int, tiny: Tiny, pairs: Pai
     rows, sources = torch.arange(4).repeat_interleave(width), torch.tensor([3, 1, 1])  # one left
     beams = torch.tensor({1: [3, 1, 1], 3: [11, 9, 9, 3, 5, 4, 4, 4, 5]}[width])
     with torch.set_grad_enabled(width == 1 and n_steps == 2):
-        state = reorder(model.encode(src, src_mask), rows, shared=model.shared_by_beams)
-        for field in model.shared_by_beams:
+        state = reorder(model.encode(src, src_mask), rows, shared=model.beam_shared_fields)
+        for field in model.beam_shared_fields:
             assert {len(tensor) for tensor in ops.tensors_of([getattr(state, field)])} == {4}
         if n_steps:
             _, state = unroll(model, state, began)
-        state = reorder(state, beams, sources, model.shared_by_beams)
+        state = reorder(state, beams, sources, model.beam_shared_fields)
         logits, _ = unroll(model, state, rest)
         text, of_rows = torch.cat([began[beams], rest], 1), sources.repeat_interleave(width)
         expected = model(src[of_rows], src_mask[of_rows], text)[:, n_steps:]

@@ -178,7 +178,7 @@ def test_tasks_do_not_import_each_other() -> None:
     """Keeps out a task that changes with another one: what they share is made, or a recipe."""
     shared = {"tasks", "tasks.flags", "tasks.recipes"}
     for path in ROOT.glob("tasks/*/*.py"):
-        own = ("tasks.made", f"tasks.{path.parent.name}")
+        own = ("tasks.synthetic", f"tasks.{path.parent.name}")
         theirs = {name for name in imports(path) if tops({name}) == {"tasks"}} - shared
         assert {name for name in theirs if not name.startswith(own)} == set(), path
 

@@ -15,9 +15,9 @@ import torch
 from torch import Tensor
 
 from seqmodels import EOS, MODELS
-from seqmodels.comparison import task
 from seqmodels.data import tokenizers
 from seqmodels.data.batches import Example
+from seqmodels.experiments import task
 from seqmodels.training import loop
 from seqmodels.training.checkpoint import Checkpoints
 from seqmodels.training.config import TrainConfig

@@ -7,15 +7,15 @@ from pathlib import Path
 import torch
 from toys import flags, toy
 
-from seqmodels.comparison import compare, launchers
+from seqmodels.experiments import compare, executors
 from seqmodels.utils.terminal import run_cli
 
 
 def main(out: Path, launcher: str) -> None:
     """Compare two models for a long time on Ray, or by submitit on this machine."""
     torch.set_num_threads(1)
-    init = partialmethod(launchers.SlurmLauncher.__init__, cluster="local")
-    launchers.SlurmLauncher.__init__ = init  # type: ignore[method-assign]
+    init = partialmethod(executors.SlurmLauncher.__init__, cluster="local")
+    executors.SlurmLauncher.__init__ = init  # type: ignore[method-assign]
     task = toy(training=toy().training | {"tokens": 10_000_000, "n_validations": 4})
     given = {"checkpoint_every": 0.5, "device": "auto", "launcher": launcher}
     compare.compare(task, flags(out, models=["bahdanau", "gpt"], **given))

@@ -16,8 +16,8 @@ from pathlib import Path
 from lesson.live import EXAMPLES
 from seqmodels.utils import files
 from seqmodels.utils.terminal import Parser
-from tasks.made import grammar
-from tasks.made.pairs import SIZES
+from tasks.synthetic import grammar
+from tasks.synthetic.pairs import SIZES
 
 PER_LENGTH = 20
 LENGTHS = range(4, 81)

@@ -18,7 +18,7 @@ from seqmodels.records import significance
 from seqmodels.records.record import load as load_record
 from seqmodels.records.significance import Difference
 from seqmodels.report import ledger
-from seqmodels.report.reading import format_bucket, label_of, mean_scores, negate, rows_of
+from seqmodels.report.load_records import format_bucket, label_of, mean_scores, negate, rows_of
 from seqmodels.report.tables import format_markdown
 
 RESULTS = Path(__file__).parents[1] / "results"

@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from seqmodels.comparison import runs, trained
-from seqmodels.comparison.task import Task
+from seqmodels.experiments import inference, runs
+from seqmodels.experiments.task import Task
 from seqmodels.records import record
 from seqmodels.training import checkpoint
 from seqmodels.utils import files
@@ -31,7 +31,7 @@ def rounded(path: Path, out: Path, task: Task) -> Path:
 
     Raises ValueError for a run of another task.
     """
-    run = trained.load(path)
+    run = inference.load(path)
     if run.record["data"] != task.data:
         raise ValueError(f"{path} was trained on other data than {task.data['name']}")
     weights = {name: tensor.half() for name, tensor in run.model.state_dict().items()}

@@ -32,8 +32,8 @@ from seqmodels.evaluation.intervals import MIN_ROWS
 from seqmodels.evaluation.metrics import metric_of
 from seqmodels.records import significance
 from seqmodels.records.record import sums_path
-from seqmodels.records.significance import Family, Mean, Part
-from seqmodels.report import reading
+from seqmodels.records.significance import Family, Mean, VarianceComponent
+from seqmodels.report import load_records
 from seqmodels.utils.terminal import Parser, positive
 
 RESULTS = Path(__file__).parents[1] / "results"
@@ -57,7 +57,7 @@ class Design(NamedTuple):
 
 def design_of(family: Family) -> Design:
     """Return the design of a family, whose variances are moderated in place."""
-    significance.moderate(family.parts)
+    significance.shrink_variances(family.parts)
     means = [list(part.means.values()) for part in family.parts]
     variances = np.nan_to_num([[mean.variance for mean in row] for row in means])  # one seed: 0
     roots = []
@@ -68,7 +68,9 @@ def design_of(family: Family) -> Design:
     return Design(family, variances, roots)
 
 
-def draw_parts(rng: np.random.Generator, design: Design, gain: float = 0.0) -> list[Part]:
+def draw_parts(
+    rng: np.random.Generator, design: Design, gain: float = 0.0
+) -> list[VarianceComponent]:
     """Draw the scores of equal models in each bucket; the first one's are larger by `gain`."""
     n_seeds = {name: mean.n_seeds for name, mean in design.family.parts[0].means.items()}
     shared, parts = [rng.normal(size=n) for n in n_seeds.values()], []
@@ -83,7 +85,7 @@ def draw_parts(rng: np.random.Generator, design: Design, gain: float = 0.0) -> l
             value = float(own.mean() + by_examples[i]) + gain * (i == 0)
             variance = float(own.var(ddof=1)) if n > 1 else np.nan
             means[name] = Mean(value, resampled[i], n, variance, n - 1)
-        parts.append(Part(means, old.n_groups))
+        parts.append(VarianceComponent(means, old.n_groups))
     return parts
 
 
@@ -96,7 +98,7 @@ def simulate(design: Design, draws: range, gain: float = 0.0) -> tuple[float, np
     covered = np.zeros((len(family.tested), len(places)))
     for draw in draws:
         parts = draw_parts(np.random.default_rng(draw), design, gain)
-        significance.moderate(parts)
+        significance.shrink_variances(parts)
         is_wrong = False
         for (i, (column, row)), (j, place) in product(enumerate(family.tested), enumerate(places)):
             pair = parts[place], row, column
@@ -118,7 +120,7 @@ def simulate(design: Design, draws: range, gain: float = 0.0) -> tuple[float, np
 def list_families() -> Iterator[tuple[str, Family]]:
     """Yield the families of all folders whose sums are kept."""
     for path in sorted(RESULTS.glob(f"*/{significance.FILE}")):
-        records: Mapping[str, Any] = reading.load_folder(path.parent).records
+        records: Mapping[str, Any] = load_records.load_folder(path.parent).records
         if all(sums_path(path.parent, record).exists() for record in records.values()):
             for family in significance.score_folder(path.parent, records):
                 yield path.parent.name, family
@@ -127,7 +129,7 @@ def list_families() -> Iterator[tuple[str, Family]]:
 def generic_design(rng: np.random.Generator, n_seeds: int, sd: float, tau: float) -> Design:
     """Draw a generic family: the true variances of its models' seeds."""
     mean = Mean(0.0, np.zeros(2), n_seeds, np.nan, 0)
-    parts = [Part({str(i): mean for i in range(5)}, 100)] * 9
+    parts = [VarianceComponent({str(i): mean for i in range(5)}, 100)] * 9
     variances = np.tile((sd * np.exp(tau * rng.normal(size=5))) ** 2, (9, 1))
     return Design(Family({}, "nats", parts, NAMED), variances, [np.eye(5)] * 9)
 

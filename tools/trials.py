@@ -20,10 +20,10 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from seqmodels.comparison.arm import Arm, make_arm, parse_value, vary_arm
-from seqmodels.comparison.compare import choose_precision, resolve_device
-from seqmodels.comparison.runs import Run, build_model, train_run
-from seqmodels.comparison.task import Task
+from seqmodels.experiments.compare import choose_precision, resolve_device
+from seqmodels.experiments.runs import Run, build_model, fit
+from seqmodels.experiments.specs import Spec, make_spec, parse_value, vary_arm
+from seqmodels.experiments.task import Task
 from seqmodels.models import PAPERS, VARIANTS
 from seqmodels.utils.imports import list_tasks
 from seqmodels.utils.terminal import Parser, ensure_out_folder, run_cli
@@ -38,7 +38,7 @@ COLUMNS = (
 """Columns of trials.csv: `valid_nats` is the lowest of the curve."""
 
 
-def parse_trial(text: str) -> tuple[str, Arm]:
+def parse_trial(text: str) -> tuple[str, Spec]:
     """Parse MODEL,FIELD=VALUE,FIELD=VALUE; return the model and the arm."""
     model, *changes = text.split(",")
     if model not in {*PAPERS, *VARIANTS}:
@@ -46,11 +46,11 @@ def parse_trial(text: str) -> tuple[str, Arm]:
     fields = [(field, value) for field, _, value in (change.partition("=") for change in changes)]
     try:
         changed = {field: parse_value(model, field, value) for field, value in fields}
-        arm = vary_arm(make_arm(model), changed) if changed else make_arm(model)
+        spec = vary_arm(make_spec(model), changed) if changed else make_spec(model)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
-    arm.register()
-    return model, arm
+    spec.register()
+    return model, spec
 
 
 def task_of(name: str, argv: list[str]) -> tuple[Task, argparse.Namespace]:
@@ -61,33 +61,33 @@ def task_of(name: str, argv: list[str]) -> tuple[Task, argparse.Namespace]:
 
 
 def run_trials(
-    task: Task, args: argparse.Namespace, trials: Iterable[tuple[str, Arm]], out: Path, table: Path
+    task: Task, args: argparse.Namespace, trials: Iterable[tuple[str, Spec]], out: Path, table: Path
 ) -> None:
     """Train what the folder lacks."""
     device, path = resolve_device(args.device), out / FILE
     task = choose_precision(task, args.precision, device)
     lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
     earlier: list[dict[str, Any]] = [json.loads(line) for line in lines]
-    for (model, arm), seed in product(trials, args.seeds):
-        cfg = arm.train_config(task, None, seed)
-        record = out / f"{arm.name}-seed{seed}.json"
-        run = Run(arm, task, cfg, record, device, args.checkpoint_every)
+    for (model, spec), seed in product(trials, args.seeds):
+        cfg = spec.train_config(task, None, seed)
+        record = out / f"{spec.name}-seed{seed}.json"
+        run = Run(spec, task, cfg, record, device, args.checkpoint_every)
         settings = json.loads(json.dumps(run.settings()))
         curves = [trial["curve"] for trial in earlier if trial["settings"] == settings]
-        curve = curves[0] if curves else train_run(run, build_model(run)).curve
+        curve = curves[0] if curves else fit(run, build_model(run)).curve
         if not curves:
             with path.open("a", encoding="utf-8") as file:
                 file.write(json.dumps({"settings": settings, "curve": curve}) + "\n")
             add_row(table, model, run, curve)
             run.checkpoints().remove()
         losses = " ".join(f"{point['valid_nats']:.3f}" for point in curve)
-        print(f"{arm.name} seed {seed}: {losses}", flush=True)
+        print(f"{spec.name} seed {seed}: {losses}", flush=True)
 
 
 def add_row(table: Path, model: str, run: Run, curve: Sequence[Mapping[str, float]]) -> None:
     """Append a trial to the table of a task's trials."""
     settings = asdict(run.cfg) | run.settings()
-    changes = {**run.arm.sizes, **run.arm.training}
+    changes = {**run.spec.sizes, **run.spec.training}
     own = {
         "data": run.task.data["name"],
         "model": model,

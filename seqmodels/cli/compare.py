@@ -6,9 +6,9 @@ import argparse
 import textwrap
 from pathlib import Path
 
-from seqmodels.comparison.compare import FailedRunsError, compare
-from seqmodels.comparison.task import Task
-from seqmodels.report import figures, reading, tables
+from seqmodels.experiments.compare import FailedRunsError, compare
+from seqmodels.experiments.task import Task
+from seqmodels.report import load_records, render_folder, tables
 
 
 def compare_and_report(task: Task, args: argparse.Namespace) -> None:
@@ -29,9 +29,9 @@ def draw_and_print(out: Path, task: Task) -> None:
     """Draw and print a folder's records."""
     if not any(out.glob("*-seed*[0-9].json")):
         return
-    folder = reading.load_folder(out)
-    paths = figures.plot_folder(folder, own=task.figures)
-    compared = figures.find_significance(out, folder.records)
+    folder = load_records.load_folder(out)
+    paths = render_folder.plot_folder(folder, own=task.figures)
+    compared = render_folder.find_significance(out, folder.records)
     print(f"\n{tables.format_summary([*folder.records.values()], compared)}")
     print(f"\nRecords, hypotheses, weights and figures are in {out}:")
     names = ", ".join(sorted(path.name for path in paths))

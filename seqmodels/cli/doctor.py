@@ -40,13 +40,13 @@ def check_models() -> Iterator[tuple[str, str, bool]]:
         import torch
 
         from seqmodels import MODELS
-        from seqmodels.contract import find_faults
+        from seqmodels.contract import list_violations
     except Exception as error:  # a broken package raises anything
         yield "imports", f"{type(error).__name__}: {error}", True
         return
     torch.set_num_threads(1)  # the models are tiny: other threads would only wait for each other
     for name, model_type in MODELS.items():
-        faults = [f"{rule}: {fault}" for rule, fault in find_faults(model_type) if fault]
+        faults = [f"{rule}: {fault}" for rule, fault in list_violations(model_type) if fault]
         yield name, "; ".join(faults) or "the contract holds", bool(faults)
 
 

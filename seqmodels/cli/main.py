@@ -28,7 +28,7 @@ from seqmodels.utils.terminal import (
 )
 
 if TYPE_CHECKING:
-    from seqmodels.comparison.trained import TrainedRun
+    from seqmodels.experiments.inference import TrainedModel
 
 MAX_DRAWN_TOKENS = 100
 """Maximum tokens in a drawn alignment: the figure has a cell per pair of tokens."""
@@ -44,7 +44,7 @@ def models(args: argparse.Namespace) -> None:
     """Print the models in order of history, as a table or as JSON."""
     import torch
 
-    from seqmodels.comparison.arm import count_parameters
+    from seqmodels.experiments.specs import count_parameters
     from seqmodels.models import MODELS, paper_config
 
     rows = []
@@ -77,14 +77,14 @@ def check(args: argparse.Namespace) -> None:
             raise ValueError(f"{args.model}: {fault}")
         print(f"{args.model}: every equation gives what the chapter gives")
         return
-    from seqmodels.contract import find_faults
+    from seqmodels.contract import list_violations
     from seqmodels.models import import_class, paper_of
 
     home, sizes, n = args.model, dict[str, Any](), 0
     if ":" not in home:
         paper = paper_of(home)
         home, sizes = paper.home, {**paper.sizes}
-    for name, fault in find_faults(import_class(home), **sizes):
+    for name, fault in list_violations(import_class(home), **sizes):
         print(f"{name:24} {fault or 'holds'}", flush=True)
         n += bool(fault)
     if n:
@@ -122,7 +122,7 @@ def print_paths(paths: Iterable[Path]) -> None:
 
 def plot(args: argparse.Namespace) -> None:
     """Draw the figures and tables of a folder of records."""
-    from seqmodels.report.figures import plot_results
+    from seqmodels.report.render_folder import plot_results
 
     print_paths(plot_results(args.folder))
 
@@ -185,8 +185,8 @@ def translate(args: argparse.Namespace) -> None:
     """Translate the lines of a text, or of standard input, with a trained run."""
     from tqdm import tqdm
 
-    from seqmodels.comparison.trained import check_search, load
     from seqmodels.data import readers
+    from seqmodels.experiments.inference import check_search, load
     from seqmodels.utils import files
 
     check_search(args.beam, args.length_penalty, args.n_best or 1)
@@ -218,7 +218,7 @@ def translate(args: argparse.Namespace) -> None:
 
 
 def translate_sources(
-    run: TrainedRun, sources: Sequence[list[int]], n_before: int, args: argparse.Namespace
+    run: TrainedModel, sources: Sequence[list[int]], n_before: int, args: argparse.Namespace
 ) -> Iterator[dict[str, Any]]:
     """Yield line number and text of each translation and, with --n-best, its log-probability."""
     decode = run.tokenizer.decode
@@ -238,7 +238,7 @@ def format_translation(row: Mapping[str, Any]) -> str:
     return f"{row['line']}\t{row['log_p']:z.4f}\t{row['text']}" if "log_p" in row else row["text"]
 
 
-def draw_translation(run: TrainedRun, args: argparse.Namespace) -> None:
+def draw_translation(run: TrainedModel, args: argparse.Namespace) -> None:
     """Draw how a text's translation attends to it."""
     from seqmodels.report.alignment import draw_alignment
 
@@ -252,7 +252,7 @@ def generate(args: argparse.Namespace) -> None:
     """Print a text, as the run reads it, followed by its continuation."""
     import torch
 
-    from seqmodels.comparison.trained import MAX_TEXT_TOKENS, load
+    from seqmodels.experiments.inference import MAX_TEXT_TOKENS, load
     from seqmodels.interface import PAD
     from seqmodels.search import generate as search
     from seqmodels.search import sampler
@@ -273,7 +273,7 @@ def generate(args: argparse.Namespace) -> None:
         block = min(block if isinstance(block, int) else sys.maxsize, model.max_target(1))
         generated = continue_text(model, tokens, args.length, max(1, block), choose)
     elif data.get("begins_with_text"):
-        from seqmodels.comparison.gpt2 import continue_gpt2
+        from seqmodels.experiments.gpt2 import continue_gpt2
 
         tokens = run.encode(args.text)
         generated = continue_gpt2(model, tokens, args.length, data["n_ids"], choose)
@@ -320,16 +320,16 @@ def export(args: argparse.Namespace) -> None:
 
 def push(args: argparse.Namespace) -> None:
     """Upload a run to the Hub with a card, a figure and, if they can be made, ONNX graphs."""
-    from seqmodels.comparison import hub
-    from seqmodels.comparison.trained import load
-    from seqmodels.report import card, drawing, style
+    from seqmodels.experiments import hub
+    from seqmodels.experiments.inference import load
+    from seqmodels.report import bucket_plots, card, style
 
     if str(args.run).startswith("hub:"):
         raise ValueError(f"{args.run} is on the Hub already; name a run on this disk")
     record = load(args.run).record
     path = args.run if args.run.suffix == ".json" else args.run.with_name(f"{args.run.name}.json")
     with style.context():
-        figure = drawing.draw_scores([record], record["tests"][0]).figure
+        figure = bucket_plots.draw_scores([record], record["tests"][0]).figure
         more = {card.FIGURE: style.render(figure, ".png")}
     try:
         contents, _ = import_beside("lesson.export").contents_of(path, is_half=False)

@@ -39,8 +39,8 @@ def compare(task: str, **flags: Any) -> Comparison | None:
             args = program.PARSER.parse_args(to_arguments(flags))
         except SystemExit:
             raise ValueError(refusal.getvalue().strip()) from None
-    from seqmodels.comparison.compare import compare as run_missing  # imports torch
-    from seqmodels.report.figures import plot_folder
+    from seqmodels.experiments.compare import compare as run_missing  # imports torch
+    from seqmodels.report.render_folder import plot_folder
 
     adapted = import_beside("tasks.flags").adapt(program.make_task(args), program.PARSER, args)
     if (out := run_missing(adapted, args)) is None:
@@ -73,20 +73,20 @@ class Comparison:
     """
 
     def __init__(self, out: str | Path):
-        from seqmodels.report import figures, reading
+        from seqmodels.report import load_records, render_folder
 
         self.out = Path(out) if Path(out).exists() else HOME / "results" / out
-        folder = reading.load_folder(self.out if self.out.exists() else Path(out))
+        folder = load_records.load_folder(self.out if self.out.exists() else Path(out))
         self.records: list[dict[str, Any]] = [*folder.records.values()]
-        self.significance = figures.find_significance(self.out, folder.records)
+        self.significance = render_folder.find_significance(self.out, folder.records)
 
     @cached_property
     def figures(self) -> dict[str, Figure]:
         """Draw the figures, by the names of their files: `score-length`, `curves`, …."""
-        from seqmodels.report import figures, style
+        from seqmodels.report import render_folder, style
 
         with style.context():
-            drawn = figures.draw_all(self.records, self.significance)
+            drawn = render_folder.draw_all(self.records, self.significance)
         return {name: drawing.figure for name, drawing in drawn.items()}
 
     def __repr__(self) -> str:

@@ -34,7 +34,7 @@ def score(args: argparse.Namespace) -> None:
 def format_tables(result: Mapping[str, Any]) -> str:
     """Format one Markdown table per score, systems side by side, with notes."""
     from seqmodels.evaluation.metrics import metric_of
-    from seqmodels.report.reading import MIN_EXAMPLES, format_bucket
+    from seqmodels.report.load_records import MIN_EXAMPLES, format_bucket
     from seqmodels.report.tables import format_markdown
 
     systems, parts, notes = result["systems"], list[str](), list[str]()
@@ -64,7 +64,7 @@ def format_tables(result: Mapping[str, Any]) -> str:
 
 def format_score(part: Mapping[str, Any], key: str) -> str:
     """Format the score of a bucket with its interval, or the ratio of its lengths."""
-    from seqmodels.report.reading import MIN_EXAMPLES
+    from seqmodels.report.load_records import MIN_EXAMPLES
 
     if isinstance(score := part[key], float):
         return f"{score:.3f}"

@@ -68,7 +68,7 @@ def compute_interval(
     score: Score,
     groups: Sequence[Hashable] | None = None,
     is_percent: bool = False,
-    is_yes_no: bool = False,
+    is_binary: bool = False,
 ) -> Interval:
     """Return the score of the column sums with its interval: None below MIN_ROWS groups.
 
@@ -81,7 +81,7 @@ def compute_interval(
     value, n = score(total).item(), len(sums)
     if n < MIN_ROWS:
         return {"value": value, "low": None, "high": None}
-    is_proportion = is_yes_no and n == len(columns)
+    is_proportion = is_binary and n == len(columns)
     if not is_proportion:
         resampled = score(resample_sums(sums))
         is_proportion = is_percent and np.ptp(resampled) == 0

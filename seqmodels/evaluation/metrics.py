@@ -62,7 +62,7 @@ class Metric:
     """(above, below, scale): scale × Σ above / Σ below of these fields; None below: per row."""
     sacrebleu: Callable[..., Any] | None = None
     """make(tokenize, is_lowercase=False, references=None) returns sacreBLEU's metric object."""
-    of_sums: Score = quotient
+    score_from_stats: Score = quotient
     """Computes the score from summed terms, for many resamples at once."""
     compute: Callable[[Part], Interval | None] | None = None
     """Computes any other score; None if the rows lack its fields."""
@@ -96,7 +96,11 @@ class Metric:
     def score(self, terms: np.ndarray, groups: Sequence[Hashable] | None = None) -> Interval:
         """Return the score of the rows' terms with its interval."""
         result = compute_interval(
-            terms, self.of_sums, groups, self.is_percent, is_yes_no=self.interval == "Wilson"
+            terms,
+            self.score_from_stats,
+            groups,
+            self.is_percent,
+            is_binary=self.interval == "Wilson",
         )
         if self.sacrebleu:  # to the last digit
             exact = self.sacrebleu("none")._compute_score_from_stats(list(terms.sum(0)))
@@ -313,8 +317,8 @@ METRICS = {
     "accuracy": Metric(
         label="symbol accuracy", unit="%", top=100, ratio=("n_same", "n_places", 100.0)
     ),
-    "bleu": Metric(label="BLEU", top=100, sacrebleu=make_bleu, of_sums=bleu_of_counts),
-    "chrf": Metric(label="chrF", top=100, sacrebleu=make_chrf, of_sums=chrf_of_counts),
+    "bleu": Metric(label="BLEU", top=100, sacrebleu=make_bleu, score_from_stats=bleu_of_counts),
+    "chrf": Metric(label="chrF", top=100, sacrebleu=make_chrf, score_from_stats=chrf_of_counts),
     "length_ratio": Metric(
         label="Length ratio", digits=3, better=None, interval=None,
         compute=length_ratio,

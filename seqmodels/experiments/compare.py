@@ -13,16 +13,16 @@ from typing import Any
 
 import torch
 
-from seqmodels.comparison.arm import fix_widths, make_arms, task_arms, without_repeats
-from seqmodels.comparison.launch import n_parallel_runs, n_remote_threads, run_all
-from seqmodels.comparison.runs import (
+from seqmodels.experiments.launch import n_parallel_runs, n_remote_threads, run_all
+from seqmodels.experiments.runs import (
     Run,
     check_same_settings,
     hold_lock,
     recorded_settings,
     shared_settings,
 )
-from seqmodels.comparison.task import Task
+from seqmodels.experiments.specs import expand_specs, fix_widths, task_specs, without_repeats
+from seqmodels.experiments.task import Task
 from seqmodels.models import MODELS
 from seqmodels.records import record
 from seqmodels.training.checkpoint import Checkpoints
@@ -67,9 +67,9 @@ def compare(task: Task, args: argparse.Namespace, executor: Executor | None = No
     files.check_own(*(ensure_out_folder(out) / name for name in names))
     connection: AbstractContextManager[Any] = nullcontext()
     if args.launcher:
-        from seqmodels.comparison import launchers  # only here: few need it
+        from seqmodels.experiments import executors  # only here: few need it
 
-        connection = launchers.connect_launcher(args)
+        connection = executors.connect_launcher(args)
     try:
         with hold_lock(out), connection as launcher:
             device = launcher.device if launcher else device
@@ -125,7 +125,7 @@ def print_forecast(out: Path, device: str, task: Task, args: argparse.Namespace)
 
     Raises ValueError if they do not fit.
     """
-    from seqmodels.comparison import forecast
+    from seqmodels.experiments import forecast
 
     runs = plan_runs(out, device, task, args)
     n_parallel, threads = None, n_remote_threads()
@@ -150,19 +150,19 @@ def plan_runs(
 
     Raises ValueError if anything in the folder was made with other settings.
     """
-    arms = task_arms(args.models, task)
+    specs = task_specs(args.models, task)
     if args.vary:
-        arms = make_arms(args.models, args.vary, args.grid)
+        specs = expand_specs(args.models, args.vary, args.grid)
     if args.same_width:
         task = fix_widths(task, args.models)
-    for arm in arms:
-        arm.register()
-        if not hasattr(MODELS[arm.name].config_type, "source_floats"):
+    for spec in specs:
+        spec.register()
+        if not hasattr(MODELS[spec.name].config_type, "source_floats"):
             raise ValueError(
-                f"{arm.name}: its Config lacks the method source_floats(n), which returns how many "
-                "numbers the decoder is given for a source of n tokens"
+                f"{spec.name}: its Config lacks the method source_floats(n), which returns how "
+                "many numbers the decoder is given for a source of n tokens"
             )
-    paths = {out / f"{arm.name}-seed{seed}.json": arm for seed in args.seeds for arm in arms}
+    paths = {out / f"{spec.name}-seed{seed}.json": spec for seed in args.seeds for spec in specs}
     recorded, stopped = read_settings(out, paths, args.fresh)
     earlier = [was["precision"] for was in recorded.values() if "precision" not in was["varied"]]
     earlier += [
@@ -174,13 +174,13 @@ def plan_runs(
     # The process of a run need not import matplotlib for the task's figures.
     task = replace(task, figures=())
     if args.vary:
-        arms = without_repeats(arms, task, args.lr)
+        specs = without_repeats(specs, task, args.lr)
     runs = [
         Run(
-            arm,
+            spec,
             task,
-            arm.train_config(task, args.lr, seed),
-            out / f"{arm.name}-seed{seed}.json",
+            spec.train_config(task, args.lr, seed),
+            out / f"{spec.name}-seed{seed}.json",
             device,
             args.checkpoint_every,
             args.tensorboard,
@@ -188,7 +188,7 @@ def plan_runs(
             args.snapshots,
         )
         for seed in args.seeds
-        for arm in arms
+        for spec in specs
     ]
     check_runs(runs, recorded, stopped)
     return [(run, run.path in recorded) for run in runs]

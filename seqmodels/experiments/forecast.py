@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from seqmodels.comparison.runs import Run
+from seqmodels.experiments.runs import Run
 from seqmodels.records import record
 from seqmodels.utils.imports import HOME
 from seqmodels.utils.progress import format_duration

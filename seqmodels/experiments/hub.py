@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 
 from huggingface_hub import HfApi, hf_hub_download
 
-from seqmodels.comparison.gpt2 import CONFIG, WEIGHTS
+from seqmodels.experiments.gpt2 import CONFIG, WEIGHTS
 from seqmodels.utils import files
 from seqmodels.utils.terminal import one_line
 

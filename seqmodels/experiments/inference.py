@@ -68,7 +68,7 @@ class Scores(dict[str, Any]):
 
 
 @dataclass
-class TrainedRun:
+class TrainedModel:
     """A trained run: its model, tokenizer and record."""
 
     model: SequenceModel
@@ -212,7 +212,7 @@ def check_search(beam: int, length_penalty: float, n: int = 1) -> None:
         raise ValueError("a length penalty chooses from a beam; give a beam of 2 or more")
 
 
-def load(run: str | Path) -> TrainedRun:
+def load(run: str | Path) -> TrainedModel:
     """Load a run: FOLDER/MODEL-seedN, with or without .json, or hub:OWNER/NAME[@REVISION].
 
     The name of a paper alone, such as bahdanau, means the small model of it that comes with the
@@ -222,16 +222,16 @@ def load(run: str | Path) -> TrainedRun:
     Raises ValueError if it is not a run, or does not work: it may come from a stranger.
     """
     if str(run).startswith("hub:"):
-        from seqmodels.comparison.hub import fetch  # most runs are on this disk
+        from seqmodels.experiments.hub import fetch  # most runs are on this disk
 
         run = fetch(str(run))
     run = Path(run)
     if str(run) in PAPERS and not run.exists():
         run = HOME / "results" / "translation-live" / f"{run}-seed1"
     if run.name == "config.json" or (run / "config.json").is_file():
-        from seqmodels.comparison.gpt2 import load_gpt2
+        from seqmodels.experiments.gpt2 import load_gpt2
 
-        return TrainedRun(*load_gpt2(run if run.is_dir() else run.parent))
+        return TrainedModel(*load_gpt2(run if run.is_dir() else run.parent))
     path = run if run.suffix == ".json" else run.with_name(run.name + ".json")
     run_record, weights = record.load(path), path.with_suffix(".safetensors")
     token = torch.tensor([EOS])
@@ -253,7 +253,7 @@ def load(run: str | Path) -> TrainedRun:
             f"{path} has a vocabulary of {n}, the tokenizer beside it {tokenizer.vocab_size}; "
             "one of them belongs to another run"
         )
-    return TrainedRun(model, tokenizer, run_record)
+    return TrainedModel(model, tokenizer, run_record)
 
 
 class SkipInit(TorchFunctionMode):

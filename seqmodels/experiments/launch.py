@@ -15,8 +15,8 @@ from typing import Any
 
 import torch
 
-from seqmodels.comparison.runs import Run, run_one
 from seqmodels.evaluation.metrics import format_first_score
+from seqmodels.experiments.runs import Run, train_if_missing
 from seqmodels.models import paper_of
 from seqmodels.training.loop import is_out_of_memory
 from seqmodels.utils.files import owner
@@ -71,11 +71,11 @@ def run_all(
                     1.0,
                 )
             if n_parallel == 1 or not todo:
-                return submit_all(todo, InProcess, board)
+                return submit_all(todo, ImmediateFuture, board)
             with ProcessPool(n_parallel) as pool:
                 threads = torch.get_num_threads() // n_parallel
                 return submit_all(
-                    longest_first, lambda run: pool.submit(carry_out_or_exit, run, threads), board
+                    longest_first, lambda run: pool.submit(execute_or_exit, run, threads), board
                 )
     finally:
         for run in todo:
@@ -144,7 +144,7 @@ def describe_result(record: dict[str, Any]) -> str:
 # ------------------------------------------------------------------------------ Carrying out a run
 
 
-class InProcess:
+class ImmediateFuture:
     """A future of a run that is carried out in this process when its result is asked for."""
 
     def __init__(self, run: Run):
@@ -156,13 +156,13 @@ class InProcess:
 
     def result(self) -> Outcome:
         """Carry out the run."""
-        return carry_out(self.run)
+        return execute(self.run)
 
     def cancel(self) -> None:
         """Do nothing: it has not begun."""
 
 
-def carry_out(run: Run, threads: int | None = None) -> Outcome:
+def execute(run: Run, threads: int | None = None) -> Outcome:
     """Train, evaluate and record a run in this process, with so many threads.
 
     Errors that a user can fix are returned: not every executor keeps the type of an exception.
@@ -171,7 +171,7 @@ def carry_out(run: Run, threads: int | None = None) -> Outcome:
         torch.set_num_threads(threads)
     try:
         with signals_handled_by(raise_stopped):
-            return run_one(run, math.inf), ""
+            return train_if_missing(run, math.inf), ""
     except ValueError as error:
         return None, str(error)
     except (RuntimeError, MemoryError) as error:
@@ -180,10 +180,10 @@ def carry_out(run: Run, threads: int | None = None) -> Outcome:
         return None, "out of memory in evaluation; what was trained is kept"
 
 
-def carry_out_or_exit(run: Run, threads: int) -> Outcome:
+def execute_or_exit(run: Run, threads: int) -> Outcome:
     """Carry out a run in a process of a pool; if asked to stop, exit after its checkpoint."""
     try:
-        return carry_out(run, threads)
+        return execute(run, threads)
     except KeyboardInterrupt:
         os._exit(1)
 
@@ -208,7 +208,7 @@ def carry_out_remotely(run: Run, threads: int) -> Outcome:
         return None, f"there is no CUDA device for {owner()}"
     try:
         with TORCH_LOCK:
-            return carry_out(run, threads)
+            return execute(run, threads)
     except KeyboardInterrupt:
         return None, "stopped; the same command resumes it"
     except OSError as error:

@@ -15,9 +15,6 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import flop_registry
 
-from seqmodels.comparison.arm import Arm, count_parameters, model_sizes
-from seqmodels.comparison.snapshots import Snapshots
-from seqmodels.comparison.task import Task, TestSet
 from seqmodels.data.batches import Example, longest, training_batches
 from seqmodels.evaluation.evaluate import (
     align_target,
@@ -33,8 +30,11 @@ from seqmodels.evaluation.metrics import (
     pair_by_length,
     sacrebleu_signatures,
 )
+from seqmodels.experiments.snapshots import Snapshots
+from seqmodels.experiments.specs import Spec, count_parameters, model_sizes
+from seqmodels.experiments.task import Task, TestSet
 from seqmodels.interface import BOS, EOS, PAD, Batch, SequenceModel
-from seqmodels.models import build, lineage
+from seqmodels.models import ancestors, build
 from seqmodels.records import record, snapshots
 from seqmodels.training import checkpoint
 from seqmodels.training.checkpoint import Checkpoints
@@ -87,7 +87,7 @@ def check_same_settings(path: Path, was: Mapping[str, Any], now: Mapping[str, An
 class Run(NamedTuple):
     """An arm to train, evaluate and record."""
 
-    arm: Arm
+    spec: Spec
     task: Task
     cfg: TrainConfig
     path: Path
@@ -104,7 +104,7 @@ class Run(NamedTuple):
     @property
     def name(self) -> str:
         """Return the name of its arm."""
-        return self.arm.name
+        return self.spec.name
 
     @property
     def title(self) -> str:
@@ -144,13 +144,13 @@ class Run(NamedTuple):
         return shared_settings(self.task) | sizes | self.cfg.settings()
 
 
-def run_one(run: Run, patience_s: float | None = None) -> dict[str, Any]:
+def train_if_missing(run: Run, patience_s: float | None = None) -> dict[str, Any]:
     """Train, evaluate and record one model, unless another process has; return the record.
 
     Raises ValueError if another process does so at present, and has not ended in `patience_s`; see
     Lock.
     """
-    run.arm.register()
+    run.spec.register()
     with hold_lock(run.path.parent, f".{run.path.stem}{LOCK}", patience_s):
         if run.path.exists():
             return record.load(run.path)
@@ -182,7 +182,7 @@ def train_and_record(run: Run, status: StatusFile) -> dict[str, Any]:
     task, device = run.task, run.device
     record.reset_peak_memory(device)
     model = build_model(run)
-    progress = load_trained(run, model) or train_run(run, model, status)
+    progress = load_trained(run, model) or fit(run, model, status)
     since, rows, tests = time.perf_counter(), [], []
     for test in task.tests:
         status.detail = f"test set {test.name}"
@@ -224,11 +224,11 @@ def list_contrasts(run: Run) -> list[str] | None:
     A changed model is compared with the unchanged one, and with the same change of the models that
     the unchanged one is compared with.
     """
-    if not run.arm.is_changed or run.arm.varies is None:
+    if not run.spec.is_changed or run.spec.varies is None:
         return run.task.contrasts_of(run.name)
-    change = run.name.removeprefix(run.arm.varies)
-    named = run.task.contrasts_of(run.arm.varies) or []
-    return [run.arm.varies, *(f"{other}{change}" for other in named)]
+    change = run.name.removeprefix(run.spec.varies)
+    named = run.task.contrasts_of(run.spec.varies) or []
+    return [run.spec.varies, *(f"{other}{change}" for other in named)]
 
 
 def build_record(
@@ -241,7 +241,7 @@ def build_record(
         "schema": record.SCHEMA,
         "task": task.name,
         "model": run.name,
-        **({"arm": run.arm.recorded()} if run.arm.is_changed else {}),
+        **({"arm": run.spec.recorded()} if run.spec.is_changed else {}),
         "seed": run.cfg.seed,
         "model_config": model_sizes(run.name, task),
         "train_config": run.cfg.settings(),
@@ -268,7 +268,7 @@ def build_record(
 # --------------------------------------------------------------------------------------- Training
 
 
-def train_run(run: Run, model: SequenceModel, status: StatusFile = SILENT) -> Progress:
+def fit(run: Run, model: SequenceModel, status: StatusFile = SILENT) -> Progress:
     """Train a run's model; return the progress.
 
     It resumes from its latest checkpoint, if there is one. Raises ValueError if that is of another
@@ -280,7 +280,7 @@ def train_run(run: Run, model: SequenceModel, status: StatusFile = SILENT) -> Pr
     if saved := checkpoints.latest(trainer.log):
         resume(trainer, saved, about)
     else:
-        if not {*lineage(run.name)} & {*run.task.recipes}:
+        if not {*ancestors(run.name)} & {*run.task.recipes}:
             trainer.log_event(
                 "recipe", "no recipe of its own: default sizes, default lr for its kind of memory"
             )
@@ -320,7 +320,7 @@ def load_trained(run: Run, model: SequenceModel) -> Progress | None:
 
     Raises ValueError if it was made with other settings.
     """
-    from seqmodels.comparison.trained import load_model
+    from seqmodels.experiments.inference import load_model
 
     if run.trained is None or not (path := run.trained / run.path.name).exists():
         return None
@@ -421,7 +421,7 @@ def shuffled_sources(
 
 def example_alignment(model: SequenceModel, task: Task, device: str) -> dict[str, Any] | None:
     """Return the attention weights for the shown example's reference target, if there are any."""
-    if task.alignment_example is None or not model.src_attentions:
+    if task.alignment_example is None or not model.cross_attentions:
         return None
     example, links = task.alignment_example
     alpha = align_target(model, example, device)

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from seqmodels.comparison.task import Task
 from seqmodels.evaluation.evaluate import align_target, generate_targets
 from seqmodels.evaluation.intervals import Row
+from seqmodels.experiments.task import Task
 from seqmodels.interface import SequenceModel
 from seqmodels.training.config import Progress
 from seqmodels.training.trainer import Trainer, rng_states, set_rng_states
@@ -57,7 +57,7 @@ class Snapshots:
         beam = self.test.beam or self.task.beam
         targets = generate_targets(model, examples, beam, self.device)
         shown, alpha = self.task.alignment_example, None
-        if shown and model.src_attentions:
+        if shown and model.cross_attentions:
             weights = align_target(model, shown.example, self.device)
             alpha = [[round(a, 2) for a in row] for row in weights]
         hyps = [self.task.tokenizer.decode(target) for target in targets]

@@ -15,10 +15,10 @@ from typing import Any, NamedTuple, get_args, get_type_hints
 import torch
 from pydantic import TypeAdapter, ValidationError
 
-from seqmodels.comparison.task import Task
-from seqmodels.comparison.trained import SkipInit
+from seqmodels.experiments.inference import SkipInit
+from seqmodels.experiments.task import Task
 from seqmodels.interface import SequenceModel
-from seqmodels.models import MODELS, Paper, lineage, paper_of, register, vary
+from seqmodels.models import MODELS, ModelInfo, ancestors, paper_of, register, vary
 from seqmodels.training.config import TrainConfig
 
 WIDTH = "width"
@@ -29,12 +29,12 @@ Vary = Iterable[tuple[str, Sequence[str]]]
 """Fields, and the values that each is given, as they are written on the command line."""
 
 
-class Arm(NamedTuple):
+class Spec(NamedTuple):
     """A model to train, with its changed fields."""
 
     name: str
     """The model's own name, or one that says what is changed; records are named by it."""
-    papers: Mapping[str, Paper]
+    papers: Mapping[str, ModelInfo]
     """Its own paper and those that it varies, the model's first: a spawned process has only the
     built-in ones."""
     sizes: Mapping[str, Any] = {}
@@ -84,17 +84,17 @@ class Arm(NamedTuple):
         }
 
 
-def make_arms(models: Iterable[str], vary: Vary, is_grid: bool = False) -> list[Arm]:
+def expand_specs(models: Iterable[str], vary: Vary, is_grid: bool = False) -> list[Spec]:
     """Return each model as it is, followed by an arm for each value of each field.
 
     In a grid, there is an arm for each combination of values instead.
 
     Raises ValueError for a field that a model lacks, or a value that the field cannot have.
     """
-    arms = []
+    specs = []
     for model in models:
-        base = make_arm(model)
-        arms.append(base)
+        base = make_spec(model)
+        specs.append(base)
         changes = [
             [(field, value) for value in dict.fromkeys(parse_value(model, field, t) for t in texts)]
             for field, texts in vary
@@ -102,37 +102,37 @@ def make_arms(models: Iterable[str], vary: Vary, is_grid: bool = False) -> list[
         combinations = product(*changes) if is_grid else ([each] for each in chain(*changes))
         for combination in combinations:
             if changed := {f: v for f, v in combination if (f, v) != (WIDTH, 1)}:
-                arms.append(vary_arm(base, changed))
-    return arms
+                specs.append(vary_arm(base, changed))
+    return specs
 
 
-def task_arms(models: Iterable[str], task: Task) -> list[Arm]:
+def task_specs(models: Iterable[str], task: Task) -> list[Spec]:
     """Return each model as it is, followed by an arm for each of the task's changes of it."""
-    arms = []
-    for base in map(make_arm, models):
-        arms += [base, *(vary_arm(base, changed) for changed in task.vary.get(base.name, ()))]
-    return arms
+    specs = []
+    for base in map(make_spec, models):
+        specs += [base, *(vary_arm(base, changed) for changed in task.vary.get(base.name, ()))]
+    return specs
 
 
-def without_repeats(arms: Iterable[Arm], task: Task, lr: float | None) -> list[Arm]:
+def without_repeats(specs: Iterable[Spec], task: Task, lr: float | None) -> list[Spec]:
     """Leave out arms whose value is the model's default: they would repeat a training."""
-    different, trained = list[Arm](), list[tuple[Any, ...]]()
-    for arm in arms:
-        model_type = MODELS[arm.name]
-        config = model_type.config_type(**model_sizes(arm.name, task))
-        settings = model_type, config, arm.train_config(task, lr, seed=1)
-        if not arm.is_changed or settings not in trained:
-            different.append(arm)
+    different, trained = list[Spec](), list[tuple[Any, ...]]()
+    for spec in specs:
+        model_type = MODELS[spec.name]
+        config = model_type.config_type(**model_sizes(spec.name, task))
+        settings = model_type, config, spec.train_config(task, lr, seed=1)
+        if not spec.is_changed or settings not in trained:
+            different.append(spec)
             trained.append(settings)
     return different
 
 
-def make_arm(model: str) -> Arm:
+def make_spec(model: str) -> Spec:
     """Return the arm of an unchanged model or variant."""
-    return Arm(model, {name: paper_of(name) for name in reversed(lineage(model))})
+    return Spec(model, {name: paper_of(name) for name in reversed(ancestors(model))})
 
 
-def vary_arm(base: Arm, changed: Mapping[str, Any]) -> Arm:
+def vary_arm(base: Spec, changed: Mapping[str, Any]) -> Spec:
     """Return the arm with these fields changed; its name can be part of a file's name."""
     name = "-".join([base.name, *(f"{field}-{value}" for field, value in changed.items())])
     if not re.fullmatch(r"\w[\w. -]{0,63}", name):
@@ -145,7 +145,7 @@ def vary_arm(base: Arm, changed: Mapping[str, Any]) -> Arm:
         f"{value} × width" if field == WIDTH else f"{field} {value}"
         for field, value in changed.items()
     )
-    return Arm(
+    return Spec(
         name,
         {**base.papers, name: vary(base.name, label, sizes, width)},
         {**base.sizes, **sizes},

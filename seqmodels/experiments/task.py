@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from seqmodels.data.batches import Example
 from seqmodels.data.tokenizers import Tokenizer
 from seqmodels.interface import SequenceModel
-from seqmodels.models import lineage, paper_of
+from seqmodels.models import ancestors, paper_of
 from seqmodels.records.record import Kind
 from seqmodels.utils.progress import StatusFile
 
@@ -123,5 +123,5 @@ class Task:
 
         Otherwise, a model without one gets the defaults for its kind of memory.
         """
-        own = [self.recipes[n] for n in lineage(name) if n in self.recipes]
+        own = [self.recipes[n] for n in ancestors(name) if n in self.recipes]
         return own[0] if own else Recipe({}, DEFAULT_LR[paper_of(name).memory])

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Paper:
+class ModelInfo:
     """A model, or a variant of one."""
 
     label: str
@@ -48,7 +48,7 @@ class Paper:
 
 
 PAPERS = {
-    "rnn_encdec": Paper(
+    "rnn_encdec": ModelInfo(
         label="RNN encoder–decoder",
         year=2014,
         cite="Cho et al., arXiv:1406.1078",
@@ -56,7 +56,7 @@ PAPERS = {
         group="five",
         memory="vector",
     ),
-    "bahdanau": Paper(
+    "bahdanau": ModelInfo(
         label="Bahdanau",
         year=2014,
         cite="Bahdanau et al., arXiv:1409.0473",
@@ -65,7 +65,7 @@ PAPERS = {
         memory="grows",
         attends=True,
     ),
-    "lstm_seq2seq": Paper(
+    "lstm_seq2seq": ModelInfo(
         label="LSTM seq2seq",
         year=2014,
         cite="Sutskever et al., arXiv:1409.3215",
@@ -73,7 +73,7 @@ PAPERS = {
         group="five",
         memory="vector",
     ),
-    "transformer": Paper(
+    "transformer": ModelInfo(
         label="Transformer",
         year=2017,
         cite="Vaswani et al., arXiv:1706.03762",
@@ -82,7 +82,7 @@ PAPERS = {
         memory="grows",
         attends=True,
     ),
-    "gpt": Paper(
+    "gpt": ModelInfo(
         label="GPT",
         year=2019,
         cite="Radford et al., OpenAI (GPT-2)",
@@ -91,7 +91,7 @@ PAPERS = {
         memory="grows",
         attends=True,
     ),
-    "linear_attention": Paper(
+    "linear_attention": ModelInfo(
         label="Linear attention",
         year=2020,
         cite="Katharopoulos et al., arXiv:2006.16236",
@@ -101,18 +101,18 @@ PAPERS = {
     ),
 }
 
-VARIANTS: dict[str, Paper] = {}
+VARIANTS: dict[str, ModelInfo] = {}
 """Models that differ from one of the PAPERS in one respect, and keep its place in history."""
 
 
-def papers() -> dict[str, Paper]:
+def papers() -> dict[str, ModelInfo]:
     """Return all papers by name: each model, then its variants."""
     rank = {model: i for i, model in enumerate(PAPERS)}
     names = sorted([*PAPERS, *VARIANTS], key=lambda name: rank[model_of(name)])
     return {name: (PAPERS | VARIANTS)[name] for name in names}
 
 
-def paper_of(name: str) -> Paper:
+def paper_of(name: str) -> ModelInfo:
     """Return the paper of a model or variant; raise ValueError for an unknown name."""
     if (paper := PAPERS.get(name) or VARIANTS.get(name)) is None:
         known = ", ".join([*PAPERS, *VARIANTS])
@@ -120,7 +120,7 @@ def paper_of(name: str) -> Paper:
     return paper
 
 
-def lineage(name: str) -> list[str]:
+def ancestors(name: str) -> list[str]:
     """Return a name, that of what it varies, and so on, up to one of the PAPERS."""
     names = [name]
     while parent := paper_of(names[-1]).variant_of:
@@ -130,12 +130,12 @@ def lineage(name: str) -> list[str]:
 
 def model_of(name: str) -> str:
     """Return which of the PAPERS a model or variant is, or varies."""
-    return lineage(name)[-1]
+    return ancestors(name)[-1]
 
 
 def vary(
     name: str, label: str, sizes: Mapping[str, Any] | None = None, width: int = 1, **fields: Any
-) -> Paper:
+) -> ModelInfo:
     """Return a variant of a model or variant: its paper, with other sizes, fields and its label."""
     base = paper_of(name)
     fields["label"] = f"{base.label if base.variant_of else base.label.split()[0]}, {label}"
@@ -143,15 +143,15 @@ def vary(
     return replace(base, variant_of=name, sizes={**base.sizes, **(sizes or {})}, **fields)
 
 
-def register_recorded(name: str, arm: Mapping[str, Any]) -> None:
+def register_recorded(name: str, spec: Mapping[str, Any]) -> None:
     """Add the arm that a record describes, unless its name is taken or its model is unknown."""
     listed = papers()
-    if name not in listed and arm["varies"] in listed:
-        paper = vary(arm["varies"], "", arm["sizes"], arm["width"])
-        VARIANTS[name] = replace(paper, label=arm["label"])
+    if name not in listed and spec["varies"] in listed:
+        paper = vary(spec["varies"], "", spec["sizes"], spec["width"])
+        VARIANTS[name] = replace(paper, label=spec["label"])
 
 
-def register(name: str, paper: Paper) -> None:
+def register(name: str, paper: ModelInfo) -> None:
     """Add a model or a variant to the list; raise ValueError if another one has the name."""
     if (other := papers().get(name, paper)) != paper:
         raise ValueError(f"{name} is the name of another model, {other.home}")
@@ -311,9 +311,9 @@ def register_file(home: str) -> str:
     except Exception as error:
         where = Path(place).resolve()
         raise ValueError(f"{home} cannot be built: {explain(error, where)}") from error
-    attends = bool(model.src_attentions)
+    attends = bool(model.cross_attentions)
     grows = model.config.source_floats(8) != model.config.source_floats(16)
-    paper = Paper(
+    paper = ModelInfo(
         label=getattr(model_type, "label", name),
         year=date.today().year,
         cite=Path(place).name,

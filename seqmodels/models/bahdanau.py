@@ -190,7 +190,7 @@ class Bahdanau(SequenceModel):
     """Bahdanau et al. 2014 (RNNsearch): align and translate."""
 
     config_type = Config
-    shared_by_beams = ("h", "keys", "src_mask")
+    beam_shared_fields = ("h", "keys", "src_mask")
 
     def __init__(self, cfg: Config):
         super().__init__(cfg)
@@ -199,7 +199,7 @@ class Bahdanau(SequenceModel):
         self.encoder = Encoder(cfg)
         self.W_s = nn.Linear(cfg.d_model, cfg.d_model)
         self.attention = Attention(cfg)
-        self.src_attentions = [self.attention]
+        self.cross_attentions = [self.attention]
         self.W = nn.Linear(cfg.d_embed, 3 * cfg.d_model)
         self.C = nn.Linear(2 * cfg.d_model, 3 * cfg.d_model, bias=False)
         self.unit = GatedUnit(cfg.d_model)

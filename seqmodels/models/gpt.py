@@ -137,7 +137,7 @@ class Layer(nn.Module):
         self.ff = nn.Sequential(inner, nn.GELU(approximate="tanh"), outer)
 
     def forward(
-        self, x: Tensor, mask: Tensor, cache: KVCache, n_last: int
+        self, x: Tensor, mask: Tensor, cache: KVCache, n_out: int
     ) -> Float[Tensor, "B _ D"]:
         """Attend to this text where the mask is True; return the rows of its last tokens.
 
@@ -145,7 +145,7 @@ class Layer(nn.Module):
         """
         q, k, v = self.self_attention.qkv(self.norm_1(x))
         k, v = cache.update(self.index, k, v)
-        x, q, mask = x[:, -n_last:], q[:, :, -n_last:], mask[..., -n_last:, :]
+        x, q, mask = x[:, -n_out:], q[:, :, -n_out:], mask[..., -n_out:, :]
         x = x + self.dropout(self.self_attention(q, k, v, mask))
         return x + self.dropout(self.ff(self.norm_2(x)))
 
@@ -164,7 +164,7 @@ class GPT(SequenceModel):
         self.positions = nn.Embedding(cfg.n_positions, cfg.d_model)
         self.dropout = nn.Dropout(cfg.dropout)
         self.decoder = nn.ModuleList(Layer(cfg, i) for i in range(cfg.n_layers))
-        self.src_attentions = [layer.self_attention for layer in self.decoder]
+        self.cross_attentions = [layer.self_attention for layer in self.decoder]
         self.norm = nn.LayerNorm(cfg.d_model)
         init(self)
 
@@ -183,22 +183,22 @@ class GPT(SequenceModel):
             )
         return self.dropout(self.embedding(tokens) + self.positions(position))  #     2018, (2)
 
-    def decode(self, x: Tensor, mask: Tensor, cache: KVCache, n_last: int) -> Tensor:
+    def decode(self, x: Tensor, mask: Tensor, cache: KVCache, n_out: int) -> Tensor:
         """Pass tokens through all layers; return the logits of the last ones.
 
         The last layer computes only these: nothing reads its output for the others.
         """
         for layer in self.decoder:
-            x = layer(x, mask, cache, n_last if layer is self.decoder[-1] else x.shape[1])
+            x = layer(x, mask, cache, n_out if layer is self.decoder[-1] else x.shape[1])
         return self.norm(x) @ self.embedding.weight.T  #                              2018, (2)
 
-    def read(self, text: Int[Tensor, "B N"], real: Tensor, cache: KVCache, n_last: int) -> Tensor:
+    def read(self, text: Int[Tensor, "B N"], real: Tensor, cache: KVCache, n_out: int) -> Tensor:
         """Read a text in one pass, behind a causal mask; return the logits of the last tokens."""
         i = torch.arange(text.shape[1], device=text.device)
         causal = i <= i.unsqueeze(1)  # a query sees no later key
         position = (real.cumsum(1) - 1).clamp(min=0)
         x = self.embed(text, position, text.shape[1])
-        return self.decode(x, causal & cache.mask, cache, n_last)
+        return self.decode(x, causal & cache.mask, cache, n_out)
 
     def encode(self, src: Int[Tensor, "B S"], src_mask: Bool[Tensor, "B S"]) -> State:
         """Read the source as the beginning of the text (prefill)."""

@@ -153,11 +153,11 @@ class Layer(nn.Module):
         inner, outer = nn.Linear(cfg.d_model, d_ff), nn.Linear(d_ff, cfg.d_model)
         self.ff = nn.Sequential(inner, nn.GELU(approximate="tanh"), outer)
 
-    def forward(self, x: Tensor, real: Tensor, n_last: int) -> tuple[Tensor, Tensor, Tensor]:
+    def forward(self, x: Tensor, real: Tensor, n_out: int) -> tuple[Tensor, Tensor, Tensor]:
         """Attend to this text; return the rows of its last tokens, and the sums over it."""
         q, k, v = self.self_attention.qkv(self.norm_1(x))
         k = k * real[:, None, :, None]  # a pad has no features
-        x, q = x[:, -n_last:], q[:, :, -n_last:]
+        x, q = x[:, -n_out:], q[:, :, -n_out:]
         x = x + self.dropout(self.self_attention(q, k, v))
         return x + self.dropout(self.ff(self.norm_2(x))), k.mT @ v, k.sum(2)  #      (10), (11)
 
@@ -183,7 +183,7 @@ class LinearAttention(SequenceModel):
         self.positions = nn.Embedding(cfg.n_positions, cfg.d_model)
         self.dropout = nn.Dropout(cfg.dropout)
         self.decoder = nn.ModuleList(Layer(cfg) for _ in range(cfg.n_layers))
-        self.src_attentions = [layer.self_attention for layer in self.decoder]
+        self.cross_attentions = [layer.self_attention for layer in self.decoder]
         self.norm = nn.LayerNorm(cfg.d_model)
         init(self)
 
@@ -203,12 +203,12 @@ class LinearAttention(SequenceModel):
             )
         return self.dropout(self.embedding(tokens) + self.positions(position))
 
-    def read(self, text: Int[Tensor, "B N"], real: Tensor, n_last: int) -> tuple[Tensor, State]:
+    def read(self, text: Int[Tensor, "B N"], real: Tensor, n_out: int) -> tuple[Tensor, State]:
         """Read a text in one pass; return the logits of its last tokens, and the memory of it."""
         position, memory = (real.cumsum(1) - 1).clamp(min=0), []
         x = self.embed(text, position, text.shape[1])
         for layer in self.decoder:
-            x, *sums = layer(x, real, n_last if layer is self.decoder[-1] else x.shape[1])
+            x, *sums = layer(x, real, n_out if layer is self.decoder[-1] else x.shape[1])
             memory.append(sums)
         s, z = (torch.stack(sums, 1) for sums in zip(*memory, strict=True))
         return self.norm(x) @ self.embedding.weight.T, State(s, z, real.sum(1))

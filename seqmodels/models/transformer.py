@@ -204,8 +204,8 @@ class Transformer(SequenceModel):
     """Vaswani et al. 2017: two stacks of attention, joined by attention."""
 
     config_type = Config
-    shared_by_beams = ("memory",)  # each beam has a target of its own
-    aligned_layers = slice(-1, None)  # `align` reads the last decoder layer
+    beam_shared_fields = ("memory",)  # each beam has a target of its own
+    alignment_layers = slice(-1, None)  # `align` reads the last decoder layer
 
     def __init__(self, cfg: Config):
         super().__init__(cfg)
@@ -213,7 +213,7 @@ class Transformer(SequenceModel):
         self.dropout = nn.Dropout(cfg.dropout)
         self.encoder = nn.ModuleList(Layer(cfg, i, False) for i in range(cfg.n_layers))
         self.decoder = nn.ModuleList(Layer(cfg, i, True) for i in range(cfg.n_layers))
-        self.src_attentions = [layer.src_attention for layer in self.decoder]
+        self.cross_attentions = [layer.src_attention for layer in self.decoder]
         last_norm = nn.LayerNorm if cfg.is_prenorm else nn.Identity
         self.norm_src, self.norm_tgt = last_norm(cfg.d_model), last_norm(cfg.d_model)
         init(self)
@@ -236,7 +236,7 @@ class Transformer(SequenceModel):
         for layer in self.encoder:
             x = layer(x, text.mask, text)
         x = self.norm_src(x)
-        for i, attention in enumerate(self.src_attentions):
+        for i, attention in enumerate(self.cross_attentions):
             memory.update(i, *attention.keys_values(x))
         return State(memory, KVCache(src_mask[:, :0]))  # of no columns: no target token yet
 

@@ -356,7 +356,7 @@ def load_sums(path: Path, record: Mapping[str, Any]) -> dict[str, Sums]:
             columns = *own.columns, *(own.losses or ()), own.groups or own.x
             if {len(column) for column in columns} != {len(own.x)}:
                 raise ValueError("columns, x and groups differ in length")
-            score = metric_of(key).of_sums(own.terms.sum(axis=0))
+            score = metric_of(key).score_from_stats(own.terms.sum(axis=0))
             recorded = test["overall"][key]["value"]
             if not np.isclose(score, recorded, rtol=1e-6, atol=1e-9):
                 raise ValueError(f"{key} is {score:.6g}, not {recorded:.6g}")

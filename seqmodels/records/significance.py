@@ -194,7 +194,7 @@ class Family(NamedTuple):
 
     test: Mapping[str, Any]
     metric: str
-    parts: list[Part]
+    parts: list[VarianceComponent]
     """Over all examples, and in each bucket; not moderated yet."""
     named: list[tuple[str, str]]
     """The contrasts that the records name, as (column, row); all pairs if they name none."""
@@ -259,7 +259,7 @@ def score_test(
         inside = (low <= x) & (x <= high)
         columns = {model: [run[inside] for run in runs] for model, runs in terms.items()}
         groups = first.groups and list(compress(first.groups, inside))
-        parts.append(score_models(columns, metric.of_sums, groups))
+        parts.append(score_models(columns, metric.score_from_stats, groups))
 
     def is_named(model: str, other: str) -> bool:
         others = contrasts.get(model)
@@ -272,7 +272,7 @@ def score_test(
 
 def compare_models(family: Family) -> Comparison:
     """Compare all pairs of models of a family; the tested ones together."""
-    moderate(family.parts)
+    shrink_variances(family.parts)
     is_percent, means = metric_of(family.metric).is_percent, family.parts[0].means
     pairs, tested, n_tested = [], family.tested, family.n_tested
     for column, row in combinations(means, 2):
@@ -313,7 +313,7 @@ class Mean:
     """Its degrees of freedom."""
 
 
-class Part(NamedTuple):
+class VarianceComponent(NamedTuple):
     """The mean scores of all models over the examples of a bucket."""
 
     means: dict[str, Mean]
@@ -324,7 +324,7 @@ def score_models(
     models: Mapping[str, Sequence[np.ndarray]],
     score: Score,
     groups: Sequence[Hashable] | None = None,
-) -> Part:
+) -> VarianceComponent:
     """Return the mean score of each model.
 
     `models` has the columns of each seed, (rows, columns), for the same test examples in the same
@@ -341,10 +341,10 @@ def score_models(
         variance = float(values[own].var(ddof=1)) if n > 1 else math.nan
         mean = resampled[:, own].mean(axis=1)
         means[model] = Mean(float(values[own].mean()), mean, n, variance, n - 1)
-    return Part(means, n_groups)
+    return VarianceComponent(means, n_groups)
 
 
-def moderate(parts: Sequence[Part]) -> None:
+def shrink_variances(parts: Sequence[VarianceComponent]) -> None:
     """Replace the variances of MIN_SEEDS seeds and their degrees of freedom by moderated ones."""
     several = [name for name, mean in parts[0].means.items() if mean.n_seeds >= MIN_SEEDS]
     if len(several) < 2:
@@ -389,7 +389,7 @@ def invert_trigamma(y: float) -> float:
 
 
 def compute_difference(
-    part: Part, row: str, column: str, n_tested: int = 0, is_percent: bool = False
+    part: VarianceComponent, row: str, column: str, n_tested: int = 0, is_percent: bool = False
 ) -> Difference:
     """Return the score of the row minus that of the column in a bucket.
 

@@ -17,7 +17,7 @@ from matplotlib.patches import Patch
 
 from seqmodels.report import style
 from seqmodels.report.style import GREY
-from seqmodels.report.tidy import Drawing, Table
+from seqmodels.report.tidy import FigureWithData, Table
 
 SIGNS = {
     "·": "Dot (·): continues the previous word.",
@@ -39,7 +39,7 @@ def draw_alignment(
         return style.save(draw_heat_maps(alignments, subtitle).figure, Path(path))
 
 
-def draw_heat_maps(alignments: Mapping[str, dict[str, Any]], subtitle: str) -> Drawing:
+def draw_heat_maps(alignments: Mapping[str, dict[str, Any]], subtitle: str) -> FigureWithData:
     """Draw the heat maps in one row, with cells that fit the words, and one colour scale.
 
     Raises ValueError like `draw_alignment`.
@@ -65,23 +65,23 @@ def draw_heat_maps(alignments: Mapping[str, dict[str, Any]], subtitle: str) -> D
     n_rows = -(-n // n_columns)
     cell = min(0.24, max(0.14, (width - 1.2 - beside) / n_columns / n_src))
     width = max(width, 1.2 + beside + n_columns * cell * n_src)
-    looks = style.choose_looks(readable)
-    names = [textwrap.fill(k.label, max(12, int(11 * cell * n_src))) for k in looks.values()]
+    line_styles = style.line_styles_for(readable)
+    names = [textwrap.fill(k.label, max(12, int(11 * cell * n_src))) for k in line_styles.values()]
     body = 0.5 + 0.17 * max(name.count("\n") for name in names) + above + cell * n_tgt
     figure = style.make_figure(body * n_rows, _texts(readable, subtitle), width, "compressed")
     axes = figure.subplots(n_rows, n_columns, squeeze=False).ravel()
     is_same = len({tuple(a["tgt"]) for a in readable.values()}) == 1  # target words written once
     table = Table()
-    for i, (name, (model, look)) in enumerate(zip(names, looks.items(), strict=True)):
+    for i, (name, (model, line_style)) in enumerate(zip(names, line_styles.items(), strict=True)):
         ax, a = axes[i], readable[model]
         _draw_heat(ax, a, is_labelled=i % n_columns == 0 or not is_same)
-        ax.set_title(name, loc="left", color=look.colour, weight="bold", size=10)
+        ax.set_title(name, loc="left", color=line_style.colour, weight="bold", size=10)
         gold = {(s, t) for s, t in a.get("gold") or ()}
         for t, (word, weights) in enumerate(zip(a["tgt"], a["alpha"], strict=True)):
             is_gold = [int((s, t) in gold) for s in range(len(weights))]
             places = {"target_place": t + 1, "source_place": range(1, len(weights) + 1)}
             words = {"target_word": word, "source_word": a["src"]}
-            table.add(model=look.label, **places, **words, weight=weights, is_gold=is_gold)
+            table.add(model=line_style.label, **places, **words, weight=weights, is_gold=is_gold)
     for ax in axes[n:]:
         ax.remove()
     if style.medium().is_page:  # where a colour bar would be an image
@@ -91,14 +91,14 @@ def draw_heat_maps(alignments: Mapping[str, dict[str, Any]], subtitle: str) -> D
         ]
         figure.legend(handles=handles, loc="outside lower left", ncols=6, title="weight",
                       alignment="left", handlelength=1.2, columnspacing=1)  # fmt: skip
-        return Drawing(figure, table.rows())
+        return FigureWithData(figure, table.rows())
     scale = figure.colorbar(
         ScalarMappable(cmap=style.HEAT), ax=[*axes[:n]], ticks=[0, 0.5, 1], aspect=12
     )
     scale.outline.set_visible(False)
     scale.ax.set_title("weight", loc="left", size=8.5, color=GREY, pad=5)
     scale.ax.grid(False)
-    return Drawing(figure, table.rows())
+    return FigureWithData(figure, table.rows())
 
 
 def _texts(alignments: Mapping[str, dict[str, Any]], subtitle: str) -> style.Texts:

@@ -16,8 +16,8 @@ from seqmodels.evaluation.intervals import MIN_ROWS
 from seqmodels.evaluation.metrics import metric_of
 from seqmodels.models import papers
 from seqmodels.records.significance import Comparison, Difference
-from seqmodels.report import reading, style
-from seqmodels.report.reading import (
+from seqmodels.report import load_records, style
+from seqmodels.report.load_records import (
     MIN_EXAMPLES,
     Record,
     format_bucket,
@@ -31,10 +31,10 @@ from seqmodels.report.reading import (
     format_subtitle,
     negate,
 )
-from seqmodels.report.style import GREY, INK, Look, Texts
-from seqmodels.report.tidy import Drawing, Table
+from seqmodels.report.style import GREY, INK, LineStyle, Texts
+from seqmodels.report.tidy import FigureWithData, Table
 
-Line = tuple[Look, Sequence[Record]]
+Line = tuple[LineStyle, Sequence[Record]]
 """The look of one model or system, and its records."""
 MEMORIES = {
     "vector": "Dashed: source in one vector.",
@@ -55,7 +55,7 @@ SIZES = {
 # Scores
 
 
-def draw_scores(records: Sequence[Record], test: dict[str, Any]) -> Drawing:
+def draw_scores(records: Sequence[Record], test: dict[str, Any]) -> FigureWithData:
     """Draw the primary metric and a teacher-forced score by bucket, and the counts below."""
     name, primary = test["name"], test["primary_metric"]
     metric, is_gain = metric_of(primary), _is_gain(test)
@@ -64,10 +64,12 @@ def draw_scores(records: Sequence[Record], test: dict[str, Any]) -> Drawing:
     if name not in test["axis"] and len({t["name"] for r in records for t in r["tests"]}) > 1:
         title = f"{name}: {title}"
     records = [r for r in records if any(t["name"] == name for t in r["tests"])]
-    groups = reading.group_by_model(records)
-    lines = [(look, groups[model]) for model, look in style.choose_looks(groups).items()]
+    groups = load_records.group_by_model(records)
+    lines = [
+        (line_style, groups[model]) for model, line_style in style.line_styles_for(groups).items()
+    ]
     second = "token_accuracy" if metric.is_loss and metric.is_teacher_forced else "nats"
-    key = style.label_looks(records)
+    key = style.label_line_styles(records)
 
     is_many = len(records) > len(groups)
     seeds = "Line: mean of the seeds; whisker: lowest to highest seed" if is_many else "One seed"
@@ -75,7 +77,9 @@ def draw_scores(records: Sequence[Record], test: dict[str, Any]) -> Drawing:
     band = f"95 % interval ({format_interval_methods(records, (primary, second))}) over {units}"
     caption = f"{seeds}; band: {band}{', its ends averaged over the seeds' * is_many}."
     if is_gain:
-        without = [reading.score_array(group, name, primary)[:, 1, 0].mean() for _, group in lines]
+        without = [
+            load_records.score_array(group, name, primary)[:, 1, 0].mean() for _, group in lines
+        ]
         key = [k._replace(label=f"{k.label} · {x:.2f}") for k, x in zip(key, without, strict=True)]
         caption = (
             f"Gain: the score with context minus that without. {seeds}; no intervals of gains."
@@ -109,11 +113,11 @@ def _explain_bars(test: dict[str, Any], examples: str) -> str:
 
 def _draw_buckets(
     texts: Texts,
-    key: Sequence[Look],
+    key: Sequence[LineStyle],
     lines: Sequence[Line],
     test: dict[str, Any],
     metrics: Mapping[str, str],
-) -> Drawing:
+) -> FigureWithData:
     """Draw two metrics, with the notes on their titles, against the buckets of a test set."""
     figure, axes = style.make_panels(texts, key, (5.6, 0.9))
     table = Table()
@@ -126,13 +130,13 @@ def _draw_buckets(
     for ax, letter in zip(axes.ravel(), ("", *"bcd"), strict=True):
         for i in range(len(test["buckets"])):
             ax.axvspan(i - 0.5, i + 0.5, fc="none", ec="none", gid=f"bucket-{i}{letter}")
-    return Drawing(figure, table.rows())
+    return FigureWithData(figure, table.rows())
 
 
 def _mark_trained(axes: Iterable[Axes], test: dict[str, Any]) -> None:
     """Shade the buckets that are longer than all training examples."""
     n_buckets = len(test["buckets"])
-    beyond = [i for i, b in enumerate(test["buckets"]) if reading.is_beyond(test, b)]
+    beyond = [i for i, b in enumerate(test["buckets"]) if load_records.is_beyond(test, b)]
     for ax, label in zip(axes, ("longer than trained", ""), strict=True):
         ax.set_xlim(-0.5, n_buckets - 0.5)
         for edge in beyond[:1]:
@@ -148,17 +152,17 @@ def _draw_metric(
     metric, is_gain, is_primary = metric_of(name), _is_gain(test), name == test["primary_metric"]
     n, buckets = np.array([b["n"] for b in test["buckets"]]), [*map(format_bucket, test["buckets"])]
     is_recorded = False
-    for i, (look, group) in enumerate(lines):
-        scores = reading.score_array(group, test["name"], name)
+    for i, (line_style, group) in enumerate(lines):
+        scores = load_records.score_array(group, test["name"], name)
         seeds = scores[:, 1:]
         if is_gain:
             seeds = seeds - seeds[:, :1, :1]
             seeds = np.where([True, False, False], -seeds if metric.is_loss else seeds, np.nan)
         x = np.arange(len(n)) + 0.06 * (i - (len(lines) - 1) / 2)
-        _draw_line(ax, look, x, n, seeds)
+        _draw_line(ax, line_style, x, n, seeds)
         value, low, high = np.moveaxis(np.roll(scores, -1, axis=1), -1, 0)  # "all" comes last
         gains = {"gain": np.pad(seeds[..., 0], ((0, 0), (0, 1)), constant_values=np.nan)}
-        about = {"metric": metric.name, "model": look.label, "bucket": [*buckets, "all"]}
+        about = {"metric": metric.name, "model": line_style.label, "bucket": [*buckets, "all"]}
         about["n"] = [*n, sum(n)]
         table.add_seeds(group, about, value=value, low=low, high=high, **gains if is_gain else {})
         is_recorded |= bool(np.isfinite(seeds[..., 0].mean(axis=0)).any())
@@ -194,24 +198,26 @@ def _note(ax: Axes, x: float, text: str, **options: Any) -> None:
     ax.text(x, y, text, **options)
 
 
-def _draw_line(ax: Axes, look: Look, x: np.ndarray, n: np.ndarray, seeds: np.ndarray) -> None:
+def _draw_line(
+    ax: Axes, line_style: LineStyle, x: np.ndarray, n: np.ndarray, seeds: np.ndarray
+) -> None:
     """Draw the scores (seeds, buckets, 3) of one model at x, in buckets with n examples.
 
     The line ends at the last bucket with MIN_EXAMPLES; beyond it are only hollow markers.
     """
     mean, low, high = seeds.mean(axis=0).T
     enough = np.flatnonzero(np.isfinite(mean) & (n >= MIN_EXAMPLES))
-    draw: dict[str, Any] = {"color": look.colour, "clip_on": False, "zorder": 4}
+    draw: dict[str, Any] = {"color": line_style.colour, "clip_on": False, "zorder": 4}
     solid = slice(enough[-1] + 1 if enough.size else 0)
     has_band = (n >= MIN_ROWS)[solid]
     ax.fill_between(
-        x[solid], low[solid], high[solid], has_band, color=look.colour, alpha=0.16, lw=0
+        x[solid], low[solid], high[solid], has_band, color=line_style.colour, alpha=0.16, lw=0
     )
-    ax.plot(x[solid], mean[solid], ls=look.dashes, lw=1.9, **draw)
+    ax.plot(x[solid], mean[solid], ls=line_style.dashes, lw=1.9, **draw)
     by_seed = seeds[:, solid, 0]
     ax.vlines(x[solid], by_seed.min(axis=0), by_seed.max(axis=0), lw=1.1, **draw)
-    for mask, fill in ((n >= MIN_EXAMPLES, look.colour), (n < MIN_EXAMPLES, "white")):
-        ax.plot(x[mask], mean[mask], look.marker, ms=4.5, mfc=fill, mew=1.1, **draw)
+    for mask, fill in ((n >= MIN_EXAMPLES, line_style.colour), (n < MIN_EXAMPLES, "white")):
+        ax.plot(x[mask], mean[mask], line_style.marker, ms=4.5, mfc=fill, mew=1.1, **draw)
 
 
 def _draw_counts(strip: Axes, test: dict[str, Any]) -> None:
@@ -240,12 +246,12 @@ def _draw_counts(strip: Axes, test: dict[str, Any]) -> None:
 
 def draw_differences(
     records: Sequence[Record], test: dict[str, Any], comparison: Comparison
-) -> Drawing:
+) -> FigureWithData:
     """Draw a matrix of differences, row minus column, with a square for each bucket."""
     compared = {model for pair in comparison.pairs for model in (pair.row, pair.column)}
     records = [record for record in records if record["model"] in compared]
-    looks = style.choose_looks(compared)
-    models, n, metric = [*looks], len(looks), comparison.metric
+    line_styles = style.line_styles_for(compared)
+    models, n, metric = [*line_styles], len(line_styles), comparison.metric
     width, least = style.medium().width, 1.35 if style.medium().is_page else 1.12
     cell_width = min(max((width - 1.7) / n, least), 1.56)  # inches
     texts = _difference_texts(records, test, comparison)
@@ -253,12 +259,12 @@ def draw_differences(
     table = Table()
     ax = figure.subplots()
     ax.xaxis.tick_top()
-    names = [textwrap.fill(look.label, 16) for look in looks.values()]
+    names = [textwrap.fill(line_style.label, 16) for line_style in line_styles.values()]
     ax.set_xticks(np.arange(n) + 0.5, names, weight="bold")
     ax.set_yticks(np.arange(n) + 0.5, names, weight="bold")
     for labels in (ax.get_xticklabels(), ax.get_yticklabels()):
-        for label, look in zip(labels, looks.values(), strict=True):
-            label.set_color(look.colour)
+        for label, line_style in zip(labels, line_styles.values(), strict=True):
+            label.set_color(line_style.colour)
     ax.tick_params(length=0)
     ax.grid(False)
     ax.spines[:].set_visible(False)
@@ -271,16 +277,20 @@ def draw_differences(
         ):
             y, x = models.index(row), models.index(column)
             outcomes[y, x] = outcome(differences[0], metric)
-            _add_differences(table, looks[row], looks[column], differences, comparison)
+            _add_differences(table, line_styles[row], line_styles[column], differences, comparison)
             _write_cell(ax, x, y, differences, metric, cell_width)
     colours = ListedColormap([WORSE[0], "white", BETTER[0]])
     ax.pcolormesh(outcomes, cmap=colours, vmin=-1, vmax=1, edgecolors="#CFCFCF", lw=0.8)
     ax.set(xlim=(0, n), ylim=(n, 0))
-    return Drawing(figure, table.rows())
+    return FigureWithData(figure, table.rows())
 
 
 def _add_differences(
-    table: Table, row: Look, column: Look, parts: Sequence[Difference], comparison: Comparison
+    table: Table,
+    row: LineStyle,
+    column: LineStyle,
+    parts: Sequence[Difference],
+    comparison: Comparison,
 ) -> None:
     """Add the differences of a pair: over all examples, and by bucket."""
     buckets = ["all", *(format_bucket({"low": a, "high": b}) for a, b in comparison.buckets)]
@@ -343,34 +353,42 @@ def _difference_texts(
 # Curves and sizes
 
 
-def draw_curves(records: Sequence[Record]) -> Drawing:
+def draw_curves(records: Sequence[Record]) -> FigureWithData:
     """Draw validation loss against target tokens and against time, one line per seed."""
     title = "Learning curves: validation loss by target tokens and by time"
     caption = "Each line is one seed; teacher-forced loss on the validation split, log scale."
     figure, axes = style.make_panels(
-        (title, format_subtitle(records), caption), style.label_looks(records)
+        (title, format_subtitle(records), caption), style.label_line_styles(records)
     )
-    looks, table = style.choose_looks(reading.group_by_model(records)), Table()
+    line_styles, table = style.line_styles_for(load_records.group_by_model(records)), Table()
     for r in (r for r in records if r["curve"]):
         points = {key: [p[key] for p in r["curve"]] for key in r["curve"][0]}
-        table.add(model=looks[r["model"]].label, seed=r["seed"], **points)
+        table.add(model=line_styles[r["model"]].label, seed=r["seed"], **points)
     fields = {"tokens": "target tokens", "seconds": "seconds of training"}
     for ax, (field, label) in zip(axes[0], fields.items(), strict=True):
         style.set_log(ax, "y", format_short, subs=(1, 2, 5))
         for r in (r for r in records if r["curve"]):
-            look = looks[r["model"]]
+            line_style = line_styles[r["model"]]
             x, y = ([p[k] for p in r["curve"]] for k in (field, "valid_nats"))
-            ax.plot(x, y, color=look.colour, ls=look.dashes, lw=1.4)
-            ax.plot(x[-1:], y[-1:], look.marker, color=look.colour, ms=4.5, clip_on=False, zorder=4)
+            ax.plot(x, y, color=line_style.colour, ls=line_style.dashes, lw=1.4)
+            ax.plot(
+                x[-1:],
+                y[-1:],
+                line_style.marker,
+                color=line_style.colour,
+                ms=4.5,
+                clip_on=False,
+                zorder=4,
+            )
         ax.set_title("nats per token, teacher-forced", loc="left")
         ax.set_xlim(0)
         ax.set_xlabel(label)
         ax.xaxis.set_major_locator(MaxNLocator(5))
         ax.xaxis.set_major_formatter(FuncFormatter(format_short))
-    return Drawing(figure, table.rows())
+    return FigureWithData(figure, table.rows())
 
 
-def draw_state(records: Sequence[Record]) -> Drawing:
+def draw_memory_size(records: Sequence[Record]) -> FigureWithData:
     """Draw the bytes that the decoder gets against source length."""
     caption = (
         "For one source, in float32. Left: the vectors that the decoder's equations read. Right: "
@@ -378,21 +396,28 @@ def draw_state(records: Sequence[Record]) -> Drawing:
         "lines coincide have their markers at different lengths."
     )
     texts = "Bytes for the decoder by source length", format_subtitle(records), caption
-    groups = reading.group_by_model(records)
-    figure, axes = style.make_panels(texts, style.label_looks(records))
+    groups = load_records.group_by_model(records)
+    figure, axes = style.make_panels(texts, style.label_line_styles(records))
     axes[0, 1].sharey(axes[0, 0])
     table = Table()
     for ax, (field, title) in zip(axes[0], SIZES.items(), strict=True):
         style.set_log(ax, "x", format_plain, base=2)
         style.set_log(ax, "y", partial(format_short, unit="B"))
-        for i, (model, look) in enumerate(style.choose_looks(groups).items()):
+        for i, (model, line_style) in enumerate(style.line_styles_for(groups).items()):
             if sizes := groups[model][0][field]:
                 S, size = np.array(sizes, float).T
-                table.add(panel=title, model=look.label, source_tokens=S, bytes=size)
-                ax.plot(S, size, color=look.colour, ls=look.dashes, lw=1.8)
-                ax.plot(S, size, look.marker, color=look.colour, ms=5.5, markevery=(i % 3, 3))
+                table.add(panel=title, model=line_style.label, source_tokens=S, bytes=size)
+                ax.plot(S, size, color=line_style.colour, ls=line_style.dashes, lw=1.8)
+                ax.plot(
+                    S,
+                    size,
+                    line_style.marker,
+                    color=line_style.colour,
+                    ms=5.5,
+                    markevery=(i % 3, 3),
+                )
         ax.set_title(title, loc="left")
         ax.set_xlabel("source length S (tokens)")
         ax.grid(True, axis="both")
         ax.tick_params(axis="y", pad=1)
-    return Drawing(figure, table.rows())
+    return FigureWithData(figure, table.rows())

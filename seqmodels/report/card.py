@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from seqmodels.models import papers
-from seqmodels.report import reading, tables
-from seqmodels.report.reading import Record
+from seqmodels.report import load_records, tables
+from seqmodels.report.load_records import Record
 
 FIGURE = "scores.png"
 """The figure beside a card."""
@@ -16,7 +16,7 @@ TASKS = {"translation": "translation", "next_token": "text-generation"}
 
 def format_card(record: Record, repository: str) -> str:
     """Return the card of a run that is shared as OWNER/NAME, in Markdown with metadata."""
-    label = reading.label_of(record["model"])
+    label = load_records.label_of(record["model"])
     data, training = record["data"], record["train_config"]
     head: dict[str, Any] = {"library_name": "seqmodels", "tags": ["seqmodels", record["model"]]}
     if task := TASKS.get(record["task"]):

@@ -14,9 +14,9 @@ from matplotlib.ticker import NullLocator
 from seqmodels.evaluation.metrics import metric_of
 from seqmodels.models import papers
 from seqmodels.records.significance import Comparison, Difference, Significance
-from seqmodels.report import reading, style
-from seqmodels.report.drawing import BETTER, OUTCOMES, WORSE, outcome
-from seqmodels.report.reading import (
+from seqmodels.report import load_records, style
+from seqmodels.report.bucket_plots import BETTER, OUTCOMES, WORSE, outcome
+from seqmodels.report.load_records import (
     Record,
     format_bucket,
     format_interval,
@@ -30,7 +30,7 @@ from seqmodels.report.reading import (
     negate,
 )
 from seqmodels.report.style import GREY, INK
-from seqmodels.report.tidy import Drawing, Table
+from seqmodels.report.tidy import FigureWithData, Table
 
 MIN_VALUES = 3
 """Values of a field from which its scores are a curve."""
@@ -56,7 +56,7 @@ class Effect(NamedTuple):
 
 def find_effects(records: Sequence[Record], comparison: Comparison) -> list[Effect]:
     """Return the effects of all changes in a folder with arms; a variant is a change as well."""
-    first = {model: group[0] for model, group in reading.group_by_model(records).items()}
+    first = {model: group[0] for model, group in load_records.group_by_model(records).items()}
     if not any(record.get("arm") for record in first.values()):
         return []
     pairs = {(pair.row, pair.column): pair for pair in comparison.pairs}
@@ -127,7 +127,7 @@ def format_ranges(comparison: Comparison, is_in: Sequence[bool]) -> str:
 
 def draw_effects(
     records: Sequence[Record], test: dict[str, Any], comparison: Comparison
-) -> Drawing | None:
+) -> FigureWithData | None:
     """Draw a forest plot: the effect of each change with its interval; None without arms."""
     metric, effects = comparison.metric, find_effects(records, comparison)
     if not effects:
@@ -165,7 +165,7 @@ def draw_effects(
     better = "lower is better" if metric_of(metric).is_loss else "higher is better"
     ax.set_xlabel(f"difference in {metric_of(metric).name}, {better}")
     ax.grid(True, axis="x")
-    return Drawing(figure, table.rows())
+    return FigureWithData(figure, table.rows())
 
 
 # --------------------------------------------------------------------------------------- Sweeps
@@ -180,7 +180,7 @@ def find_sweeps(records: Sequence[Record]) -> dict[str, Sweep]:
     The model as it is belongs to each of its sweeps, at its own value of the field, unless that is
     no number, as where d_k follows from the width.
     """
-    by_name = reading.group_by_model(records)
+    by_name = load_records.group_by_model(records)
     groups: dict[tuple[str, str], dict[Any, list[Record]]] = {}
     for group in by_name.values():
         changed, base = changed_fields(group[0]), (group[0].get("arm") or {}).get("varies")
@@ -200,11 +200,11 @@ def find_sweeps(records: Sequence[Record]) -> dict[str, Sweep]:
 
 def changed_fields(record: Record) -> dict[str, Any]:
     """Return the fields that the command line changed in the arm of a record, with their values."""
-    arm = record.get("arm")
-    if arm is None:
+    spec = record.get("arm")
+    if spec is None:
         return {}
-    width = {"width": arm["width"]} if arm["width"] != 1 else {}
-    return {**arm["sizes"], **arm["training"], **width}
+    width = {"width": spec["width"]} if spec["width"] != 1 else {}
+    return {**spec["sizes"], **spec["training"], **width}
 
 
 def is_number(value: Any) -> bool:
@@ -212,16 +212,16 @@ def is_number(value: Any) -> bool:
     return isinstance(value, int | float)
 
 
-def draw_sweeps(records: Sequence[Record]) -> dict[str, Drawing]:
+def draw_sweeps(records: Sequence[Record]) -> dict[str, FigureWithData]:
     """Return a figure for each sweep, by the name of its file: the first test set's scores."""
-    test = next(iter(reading.tests_by_name(records).values()))
+    test = next(iter(load_records.tests_by_name(records).values()))
     return {
         f"sweep-{field}": draw_sweep(field, sweep, test)
         for field, sweep in find_sweeps(records).items()
     }
 
 
-def draw_sweep(field: str, sweep: Sweep, test: dict[str, Any]) -> Drawing:
+def draw_sweep(field: str, sweep: Sweep, test: dict[str, Any]) -> FigureWithData:
     """Draw the score and the loss at the longest trained length against a field."""
     primary = metric_of(test["primary_metric"])
     place = longest_trained_bucket(test)
@@ -232,20 +232,20 @@ def draw_sweep(field: str, sweep: Sweep, test: dict[str, Any]) -> Drawing:
     caption = "Line: mean of the seeds; whisker: lowest to highest seed. Loss: teacher-forced."
     label = LABELS.get(field, field)
     texts = f"{primary.name} and loss at {where}, by {label}", format_subtitle(records), caption
-    looks = style.choose_looks(sweep)
-    figure, axes = style.make_panels(texts, [*looks.values()])
+    line_styles = style.line_styles_for(sweep)
+    figure, axes = style.make_panels(texts, [*line_styles.values()])
     table = Table()
     part = 0 if place is None else place + 1
     for ax, metric in zip(axes[0], (test["primary_metric"], "nats"), strict=True):
-        for model, look in looks.items():
+        for model, line_style in line_styles.items():
             seeds = {
-                value: reading.score_array(group, test["name"], metric)[:, part, 0]
+                value: load_records.score_array(group, test["name"], metric)[:, part, 0]
                 for value, group in sweep[model].items()
             }
-            style.draw_seeds(ax, look, seeds)
+            style.draw_seeds(ax, line_style, seeds)
             about = {"metric": metric_of(metric).name, "bucket": where}
             for x, scores in seeds.items():
-                about_x = {**about, "model": look.label, field: x}
+                about_x = {**about, "model": line_style.label, field: x}
                 table.add_seeds(sweep[model][x], about_x, value=scores)
         _scale(ax, sorted({value for values in sweep.values() for value in values}))
         ax.set_xlabel(label)
@@ -254,7 +254,7 @@ def draw_sweep(field: str, sweep: Sweep, test: dict[str, Any]) -> Drawing:
     if primary.top:
         axes[0, 0].set_ylim(0, primary.top)
     style.set_log(axes[0, 1], "y", format_short, subs=(1, 2, 5))
-    return Drawing(figure, table.rows())
+    return FigureWithData(figure, table.rows())
 
 
 def _scale(ax: Axes, values: Sequence[float]) -> None:

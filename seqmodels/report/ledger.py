@@ -15,8 +15,8 @@ from pydantic import AfterValidator, Field
 from seqmodels.evaluation.metrics import METRICS, metric_of
 from seqmodels.models import paper_of
 from seqmodels.records.record import Count, Name, Strict, load_as
-from seqmodels.report import reading
-from seqmodels.report.reading import Record, format_parameters, format_short
+from seqmodels.report import load_records
+from seqmodels.report.load_records import Record, format_parameters, format_short
 from seqmodels.report.tables import format_cell, format_markdown
 
 FILE = "ledger.json"
@@ -114,7 +114,7 @@ def format_ours(figure: Figure | None, folders: Mapping[str, Sequence[Record]]) 
     if figure is None or (ours := figure.ours) is None:
         return "–"
     group = [r for r in folders.get(ours.folder, ()) if r["model"] == ours.model]
-    scores = reading.score_array(group, ours.test, ours.score)
+    scores = load_records.score_array(group, ours.test, ours.score)
     score = format_cell(scores[:, 0], ours.score) if scores.size else "–"
     return score if score == "–" else f"{score} ({format_parameters(group)})"
 

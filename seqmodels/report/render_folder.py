@@ -15,14 +15,22 @@ from types import ModuleType
 
 from seqmodels.models import VARIANTS
 from seqmodels.records import significance
-from seqmodels.report import alignment, arms, drawing, reading, snapshots, style, tables
-from seqmodels.report.reading import Folder, Record, format_subtitle
-from seqmodels.report.tidy import Drawing
+from seqmodels.report import (
+    alignment,
+    bucket_plots,
+    effects,
+    load_records,
+    snapshots,
+    style,
+    tables,
+)
+from seqmodels.report.load_records import Folder, Record, format_subtitle
+from seqmodels.report.tidy import FigureWithData
 from seqmodels.utils import files
 from seqmodels.utils.imports import TASKS, import_beside
 from seqmodels.utils.pool import ProcessPool, n_cores
 
-Draw = Callable[[Sequence[Record]], dict[str, Drawing]]
+Draw = Callable[[Sequence[Record]], dict[str, FigureWithData]]
 """Returns figures of a folder's records by the names of their files."""
 TABLES = "tables.md"
 MAX_IN_MATRIX = 8
@@ -37,7 +45,7 @@ def plot_folder(
     `own` draws the task's own figures; None: those of `task_figures`. If the sums of all records
     exist, significance.json is written as well.
     """
-    folder = reading.load_folder(folder) if isinstance(folder, Path) else folder
+    folder = load_records.load_folder(folder) if isinstance(folder, Path) else folder
     out, records = Path(out or folder.path), list(folder.records.values())
     for unknown in folder.unknown:
         print(f"not drawn: {unknown}", file=sys.stderr)
@@ -60,24 +68,27 @@ def draw_all(
     records: Sequence[Record],
     compared: significance.Significance | None,
     own: Sequence[Draw] | None = None,
-) -> dict[str, Drawing]:
+) -> dict[str, FigureWithData]:
     """Return all figures of a folder by the names of their files, in the style's context."""
-    figures = {"curves": drawing.draw_curves(records), "state": drawing.draw_state(records)}
+    figures = {
+        "curves": bucket_plots.draw_curves(records),
+        "state": bucket_plots.draw_memory_size(records),
+    }
     figures |= (
         draw_task_figures(records) if own is None else merge_figures(draw(records) for draw in own)
     )
-    figures |= arms.draw_sweeps(records)
-    for name, test in reading.tests_by_name(records).items():
-        figures[f"score-{format_file_name(name)}"] = drawing.draw_scores(records, test)
+    figures |= effects.draw_sweeps(records)
+    for name, test in load_records.tests_by_name(records).items():
+        figures[f"score-{format_file_name(name)}"] = bucket_plots.draw_scores(records, test)
         if compared and (comparison := compared.on(name)):
-            effects = arms.draw_effects(records, test, comparison)
-            if effects:
-                figures[f"effects-{format_file_name(name)}"] = effects
-            if not effects or len(reading.group_by_model(records)) <= MAX_IN_MATRIX:
-                figures[f"significance-{format_file_name(name)}"] = drawing.draw_differences(
+            changes = effects.draw_effects(records, test, comparison)
+            if changes:
+                figures[f"effects-{format_file_name(name)}"] = changes
+            if not changes or len(load_records.group_by_model(records)) <= MAX_IN_MATRIX:
+                figures[f"significance-{format_file_name(name)}"] = bucket_plots.draw_differences(
                     records, test, comparison
                 )
-    attending = reading.group_by_model(r for r in records if r["alignment"])
+    attending = load_records.group_by_model(r for r in records if r["alignment"])
     first = [group[0] for group in attending.values()]
     if first:
         alignments = {r["model"]: r["alignment"] for r in first}
@@ -94,7 +105,7 @@ def task_figures(task: str) -> ModuleType | None:
     return import_beside(f"tasks.{task}.figure") if has_figures else None
 
 
-def draw_task_figures(records: Sequence[Record]) -> dict[str, Drawing]:
+def draw_task_figures(records: Sequence[Record]) -> dict[str, FigureWithData]:
     """Return the figures of the records' task by the names of their files.
 
     If the records lack a measurement of the task, a note is printed.
@@ -107,7 +118,7 @@ def draw_task_figures(records: Sequence[Record]) -> dict[str, Drawing]:
         return {}
 
 
-def draw_across(folders: Iterable[Sequence[Record]]) -> dict[str, Drawing]:
+def draw_across(folders: Iterable[Sequence[Record]]) -> dict[str, FigureWithData]:
     """Return the figures that each task draws across its folders, by the names of their files."""
     by_task: dict[str, list[Sequence[Record]]] = {}
     for records in folders:
@@ -120,7 +131,7 @@ def draw_across(folders: Iterable[Sequence[Record]]) -> dict[str, Drawing]:
     )
 
 
-def merge_figures(parts: Iterable[dict[str, Drawing]]) -> dict[str, Drawing]:
+def merge_figures(parts: Iterable[dict[str, FigureWithData]]) -> dict[str, FigureWithData]:
     """Return all figures in one dictionary."""
     return {name: figure for figures in parts for name, figure in figures.items()}
 
@@ -146,7 +157,9 @@ def plot_results(root: Path) -> list[Path]:
     """
     from seqmodels.report import ledger  # a folder of one comparison has none
 
-    read = [reading.read_folder(path) for path in sorted({p.parent for p in root.glob("*/*.json")})]
+    read = [
+        load_records.read_folder(path) for path in sorted({p.parent for p in root.glob("*/*.json")})
+    ]
     folders = [folder for folder in read if folder.records or folder.unknown]
     if not folders:
         return plot_folder(root)
@@ -196,7 +209,7 @@ def plot_alone(folder: Path) -> list[Path]:
 
 def _index_entry(name: str, records: Sequence[Record], paths: Sequence[Path]) -> list[str]:
     """Return the index paragraphs of one folder: summary, scores kept, links and main figure."""
-    first = next(iter(reading.tests_by_name(records).values()))
+    first = next(iter(load_records.tests_by_name(records).values()))
     figures = [path.stem for path in paths if path.suffix == ".svg"]
     main = next(figure for figure in figures if figure not in ("curves", "state"))
     links = ", ".join(f"[{figure}]({name}/{figure}.svg)" for figure in figures)

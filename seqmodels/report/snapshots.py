@@ -16,9 +16,9 @@ from seqmodels.records import snapshots
 from seqmodels.records.snapshots import Axes as Words
 from seqmodels.records.snapshots import Sentence, Snapshot, SnapshotsFile
 from seqmodels.report import style
-from seqmodels.report.reading import Folder, Record, describe_run, format_short, label_of
+from seqmodels.report.load_records import Folder, Record, describe_run, format_short, label_of
 from seqmodels.report.style import GREY, HEAT, INK, WIDTH, Texts
-from seqmodels.report.tidy import Drawing, Table
+from seqmodels.report.tidy import FigureWithData, Table
 
 MAX_ROWS, MAX_MAPS = 15, 6
 ROW, MAP, TEXT = 0.29, 1.42, 1.7
@@ -31,7 +31,7 @@ N_LETTERS = 59
 WRONG = "#D9661F"
 
 
-def draw_all_snapshots(folder: Folder) -> dict[str, Drawing]:
+def draw_all_snapshots(folder: Folder) -> dict[str, FigureWithData]:
     """Return a figure for each record that has snapshots, by the names of their files.
 
     If the snapshots are invalid, a note is printed.
@@ -49,7 +49,7 @@ def draw_all_snapshots(folder: Folder) -> dict[str, Drawing]:
     return figures
 
 
-def draw_snapshots(r: Record, taken: SnapshotsFile) -> Drawing:
+def draw_snapshots(r: Record, taken: SnapshotsFile) -> FigureWithData:
     """Draw a row for each snapshot, and the attention of some of them to the right."""
     table = Table()
     rows = choose_evenly(taken.snapshots, MAX_ROWS)
@@ -72,9 +72,9 @@ def draw_snapshots(r: Record, taken: SnapshotsFile) -> Drawing:
                 places = {"target_word": word, "source_word": taken.alignment.src}
                 table.add(panel="attention", tokens=snapshot.tokens, **places, weight=weights)
         right -= 0.2
-    colour = style.choose_looks([r["model"]])[r["model"]].colour
+    colour = style.line_styles_for([r["model"]])[r["model"]].colour
     _draw_rows(ax, table, rows, taken.sentences, right, colour)
-    return Drawing(figure, table.rows())
+    return FigureWithData(figure, table.rows())
 
 
 def _texts(r: Record, taken: SnapshotsFile) -> Texts:
@@ -135,8 +135,8 @@ def _draw_words(ax: Axes, y: float, pieces: Sequence[tuple[str, str]], n_letters
     for text, colour in pieces:
         left = n_letters - start
         text = text if len(text) <= left else f"{text[: left - 1]}…"
-        look: dict[str, Any] = {"family": "monospace", "size": SIZE, "va": "center"}
-        ax.text(TEXT + LETTER * start, y, text if left > 0 else "", color=colour, **look)
+        line_style: dict[str, Any] = {"family": "monospace", "size": SIZE, "va": "center"}
+        ax.text(TEXT + LETTER * start, y, text if left > 0 else "", color=colour, **line_style)
         start += len(text) + 1
 
 

@@ -30,13 +30,13 @@ from matplotlib.ticker import FuncFormatter, LogLocator
 from matplotlib.transforms import Bbox
 
 from seqmodels.models import PAPERS, model_of, papers
-from seqmodels.report import reading
-from seqmodels.report.reading import Record, format_parameters
-from seqmodels.report.tidy import Drawing
+from seqmodels.report import load_records
+from seqmodels.report.load_records import Record, format_parameters
+from seqmodels.report.tidy import FigureWithData
 from seqmodels.utils import files
 
 
-class Look(NamedTuple):
+class LineStyle(NamedTuple):
     """The label and the line style of one model."""
 
     label: str
@@ -45,7 +45,7 @@ class Look(NamedTuple):
     marker: str
 
 
-LOOKS = {
+LINE_STYLES = {
     "rnn_encdec": ("#C98200", "s", 1, 1),
     "bahdanau": ("#1B75BC", "o", 5, 1),
     "lstm_seq2seq": ("#B02A1E", "D", 0, -1),
@@ -152,7 +152,7 @@ def heat() -> LinearSegmentedColormap:
 # Looks
 
 
-def choose_looks(models: Collection[str]) -> dict[str, Look]:
+def line_styles_for(models: Collection[str]) -> dict[str, LineStyle]:
     """Return the looks of models and variants by name, in order of history; unknown ones come last.
 
     Lines are dashed for models with the source in one vector, solid for models whose memory grows
@@ -160,11 +160,11 @@ def choose_looks(models: Collection[str]) -> dict[str, Look]:
     its model's dashes unless its memory is of another kind, and a shade of its model's colour.
     """
     registered = papers()
-    own = dict(LOOKS)
+    own = dict(LINE_STYLES)
     for name in [*PAPERS, *sorted(set(models) - registered.keys())]:
-        own.setdefault(name, FURTHER[(len(own) - len(LOOKS)) % len(FURTHER)])
+        own.setdefault(name, FURTHER[(len(own) - len(LINE_STYLES)) % len(FURTHER)])
     vectors = [name for name, paper in PAPERS.items() if paper.memory == "vector"]
-    all_looks: dict[str, Look] = {}
+    all_looks: dict[str, LineStyle] = {}
     n_variants: Counter[str] = Counter()
     for name, paper in registered.items():
         model = model_of(name)
@@ -176,9 +176,9 @@ def choose_looks(models: Collection[str]) -> dict[str, Look]:
             n_variants[model] += 1
         dashed = DASHES[vectors.index(model) % len(DASHES)] if model in vectors else DASHES[0]
         dashes = {"vector": dashed, "fixed": LATER, "grows": "-"}[paper.memory]
-        all_looks[name] = Look(paper.label, colour, dashes, marker)
+        all_looks[name] = LineStyle(paper.label, colour, dashes, marker)
     for name in own.keys() - registered.keys():
-        all_looks[name] = Look(name, own[name][0], UNKNOWN, own[name][1])
+        all_looks[name] = LineStyle(name, own[name][0], UNKNOWN, own[name][1])
     return {name: all_looks[name] for name in (*registered, *own) if name in models}
 
 
@@ -193,15 +193,15 @@ def mix_shade(hue: int, side: int, n: int) -> str:
     return SHADES[(hue + away) % len(SHADES)][n % 2 == (pair == 0) and n > 0]
 
 
-def label_looks(records: Sequence[Record]) -> list[Look]:
+def label_line_styles(records: Sequence[Record]) -> list[LineStyle]:
     """Return the models' looks, labelled with their years and numbers of parameters."""
-    groups = reading.group_by_model(records)
+    groups = load_records.group_by_model(records)
     years = {model: f" ({paper.year})" for model, paper in papers().items()}
     return [
-        look._replace(
-            label=f"{look.label}{years.get(model, '')}\n{format_parameters(groups[model])}"
+        line_style._replace(
+            label=f"{line_style.label}{years.get(model, '')}\n{format_parameters(groups[model])}"
         )
-        for model, look in choose_looks(groups).items()
+        for model, line_style in line_styles_for(groups).items()
     ]
 
 
@@ -259,7 +259,7 @@ def make_figure(
 
 
 def make_panels(
-    texts: Texts, key: Sequence[Look], ratios: Sequence[float] = (1,), n_columns: int = 2
+    texts: Texts, key: Sequence[LineStyle], ratios: Sequence[float] = (1,), n_columns: int = 2
 ) -> tuple[Figure, np.ndarray]:
     """Return a figure with title and subtitle, rows of axes with shared x, and a legend.
 
@@ -294,10 +294,12 @@ def make_panels(
     return figure, axes
 
 
-def _legend_line(look: Look, label: str) -> Line2D:
+def _legend_line(line_style: LineStyle, label: str) -> Line2D:
     """Return the entry of a legend."""
-    dashes, marker = look.dashes, look.marker
-    return Line2D([], [], color=look.colour, ls=dashes, marker=marker, lw=2, ms=5, label=label)
+    dashes, marker = line_style.dashes, line_style.marker
+    return Line2D(
+        [], [], color=line_style.colour, ls=dashes, marker=marker, lw=2, ms=5, label=label
+    )
 
 
 LINE, LETTER = 0.19, 0.078
@@ -345,18 +347,20 @@ def set_log(ax: Axes, axis: str, write: Callable[..., str], base: float = 10, **
     ax.minorticks_off()
 
 
-def draw_line(ax: Axes, look: Look, x: Any, scores: np.ndarray) -> None:
+def draw_line(ax: Axes, line_style: LineStyle, x: Any, scores: np.ndarray) -> None:
     """Draw a line of scores (points, 3), value, low and high, with a band of its intervals."""
     value, low, high = scores.T
-    ax.fill_between(x, low, high, color=look.colour, alpha=0.16, lw=0)
-    ax.plot(x, value, look.marker, color=look.colour, ls=look.dashes, lw=1.8, ms=4)
+    ax.fill_between(x, low, high, color=line_style.colour, alpha=0.16, lw=0)
+    ax.plot(
+        x, value, line_style.marker, color=line_style.colour, ls=line_style.dashes, lw=1.8, ms=4
+    )
 
 
-def draw_seeds(ax: Axes, look: Look, seeds: Mapping[float, np.ndarray]) -> None:
+def draw_seeds(ax: Axes, line_style: LineStyle, seeds: Mapping[float, np.ndarray]) -> None:
     """Draw the mean and the range of the seeds' scores at each x."""
-    draw: dict[str, Any] = {"color": look.colour, "clip_on": False, "zorder": 4}
+    draw: dict[str, Any] = {"color": line_style.colour, "clip_on": False, "zorder": 4}
     mean, low, high = ([f(v) for v in seeds.values()] for f in (np.mean, np.min, np.max))
-    ax.plot([*seeds], mean, look.marker, ls=look.dashes, lw=1.9, ms=5, **draw)
+    ax.plot([*seeds], mean, line_style.marker, ls=line_style.dashes, lw=1.9, ms=5, **draw)
     ax.vlines([*seeds], low, high, lw=1.1, **draw)
 
 
@@ -392,7 +396,7 @@ def split_into_panels(figure: Figure, n: int, **options: Any) -> np.ndarray:
 # Files
 
 
-def save_own(drawings: Mapping[str, Drawing], folder: Path) -> list[Path]:
+def save_own(drawings: Mapping[str, FigureWithData], folder: Path) -> list[Path]:
     """Write figures as NAME.svg and NAME.png; return the paths.
 
     Raises ValueError, before it writes any, if the folder has a file of such a name from elsewhere.

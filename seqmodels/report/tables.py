@@ -16,8 +16,8 @@ import numpy as np
 from seqmodels.evaluation.intervals import MIN_ROWS
 from seqmodels.evaluation.metrics import LOSSES, metric_of
 from seqmodels.records.significance import Difference, Significance
-from seqmodels.report import arms, reading
-from seqmodels.report.reading import (
+from seqmodels.report import effects, load_records
+from seqmodels.report.load_records import (
     MIN_EXAMPLES,
     Record,
     format_bucket,
@@ -88,12 +88,12 @@ def _mean(seeds: np.ndarray, metric: str, n: int = 0) -> str:
 def format_summary(records: Sequence[Record], compared: Significance | None = None) -> str:
     """Format what a comparison prints at its end: scores by bucket, effects of changes, costs."""
     parts = textwrap.wrap(format_subtitle(records), WIDTH)
-    for test in reading.tests_by_name(records).values():
+    for test in load_records.tests_by_name(records).values():
         title, rows, notes = score_rows(records, test, _mean)
         notes = textwrap.wrap("; ".join(notes), WIDTH)
         shares = textwrap.wrap(format_shares(records, test), WIDTH)
         parts += ["", *textwrap.wrap(title, WIDTH), *format_plain(rows), *notes, *shares]
-        if rows := arms.effect_rows(records, test, compared):
+        if rows := effects.effect_rows(records, test, compared):
             parts += ["", *format_plain(rows)]
     return "\n".join([*parts, "", *format_plain(cost_rows(records))])
 
@@ -101,11 +101,11 @@ def format_summary(records: Sequence[Record], compared: Significance | None = No
 def format_html(records: Sequence[Record], compared: Significance | None = None) -> str:
     """Format for a notebook what `format_summary` formats for a terminal."""
     parts = [format_subtitle(records)]
-    for test in reading.tests_by_name(records).values():
+    for test in load_records.tests_by_name(records).values():
         title, rows, notes = score_rows(records, test, _mean)
         parts += [title, html.format_table(rows), "; ".join(notes), format_shares(records, test)]
-        if effects := arms.effect_rows(records, test, compared):
-            parts.append(html.format_table(effects))
+        if changes := effects.effect_rows(records, test, compared):
+            parts.append(html.format_table(changes))
     parts.append(html.format_table(cost_rows(records)))
     return "".join(
         part if part.startswith("<table>") else f"<p>{escape(part)}</p>" for part in parts if part
@@ -114,7 +114,7 @@ def format_html(records: Sequence[Record], compared: Significance | None = None)
 
 def format_tables(records: Sequence[Record], compared: Significance | None = None) -> str:
     """Format all tables of records in Markdown, with notes."""
-    tests = reading.tests_by_name(records)
+    tests = load_records.tests_by_name(records)
     parts = []
     for test in tests.values():
         title, rows, notes = score_rows(records, test, format_cell)
@@ -122,14 +122,14 @@ def format_tables(records: Sequence[Record], compared: Significance | None = Non
         metric = test["primary_metric"]
         signatures = sorted({r["signatures"].get(metric, "") for r in records} - {""})
         parts += [f"{metric_of(metric).label}: `{signature}`" for signature in signatures]
-        if effects := arms.effect_rows(records, test, compared):
-            parts += [f"### {test['name']}: effects of changes", format_markdown(effects)]
+        if changes := effects.effect_rows(records, test, compared):
+            parts += [f"### {test['name']}: effects of changes", format_markdown(changes)]
         if others := loss_rows(records, test):
             parts += [f"### {test['name']}: teacher-forced losses", format_markdown(others)]
     metrics = dict.fromkeys(m for t in tests.values() for m in (t["primary_metric"], *LOSSES))
     units = ", ".join(dict.fromkeys(t.get("grouped_by") or t["noun"] for t in tests.values()))
     methods = format_interval_methods(records, metrics)
-    n_seeds = {len(group) for group in reading.group_by_model(records).values()}
+    n_seeds = {len(group) for group in load_records.group_by_model(records).values()}
     cells = ["mean over the seeds ± half their range"] * (max(n_seeds) > 1)
     notes = ["– not recorded"]
     if min(n_seeds) == 1:
@@ -157,20 +157,20 @@ def score_rows(
     name, metric, buckets = test["name"], test["primary_metric"], test["buckets"]
     counts = [sum(b["n"] for b in buckets), *(b["n"] for b in buckets)]
     heads = [
-        format_bucket(b) + "*" * (b["n"] < MIN_EXAMPLES) + "†" * reading.is_beyond(test, b)
+        format_bucket(b) + "*" * (b["n"] < MIN_EXAMPLES) + "†" * load_records.is_beyond(test, b)
         for b in buckets
     ]
     rows = [["model", "all", *heads]]
     notes = {"*": f"* fewer than {MIN_EXAMPLES}: too few to compare", "†": "† longer than trained"}
     notes = {mark: note for mark, note in notes.items() if mark in "".join(heads)}
-    for model, group in reading.group_by_model(records).items():
-        seeds = reading.score_array(group, name, metric)
+    for model, group in load_records.group_by_model(records).items():
+        seeds = load_records.score_array(group, name, metric)
         if not seeds.size:
             continue
         row = [label_of(model), *(write(seeds[:, i], metric, n) for i, n in enumerate(counts))]
         if metric == "bleu":
             chance, ratio = (
-                reading.score_array(group, name, m) for m in ("chance_bleu", "length_ratio")
+                load_records.score_array(group, name, m) for m in ("chance_bleu", "length_ratio")
             )
             if (seeds[:, 0, 0] <= chance[:, 0, 0]).all():
                 row[0] += "‡"
@@ -196,8 +196,8 @@ def loss_rows(records: Sequence[Record], test: dict[str, Any]) -> Rows:
     metrics = [m for m in LOSSES if m != test["primary_metric"]]
     metrics += ["source_gain"] * ("source_gain" in test["overall"])
     rows = [["model", *(metric_of(m).name for m in metrics)]]
-    for model, group in reading.group_by_model(records).items():
-        seeds = [reading.score_array(group, test["name"], m) for m in metrics]
+    for model, group in load_records.group_by_model(records).items():
+        seeds = [load_records.score_array(group, test["name"], m) for m in metrics]
         if seeds and seeds[0].size:
             cells = [format_cell(x[:, 0], m) for x, m in zip(seeds, metrics, strict=True)]
             rows.append([label_of(model), *cells])
@@ -207,7 +207,7 @@ def loss_rows(records: Sequence[Record], test: dict[str, Any]) -> Rows:
 def cost_rows(records: Sequence[Record]) -> Rows:
     """Return the rows of a table: parameters, seeds, validation loss and time of each model."""
     rows = [["model", "parameters", "seeds", "valid nats", "tokens/s", "train s", "evaluate s"]]
-    for model, group in reading.group_by_model(records).items():
+    for model, group in load_records.group_by_model(records).items():
         lowest = [min(p["valid_nats"] for p in r["curve"]) for r in group]
         speeds = [r["speed"]["train_tokens_per_s"] for r in group]
         rows.append([
@@ -227,13 +227,13 @@ def format_shares(records: Sequence[Record], test: dict[str, Any]) -> str:
 
     Empty if there are no two such buckets of MIN_EXAMPLES, or no score of at least MIN_SCORE.
     """
-    last = reading.longest_trained_bucket(test)
+    last = load_records.longest_trained_bucket(test)
     if last is None or test["kind"] == "place":
         return ""
     metric = metric_of(test["primary_metric"])
     shares = []
-    for model, group in reading.group_by_model(records).items():
-        seeds = reading.score_array(group, test["name"], test["primary_metric"])
+    for model, group in load_records.group_by_model(records).items():
+        seeds = load_records.score_array(group, test["name"], test["primary_metric"])
         before, after = seeds[:, [1, 1 + last], 0].mean(axis=0) if seeds.size else (0, math.nan)
         if math.isfinite(after) and before >= (0 if metric.is_loss else MIN_SCORE):
             shares.append(f"{label_of(model)} {100 * after / before:.0f}\N{NO-BREAK SPACE}%")
@@ -285,7 +285,7 @@ def format_equal_budgets(records: Sequence[Record]) -> str:
 
     Each budget is the largest that all runs have spent. Empty for a single model.
     """
-    groups = reading.group_by_model(records)
+    groups = load_records.group_by_model(records)
     if len(groups) < 2:
         return ""
     points = {  # of each run's curve: tokens, seconds, loss

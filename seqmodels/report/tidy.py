@@ -53,7 +53,7 @@ class Table:
         return [names, *([_cell(row.get(name)) for name in names] for row in self._rows)]
 
 
-class Drawing(NamedTuple):
+class FigureWithData(NamedTuple):
     """A figure and its tidy table."""
 
     figure: Figure

@@ -34,15 +34,15 @@ import argparse
 import random
 from functools import partial
 
-from seqmodels.comparison.task import Recipe, Task, TestSet
 from seqmodels.data.batches import Example
 from seqmodels.data.corpus import Pair
 from seqmodels.data.readers import sha256
 from seqmodels.data.tokenizers import Tokenizer, Words
+from seqmodels.experiments.task import Recipe, Task, TestSet
 from seqmodels.interface import EOS
 
-from ..made.symbols import SYMBOLS, draw_symbols
 from ..recipes import COPYING
+from ..synthetic.symbols import SYMBOLS, draw_symbols
 from .figure import FIGURES
 
 # ---------------------------------------------------------------------------------------- Data

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 
-from seqmodels.report import reading, style
-from seqmodels.report.reading import Record, format_plain, format_subtitle, label_of
-from seqmodels.report.tidy import Drawing, Table
+from seqmodels.report import load_records, style
+from seqmodels.report.load_records import Record, format_plain, format_subtitle, label_of
+from seqmodels.report.tidy import FigureWithData, Table
 
 ONE_VECTOR = "rnn_encdec"
 """Start of the names of the models that are compared by the width of their vector."""
@@ -35,7 +35,7 @@ def compute_bits(groups: Mapping[str, Sequence[Record]]) -> Bits:
     """Return the bits that each model has transmitted at each length, with their intervals."""
     by_model = {}
     for model, group in groups.items():
-        nats = reading.score_array(group, group[0]["tests"][0]["name"], "nats")[:, 1:]
+        nats = load_records.score_array(group, group[0]["tests"][0]["name"], "nats")[:, 1:]
         transmitted = math.log2(group[0]["data"]["n_symbols"]) - nats[..., [0, 2, 1]] / math.log(2)
         by_model[model] = transmitted * lengths(group)[:, None]
     return by_model
@@ -64,31 +64,31 @@ def interpolate_reach(accuracy: np.ndarray, n: np.ndarray, level: float) -> floa
     return float(n[i - 1] + share * (n[i] - n[i - 1]))
 
 
-def draw_bits(records: Sequence[Record]) -> Drawing:
+def draw_bits(records: Sequence[Record]) -> FigureWithData:
     """Draw bits against length for every model, and their most against the width of one vector."""
-    groups = reading.group_by_model(records)
+    groups = load_records.group_by_model(records)
     caption = (
         "Bits transmitted, after this training: those of the symbols less the cross-entropy of the "
         "target, teacher-forced. Dotted: all of them. Line: mean of the seeds; band: 95 % "
         "interval. Right: the most at any length, with bits per number of the vector; dots: seeds."
     )
     texts = "Bits transmitted from source to target", format_subtitle(records), caption
-    figure, axes = style.make_panels(texts, style.label_looks(records))
+    figure, axes = style.make_panels(texts, style.label_line_styles(records))
     table = Table()
     _draw_lengths(axes[0, 0], table, groups)
     _draw_widths(axes[0, 1], table, groups)
-    return Drawing(figure, table.rows())
+    return FigureWithData(figure, table.rows())
 
 
 def _draw_lengths(ax: Axes, table: Table, groups: Mapping[str, Sequence[Record]]) -> None:
     """Draw a line per model."""
     transmitted = compute_bits(groups)
-    for model, look in style.choose_looks(groups).items():
+    for model, line_style in style.line_styles_for(groups).items():
         n, (mean, low, high) = lengths(groups[model]), transmitted[model].mean(0).T
-        draw: dict[str, Any] = {"color": look.colour, "zorder": 4}
-        ax.plot(n, mean, look.marker, ls=look.dashes, lw=1.8, ms=4, **draw)
-        ax.fill_between(n, low, high, color=look.colour, alpha=0.16, lw=0)
-        about = {"panel": "bits by length", "model": look.label, "length": n}
+        draw: dict[str, Any] = {"color": line_style.colour, "zorder": 4}
+        ax.plot(n, mean, line_style.marker, ls=line_style.dashes, lw=1.8, ms=4, **draw)
+        ax.fill_between(n, low, high, color=line_style.colour, alpha=0.16, lw=0)
+        about = {"panel": "bits by length", "model": line_style.label, "length": n}
         bits, lows, highs = np.moveaxis(transmitted[model], -1, 0)
         table.add_seeds(groups[model], about, bits=bits, low=lows, high=highs)
     each = math.log2(next(iter(groups.values()))[0]["data"]["n_symbols"])
@@ -108,7 +108,7 @@ def _draw_widths(ax: Axes, table: Table, groups: Mapping[str, Sequence[Record]])
             d = group[0]["model_config"]["d_model"]
             about = {"panel": "most bits by width", "model": label_of(model), "width": d}
             table.add_seeds(group, about, bits=most[d], bits_per_number=most[d] / d)
-    colour = style.choose_looks([ONE_VECTOR])[ONE_VECTOR].colour
+    colour = style.line_styles_for([ONE_VECTOR])[ONE_VECTOR].colour
     widths = sorted(most)
     ax.plot(widths, [most[d].mean() for d in widths], "o-", color=colour, lw=1.9, ms=5)
     for d in widths:
@@ -131,7 +131,7 @@ def compute_reaches(groups: Mapping[str, Sequence[Record]], size: str) -> dict[i
     for model, group in groups.items():
         sizes = group[0]["model_config"]
         if "n_queries" in sizes if size == "n_queries" else model.startswith(ONE_VECTOR):
-            scores = reading.score_array(group, group[0]["tests"][0]["name"], "token_accuracy")
+            scores = load_records.score_array(group, group[0]["tests"][0]["name"], "token_accuracy")
             mean = scores[:, 1:, 0].mean(0)
             by_size[sizes[size]] = np.array(
                 [interpolate_reach(mean, lengths(group), level) for level in LEVELS]
@@ -139,9 +139,9 @@ def compute_reaches(groups: Mapping[str, Sequence[Record]], size: str) -> dict[i
     return {number: by_size[number] for number in sorted(by_size)}
 
 
-def draw_reach(records: Sequence[Record]) -> Drawing:
+def draw_reach(records: Sequence[Record]) -> FigureWithData:
     """Draw the length at which the accuracy falls to 90 and to 50 %, by width and by vectors."""
-    groups, longest = reading.group_by_model(records), lengths(records)[-1]
+    groups, longest = load_records.group_by_model(records), lengths(records)[-1]
     by_width, by_vectors = (compute_reaches(groups, size) for size in ("d_model", "n_queries"))
     caption = (
         "Next symbols right, teacher-forced: mean over the seeds, interpolated between the lengths "
@@ -172,10 +172,10 @@ def draw_reach(records: Sequence[Record]) -> Drawing:
         ax.set_ylim(0, 1.04 * longest)
         ax.set_xlabel(label)
         ax.legend(frameon=False, loc="upper left")
-    return Drawing(figure, table.rows())
+    return FigureWithData(figure, table.rows())
 
 
-def draw(records: Sequence[Record]) -> dict[str, Drawing]:
+def draw(records: Sequence[Record]) -> dict[str, FigureWithData]:
     """Return the figures of a folder by the names of their files."""
     return {"bits": draw_bits(records), "reach": draw_reach(records)}
 

@@ -31,10 +31,10 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from seqmodels.comparison.task import Task
+from seqmodels.experiments.task import Task
 
-from ..made import grammar
-from ..made.pairs import SHORT, SIZES, grammar_task
+from ..synthetic import grammar
+from ..synthetic.pairs import SHORT, SIZES, grammar_task
 
 # ---------------------------------------------------------------------------------------- Data
 #

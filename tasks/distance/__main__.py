@@ -33,14 +33,14 @@ import random
 from collections.abc import Sequence
 from functools import partial
 
-from seqmodels.comparison.task import Recipe, Task, TestSet
 from seqmodels.data.batches import Example
 from seqmodels.data.readers import sha256
 from seqmodels.data.tokenizers import Words
+from seqmodels.experiments.task import Recipe, Task, TestSet
 from seqmodels.interface import EOS
 
-from ..made.gradients import measure_gradients
 from ..recipes import HISTORY
+from ..synthetic.gradients import measure_gradients
 from .figure import FIGURES
 from .measure import measure_depth, probe_states
 

@@ -11,16 +11,16 @@ from matplotlib.colors import to_hex
 from matplotlib.ticker import MaxNLocator
 
 from seqmodels.models import papers
-from seqmodels.report import reading, style
-from seqmodels.report.reading import (
+from seqmodels.report import load_records, style
+from seqmodels.report.load_records import (
     Record,
     format_plain,
     format_short,
     format_subtitle,
     rows_of,
 )
-from seqmodels.report.style import GREY, HEAT, Look
-from seqmodels.report.tidy import Drawing, Table
+from seqmodels.report.style import GREY, HEAT, LineStyle
+from seqmodels.report.tidy import FigureWithData, Table
 
 Row = Mapping[str, Any]
 PANELS = {"before": "Gradient before training", "after": "Gradient after training"}
@@ -38,9 +38,9 @@ def n_source(r: Record) -> int:
     return len(rows_of(r, "probe"))
 
 
-def draw_distance(records: Sequence[Record]) -> Drawing:
+def draw_distance(records: Sequence[Record]) -> FigureWithData:
     """Draw gradients before and after training, and what a probe reads from the last place."""
-    groups = reading.group_by_model(records)
+    groups = load_records.group_by_model(records)
     n = n_source(records[0])
     caption = (
         "Gradients: norm of ∂ loss / ∂ embedding of a source token over that of ∂ loss / ∂ logits, "
@@ -51,7 +51,7 @@ def draw_distance(records: Sequence[Record]) -> Drawing:
         "to the labels of other texts."
     )
     texts = "How far back a model reaches", format_subtitle(records), caption
-    figure, panels = style.make_panels(texts, style.label_looks(records), n_columns=3)
+    figure, panels = style.make_panels(texts, style.label_line_styles(records), n_columns=3)
     axes, table = panels[0], Table()
     for ax, when in zip(axes, PANELS, strict=False):
         _draw_gradients(ax, table, groups, when)
@@ -59,7 +59,7 @@ def draw_distance(records: Sequence[Record]) -> Drawing:
     for ax in axes[:2]:
         ax.set_ylim(max(low, 1 / MOST), min(high, MOST))
     _draw_probe(axes[2], table, groups)
-    return Drawing(figure, table.rows())
+    return FigureWithData(figure, table.rows())
 
 
 def average_by(
@@ -77,17 +77,19 @@ def _draw_gradients(
     ax: Axes, table: Table, groups: Mapping[str, Sequence[Record]], when: str
 ) -> None:
     """Draw medians as lines and quartiles as bands."""
-    for model, look in style.choose_looks(groups).items():
+    for model, line_style in style.line_styles_for(groups).items():
         low, middle, high = (
             average_by(groups[model], "gradients", "distance", name, when=when)
             for name in ("low", "median", "high")
         )
         x, n = [*middle], n_source(groups[model][0])
         ends = {"low": low.values(), "high": high.values()}
-        about = {"panel": PANELS[when], "model": look.label}
+        about = {"panel": PANELS[when], "model": line_style.label}
         table.add(**about, distance=x, value=middle.values(), **ends)
-        ax.fill_between(x, [*low.values()], [*high.values()], color=look.colour, alpha=0.12, lw=0)
-        ax.plot(x, [*middle.values()], color=look.colour, ls=look.dashes, lw=1.8)
+        ax.fill_between(
+            x, [*low.values()], [*high.values()], color=line_style.colour, alpha=0.12, lw=0
+        )
+        ax.plot(x, [*middle.values()], color=line_style.colour, ls=line_style.dashes, lw=1.8)
     ax.axvline(n, color=GREY, lw=0.8, ls=":")
     style.set_log(ax, "y", format_plain, numticks=8)
     ax.set_xlim(1, max(x))
@@ -98,14 +100,16 @@ def _draw_gradients(
 
 def _draw_probe(ax: Axes, table: Table, groups: Mapping[str, Sequence[Record]]) -> None:
     """Draw the accuracy of the probe, and its control in grey."""
-    for model, look in style.choose_looks(groups).items():
+    for model, line_style in style.line_styles_for(groups).items():
         accuracy, control = (
             average_by(groups[model], "probe", "back", name) for name in ("accuracy", "control")
         )
-        about = {"panel": "Linear probe (%)", "model": look.label, "distance": [*accuracy]}
+        about = {"panel": "Linear probe (%)", "model": line_style.label, "distance": [*accuracy]}
         table.add(**about, value=accuracy.values(), control=control.values())
         ax.plot([*control], [*control.values()], color="#AAAAAA", lw=0.9, zorder=1)
-        ax.plot([*accuracy], [*accuracy.values()], color=look.colour, ls=look.dashes, lw=1.8)
+        ax.plot(
+            [*accuracy], [*accuracy.values()], color=line_style.colour, ls=line_style.dashes, lw=1.8
+        )
     ax.text(max(control), 0.5, "control", color=GREY, ha="right", size=8.5)
     ax.set_ylim(0, 100)
     ax.set_xlim(1, max(control))
@@ -117,7 +121,7 @@ def _draw_probe(ax: Axes, table: Table, groups: Mapping[str, Sequence[Record]]) 
 # ----------------------------------------------------------------------------------------- depth
 
 
-def draw_depth(records: Sequence[Record]) -> Drawing:
+def draw_depth(records: Sequence[Record]) -> FigureWithData:
     """Draw the gradient at the near and far ends of sources by length: a line per depth."""
     caption = (
         "Norm of ∂ loss / ∂ embedding over that of ∂ loss / ∂ logits, for the first target token: "
@@ -130,26 +134,32 @@ def draw_depth(records: Sequence[Record]) -> Drawing:
             key = row["when"], row.get("n_layers", 0), row.get("forget_bias")
             groups.setdefault(key, []).append(row)
     n_layers = sorted({depth for _, depth, _ in groups if depth})
-    looks = {0: style.choose_looks(["rnn_encdec"])["rnn_encdec"]} | {
-        n: Look(f"LSTM, {n} layer{'s' * (n > 1)}", to_hex(HEAT((i + 1) / len(n_layers))), "-", "o")
-        for i, n in enumerate(n_layers)
-    }  # fmt: skip
+    line_styles = {0: style.line_styles_for(["rnn_encdec"])["rnn_encdec"]} | {
+        n: LineStyle(f"LSTM, {n} layer{'s' * (n > 1)}", to_hex(HEAT(i / len(n_layers))), "-", "o")
+        for i, n in enumerate(n_layers, 1)
+    }
     texts = "Gradient by depth and length", format_subtitle(records), caption
-    figure, panels = style.make_panels(texts, [*looks.values()], n_columns=len(DEPTH_PANELS))
+    figure, panels = style.make_panels(texts, [*line_styles.values()], n_columns=len(DEPTH_PANELS))
     axes, table = dict(zip(DEPTH_PANELS, panels[0], strict=True)), Table()
     for (panel, panel_bias), ax in axes.items():
         for (when, depth, bias), rows in groups.items():
             if panel == when and bias in (None, panel_bias):
                 x, means = average_ends(rows)
-                about = {"panel": DEPTH_PANELS[panel, panel_bias], "model": looks[depth].label}
+                about = {
+                    "panel": DEPTH_PANELS[panel, panel_bias],
+                    "model": line_styles[depth].label,
+                }
                 table.add(**about, distance=x, value=means)
-                look: dict[str, Any] = {"color": looks[depth].colour, "ls": looks[depth].dashes}
-                ax.plot(x, means, marker=looks[depth].marker, ms=4, lw=1.6, **look)
+                line_style: dict[str, Any] = {
+                    "color": line_styles[depth].colour,
+                    "ls": line_styles[depth].dashes,
+                }
+                ax.plot(x, means, marker=line_styles[depth].marker, ms=4, lw=1.6, **line_style)
         style.set_log(ax, "y", format_short, numticks=8)
         ax.set_xlabel("distance (tokens)")
         ax.set_title(DEPTH_PANELS[panel, panel_bias], loc="left", size=10.5)
     _share_limits(panels[0])
-    return Drawing(figure, table.rows())
+    return FigureWithData(figure, table.rows())
 
 
 def _share_limits(axes: Sequence[Axes]) -> None:
@@ -169,7 +179,7 @@ def average_ends(rows: Sequence[Row]) -> tuple[list[int], list[float]]:
     return [*values], [geometric_mean(v) for v in values.values()]
 
 
-def draw(records: Sequence[Record]) -> dict[str, Drawing]:
+def draw(records: Sequence[Record]) -> dict[str, FigureWithData]:
     """Return the figures of a folder by the names of their files.
 
     Depth is drawn for the models with one vector, and for records in which it is measured.

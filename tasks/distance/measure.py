@@ -1,8 +1,8 @@
 """Measure how far back a model reaches: gradients by distance and by depth, and what a probe reads.
 
 `measure_depth` and `probe_states` are analyses of a task, as is `measure_gradients` of
-tasks/made/gradients.py. All sources have the same length S, in `measure_depth` by group; source and
-target are one text, in which target token t comes t places after the source.
+tasks/synthetic/gradients.py. All sources have the same length S, in `measure_depth` by group;
+source and target are one text, in which target token t comes t places after the source.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from seqmodels.data.batches import Example
 from seqmodels.interface import SequenceModel
 from seqmodels.models.ops import KVCache
 
-from ..made.gradients import batch_of, gradient_norms
-from ..made.probe import fit_ridge, mix_features
+from ..synthetic.gradients import batch_of, gradient_norms
+from ..synthetic.probe import fit_ridge, mix_features
 
 Rows = list[dict[str, float | str]]
 DEPTHS = {"n_layers": range(1, 6), "forget_bias": (0.0, 2.0)}

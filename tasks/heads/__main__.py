@@ -25,10 +25,10 @@ import argparse
 from dataclasses import replace
 from functools import partial
 
-from seqmodels.comparison.task import Task
+from seqmodels.experiments.task import Task
 
-from ..made import grammar
-from ..made.pairs import SHORT, SIZES, grammar_task
+from ..synthetic import grammar
+from ..synthetic.pairs import SHORT, SIZES, grammar_task
 from . import measure
 from .figure import FIGURES
 

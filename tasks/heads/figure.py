@@ -14,10 +14,10 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.patches import Patch, Rectangle
 
-from seqmodels.report import reading, style
-from seqmodels.report.reading import Record, describe_run, format_subtitle, label_of, rows_of
+from seqmodels.report import load_records, style
+from seqmodels.report.load_records import Record, describe_run, format_subtitle, label_of, rows_of
 from seqmodels.report.style import GREY, INK, WIDTH
-from seqmodels.report.tidy import Drawing, Table
+from seqmodels.report.tidy import FigureWithData, Table
 
 Row = Mapping[str, Any]
 ATTENTIONS = {
@@ -58,7 +58,7 @@ def name_head(row: Row) -> str:
 # ------------------------------------------------------------------------------- shares of weight
 
 
-def draw_heads(r: Record) -> Drawing:
+def draw_heads(r: Record) -> FigureWithData:
     """Draw heat maps of the share of weight by kind of pair and head, for each attention."""
     caption = (
         "Share of a query's weight (%) on the keys of a kind of pair, averaged over queries that "
@@ -100,7 +100,7 @@ def draw_heads(r: Record) -> Drawing:
         x = (left - label + 0.12) / width
         figure.text(x, (bottom + sizes[attention] + 0.05) / height, ATTENTIONS[attention],
                     weight="bold", color=INK, size=9.5)  # fmt: skip
-    return Drawing(figure, points.rows())
+    return FigureWithData(figure, points.rows())
 
 
 def _add_shares(
@@ -155,7 +155,7 @@ def _draw_cell(ax: Axes, x: float, y: float, value: float, chance: float | None 
 # ------------------------------------------------------------------------------ without one head
 
 
-def draw_muted(r: Record) -> Drawing:
+def draw_muted(r: Record) -> FigureWithData:
     """Draw the exact translations lost without each head, and the kinds of words that change."""
     whole, *rows = rows_of(r, "muting")
     caption = (
@@ -203,7 +203,7 @@ def draw_muted(r: Record) -> Drawing:
         )
     handles = [Patch(color=colour, label=key) for key, colour in CHANGES.items()]
     kinds.legend(handles=handles, loc="center left", bbox_to_anchor=(1, 0.5), fontsize=9)
-    return Drawing(figure, table.rows())
+    return FigureWithData(figure, table.rows())
 
 
 # --------------------------------------------------------------------------------- article's head
@@ -231,7 +231,7 @@ def format_article_heads(records: Sequence[Record]) -> list[list[str]]:
     return table
 
 
-def draw_article_head(r: Record) -> Drawing:
+def draw_article_head(r: Record) -> FigureWithData:
     """Draw the weights of the article's head in one sentence, before and after training."""
     best = find_article_head(r)
     place = {key: best[key] for key in ("attention", "layer", "head")}
@@ -261,7 +261,7 @@ def draw_article_head(r: Record) -> Drawing:
             if row["noun"] >= 0:
                 style.mark_cell(ax, row["noun"], y, lw=1.3)
         ax.set_xlabel(f"{when} training", size=10.5, weight="bold")
-    return Drawing(figure, table.rows())
+    return FigureWithData(figure, table.rows())
 
 
 # -------------------------------------------------------------------------------------- distances
@@ -272,21 +272,21 @@ PANELS = {
 }
 
 
-def draw_distances(records: Sequence[Record]) -> Drawing:
+def draw_distances(records: Sequence[Record]) -> FigureWithData:
     """Draw the share of weight by distance, of the best encoder head for each of two questions."""
-    groups = reading.group_by_model(records)
+    groups = load_records.group_by_model(records)
     caption = (
         "For each model, the encoder head with the largest share over all distances; mean of the "
         "seeds. Thin and dashed: its share on all other nouns, or on all other occurrences of "
         "“the”. Nouns are those of sentences with several “the”."
     )
     texts = "Can one head find the closest word?", format_subtitle(records), caption
-    figure, panels = style.make_panels(texts, style.label_looks(records))
+    figure, panels = style.make_panels(texts, style.label_line_styles(records))
     table = Table()
     for ax, (pair, title) in zip(panels[0], PANELS.items(), strict=True):
-        for model, look in style.choose_looks(groups).items():
+        for model, line_style in style.line_styles_for(groups).items():
             for key, how in (
-                ("share", {"lw": 1.8, "marker": look.marker, "ms": 5}),
+                ("share", {"lw": 1.8, "marker": line_style.marker, "ms": 5}),
                 ("others", {"lw": 0.9, "ls": ":"}),
             ):
                 values: dict[int, list[float]] = {}
@@ -295,23 +295,23 @@ def draw_distances(records: Sequence[Record]) -> Drawing:
                 ):
                     values.setdefault(row["distance"], []).append(row[key])
                 means = [mean(v) for v in values.values()]
-                about = {"panel": title, "model": look.label, "of": key}
+                about = {"panel": title, "model": line_style.label, "of": key}
                 table.add(**about, distance=[*values], share=means)
-                ax.plot([*values], means, color=look.colour, **how)
+                ax.plot([*values], means, color=line_style.colour, **how)
         far = max(row["distance"] for row in rows_of(records[0], "distances"))
         ax.set_xticks(range(1, far + 1), [*map(str, range(1, far)), f"{far} or more"])
         ax.set_ylim(0, 100)
         ax.set_xlabel("distance (words)")
         ax.set_title(title, loc="left", size=10.5)
     panels[0, 0].set_ylabel("share of weight (%)")
-    return Drawing(figure, table.rows())
+    return FigureWithData(figure, table.rows())
 
 
-def draw(records: Sequence[Record]) -> dict[str, Drawing]:
+def draw(records: Sequence[Record]) -> dict[str, FigureWithData]:
     """Return the figures of a folder by the names of their files: each model's first seed."""
     measured = [*filter(has_heads, records)]
     figures = {"distances": draw_distances(measured)} if measured else {}
-    for model, (r, *_) in reading.group_by_model(measured).items():
+    for model, (r, *_) in load_records.group_by_model(measured).items():
         figures[f"heads-{model}"] = draw_heads(r)
         figures[f"muted-{model}"] = draw_muted(r)
         figures[f"article-{model}"] = draw_article_head(r)

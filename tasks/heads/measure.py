@@ -24,11 +24,11 @@ from seqmodels.data.tokenizers import Tokenizer
 from seqmodels.evaluation.evaluate import generate_targets
 from seqmodels.interface import SequenceModel, watch_attention
 
-from ..made import grammar
-from ..made.attentions import Attention, list_attentions, name_head
-from ..made.changes import CHANGES, classify_changes
-from ..made.pairs import examples as encode_pairs
-from ..made.trees import Parse
+from ..synthetic import grammar
+from ..synthetic.attentions import Attention, list_attentions, name_head
+from ..synthetic.changes import CHANGES, classify_changes
+from ..synthetic.pairs import examples as encode_pairs
+from ..synthetic.trees import Parse
 from .pairs import ATTENTIONS, NOUN_OF, OTHERS, Grid, make_grid
 
 Rows = list[dict[str, float | str]]

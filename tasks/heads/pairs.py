@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from ..made.trees import Parse, Tags
+from ..synthetic.trees import Parse, Tags
 
 ATTENTIONS = ("encoder", "decoder", "source")
 ARTICLE, WRITTEN = "article → noun", "noun of the article written"

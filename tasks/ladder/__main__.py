@@ -78,12 +78,12 @@ from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 
-from seqmodels.comparison.task import Recipe, Task, TestSet
 from seqmodels.data.batches import Example
+from seqmodels.experiments.task import Recipe, Task, TestSet
 
-from ..made import grammar, pairs
-from ..made.gradients import measure_gradients
-from ..made.pairs import grammar_task
+from ..synthetic import grammar, pairs
+from ..synthetic.gradients import measure_gradients
+from ..synthetic.pairs import grammar_task
 from .figure import FIGURES
 from .measure import accuracy_by_place, count_sequential_steps
 

@@ -15,8 +15,8 @@ from seqmodels.evaluation.intervals import student_quantile, wilson_interval
 from seqmodels.evaluation.metrics import metric_of
 from seqmodels.models import model_of
 from seqmodels.records.significance import half_width
-from seqmodels.report import reading, style
-from seqmodels.report.reading import (
+from seqmodels.report import load_records, style
+from seqmodels.report.load_records import (
     MIN_EXAMPLES,
     Record,
     format_bucket,
@@ -27,7 +27,7 @@ from seqmodels.report.reading import (
     longest_trained_bucket,
     rows_of,
 )
-from seqmodels.report.tidy import Drawing, Table
+from seqmodels.report.tidy import FigureWithData, Table
 
 REVERSED, FORWARD = "lstm_seq2seq", "lstm_seq2seq_forward"
 MANY = 1e4
@@ -63,7 +63,7 @@ def choose_buckets(test: dict[str, Any]) -> list[int]:
     return [longest_trained_bucket(test) or 0, last]
 
 
-def draw_rungs(records: Sequence[Record]) -> Drawing:
+def draw_rungs(records: Sequence[Record]) -> FigureWithData:
     """Draw one bar per rung and feeding, in the longest trained bucket and in the longest one."""
     test, rungs = records[0]["tests"][0], group_by_rung(records)
     metric = metric_of(test["primary_metric"])
@@ -79,33 +79,33 @@ def draw_rungs(records: Sequence[Record]) -> Drawing:
     )
     title = f"{metric.name} of each step from one vector to attention"
     texts = title, format_subtitle(records), caption
-    figure, axes = style.make_panels(texts, style.label_looks(records))
+    figure, axes = style.make_panels(texts, style.label_line_styles(records))
     table = Table()
     for ax, place in zip(axes[0], choose_buckets(test), strict=True):
         _draw_bars(ax, table, rungs, test, place)
-        beyond = ", longer than trained" * reading.is_beyond(test, test["buckets"][place])
+        beyond = ", longer than trained" * load_records.is_beyond(test, test["buckets"][place])
         panel_title = f"{metric.name} at {format_bucket(test['buckets'][place])} {unit}{beyond}"
         ax.set_title(panel_title, loc="left", size=10.5)
         if metric.top:
             ax.set_ylim(0, metric.top)
-    return Drawing(figure, table.rows())
+    return FigureWithData(figure, table.rows())
 
 
 def _draw_bars(ax: Axes, table: Table, rungs: Rungs, test: dict[str, Any], place: int) -> None:
     """Draw the bars of one bucket, each with its interval, its seeds and its value."""
     kinds = [kind for kind in NAMES if {(kind, False), (kind, True)} & rungs.keys()]
     for (kind, is_fed), group in rungs.items():
-        look = style.choose_looks([group[0]["model"]])[group[0]["model"]]
+        line_style = style.line_styles_for([group[0]["model"]])[group[0]["model"]]
         is_pair = {(kind, False), (kind, True)} <= rungs.keys()
         x = kinds.index(kind) + (0.2 if is_fed else -0.2) * is_pair
-        cells = reading.score_array(group, test["name"], test["primary_metric"])[:, 1 + place]
+        cells = load_records.score_array(group, test["name"], test["primary_metric"])[:, 1 + place]
         value, low, high = cells.mean(axis=0)
         about = {
-            "metric": metric_of(test["primary_metric"]).name, "model": look.label,
+            "metric": metric_of(test["primary_metric"]).name, "model": line_style.label,
             "bucket": format_bucket(test["buckets"][place]), "n": test["buckets"][place]["n"],
         }  # fmt: skip
         table.add_seeds(group, about, value=cells[:, 0], low=cells[:, 1], high=cells[:, 2])
-        ax.bar([x], [value], 0.36, color=look.colour)
+        ax.bar([x], [value], 0.36, color=line_style.colour)
         if np.isfinite([low, high]).all():
             ax.vlines([x], [low], [high], color=style.INK, lw=1.0)
         if len(group) > 1:
@@ -154,9 +154,9 @@ def _halves(accuracy: np.ndarray) -> np.ndarray:
     return np.array([50 * (high - low) for low, high in ends])
 
 
-def draw_places(records: Sequence[Record]) -> Drawing:
+def draw_places(records: Sequence[Record]) -> FigureWithData:
     """Draw the accuracy by place for every model, and what reading backwards gains there."""
-    groups = reading.group_by_model(records)
+    groups = load_records.group_by_model(records)
     gained = compute_gains(groups)
     n = accuracies(records)[0, :, 1].sum()
     caption = (
@@ -169,13 +169,13 @@ def draw_places(records: Sequence[Record]) -> Drawing:
         over = "over words, as if independent of each other" + ", and over seeds" * (n_seeds > 1)
         caption += f" Whisker: 95 % interval {over}."
     texts = "Next-word accuracy by place in the target", format_subtitle(records), caption
-    figure, axes = style.make_panels(texts, style.label_looks(records))
+    figure, axes = style.make_panels(texts, style.label_line_styles(records))
     table = Table()
     _draw_lines(axes[0, 0], table, groups)
     axes[0, 1].set_visible(gained is not None)
     if gained is not None:
         _draw_gains(axes[0, 1], table, gained)
-    return Drawing(figure, table.rows())
+    return FigureWithData(figure, table.rows())
 
 
 def name_quarters(n: int) -> list[str]:
@@ -191,13 +191,17 @@ def _label_quarters(ax: Axes, n: int) -> None:
 
 def _draw_lines(ax: Axes, table: Table, groups: dict[str, list[Record]]) -> None:
     """Draw a line per model."""
-    for model, look in style.choose_looks(groups).items():
+    for model, line_style in style.line_styles_for(groups).items():
         values = accuracies(groups[model])
         y = values[..., 0].mean(0)
-        about = {"panel": "accuracy (%)", "model": look.label, "quarter": name_quarters(len(y))}
+        about = {
+            "panel": "accuracy (%)",
+            "model": line_style.label,
+            "quarter": name_quarters(len(y)),
+        }
         table.add_seeds(groups[model], about, value=values[..., 0], n=values[..., 1])
-        draw: dict[str, Any] = {"color": look.colour, "clip_on": False, "zorder": 4}
-        ax.plot(y, look.marker, ls=look.dashes, lw=1.9, ms=4.5, **draw)
+        draw: dict[str, Any] = {"color": line_style.colour, "clip_on": False, "zorder": 4}
+        ax.plot(y, line_style.marker, ls=line_style.dashes, lw=1.9, ms=4.5, **draw)
     ax.set_title("Next-word accuracy (%), teacher-forced", loc="left", size=10.5)
     _label_quarters(ax, len(y))
 
@@ -207,7 +211,7 @@ def _draw_gains(ax: Axes, table: Table, gained: np.ndarray) -> None:
     x, (value, low, high) = np.arange(gained.shape[1]), gained
     about = {"panel": "gain (points)", "model": label_of(REVERSED)}
     table.add(**about, quarter=name_quarters(len(x)), value=value, low=low, high=high)
-    ax.bar(x, value, 0.6, color=style.choose_looks([REVERSED])[REVERSED].colour)
+    ax.bar(x, value, 0.6, color=style.line_styles_for([REVERSED])[REVERSED].colour)
     ax.vlines(x, low, high, color=style.INK, lw=1.0)
     ax.axhline(0, color=style.GREY, lw=0.8)
     ax.set_title("Gain from reading backwards (points)", loc="left", size=10.5)
@@ -227,18 +231,18 @@ def group_by_bias(records: Sequence[Record]) -> dict[str, dict[float, list[Recor
     return groups
 
 
-def draw_biases(records: Sequence[Record]) -> Drawing:
+def draw_biases(records: Sequence[Record]) -> FigureWithData:
     """Draw loss and score against the forget gate's bias, with and without reversal."""
     test, groups = records[0]["tests"][0], group_by_bias(records)
     metric, place = test["primary_metric"], longest_trained_bucket(test) or 0
-    looks = style.choose_looks(groups)
+    line_styles = style.line_styles_for(groups)
     caption = (
         "Each point is one seed; lines join the means. Bias: the forget gate's before training; "
         "the paper's is 0, that of the other figures 2. Loss: teacher-forced, over all test "
         "sentences."
     )
     texts = "Reading backwards, by the forget gate's bias", format_subtitle(records), caption
-    figure, axes = style.make_panels(texts, list(looks.values()))
+    figure, axes = style.make_panels(texts, list(line_styles.values()))
     bucket = f"{format_bucket(test['buckets'][place])} {test['unit']}"
     panels = [("nats", 0, f"{metric_of('nats').name}, all lengths")]
     panels += [(metric, 1 + place, f"{metric_of(metric).name} at {bucket}")]
@@ -248,22 +252,22 @@ def draw_biases(records: Sequence[Record]) -> Drawing:
         for model, by_bias in groups.items():
             means = []
             for x, bias in enumerate(biases):
-                cells = reading.score_array(by_bias.get(bias, []), test["name"], key)
+                cells = load_records.score_array(by_bias.get(bias, []), test["name"], key)
                 values = cells[:, column, 0] if len(cells) else np.array([np.nan])
-                about = {"panel": title, "model": looks[model].label, "forget_bias": bias}
+                about = {"panel": title, "model": line_styles[model].label, "forget_bias": bias}
                 table.add_seeds(by_bias.get(bias, []), about, value=values)
                 ax.plot(x + np.zeros(len(values)), values, "o", ms=4, alpha=0.6, mew=0,
-                        color=looks[model].colour)  # fmt: skip
+                        color=line_styles[model].colour)  # fmt: skip
                 means.append(values.mean())
-            ax.plot(means, color=looks[model].colour, ls=looks[model].dashes, lw=2)
+            ax.plot(means, color=line_styles[model].colour, ls=line_styles[model].dashes, lw=2)
         ax.set_title(title, loc="left", size=10.5)
         ax.set_xticks(range(len(biases)), [f"bias {bias:g}" for bias in biases])
         ax.set_xlim(-0.4, len(biases) - 0.6)
         ax.set_ylim(0)
-    return Drawing(figure, table.rows())
+    return FigureWithData(figure, table.rows())
 
 
-def draw(records: Sequence[Record]) -> dict[str, Drawing]:
+def draw(records: Sequence[Record]) -> dict[str, FigureWithData]:
     """Return the figures of a folder by the names of their files."""
     if "sequential_steps" in records[0].get("analyses", {}):
         return {"rungs-to-transformer": draw_steps(records)}
@@ -300,9 +304,9 @@ def gradient_ratio(r: Record, when: str) -> float:
     return float(np.mean(medians[-N_EDGE:]) / np.mean(medians[:N_EDGE]))
 
 
-def draw_steps(records: Sequence[Record]) -> Drawing:
+def draw_steps(records: Sequence[Record]) -> FigureWithData:
     """Draw a row per model: score, seconds and sequential steps of training, gradient ratio."""
-    groups = reading.group_by_model(records)
+    groups = load_records.group_by_model(records)
     groups = {model: groups[model] for model in STEPS if model in groups}
     test, first = records[0]["tests"][0], next(iter(groups.values()))[0]
     key, place = test["primary_metric"], longest_trained_bucket(test) or 0
@@ -329,8 +333,8 @@ def draw_steps(records: Sequence[Record]) -> Drawing:
         ax.tick_params(axis="y", length=0)
         ax.margins(x=0.15)
     for y, (model, group) in enumerate(groups.items()):
-        colour = style.LOOKS[model_of(model)][0]
-        cells = reading.score_array(group, test["name"], key)[:, 1 + place]
+        colour = style.LINE_STYLES[model_of(model)][0]
+        cells = load_records.score_array(group, test["name"], key)[:, 1 + place]
         axes[0].hlines([y], *(cells[:, i : i + 1].mean(0) for i in (1, 2)), color=style.INK, lw=1.0)
         (steps,) = group[0]["analyses"]["sequential_steps"]
         before, after = ([gradient_ratio(r, when) for r in group] for when in ("before", "after"))
@@ -354,7 +358,7 @@ def draw_steps(records: Sequence[Record]) -> Drawing:
         ax.set_xlim(0)
     style.set_log(axes[3], "x", format_plain, subs=(1, 2, 5))
     axes[3].axvline(1, color=style.GREY, lw=0.8)
-    return Drawing(figure, table.rows())
+    return FigureWithData(figure, table.rows())
 
 
 def _draw_row(ax: Axes, y: int, values: Sequence[float], colour: str, form: str) -> None:

@@ -43,11 +43,11 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from seqmodels.comparison.task import AlignmentExample, Recipe, Task, TestSet
 from seqmodels.data.batches import Example
 from seqmodels.data.corpus import Pair
 from seqmodels.data.readers import sha256
 from seqmodels.data.tokenizers import Tokenizer, Words
+from seqmodels.experiments.task import AlignmentExample, Recipe, Task, TestSet
 from seqmodels.interface import EOS
 
 from ..recipes import HISTORY

@@ -13,15 +13,15 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from seqmodels.evaluation.metrics import metric_of
-from seqmodels.report import reading, style
-from seqmodels.report.reading import (
+from seqmodels.report import load_records, style
+from seqmodels.report.load_records import (
     Record,
     format_bucket,
     format_short,
     format_subtitle,
     longest_trained_bucket,
 )
-from seqmodels.report.tidy import Drawing, Table
+from seqmodels.report.tidy import FigureWithData, Table
 
 LEARNED = 95.0
 """Validation accuracy (%) from which a task counts as learned."""
@@ -44,18 +44,20 @@ def bytes_passed(r: Record) -> float:
 def scores_by(records: Sequence[Record], place: int, x: Callable[[Record], float]) -> Scores:
     """Return each model's scores in one bucket of the first test set, by x, in ascending order."""
     test, by_model = records[0]["tests"][0], {}
-    for model, group in reading.group_by_model(records).items():
+    for model, group in load_records.group_by_model(records).items():
         by_x: dict[float, list[Record]] = {}
         for r in sorted(group, key=x):
             by_x.setdefault(x(r), []).append(r)
         by_model[model] = {
-            value: reading.score_array(same, test["name"], test["primary_metric"])[:, place + 1, 0]
+            value: load_records.score_array(same, test["name"], test["primary_metric"])[
+                :, place + 1, 0
+            ]
             for value, same in by_x.items()
         }
     return by_model
 
 
-def draw_widths(records: Sequence[Record]) -> Drawing:
+def draw_widths(records: Sequence[Record]) -> FigureWithData:
     """Draw the score at the longest trained length against bytes, and against the width."""
     test = records[0]["tests"][0]
     place = longest_trained_bucket(test) or 0
@@ -68,19 +70,19 @@ def draw_widths(records: Sequence[Record]) -> Drawing:
     if test.get("baseline"):
         caption += f" Dotted: {test['baseline']}."
     title = f"Score at {bucket} {test['axis']}, by memory and by width"
-    looks = style.choose_looks(reading.group_by_model(records))
+    line_styles = style.line_styles_for(load_records.group_by_model(records))
     texts = title, format_subtitle(records), caption
-    figure, axes = style.make_panels(texts, list(looks.values()))
+    figure, axes = style.make_panels(texts, list(line_styles.values()))
     axes_of: dict[str, Callable[[Record], float]] = {
         "bytes that pass to the decoder": bytes_passed, "width (d_model)": width_of,
     }  # fmt: skip
     table = Table()
     for ax, (label, x) in zip(axes[0], axes_of.items(), strict=True):
         scores = scores_by(records, place, x)
-        for model, look in looks.items():
-            style.draw_seeds(ax, look, scores[model])
+        for model, line_style in line_styles.items():
+            style.draw_seeds(ax, line_style, scores[model])
             for size, values in scores[model].items():
-                about = {"metric": metric.name, "bucket": bucket, "model": look.label}
+                about = {"metric": metric.name, "bucket": bucket, "model": line_style.label}
                 seeds = [r for r in records if r["model"] == model and x(r) == size]
                 table.add_seeds(seeds, {**about, "x": label, "size": size}, value=values)
         ax.set_title(f"{metric.name} at {bucket}", loc="left", size=10.5)
@@ -92,10 +94,10 @@ def draw_widths(records: Sequence[Record]) -> Drawing:
             ax.axhline(floor, ls=":", lw=1.8, color=style.INK, zorder=5)
         if metric.top:
             ax.set_ylim(0, metric.top)
-    return Drawing(figure, table.rows())
+    return FigureWithData(figure, table.rows())
 
 
-def draw_across(folders: Sequence[Sequence[Record]]) -> dict[str, Drawing]:
+def draw_across(folders: Sequence[Sequence[Record]]) -> dict[str, FigureWithData]:
     """Return the figure of all folders of this task, if a model has several widths on their data.
 
     Records of other data or another budget than the most are left out.
@@ -104,7 +106,7 @@ def draw_across(folders: Sequence[Sequence[Record]]) -> dict[str, Drawing]:
     for r in (r for records in folders for r in records):
         by_comparison.setdefault((r["data"]["sha256"], r["train_config"]["tokens"]), []).append(r)
     records = max(by_comparison.values(), key=len)
-    groups = reading.group_by_model(records).values()
+    groups = load_records.group_by_model(records).values()
     is_wide = any(len({*map(width_of, group)}) > 1 for group in groups)
     return {"widths-lookup": draw_widths(records)} if is_wide else {}
 
@@ -117,15 +119,15 @@ def find_step(r: Record, accuracy: float = LEARNED) -> int | None:
     return next((p["step"] for p in r["curve"] if p["valid_accuracy"] >= accuracy), None)
 
 
-def draw_transition(records: Sequence[Record]) -> Drawing:
+def draw_transition(records: Sequence[Record]) -> FigureWithData:
     """Draw validation accuracy against steps, and the step at which each seed has learned."""
-    groups = reading.group_by_model(records)
+    groups = load_records.group_by_model(records)
     caption = (
         "Each line and each marker is one seed; teacher-forced accuracy on the validation split. "
         f"Right: the first validation with {LEARNED:g} %; hollow, at the right edge: never."
     )
     texts = f"Steps until {LEARNED:g} % are right", format_subtitle(records), caption
-    figure, axes = style.make_panels(texts, style.label_looks(records))
+    figure, axes = style.make_panels(texts, style.label_line_styles(records))
     table = Table()
     _draw_curves(axes[0, 0], table, groups)
     _draw_steps(axes[0, 1], table, groups)
@@ -133,16 +135,20 @@ def draw_transition(records: Sequence[Record]) -> Drawing:
         ax.set_xlabel("training steps")
         ax.xaxis.set_major_locator(MaxNLocator(5))
         ax.xaxis.set_major_formatter(FuncFormatter(format_short))
-    return Drawing(figure, table.rows())
+    return FigureWithData(figure, table.rows())
 
 
 def _draw_curves(ax: Axes, table: Table, groups: Mapping[str, Sequence[Record]]) -> None:
     """Draw one learning curve per seed."""
-    for model, look in style.choose_looks(groups).items():
+    for model, line_style in style.line_styles_for(groups).items():
         for r in groups[model]:
             x, y = ([p[key] for p in r["curve"]] for key in ("step", "valid_accuracy"))
-            ax.plot(x, y, color=look.colour, ls=look.dashes, lw=1.4, clip_on=False)
-            about = {"panel": "validation accuracy (%)", "model": look.label, "seed": r["seed"]}
+            ax.plot(x, y, color=line_style.colour, ls=line_style.dashes, lw=1.4, clip_on=False)
+            about = {
+                "panel": "validation accuracy (%)",
+                "model": line_style.label,
+                "seed": r["seed"],
+            }
             table.add(**about, step=x, accuracy=y)
     ax.set_title("Validation accuracy (%)", loc="left", size=10.5)
     ax.set_xlim(0)
@@ -153,14 +159,20 @@ def _draw_curves(ax: Axes, table: Table, groups: Mapping[str, Sequence[Record]])
 def _draw_steps(ax: Axes, table: Table, groups: Mapping[str, Sequence[Record]]) -> None:
     """Draw one row per model, with a marker per seed."""
     last = max(r["curve"][-1]["step"] for group in groups.values() for r in group)
-    for row, (model, look) in enumerate(style.choose_looks(groups).items()):
+    for row, (model, line_style) in enumerate(style.line_styles_for(groups).items()):
         for i, r in enumerate(groups[model]):
             step = find_step(r)
-            fill = "white" if step is None else look.colour
-            about = {"panel": f"steps until {LEARNED:g} %", "model": look.label, "seed": r["seed"]}
+            fill = "white" if step is None else line_style.colour
+            about = {
+                "panel": f"steps until {LEARNED:g} %",
+                "model": line_style.label,
+                "seed": r["seed"],
+            }
             table.add(**about, step=step)
             x, y = last if step is None else step, 0.18 * ((len(groups[model]) - 1) / 2 - i) - row
-            ax.plot([x], [y], look.marker, color=look.colour, mfc=fill, ms=6, clip_on=False)
+            ax.plot(
+                [x], [y], line_style.marker, color=line_style.colour, mfc=fill, ms=6, clip_on=False
+            )
     ax.set_title(f"Steps until {LEARNED:g} %", loc="left", size=10.5)
     ax.set_xlim(0, last)
     ax.set_ylim(-len(groups) + 0.5, 0.5)
@@ -168,7 +180,7 @@ def _draw_steps(ax: Axes, table: Table, groups: Mapping[str, Sequence[Record]]) 
     ax.grid(True, axis="x")
 
 
-def draw(records: Sequence[Record]) -> dict[str, Drawing]:
+def draw(records: Sequence[Record]) -> dict[str, FigureWithData]:
     """Return the figure of a folder by the name of its file."""
     return {"transition": draw_transition(records)}
 

@@ -85,17 +85,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-from seqmodels.comparison.task import Recipe, Task, TestSet
 from seqmodels.data.batches import ContextWindows, Example, SlidingWindow, context_lengths
 from seqmodels.data.batches import longest as longest_of
 from seqmodels.data.corpus import SPLITS, open_text
 from seqmodels.data.prepare import PreparedText, prepare_text, summarize_text
 from seqmodels.data.readers import sha256
 from seqmodels.data.tokenizers import MAX_VOCAB, Words, resolve_vocab_size
+from seqmodels.experiments.task import Recipe, Task, TestSet
 from seqmodels.interface import BOS
 
-from ..made import stories
 from ..recipes import HISTORY, POSITIONED, PROSE, RECIPES
+from ..synthetic import stories
 
 # ---------------------------------------------------------------------------------------- Data
 #

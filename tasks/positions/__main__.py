@@ -31,10 +31,10 @@ import argparse
 from dataclasses import replace
 from functools import partial
 
-from seqmodels.comparison.task import Recipe, Task
+from seqmodels.experiments.task import Recipe, Task
 
-from ..made import grammar
-from ..made.pairs import grammar_task
+from ..synthetic import grammar
+from ..synthetic.pairs import grammar_task
 
 # ---------------------------------------------------------------------------------------- Data
 #

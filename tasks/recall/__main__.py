@@ -24,15 +24,15 @@ import random
 from collections.abc import Iterable, Sequence
 from functools import partial
 
-from seqmodels.comparison.task import AlignmentExample, Task, TestSet
 from seqmodels.data.batches import Example
 from seqmodels.data.corpus import Pair
 from seqmodels.data.readers import sha256
 from seqmodels.data.tokenizers import Tokenizer, Words
+from seqmodels.experiments.task import AlignmentExample, Task, TestSet
 from seqmodels.interface import EOS
 
-from ..made.symbols import SYMBOLS, draw_symbols
 from ..recipes import COPYING, HISTORY
+from ..synthetic.symbols import SYMBOLS, draw_symbols
 
 # ---------------------------------------------------------------------------------------- Data
 #

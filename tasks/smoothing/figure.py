@@ -11,15 +11,15 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from seqmodels.report import reading, style
-from seqmodels.report.reading import Record, format_plain, format_subtitle, label_of
-from seqmodels.report.style import GREY, INK, WIDTH, Look
-from seqmodels.report.tidy import Drawing, Table
+from seqmodels.report import load_records, style
+from seqmodels.report.load_records import Record, format_plain, format_subtitle, label_of
+from seqmodels.report.style import GREY, INK, WIDTH, LineStyle
+from seqmodels.report.tidy import FigureWithData, Table
 
 KINDS = {
-    "encoder": Look("encoder to its own text", "#1B75BC", "-", "o"),
-    "decoder": Look("decoder to its own text", "#C98200", "-", "o"),
-    "source": Look("decoder to the source", "#009B77", "-", "o"),
+    "encoder": LineStyle("encoder to its own text", "#1B75BC", "-", "o"),
+    "decoder": LineStyle("decoder to its own text", "#C98200", "-", "o"),
+    "source": LineStyle("decoder to the source", "#009B77", "-", "o"),
 }
 """The look of each kind of attention."""
 SIDES = {"q": "o", "k": "^"}
@@ -34,7 +34,7 @@ def rows_of(r: Record, analysis: str, key: str) -> list[Row]:
     return [row for row in r["analyses"][analysis] if key in row]
 
 
-def draw_smoothing(group: Sequence[Record]) -> Drawing:
+def draw_smoothing(group: Sequence[Record]) -> FigureWithData:
     """Draw the lengths, and the losses with other weights in place of the learned ones."""
     nats = {
         name: mean(row["nats"] for r in group for row in rows_of(r, "kernel", "weights")
@@ -62,7 +62,7 @@ def draw_smoothing(group: Sequence[Record]) -> Drawing:
     exact = mean(r["analyses"]["favor"][0]["nats"] for r in group)
     for ax, value in ((axes[0, 1], nats["softmax"]), (axes[0, 2], exact)):
         ax.axhline(value, color=GREY, lw=0.8, ls=":")
-    return Drawing(figure, table.rows())
+    return FigureWithData(figure, table.rows())
 
 
 def _make_panels(texts: style.Texts) -> tuple[Figure, np.ndarray]:
@@ -84,12 +84,15 @@ def _make_panels(texts: style.Texts) -> tuple[Figure, np.ndarray]:
 
 def _handles() -> list[Line2D]:
     """Return the entries of the legend."""
-    looks = [(look.label, look.colour, "s", look.colour) for look in KINDS.values()]
-    looks += [("queries", GREY, SIDES["q"], GREY), ("keys", GREY, SIDES["k"], GREY)]
-    looks += [("before training", GREY, "o", "white")]
+    line_styles = [
+        (line_style.label, line_style.colour, "s", line_style.colour)
+        for line_style in KINDS.values()
+    ]
+    line_styles += [("queries", GREY, SIDES["q"], GREY), ("keys", GREY, SIDES["k"], GREY)]
+    line_styles += [("before training", GREY, "o", "white")]
     return [
         Line2D([], [], color=colour, marker=marker, mfc=fill, ls="", ms=5, label=label)
-        for label, colour, marker, fill in looks
+        for label, colour, marker, fill in line_styles
     ]
 
 
@@ -190,11 +193,11 @@ def _finish(ax: Axes, title: str, label: str, write: Callable[[float], str]) -> 
     ax.set_title(title, loc="left", size=10.5)
 
 
-def draw(records: Sequence[Record]) -> dict[str, Drawing]:
+def draw(records: Sequence[Record]) -> dict[str, FigureWithData]:
     """Return a figure per model with the Transformer's scores, by the names of their files."""
     return {
         f"smoothing-{model}": draw_smoothing(group)
-        for model, group in reading.group_by_model(records).items()
+        for model, group in load_records.group_by_model(records).items()
         if group[0]["analyses"]["kernel"]
     }
 

@@ -30,7 +30,7 @@ from seqmodels.interface import PAD, SequenceModel
 from seqmodels.models import build, linear_attention
 from seqmodels.models.transformer import MultiHeadAttention, softmax
 
-from ..made.attentions import Attention, list_attentions, name_head
+from ..synthetic.attentions import Attention, list_attentions, name_head
 
 Rows = list[dict[str, float | str]]
 Weigh = Callable[[nn.Module, Tensor, Tensor, Tensor], Tensor]

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from functools import cache
 
-from ..made.lexicon import german_lemmas
+from ..synthetic.lexicon import german_lemmas
 
 LEMMAS = german_lemmas()
 CHANGES = ("ending", "choice", "order", "omission", "addition")

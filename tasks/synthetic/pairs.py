@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from seqmodels.comparison.task import AlignmentExample, Task, TestSet
 from seqmodels.data.batches import Example
 from seqmodels.data.corpus import Pair
 from seqmodels.data.readers import sha256
 from seqmodels.data.scripts import count_words
 from seqmodels.data.tokenizers import Tokenizer, Words
+from seqmodels.experiments.task import AlignmentExample, Task, TestSet
 from seqmodels.interface import EOS
 from seqmodels.training.config import Optimizer
 

@@ -103,7 +103,6 @@ from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
-from seqmodels.comparison.task import AlignmentExample, Measurement, Recipe, Task
 from seqmodels.data.batches import lengths
 from seqmodels.data.batches import longest as longest_of
 from seqmodels.data.corpus import ParallelCorpus, add_split, open_parallel
@@ -111,11 +110,12 @@ from seqmodels.data.prepare import PrepareConfig, Prepared, prepare, summarize
 from seqmodels.data.scripts import count_words, unit_of
 from seqmodels.data.tokenizers import resolve_vocab_size
 from seqmodels.evaluation.metrics import check_tokenizer, tokenizer_for
+from seqmodels.experiments.task import AlignmentExample, Measurement, Recipe, Task
 
-from ..made.pairs import SIZES, TOKENS, grammar_task, length_test
-from ..made.surprisal import count_bits
-from ..made.trees import Sentence
 from ..recipes import HISTORY, PROSE, RECIPES, with_dropout, with_positions
+from ..synthetic.pairs import SIZES, TOKENS, grammar_task, length_test
+from ..synthetic.surprisal import count_bits
+from ..synthetic.trees import Sentence
 from .figure import FIGURES
 
 # ---------------------------------------------------------------------------------------- Data
@@ -191,7 +191,7 @@ SEED = 1
 
 def builtin_task(args: argparse.Namespace) -> Task:
     """Return the task on sentences from the English–German grammar."""
-    from ..made import grammar
+    from ..synthetic import grammar
 
     corpus = grammar.draw_corpus(seed=SEED, **SIZES[args.size])
     task = grammar_task(

@@ -22,11 +22,11 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from seqmodels.comparison.task import TestSet
 from seqmodels.data.batches import Example, batches_by_length, collate
 from seqmodels.data.tokenizers import Tokenizer
 from seqmodels.evaluation.evaluate import generate_targets
 from seqmodels.evaluation.metrics import METRICS, map_buckets
+from seqmodels.experiments.task import TestSet
 from seqmodels.interface import EOS, PAD, Batch, SequenceModel
 from seqmodels.models import bahdanau, rnn_encdec
 from seqmodels.search import unroll
@@ -297,13 +297,15 @@ class BestState:
         assert terms is not None
 
         def bleu(indices: np.ndarray) -> dict[str, float]:
-            of_sums = METRICS["bleu"].of_sums
-            scores = {"bleu": float(of_sums(terms[indices].sum(0)))}
+            score_from_stats = METRICS["bleu"].score_from_stats
+            scores = {"bleu": float(score_from_stats(terms[indices].sum(0)))}
             if self.surprisal is not None:
                 bits = np.array([self.surprisal[rows[i]] for i in indices])
                 scores["surprisal"] = float(bits.mean())
                 for name, half in zip(("fewer", "more"), halves(bits), strict=True):
-                    scores[f"bleu_{name}_bits"] = float(of_sums(terms[indices[half]].sum(0)))
+                    scores[f"bleu_{name}_bits"] = float(
+                        score_from_stats(terms[indices[half]].sum(0))
+                    )
             return scores
 
         x = [self.test.x[i] for i in rows]

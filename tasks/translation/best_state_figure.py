@@ -9,8 +9,8 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from seqmodels.models import model_of
-from seqmodels.report import reading, style
-from seqmodels.report.reading import (
+from seqmodels.report import load_records, style
+from seqmodels.report.load_records import (
     Record,
     format_bucket,
     format_short,
@@ -20,28 +20,28 @@ from seqmodels.report.reading import (
     mean_scores,
     rows_of,
 )
-from seqmodels.report.style import GREY, Look
-from seqmodels.report.tidy import Drawing, Table
+from seqmodels.report.style import GREY, LineStyle
+from seqmodels.report.tidy import FigureWithData, Table
 
 Group = Sequence[Record]
 """The seeds of a model."""
 LENGTH, BEST, ATTENDING = "length", "best_state", "bahdanau"
 """The test set by length, that on which a model translates from its best States, and the model that
 looks back."""
-LOOKS = {
-    "encoder": Look("what the encoder writes", "#C98200", (0, (4, 1.6)), "s"),
-    BEST: Look("what could have been written", "#B02A1E", "-", "D"),
-    ATTENDING: Look("what looking back reads: Bahdanau", "#1B75BC", "-", "o"),
+LINE_STYLES = {
+    "encoder": LineStyle("what the encoder writes", "#C98200", (0, (4, 1.6)), "s"),
+    BEST: LineStyle("what could have been written", "#B02A1E", "-", "D"),
+    ATTENDING: LineStyle("what looking back reads: Bahdanau", "#1B75BC", "-", "o"),
 }
 MOST_COLUMNS = 3
 
 
-def draw(records: Group) -> dict[str, Drawing]:
+def draw(records: Group) -> dict[str, FigureWithData]:
     """Return the figures of a folder with best States, by the names of their files."""
     written = [r for r in records if rows_of_best(r)]
     if not written:
         return {}
-    groups = sorted(reading.group_by_model(written).values(), key=by_model_and_width)
+    groups = sorted(load_records.group_by_model(written).values(), key=by_model_and_width)
     attending = [r for r in records if r["model"] == ATTENDING]
     figures = {
         "best-state": draw_by_length(groups, attending),
@@ -60,7 +60,7 @@ def rows_of_best(record: Record) -> list[Any]:
 def by_model_and_width(group: Group) -> tuple[Any, ...]:
     """Return the key that orders groups by model, width and budget."""
     first = group[0]
-    order = [*reading.papers()].index(model_of(first["model"]))
+    order = [*load_records.papers()].index(model_of(first["model"]))
     return order, first["model_config"]["d_model"], first["train_config"]["tokens"]
 
 
@@ -72,7 +72,7 @@ def name_group(group: Group) -> str:
     return f"{label}, {numbers} numbers, {format_short(first['train_config']['tokens'])} tokens"
 
 
-def draw_by_length(groups: Sequence[Group], attending: Group) -> Drawing:
+def draw_by_length(groups: Sequence[Group], attending: Group) -> FigureWithData:
     """Draw BLEU by length from the encoder's State, from the best one, and by looking back."""
     records = [r for group in groups for r in group]
     first = groups[0][0]
@@ -87,7 +87,7 @@ def draw_by_length(groups: Sequence[Group], attending: Group) -> Drawing:
     title = "Who loses the sentence: the encoder, the vector or the decoder?"
     n_columns = 2 if len(groups) == 4 else min(MOST_COLUMNS, len(groups))
     n_rows = -(-len(groups) // n_columns)
-    key = [*LOOKS.values()][: 3 if attending else 2]
+    key = [*LINE_STYLES.values()][: 3 if attending else 2]
     texts = title, format_subtitle(records), caption
     figure, axes = style.make_panels(texts, key, (1,) * n_rows, n_columns)
     if n_rows > 1 and not style.medium().is_page:  # room for the titles between the rows
@@ -105,8 +105,12 @@ def draw_by_length(groups: Sequence[Group], attending: Group) -> Drawing:
         lines |= {ATTENDING: (attending, LENGTH)} if attending else {}
         for line, (own, name) in lines.items():
             scores = mean_scores(own, name, "bleu")[1:]
-            style.draw_line(ax, LOOKS[line], range(len(names)), scores)
-            about = {"panel": name_group(group), "seeds": len(group), "line": LOOKS[line].label}
+            style.draw_line(ax, LINE_STYLES[line], range(len(names)), scores)
+            about = {
+                "panel": name_group(group),
+                "seeds": len(group),
+                "line": LINE_STYLES[line].label,
+            }
             value, low, high = scores.T
             table.add(**about, words=names, bleu=value, low=low, high=high)
         mark_trained(ax, test)
@@ -118,7 +122,7 @@ def draw_by_length(groups: Sequence[Group], attending: Group) -> Drawing:
         ax.set_xlabel(test["axis"])
     for ax in axes[:, 0]:
         ax.set_ylabel("BLEU")
-    return Drawing(figure, table.rows())
+    return FigureWithData(figure, table.rows())
 
 
 def mark_trained(ax: Axes, test: dict[str, Any]) -> None:
@@ -134,7 +138,7 @@ def mean_of(group: Group, column: str, analysis: str = BEST, **columns: Any) -> 
     return np.array(found, float).mean(0)
 
 
-def draw_bits(groups: Sequence[Group]) -> Drawing:
+def draw_bits(groups: Sequence[Group]) -> FigureWithData:
     """Draw BLEU by bits of a number, by the surprisal of a sentence, and lost words by place."""
     group = next((g for g in groups if g[0].get("arm") is None), groups[0])
     first = group[0]
@@ -153,33 +157,54 @@ def draw_bits(groups: Sequence[Group]) -> Drawing:
         "Means over seeds."
     )
     texts = "What the best State needs and keeps", format_subtitle(group), caption
-    figure, axes = style.make_panels(texts, [LOOKS["encoder"], LOOKS[BEST]], n_columns=3)
+    figure, axes = style.make_panels(
+        texts, [LINE_STYLES["encoder"], LINE_STYLES[BEST]], n_columns=3
+    )
     table = Table()
     left, middle, right = axes[0]
     lines = {"encoder": 0, BEST: n_steps}
     for line, steps in lines.items():
-        look = LOOKS[line]
+        line_style = LINE_STYLES[line]
         scores = [mean_of(group, "bleu", steps=steps, bits=b, low=low)[0] for b in bits]
-        left.plot(bits, scores, look.marker, color=look.colour, ls=look.dashes, lw=1.8, ms=4)
-        table.add(panel="bits", line=look.label, bits=bits, bleu=scores)
+        left.plot(
+            bits,
+            scores,
+            line_style.marker,
+            color=line_style.colour,
+            ls=line_style.dashes,
+            lw=1.8,
+            ms=4,
+        )
+        table.add(panel="bits", line=line_style.label, bits=bits, bleu=scores)
         rows = [row for row in rows_of_best(first) if row["steps"] == steps and "numbers" in row]
         if all("surprisal" in row for row in rows):
             names = [format_bucket(row) for row in rows]
-            for half, dashes in (("fewer", look.dashes), ("more", (0, (1, 1.2)))):
+            for half, dashes in (("fewer", line_style.dashes), ("more", (0, (1, 1.2)))):
                 column = f"bleu_{half}_bits"
                 own = [row for r in group for row in rows_of_best(r)]
                 own = [row for row in own if row["steps"] == steps and "numbers" in row]
                 values = np.array([row[column] for row in own]).reshape(len(group), -1).mean(0)
-                middle.plot(range(len(names)), values, color=look.colour, ls=dashes, lw=1.8)
+                middle.plot(range(len(names)), values, color=line_style.colour, ls=dashes, lw=1.8)
                 middle.set_xticks(range(0, len(names), 3), names[::3])
                 table.add(
-                    panel="surprisal", line=f"{look.label}, {half} bits", words=names, bleu=values
+                    panel="surprisal",
+                    line=f"{line_style.label}, {half} bits",
+                    words=names,
+                    bleu=values,
                 )
         if "places" in first["analyses"]:
             shares = mean_of(group, "share", "places", steps=steps, low=low)
             places = range(1, len(shares) + 1)
-            right.plot(places, shares, look.marker, color=look.colour, ls=look.dashes, lw=1.8, ms=4)
-            table.add(panel="places", line=look.label, fifth=places, share=shares)
+            right.plot(
+                places,
+                shares,
+                line_style.marker,
+                color=line_style.colour,
+                ls=line_style.dashes,
+                lw=1.8,
+                ms=4,
+            )
+            table.add(panel="places", line=line_style.label, fifth=places, share=shares)
     left.set_title(f"BLEU at {words} words", loc="left", size=8.5)
     left.set_xlabel("bits a number")
     middle.set_title("BLEU; dotted: more bits of choice", loc="left", size=8.5)
@@ -188,10 +213,10 @@ def draw_bits(groups: Sequence[Group]) -> Drawing:
     right.set_xlabel("fifth of the source")
     for ax in axes[0]:
         ax.set_ylim(0, 104)
-    return Drawing(figure, table.rows())
+    return FigureWithData(figure, table.rows())
 
 
-def draw_training(records: Group) -> Drawing:
+def draw_training(records: Group) -> FigureWithData:
     """Draw BLEU from the encoder's and the best State over a training, by its snapshots."""
     first = records[0]
     test = next(t for t in first["tests"] if t["name"] == LENGTH)
@@ -207,19 +232,29 @@ def draw_training(records: Group) -> Drawing:
         format_subtitle(records),
         caption,
     )
-    figure, axes = style.make_panels(texts, [LOOKS["encoder"], LOOKS[BEST]], n_columns=1)
+    figure, axes = style.make_panels(
+        texts, [LINE_STYLES["encoder"], LINE_STYLES[BEST]], n_columns=1
+    )
     (ax,) = axes[0]
     table = Table()
     for record in records:
         rows = [row for row in record["analyses"]["training"] if row["tokens"]]
         tokens = [row["tokens"] for row in rows]
         for line in ("encoder", BEST):
-            look, values = LOOKS[line], [row[line] for row in rows]
-            ax.plot(tokens, values, look.marker, color=look.colour, ls=look.dashes, lw=1.8, ms=4)
-            about = {"model": record["model"], "seed": record["seed"], "line": look.label}
+            line_style, values = LINE_STYLES[line], [row[line] for row in rows]
+            ax.plot(
+                tokens,
+                values,
+                line_style.marker,
+                color=line_style.colour,
+                ls=line_style.dashes,
+                lw=1.8,
+                ms=4,
+            )
+            about = {"model": record["model"], "seed": record["seed"], "line": line_style.label}
             table.add(**about, tokens=tokens, bleu=values)
     style.set_log(ax, "x", format_short)
     ax.set_ylim(0, 104)
     ax.set_ylabel(f"BLEU at {words} words")
     ax.set_xlabel("target tokens trained on")
-    return Drawing(figure, table.rows())
+    return FigureWithData(figure, table.rows())

@@ -5,23 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from seqmodels.models import PAPERS
-from seqmodels.report import drawing, reading
-from seqmodels.report.reading import Record
-from seqmodels.report.tidy import Drawing
-from tasks.made import changes
+from seqmodels.report import bucket_plots, load_records
+from seqmodels.report.load_records import Record
+from seqmodels.report.tidy import FigureWithData
+from tasks.synthetic import changes
 
 from . import best_state_figure
 
 FIVE = {name for name, paper in PAPERS.items() if paper.group == "five"}
 
 
-def draw_five(records: Sequence[Record]) -> dict[str, Drawing]:
+def draw_five(records: Sequence[Record]) -> dict[str, FigureWithData]:
     """Return the scores of the five papers by source length, unless the folder holds no others."""
     five = [record for record in records if record["model"] in FIVE]
     if not five or len(five) == len(records):
         return {}
     return {
-        "five-papers": drawing.draw_scores(five, next(iter(reading.tests_by_name(five).values())))
+        "five-papers": bucket_plots.draw_scores(
+            five, next(iter(load_records.tests_by_name(five).values()))
+        )
     }
 
 

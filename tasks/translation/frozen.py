@@ -8,10 +8,10 @@ from pathlib import Path
 
 import torch
 
-from seqmodels.comparison.task import Task
-from seqmodels.comparison.trained import load
+from seqmodels.experiments.inference import load
+from seqmodels.experiments.task import Task
 from seqmodels.interface import BOS, SequenceModel
-from seqmodels.models import lineage
+from seqmodels.models import ancestors
 from seqmodels.search import unroll
 
 from .best_state import complete
@@ -25,7 +25,7 @@ class FrozenDecoder:
 
     def find(self, name: str, seed: int) -> Path:
         """Return the run of a model, or of the one that it varies; raise ValueError without one."""
-        runs = [self.folder / f"{model}-seed{seed}" for model in lineage(name)]
+        runs = [self.folder / f"{model}-seed{seed}" for model in ancestors(name)]
         for run in runs:
             if run.with_suffix(".safetensors").exists():
                 return run

@@ -11,8 +11,8 @@ import numpy as np
 from seqmodels.evaluation.metrics import map_buckets
 from seqmodels.interface import SequenceModel
 
-from ..made.trees import Sentence
-from ..made.words import english_words, german_words
+from ..synthetic.trees import Sentence
+from ..synthetic.words import english_words, german_words
 from .best_state import BestState, Rows, is_fixed
 
 N_PLACES = 5

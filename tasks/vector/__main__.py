@@ -27,12 +27,12 @@ import random
 from dataclasses import replace
 from functools import partial
 
-from seqmodels.comparison.task import Task, TestSet
+from seqmodels.experiments.task import Task, TestSet
 
-from ..made import grammar
-from ..made.lexicon import NOUNS, PREPOSITIONS, VERBS
-from ..made.pairs import SIZES, TOKENS, grammar_task, n_crossings
-from ..made.trees import NP, PP, VP, Clause, Parse, Relative, render
+from ..synthetic import grammar
+from ..synthetic.lexicon import NOUNS, PREPOSITIONS, VERBS
+from ..synthetic.pairs import SIZES, TOKENS, grammar_task, n_crossings
+from ..synthetic.trees import NP, PP, VP, Clause, Parse, Relative, render
 from . import measure
 from .figure import FIGURES
 

@@ -10,10 +10,10 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
-from seqmodels.report import reading, style
-from seqmodels.report.reading import Record, format_bucket, format_subtitle, rows_of
+from seqmodels.report import load_records, style
+from seqmodels.report.load_records import Record, format_bucket, format_subtitle, rows_of
 from seqmodels.report.style import GREY
-from seqmodels.report.tidy import Drawing, Table
+from seqmodels.report.tidy import FigureWithData, Table
 
 CUTS = {"clause ends": "cut at the end of a clause", "anywhere": "cut anywhere"}
 KEPT = {"content words": "Content words kept (%)", "roles": "Roles kept (%)"}
@@ -48,9 +48,12 @@ def predict_roles(words: np.ndarray, chance: np.ndarray) -> np.ndarray:
     return np.asarray(100 * np.clip((words - chance) / (100 - chance), 0, 1) ** 2)
 
 
-def draw_prefixes(records: Sequence[Record]) -> Drawing:
+def draw_prefixes(records: Sequence[Record]) -> FigureWithData:
     """Draw the shares of content words and roles that the output keeps, by words read."""
-    groups, longest = reading.group_by_model(records), records[0]["tests"][0]["max_train_length"]
+    groups, longest = (
+        load_records.group_by_model(records),
+        records[0]["tests"][0]["max_train_length"],
+    )
     caption = (
         "A model reads the first words of a sentence and a full stop, and translates them "
         "greedily. Content words: nouns, verbs and adjectives. Roles: which noun is subject or "
@@ -61,7 +64,7 @@ def draw_prefixes(records: Sequence[Record]) -> Drawing:
         f"{longest} words, the longest sentence in training."
     )
     texts = "What is kept of the words read", format_subtitle(records), caption
-    figure, axes = style.make_panels(texts, style.label_looks(records), ratios=(1, 1))
+    figure, axes = style.make_panels(texts, style.label_line_styles(records), ratios=(1, 1))
     table = Table()
     for row, (cut, name) in zip(axes, CUTS.items(), strict=True):
         for ax, kept in zip(row, KEPT, strict=True):
@@ -74,19 +77,19 @@ def draw_prefixes(records: Sequence[Record]) -> Drawing:
     for top, bottom, title in zip(*axes, KEPT.values(), strict=True):
         top.set_title(title, loc="left")
         bottom.set_xlabel("words read")
-    return Drawing(figure, table.rows())
+    return FigureWithData(figure, table.rows())
 
 
 def _draw_kept(
     ax: Axes, table: Table, groups: Mapping[str, Sequence[Record]], **columns: str
 ) -> None:
     names = ["words", "chance", *interval_names("share")]
-    for model, look in style.choose_looks(groups).items():
+    for model, line_style in style.line_styles_for(groups).items():
         words, chance, share, low, high = values_of(groups[model], "prefixes", names, **columns).T
-        about = {**columns, "model": look.label, "words": words}
+        about = {**columns, "model": line_style.label, "words": words}
         table.add(**about, share=share, low=low, high=high, chance=chance)
         ax.plot(words, chance, color="#AAAAAA", lw=0.9, zorder=1)
-        style.draw_line(ax, look, words, np.stack([share, low, high], 1))
+        style.draw_line(ax, line_style, words, np.stack([share, low, high], 1))
     ax.set_xlim(0)
     ax.set_ylim(0, 103)
     ax.xaxis.set_major_locator(MaxNLocator(7, integer=True))
@@ -96,20 +99,20 @@ def _draw_predicted(
     ax: Axes, table: Table, groups: Mapping[str, Sequence[Record]], cut: str
 ) -> None:
     names = ["words", "share_value", "chance"]
-    for model, look in style.choose_looks(groups).items():
+    for model, line_style in style.line_styles_for(groups).items():
         rows = [
             values_of([r], "prefixes", names, cut=cut, kept="content words") for r in groups[model]
         ]
         words = rows[0][:, 0]
         predicted = np.mean([predict_roles(*own[:, 1:].T) for own in rows], 0)
-        about = {"cut": cut, "kept": "roles, predicted from words", "model": look.label}
+        about = {"cut": cut, "kept": "roles, predicted from words", "model": line_style.label}
         table.add(**about, words=words, share=predicted)
-        ax.plot(words, predicted, color=look.colour, lw=0.9, ls=(0, (1, 1.2)), zorder=2)
+        ax.plot(words, predicted, color=line_style.colour, lw=0.9, ls=(0, (1, 1.2)), zorder=2)
 
 
-def draw_probe(records: Sequence[Record]) -> Drawing:
+def draw_probe(records: Sequence[Record]) -> FigureWithData:
     """Draw what probes of the decoder's state tell of the words to come, and their controls."""
-    groups = reading.group_by_model(records)
+    groups = load_records.group_by_model(records)
     caption = (
         "A linear probe for each content word reads the decoder's state after each target word, "
         "and tells whether the word is translated or still to come. Left: of two words of one "
@@ -118,18 +121,18 @@ def draw_probe(records: Sequence[Record]) -> Drawing:
         "there are (dot). Dotted: chance. Mean of the seeds; 95 % intervals over sentences."
     )
     texts = "What the decoder's state tells of the words to come", format_subtitle(records), caption
-    figure, axes = style.make_panels(texts, style.label_looks(records))
+    figure, axes = style.make_panels(texts, style.label_line_styles(records))
     table = Table()
     for ax, (score, title) in zip(axes[0], SCORES.items(), strict=True):
-        for i, (model, look) in enumerate(style.choose_looks(groups).items()):
+        for i, (model, line_style) in enumerate(style.line_styles_for(groups).items()):
             for x, kind in enumerate(KINDS):
                 place = x + 0.75 * ((i + 0.5) / len(groups) - 0.5)
                 columns = {"names": interval_names(score), "kind": kind}
                 ((value, low, high),) = values_of(groups[model], "probe", probe="state", **columns)
-                about = {"panel": title, "model": look.label, "words": KINDS[kind]}
+                about = {"panel": title, "model": line_style.label, "words": KINDS[kind]}
                 table.add(**about, probe="state", value=value, low=low, high=high)
-                ax.plot([place, place], [low, high], color=look.colour, lw=1.4)
-                ax.plot([place], [value], look.marker, color=look.colour, ms=5.5)
+                ax.plot([place, place], [low, high], color=line_style.colour, lw=1.4)
+                ax.plot([place], [value], line_style.marker, color=line_style.colour, ms=5.5)
                 for probe, marker in CONTROLS.items():
                     ((value, _, _),) = values_of(groups[model], "probe", probe=probe, **columns)
                     ax.plot([place], [value], marker, color="#999999", ms=6, zorder=1)
@@ -139,12 +142,12 @@ def draw_probe(records: Sequence[Record]) -> Drawing:
         ax.tick_params(axis="x", length=0)
         ax.set_ylim(40, 101)
         ax.set_title(title, loc="left")
-    return Drawing(figure, table.rows())
+    return FigureWithData(figure, table.rows())
 
 
-def draw_crossings(records: Sequence[Record]) -> Drawing:
+def draw_crossings(records: Sequence[Record]) -> FigureWithData:
     """Draw BLEU by length and, at one length, by the number of crossing links."""
-    groups = reading.group_by_model(records)
+    groups = load_records.group_by_model(records)
     by_length, by_crossings = (records[0]["tests"][i] for i in (0, 1))
     caption = (
         "Left: all test sentences; dotted, the longest in training. Right: other sentences, all of "
@@ -152,17 +155,17 @@ def draw_crossings(records: Sequence[Record]) -> Drawing:
         "95 % intervals."
     )
     texts = "BLEU by length, and by reordering at one length", format_subtitle(records), caption
-    figure, axes = style.make_panels(texts, style.label_looks(records))
+    figure, axes = style.make_panels(texts, style.label_line_styles(records))
     table = Table()
     for ax, test in zip(axes[0], (by_length, by_crossings), strict=True):
         x, names = range(len(test["buckets"])), [*map(format_bucket, test["buckets"])]
-        for model, look in style.choose_looks(groups).items():
-            scores = reading.score_array(groups[model], test["name"], "bleu")[:, 1:]
-            about = {"panel": f"BLEU by {test['axis']}", "model": look.label, "bucket": names}
+        for model, line_style in style.line_styles_for(groups).items():
+            scores = load_records.score_array(groups[model], test["name"], "bleu")[:, 1:]
+            about = {"panel": f"BLEU by {test['axis']}", "model": line_style.label, "bucket": names}
             about["n"] = [bucket["n"] for bucket in test["buckets"]]
             values, lows, highs = np.moveaxis(scores, -1, 0)
             table.add_seeds(groups[model], about, value=values, low=lows, high=highs)
-            style.draw_line(ax, look, x, scores.mean(0))
+            style.draw_line(ax, line_style, x, scores.mean(0))
         step = 1 + len(names) // 6
         ax.set_xticks(x[::step], names[::step])
         ax.set_ylim(0, 103)
@@ -172,10 +175,10 @@ def draw_crossings(records: Sequence[Record]) -> Drawing:
             ax.axvline(trained - 0.5, color=GREY, lw=0.8, ls=":")
     axes[0, 0].set_title("BLEU by length", loc="left")
     axes[0, 1].set_title("BLEU by crossings, at one length", loc="left")
-    return Drawing(figure, table.rows())
+    return FigureWithData(figure, table.rows())
 
 
-def draw(records: Sequence[Record]) -> dict[str, Drawing]:
+def draw(records: Sequence[Record]) -> dict[str, FigureWithData]:
     """Return the figures of a folder by the names of their files."""
     return {
         "prefixes": draw_prefixes(records),

@@ -22,10 +22,10 @@ from seqmodels.evaluation.evaluate import BATCH_TOKENS, generate_targets
 from seqmodels.evaluation.intervals import compute_interval
 from seqmodels.interface import EOS, PAD, Batch, SequenceModel
 
-from ..made.pairs import examples
-from ..made.probe import fit_ridge, mix_features
-from ..made.trees import Parse, Sentence
-from ..made.words import KINDS, english_words, german_words
+from ..synthetic.pairs import examples
+from ..synthetic.probe import fit_ridge, mix_features
+from ..synthetic.trees import Parse, Sentence
+from ..synthetic.words import KINDS, english_words, german_words
 from .roles import TreeReader, clause_ends, german_roles
 
 Rows = list[dict[str, float | str]]

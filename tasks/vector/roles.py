@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from itertools import chain, pairwise
 from typing import NamedTuple
 
-from ..made.lexicon import (
+from ..synthetic.lexicon import (
     ACC,
     BE,
     CONJUNCTIONS,
@@ -33,8 +33,8 @@ from ..made.lexicon import (
     VERBS,
     Noun,
 )
-from ..made.trees import COMMA, NP, PP, Clause, Sub
-from ..made.words import ADJECTIVE_OF, NOUN_OF, VERB_OF
+from ..synthetic.trees import COMMA, NP, PP, Clause, Sub
+from ..synthetic.words import ADJECTIVE_OF, NOUN_OF, VERB_OF
 
 Role = tuple[str, str, str]
 """A noun, what it is, and of which verb."""

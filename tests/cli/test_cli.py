@@ -22,9 +22,9 @@ from toys import flags, toy
 import seqmodels
 from seqmodels import MODELS, search
 from seqmodels.cli import main
-from seqmodels.comparison import compare
 from seqmodels.data import tokenizers
 from seqmodels.evaluation import evaluate
+from seqmodels.experiments import compare
 from seqmodels.models import PAPERS
 from seqmodels.report import alignment
 from seqmodels.utils import terminal

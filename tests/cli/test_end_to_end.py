@@ -17,9 +17,9 @@ from torch.testing import assert_close
 from toys import draw_examples, flags, same, toy
 
 from seqmodels import BOS, PAD, build
-from seqmodels.comparison import compare
 from seqmodels.data import batches
 from seqmodels.evaluation import evaluate
+from seqmodels.experiments import compare
 from seqmodels.models.ops import attend
 from seqmodels.records import record
 from seqmodels.training import loop

@@ -18,7 +18,7 @@ from transformers import GPT2Config, GPT2LMHeadModel
 
 import seqmodels
 from seqmodels.cli import main
-from seqmodels.comparison import hub
+from seqmodels.experiments import hub
 
 SHA = "5ca1ab1e" * 5
 

@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 
 from seqmodels import EOS, UNK
-from seqmodels.comparison.trained import TrainedRun
 from seqmodels.data import batches, corpus, prepare, presets, readers, scripts, tokenizers
 from seqmodels.data.batches import LINE_EVERY, Example, TokenizedPairs
 from seqmodels.data.corpus import SPLITS, Pair, ParallelCorpus, read_text_corpus
 from seqmodels.data.prepare import PrepareConfig, prepare_text, summarize, summarize_text
+from seqmodels.experiments.inference import TrainedModel
 from seqmodels.utils import files
 
 TRAIN = [
@@ -88,8 +88,8 @@ def test_normal_forms() -> None:
     assert ready.data["n_test_sources_in_train"] == 1
     assert corpus.uniform_hash("E\u0301t") == corpus.uniform_hash("ét")
     run = Mock(record={"data": ready.data})
-    assert TrainedRun.normalize(run, "E\u0301t") == "Ét"
-    assert TrainedRun.normalize(Mock(record={"data": {}}), "E\u0301t") == "E\u0301t"
+    assert TrainedModel.normalize(run, "E\u0301t") == "Ét"
+    assert TrainedModel.normalize(Mock(record={"data": {}}), "E\u0301t") == "E\u0301t"
 
 
 def test_checksum_is_of_the_content() -> None:

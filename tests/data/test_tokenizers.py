@@ -17,7 +17,7 @@ from tiktoken.load import load_tiktoken_bpe
 from seqmodels.data import presets, tokenizers
 from seqmodels.data.tokenizers import BPE, N_SPECIALS, Bytes, Characters, Spaces, Words
 from seqmodels.interface import BOS, EOS, PAD, UNK
-from tasks.made.grammar import draw_corpus
+from tasks.synthetic.grammar import draw_corpus
 
 LINES = [
     "The dog, who sleeps, runs.",

@@ -17,10 +17,10 @@ from torch.nn import functional as F
 from toys import draw_examples, toy
 
 from seqmodels import BOS, EOS, PAD, UNK, SequenceModel, build, search
-from seqmodels.comparison import runs, task
 from seqmodels.data.batches import Example, collate
 from seqmodels.data.tokenizers import Words
 from seqmodels.evaluation import evaluate
+from seqmodels.experiments import runs, task
 
 
 @torch.no_grad()
@@ -240,7 +240,7 @@ def test_a_beam_is_a_naive_one(name: str) -> None:
 class Echo(SequenceModel):
     """A model that writes the first token of its source as often as the source has tokens."""
 
-    shared_by_beams = ("kind",)
+    beam_shared_fields = ("kind",)
 
     def __init__(self) -> None:
         super().__init__(None)

@@ -22,16 +22,16 @@ import seqmodels
 from seqmodels import MODELS, models
 from seqmodels.cli import compare as cli_compare
 from seqmodels.cli.compare import compare_and_report
-from seqmodels.comparison import arm, compare, forecast, launch, runs
-from seqmodels.comparison.arm import count_parameters, model_sizes
-from seqmodels.comparison.forecast import Forecast
-from seqmodels.comparison.runs import check_same_settings
-from seqmodels.comparison.task import Task
 from seqmodels.data import tokenizers
+from seqmodels.experiments import compare, forecast, launch, runs, specs
+from seqmodels.experiments.forecast import Forecast
+from seqmodels.experiments.runs import check_same_settings
+from seqmodels.experiments.specs import count_parameters, model_sizes
+from seqmodels.experiments.task import Task
 from seqmodels.interface import SequenceModel
 from seqmodels.models import VARIANTS
 from seqmodels.records import record
-from seqmodels.report import figures, reading
+from seqmodels.report import load_records, render_folder
 from seqmodels.training import checkpoint
 from seqmodels.training.config import TrainConfig
 from seqmodels.utils import files
@@ -172,13 +172,13 @@ def test_instructions_choose_the_precision(
 def test_an_arm_changes_one_field() -> None:
     """Keeps out a grid, the base trained twice, and a recipe or task that wins over the arm."""
     vary = [("n_heads", ["1", "2", "4"]), ("lr", ["0.01", "0.02"]), ("width", ["3"])]
-    arms = arm.make_arms(GPT, vary)
-    for one in arms:
+    planned = specs.expand_specs(GPT, vary)
+    for one in planned:
         one.register()
-    arms = arm.without_repeats(arms, toy(), None)
+    planned = specs.without_repeats(planned, toy(), None)
     names = ["gpt", "gpt-n_heads-1", "gpt-n_heads-4", "gpt-lr-0.02", "gpt-width-3"]
-    assert [one.name for one in arms] == names
-    assert [one.training for one in arms] == [{}, {}, {}, {"lr": 0.02}, {}]
+    assert [one.name for one in planned] == names
+    assert [one.training for one in planned] == [{}, {}, {}, {"lr": 0.02}, {}]
     sizes = [model_sizes(name, toy()) for name in names]
     assert [size["n_heads"] for size in sizes] == [2, 1, 4, 2, 2]
     assert sizes[4]["d_model"] == 3 * sizes[0]["d_model"]
@@ -186,19 +186,21 @@ def test_an_arm_changes_one_field() -> None:
         n = [count_parameters(seqmodels.build(m, **s)) for m, s in zip(names, sizes, strict=True)]
     assert all(abs(x / toy().n_parameters - 1) <= 0.05 for x in n[:4])
     assert n[4] > 2 * n[0]
-    kept = arm.fix_widths(toy(), ["rnn_encdec_x2", "gpt"])
+    kept = specs.fix_widths(toy(), ["rnn_encdec_x2", "gpt"])
     sizes = [model_sizes(name, kept) for name in (*names, "rnn_encdec_x2")]
     assert [size["d_model"] // sizes[0]["d_model"] for size in sizes[:5]] == [1, 1, 1, 1, 3]
     assert sizes[5] == model_sizes("rnn_encdec_x2", toy())
     # over the task's own setting, and the command's rate
     task = toy(training={"tokens": 200, "batch_tokens": 100, "label_smoothing": 0.1})
-    arms = arm.make_arms(["transformer"], [("label_smoothing", ["0.3"]), ("lr", ["0.5"])])
-    for one in arms:
+    planned = specs.expand_specs(["transformer"], [("label_smoothing", ["0.3"]), ("lr", ["0.5"])])
+    for one in planned:
         one.register()
-    found = [one.train_config(task, 0.02, 7) for one in arms]
+    found = [one.train_config(task, 0.02, 7) for one in planned]
     settings = [(cfg.label_smoothing, cfg.lr, cfg.seed) for cfg in found]
     assert settings == [(0.1, 0.02, 7), (0.3, 0.02, 7), (0.1, 0.5, 7)]
-    texts, pairs = (arm.make_arms([m], [("source_loss", ["0.5"])])[1] for m in ("gpt", "bahdanau"))
+    texts, pairs = (
+        specs.expand_specs([m], [("source_loss", ["0.5"])])[1] for m in ("gpt", "bahdanau")
+    )
     texts.register(), pairs.register()
     assert texts.train_config(task, None, 7).settings()["source_loss"] == 0.5
     with pytest.raises(ValueError, match="continues its source"):
@@ -208,13 +210,13 @@ def test_an_arm_changes_one_field() -> None:
 def test_a_grid_has_each_combination() -> None:
     """Keeps out arms of one field in a grid, a combination without its base, and base twice."""
     vary = [("n_heads", ["1", "4"]), ("width", ["1", "3"]), ("lr", ["0.5"])]
-    base, *arms = arm.make_arms(GPT, vary, is_grid=True)
+    base, *planned = specs.expand_specs(GPT, vary, is_grid=True)
     assert (base.name, base.is_changed) == ("gpt", False)
-    assert [one.name for one in arms] == [
+    assert [one.name for one in planned] == [
         "gpt-n_heads-1-lr-0.5", "gpt-n_heads-1-width-3-lr-0.5",
         "gpt-n_heads-4-lr-0.5", "gpt-n_heads-4-width-3-lr-0.5",
     ]  # fmt: skip
-    last = arms[-1]
+    last = planned[-1]
     assert (last.sizes, last.width, last.training) == ({"n_heads": 4}, 3, {"lr": 0.5})
     assert last.varies == "gpt"
     assert last.papers[last.name].label == "GPT, n_heads 4, 3 × width, lr 0.5"
@@ -227,7 +229,9 @@ def test_grids_and_widths_are_planned(tmp_path: Path) -> None:
     def widths(**changes: bool) -> dict[str, int]:
         given.__dict__.update(changes)
         planned = compare.plan_runs(tmp_path, "cpu", toy(), given)
-        return {run.arm.name: model_sizes(run.arm.name, run.task)["d_model"] for run, _ in planned}
+        return {
+            run.spec.name: model_sizes(run.spec.name, run.task)["d_model"] for run, _ in planned
+        }
 
     fitted = widths()
     assert [*fitted] == ["gpt", "gpt-n_heads-1", "gpt-n_layers-2"]
@@ -239,10 +243,10 @@ def test_grids_and_widths_are_planned(tmp_path: Path) -> None:
 def test_values_have_the_type_of_their_field() -> None:
     """Keeps out the text "False", which is true, and an optional size that cannot be None."""
     fields = {"is_prenorm": "false", "d_k": "None", "dropout": "0", "n_layers": "1"}
-    values = [arm.parse_value("transformer", field, text) for field, text in fields.items()]
+    values = [specs.parse_value("transformer", field, text) for field, text in fields.items()]
     assert values == [False, None, 0.0, 1]
     assert [type(value) for value in values] == [bool, type(None), float, int]
-    training = {*TrainConfig.__dataclass_fields__, arm.WIDTH}
+    training = {*TrainConfig.__dataclass_fields__, specs.WIDTH}
     for name in models.papers():  # no field has two meanings
         assert not training & set(MODELS[name].config_type.__dataclass_fields__), name
 
@@ -254,7 +258,7 @@ def test_arms_run_like_models(tmp_path: Path) -> None:
     planned = toy(contrasts=[(rotary, "gpt"), ("gpt", "bahdanau")])
     compare.compare(planned, flags(tmp_path, models=[rotary], vary=vary))
     names = [rotary, f"{rotary}-rotary_base-30.0", f"{rotary}-warmup-0.2"]
-    records = {r["model"]: r for r in reading.load_records(tmp_path)}
+    records = {r["model"]: r for r in load_records.load_records(tmp_path)}
     assert list(records) == names
     assert records[names[0]].get("arm") is None
     assert records[names[1]]["model_config"]["rotary_base"] == 30.0
@@ -438,7 +442,7 @@ def write_short_files(folder: Any, **_: object) -> list[Path]:
 
 def test_the_driver_runs_choices(run: Run, tmp_path: Path, monkeypatch: Any, capsys: Any) -> None:
     """Keeps out a comparison that is left out or made twice, and figures after a failure."""
-    monkeypatch.setattr(figures, "plot_folder", write_short_files)
+    monkeypatch.setattr(render_folder, "plot_folder", write_short_files)
     parts = {"BUILTIN": ("keys", "recall", ""), "FULL": ("more", "recall", "--seeds 4")}
     for part, comparison in (parts | {"CORPORA": ("text", "nothing", "")}).items():
         monkeypatch.setattr(everything, part, [comparison])
@@ -496,8 +500,8 @@ def test_each_trial_is_made_once(call: Call, tmp_path: Path, monkeypatch: Any) -
         return [line for line in printed.splitlines() if "training on" not in line]
 
     monkeypatch.setattr(runs, "evaluate", lambda *_: pytest.fail("test is scored"))
-    arms = ["gpt,lr=2e-3", "gpt,batch_tokens=300,lr=4e-3,n_layers=2", "rnn_encdec"]
-    first = try_out(*arms, "--tokens", 500)
+    specs = ["gpt,lr=2e-3", "gpt,batch_tokens=300,lr=4e-3,n_layers=2", "rnn_encdec"]
+    first = try_out(*specs, "--tokens", 500)
     with table.open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
     assert [row["model"] for row in rows] == ["gpt", "gpt", "rnn_encdec"]
@@ -509,8 +513,8 @@ def test_each_trial_is_made_once(call: Call, tmp_path: Path, monkeypatch: Any) -
         assert float(row["valid_nats"]) == pytest.approx(min(losses), abs=6e-4)
     with monkeypatch.context() as patch:
         patch.setattr(trials, "train_run", lambda *_: pytest.fail("trained again"))
-        assert try_out(arms[1], "--tokens", 500) == first[1:2]
-    assert try_out(arms[1], "--tokens", 600) != first[1:2]
+        assert try_out(specs[1], "--tokens", 500) == first[1:2]
+    assert try_out(specs[1], "--tokens", 600) != first[1:2]
     assert [file.name for file in out.iterdir()] == [trials.FILE]
     for wrong in (["gpt,"], ["gpt,lr=x"], ["gpt,d_x=1"], ["no"], ["gpt", "--lr", 1]):
         check_one_line(call(trials, "--out", out, "translation", *wrong))

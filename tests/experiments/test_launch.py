@@ -21,7 +21,7 @@ from conftest import ROOT, Call, check_one_line
 from toys import flags, stopped_after, toy
 
 from seqmodels.cli.status import format_status
-from seqmodels.comparison import compare, launch, launchers
+from seqmodels.experiments import compare, executors, launch
 from seqmodels.records import record
 from seqmodels.training import loop
 from seqmodels.training.trainer import Trainer
@@ -79,11 +79,11 @@ def test_the_longest_runs_start_first(tmp_path: Path, monkeypatch: pytest.Monkey
     """Keeps out a slow run that starts last, for which other workers wait."""
     names: list[str] = []
 
-    def carry_out(run: launch.Run, threads: int) -> tuple[None, str]:
+    def execute(run: launch.Run, threads: int) -> tuple[None, str]:
         names.append(run.name)
         return None, "not trained"
 
-    monkeypatch.setattr(launch, "carry_out_remotely", carry_out)
+    monkeypatch.setattr(launch, "carry_out_remotely", execute)
     models = ["rnn_encdec", "bahdanau", "lstm_seq2seq", "lstm_seq2seq_x2", "gpt"]
     args = flags(tmp_path, models=models)
     runs = [run for run, _ in compare.plan_runs(tmp_path, "cpu", toy(), args)]
@@ -305,12 +305,12 @@ def test_requests_to_a_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setenv("SEQMODELS_CACHE", str(tmp_path))
     for choice, n_on_slurm in (("auto", 0), ("cuda", 1)):
         args = flags(tmp_path, device=choice, launcher="ray", address="head:6379")
-        with launchers.connect_launcher(args) as launcher:
+        with executors.connect_launcher(args) as launcher:
             launcher.submit(print)
         assert (launcher.device, ray.init.call_args.args) == ("cuda", ("head:6379",))
         request = ray.remote.return_value.options.call_args.kwargs
         assert request == {"max_retries": 0, "num_cpus": 3, "num_gpus": 1}
-        launchers.SlurmLauncher(choice).shutdown()
+        executors.SlurmLauncher(choice).shutdown()
         assert submitit.AutoExecutor.call_args.args == (tmp_path / "jobs", "slurm")
         request = submitit.AutoExecutor.return_value.update_parameters.call_args.kwargs
         assert (request["cpus_per_task"], request["gpus_per_node"]) == (3, n_on_slurm)

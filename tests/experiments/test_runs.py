@@ -24,12 +24,12 @@ from toys import TOKENIZER, flags, toy
 import seqmodels
 from seqmodels import BOS, EOS, MODELS, SequenceModel, build
 from seqmodels.cli import main
-from seqmodels.comparison import arm, compare, runs, trained
-from seqmodels.comparison.trained import TrainedRun, load_model
 from seqmodels.data import tokenizers
 from seqmodels.data.batches import Example
 from seqmodels.evaluation import metrics
 from seqmodels.evaluation.evaluate import score_teacher_forced
+from seqmodels.experiments import compare, inference, runs, specs
+from seqmodels.experiments.inference import TrainedModel, load_model
 from seqmodels.records import record
 from seqmodels.training import loop
 from seqmodels.training.config import TrainConfig
@@ -39,10 +39,10 @@ from seqmodels.utils import files
 def test_a_width_is_within_five_percent() -> None:
     """Keeps out a model that is silently larger than the others, and a tolerance that grows."""
     with torch.device("meta"):
-        narrowest = arm.count_parameters(build("lstm_seq2seq", 900, d_model=16, d_embed=128))
+        narrowest = specs.count_parameters(build("lstm_seq2seq", 900, d_model=16, d_embed=128))
     with pytest.raises(ValueError, match="no width within 5 %"):
-        arm.fit_width("lstm_seq2seq", 900, int(narrowest / 1.06), d_embed=128)
-    sizes = arm.fit_width("lstm_seq2seq", 900, int(narrowest / 1.04), d_embed=128)
+        specs.fit_width("lstm_seq2seq", 900, int(narrowest / 1.06), d_embed=128)
+    sizes = specs.fit_width("lstm_seq2seq", 900, int(narrowest / 1.04), d_embed=128)
     assert sizes["d_model"] == 16
 
 
@@ -53,7 +53,7 @@ def test_a_record_is_complete(name: str, compared: Path, few_draws: None) -> Non
     assert (saved["task"], saved["model"], saved["seed"], saved["beam"]) == ("again", name, 1, 1)
     config = MODELS[name].config_type(**saved["model_config"])
     with torch.device("meta"):
-        assert saved["n_parameters"] == arm.count_parameters(MODELS[name](config))
+        assert saved["n_parameters"] == specs.count_parameters(MODELS[name](config))
     assert abs(saved["n_parameters"] / 400_000 - 1) <= 0.05
     assert TrainConfig(**saved["train_config"]).tokens == 200
     assert saved["data"] == toy().data
@@ -89,7 +89,7 @@ def test_a_record_is_complete(name: str, compared: Path, few_draws: None) -> Non
         assert np.shape(alignment["alpha"]) == (len(alignment["tgt"]), len(alignment["src"]))
         assert alignment["gold"] == [[0, 0]]
     # the model itself
-    scores = loop.validate(trained.load_model(saved, weights), toy().valid, "cpu")
+    scores = loop.validate(inference.load_model(saved, weights), toy().valid, "cpu")
     best = min(point["valid_nats"] for point in saved["curve"])
     assert scores["valid_nats"] == pytest.approx(best, rel=1e-6)
 
@@ -262,16 +262,16 @@ REFERENCES = ["Die Katze sieht den Hund.", "Obwohl es regnete, schlief der Mann.
 
 
 @pytest.fixture(scope="module")
-def run() -> TrainedRun:
+def run() -> TrainedModel:
     return seqmodels.load(FOLDER / "bahdanau-seed1")
 
 
-def with_data(run: TrainedRun, **data: Any) -> TrainedRun:
+def with_data(run: TrainedModel, **data: Any) -> TrainedModel:
     """Return the run as if it had been trained on data with other properties."""
-    return TrainedRun(run.model, run.tokenizer, run.record | {"data": run.record["data"] | data})
+    return TrainedModel(run.model, run.tokenizer, run.record | {"data": run.record["data"] | data})
 
 
-def test_translations_are_the_commands(run: TrainedRun, call: Call, monkeypatch: Any) -> None:
+def test_translations_are_the_commands(run: TrainedModel, call: Call, monkeypatch: Any) -> None:
     """Keeps out two ways to translate, texts or log p of others, and a beam or penalty unused."""
     path = FOLDER / "bahdanau-seed1"
     printed = [call(main, "translate", path, text, "--beam", 4)[1][:-1] for text in SOURCES]
@@ -306,7 +306,7 @@ def test_translations_are_the_commands(run: TrainedRun, call: Call, monkeypatch:
     assert len(long[0][0]) > len(long[-1][0])
 
 
-def test_a_loaded_run_drops_nothing(run: TrainedRun) -> None:
+def test_a_loaded_run_drops_nothing(run: TrainedModel) -> None:
     """Keeps out dropout in what a trained run writes and attends to."""
     sizes = run.record["model_config"] | {"dropout": 0.5}
     model = load_model(run.record | {"model_config": sizes}, FOLDER / "bahdanau-seed1.safetensors")
@@ -316,7 +316,7 @@ def test_a_loaded_run_drops_nothing(run: TrainedRun) -> None:
 
 
 def test_each_line_is_a_sentence(
-    run: TrainedRun, call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    run: TrainedModel, call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Keeps out a lost second line, a sentence invented for a blank one, and a chunk's end."""
     first, second, third = run.translate(SOURCES)
@@ -337,7 +337,7 @@ def test_each_line_is_a_sentence(
     assert err.startswith("2 of 17 words ")  # of all lines
 
 
-def test_the_source_is_read_as_in_training(run: TrainedRun, few_draws: None) -> None:
+def test_the_source_is_read_as_in_training(run: TrainedModel, few_draws: None) -> None:
     """Keeps out an EOS or capitals that training had not, and a source without its EOS."""
     words = run.tokenizer.encode(SOURCES[0])
     for end, expected in (("EOS", [*words, EOS]), ("none", words), (None, words)):
@@ -356,12 +356,12 @@ def test_the_source_is_read_as_in_training(run: TrainedRun, few_draws: None) -> 
         assert (score > 50) is is_good
 
 
-def test_an_alignment_is_that_of_the_model(run: TrainedRun) -> None:
+def test_an_alignment_is_that_of_the_model(run: TrainedModel) -> None:
     """Keeps out weights of another pass, transposed ones, and words beside the wrong edge."""
     model = copy.deepcopy(run.model)
     for parameter in model.parameters():  # so that no two weights are equal
         parameter.data += 0.1 * torch.randn(parameter.shape)
-    run = TrainedRun(model, run.tokenizer, run.record)
+    run = TrainedModel(model, run.tokenizer, run.record)
     src, tgt, weights = run.align(SOURCES[1], REFERENCES[0])
     assert src == [*run.tokenizer.tokens(run.tokenizer.encode(SOURCES[1])), "<eos>"]
     target = run.tokenizer.encode(REFERENCES[0])
@@ -382,7 +382,9 @@ def test_scores_are_sacrebleus(tokenize: str, run: Any, monkeypatch: Any, few_dr
     """Keeps out scores of other texts, swapped sides, and another tokenizer than the run's."""
     hypotheses = [run.tokenizer.encode(f"{text} {text}") for text in REFERENCES]
     written = {2: hypotheses}
-    monkeypatch.setattr(trained, "generate_targets", lambda model, texts, beam, **_: written[beam])
+    monkeypatch.setattr(
+        inference, "generate_targets", lambda model, texts, beam, **_: written[beam]
+    )
     run = with_data(run, bleu_tokenize=tokenize)
     texts = run.translate(SOURCES, beam=2)
     scores = run.score(SOURCES, REFERENCES, beam=2)
@@ -393,7 +395,7 @@ def test_scores_are_sacrebleus(tokenize: str, run: Any, monkeypatch: Any, few_dr
     assert f"tok:{tokenize}" in scores["signatures"]["bleu"]
 
 
-def test_mistakes_are_named(run: TrainedRun) -> None:
+def test_mistakes_are_named(run: TrainedModel) -> None:
     """Keeps out a text that is taken for a list of characters, and tracebacks out of torch."""
     for method, *given, match in (
         (run.translate, "The cat sleeps.", "list of texts"),

@@ -11,7 +11,7 @@ from conftest import RESULTS
 
 from lesson import attention, essays, glossary, layout
 from seqmodels.records import snapshots
-from seqmodels.report import reading
+from seqmodels.report import load_records
 from seqmodels.report.snapshots import share_right
 from tasks.bottleneck.figure import find_plateaus
 from tools.numbers import span
@@ -21,23 +21,25 @@ def test_numbers_are_those_of_the_records(site_folder: Path) -> None:
     """Keeps out a number of another model, bucket, analysis, moment or seed than the text names."""
     runs = site_folder.parent / "runs"
     text = {p: (site_folder / f"{p}.html").read_text(encoding="utf-8") for p in essays.ENTRIES}
-    budgets = reading.group_by_model(reading.load_records(runs / "budgets"))
+    budgets = load_records.group_by_model(load_records.load_records(runs / "budgets"))
     less, more, attending = (
-        f"{reading.score_array(budgets[model], 'length', 'bleu')[:, 4, 0].mean():.0f}"
+        f"{load_records.score_array(budgets[model], 'length', 'bleu')[:, 4, 0].mean():.0f}"
         for model in ("rnn_encdec", "rnn_encdec-tokens-40000000", "bahdanau")
     )
     assert f"has {less} BLEU on sentences of 31–40 words" in re.sub(
         "<.*?>", "", text["long-sentences"]
     )
     assert f"200 numbers gives {more} BLEU in place of {less}" in text["long-sentences"]
-    written = reading.score_array(budgets["rnn_encdec"], "best_state", "bleu")[:, 1:, 0].mean(0)
+    written = load_records.score_array(budgets["rnn_encdec"], "best_state", "bleu")[:, 1:, 0].mean(
+        0
+    )
     plain = re.sub("<.*?>", "", text["long-sentences"]).replace("\n", " ")
     assert f"From these vectors it has {written[3]:.0f} BLEU" in plain
     assert f"fall as well, to {written[7]:.0f} BLEU at 71–80 words" in plain
     assert f"looks back, has {attending} after 5 M" in text["long-sentences"]
     words, roles = (
         [
-            row for r in reading.load_records(runs / "vector") if r["model"] == "lstm_seq2seq"
+            row for r in load_records.load_records(runs / "vector") if r["model"] == "lstm_seq2seq"
             for row in r["analyses"]["prefixes"]
             if (row["cut"], row["kept"], row["low"]) == ("clause ends", kept, 31)
         ] for kept in ("content words", "roles")
@@ -51,16 +53,18 @@ def test_numbers_are_those_of_the_records(site_folder: Path) -> None:
     ]
     cells = "".join(f"<td>{span(its)}</td>" for its in shares)
     assert f"{cells}</tr>\n</tbody>" in text["long-sentences"]
-    copied = find_plateaus(reading.group_by_model(reading.load_records(runs / "bottleneck")))
+    copied = find_plateaus(
+        load_records.group_by_model(load_records.load_records(runs / "bottleneck"))
+    )
     assert f"carries {copied[max(copied)].mean():.0f}: " in text["long-sentences"]
-    heads = (r["analyses"]["article"] for r in reading.load_records(runs / "heads-full"))
+    heads = (r["analyses"]["article"] for r in load_records.load_records(runs / "heads-full"))
     best = [max(rows, key=lambda row: row["share"]) for rows in heads]
     assert f"{span(row['share'] for row in best)} % of its weight" in text["one-head"]
     assert f"{span(row['whole'] - row['exact'] for row in best)} of 200" in text["one-head"]
     assert "In 1 of the 3 it is in the" in text["one-head"]
-    groups = reading.group_by_model(reading.load_records(runs / "lookup-convolution"))
+    groups = load_records.group_by_model(load_records.load_records(runs / "lookup-convolution"))
     for model in ("linear_attention", "transformer", "linear_attention_conv"):
-        found = reading.score_array(groups[model], "query", "exact_match")[:, 4, 0]
+        found = load_records.score_array(groups[model], "query", "exact_match")[:, 4, 0]
         assert f"{span(found)} %" in text["memory"].partition("With 8 pairs")[2]
     (own,) = (path for path in runs.iterdir() if "<" in path.name)
     taken = snapshots.load(own / "gpt-seed1.snapshots.json")
@@ -81,15 +85,15 @@ def test_without_records() -> None:
 def test_records_that_contradict_the_text() -> None:
     """Keeps out an essay whose main sentence the records do not show, or no longer."""
 
-    def translate_all(r: reading.Record) -> None:
+    def translate_all(r: load_records.Record) -> None:
         for bucket in r["tests"][0]["buckets"]:
             bucket["bleu"]["value"] = 100.0
 
-    def find_all(r: reading.Record) -> None:
+    def find_all(r: load_records.Record) -> None:
         for bucket in r["tests"][0]["buckets"]:
             bucket["exact_match"]["value"] = 100.0
 
-    def break_no_ending(r: reading.Record) -> None:
+    def break_no_ending(r: load_records.Record) -> None:
         for row in r["analyses"]["article"]:
             row["ending"], row["choice"] = 0, 9
 
@@ -98,7 +102,7 @@ def test_records_that_contradict_the_text() -> None:
         ("lookup-convolution", "linear_attention", essays.compare_lookup, find_all),
         ("heads-full", "transformer", essays.describe_head, break_no_ending),
     ):
-        records = reading.load_records(RESULTS / name)
+        records = load_records.load_records(RESULTS / name)
         assert collect(records)
         change(next(r for r in records if r["model"] == model))
         assert collect(records) is None, name

@@ -15,21 +15,21 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 
 from lesson import colours, svg
-from seqmodels.report import alignment, drawing, figures, reading, style
-from seqmodels.report.tidy import Drawing
+from seqmodels.report import alignment, bucket_plots, load_records, render_folder, style
+from seqmodels.report.tidy import FigureWithData
 
 ALL = sorted(path.parent.name for path in RESULTS.glob("*/tables.md"))
 FAST = {"bottleneck", "heads", "ladder", "ladder-bias", "ladder-transformer", "vector"}
 CSS = (Path(svg.__file__).parent / "templates" / "style.css").read_text()
 
 
-def draw_folder(name: str) -> dict[str, Drawing]:
+def draw_folder(name: str) -> dict[str, FigureWithData]:
     """Draw all figures of committed records but the differences."""
-    folder = reading.read_folder(RESULTS / name)
-    return figures.draw_all([*folder.records.values()], None)
+    folder = load_records.read_folder(RESULTS / name)
+    return render_folder.draw_all([*folder.records.values()], None)
 
 
-def drawn_numbers(drawn: Drawing) -> Iterator[tuple[str, np.ndarray]]:
+def drawn_numbers(drawn: FigureWithData) -> Iterator[tuple[str, np.ndarray]]:
     """Return the two coordinates of all lines, bands, whiskers, bars, and the cells of maps.
 
     Lines across a panel are not data.
@@ -117,7 +117,7 @@ def test_only_clips_that_cut_are_kept() -> None:
     for i, ax in enumerate(figure.subplots(1, 2)):
         ax.plot([0, 1, 1], [0, 0, 9])
         ax.axis([0, 1, 0, 4 + 6 * i])
-    drawn = Drawing(figure, [])
+    drawn = FigureWithData(figure, [])
     text = svg.inline(svg.Pair(drawn, drawn), "f", svg.Styles())
     assert (text.count("<clipPath"), text.count('clip-path="')) == (1, 1)
     assert svg.shorten_path("M 1 2 L 1 5 L 4 5 L 6 -7 z") == "M1 2V5H4L6-7z"
@@ -125,7 +125,7 @@ def test_only_clips_that_cut_are_kept() -> None:
 
 def test_text_on_fills_can_be_read() -> None:
     """Keeps out grey text on the blue of a better score, and numbers that a dark cell hides."""
-    pale = [style.INK_HEAT(0.45), *map(to_rgb, (*drawing.BETTER[:1], *drawing.WORSE[:1]))]
+    pale = [style.INK_HEAT(0.45), *map(to_rgb, (*bucket_plots.BETTER[:1], *bucket_plots.WORSE[:1]))]
     for text in (style.INK, style.GREY):
         for fill in map(to_hex, pale[1:]):
             assert colours.contrast(colours.for_day(text, True), fill) >= 4.5

@@ -24,7 +24,7 @@ from lesson import report, serve
 from lesson import rows as page_rows
 from seqmodels.cli import main
 from seqmodels.data.batches import Example, collate
-from seqmodels.report import reading
+from seqmodels.report import load_records
 from seqmodels.training import checkpoint, unfinished
 from tasks.recall import __main__ as recall
 
@@ -54,7 +54,7 @@ def test_three_levels(trained: Path, page: Path, language_model: Path, tmp_path:
 def test_examples(trained: Path, page: Path) -> None:
     """Keeps out hypotheses under another model, and buckets that are not the record's."""
     (test,) = data_of(page)["folders"][0]["tests"]
-    records = reading.load_folder(trained).records
+    records = load_records.load_folder(trained).records
     buckets = [(b["low"], b["high"], b["n"]) for b in test["buckets"]]
     for low, high, n in buckets:
         assert sum(low <= e["x"] <= high for e in test["examples"]) == n
@@ -142,10 +142,10 @@ def test_tables_and_ids(trained: Path, page: Path) -> None:
     text = page.read_text()
     tables = points_of(text)
     scores, curves = tables[0], next(rows for rows in tables if "valid_nats" in rows[0])
-    records = [*reading.load_folder(trained).records.values()]
+    records = [*load_records.load_folder(trained).records.values()]
     for record in records:
         parts = [*record["tests"][0]["buckets"], record["tests"][0]["overall"]]
-        own = [r for r in scores if r["model"] == reading.label_of(record["model"])]
+        own = [r for r in scores if r["model"] == load_records.label_of(record["model"])]
         values = [part["bleu"]["value"] for part in parts]
         assert [float(r["value"]) for r in own[: len(parts)]] == pytest.approx(values, rel=1e-5)
         cells = "".join(f"<td>{value:.6g}</td>" for value in values)

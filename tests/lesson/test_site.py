@@ -18,7 +18,7 @@ import seqmodels
 from lesson import attention, build, essays, layout, pair, results, source, trace
 from seqmodels.data.batches import Example, collate
 from seqmodels.models import MODELS
-from seqmodels.report import reading
+from seqmodels.report import load_records
 
 CHAPTERS = {chapter.name: chapter for chapter in source.read_chapters()}
 PAIRS = [*combinations(CHAPTERS, 2)]
@@ -207,7 +207,7 @@ def test_findings(site_folder: Path) -> None:
     assert results.find_question(findings[0].asked).startswith("How does BLEU depend on the length")
     for finding in findings:
         assert (RESULTS / finding.folder / f"{finding.figure}.svg").exists()
-        task = reading.load_records(RESULTS / finding.folder)[0]["task"]
+        task = load_records.load_records(RESULTS / finding.folder)[0]["task"]
         assert any(f"python -m tasks.{task}" in other.asked for other in findings)
         assert not re.search(r"\]\(\.|\*\*", finding.asked + finding.observed)
     text = page(site_folder, "results")  # of copied records, of which nothing is known
@@ -246,13 +246,15 @@ def test_parameters_by_part() -> None:
 
 def test_scores_are_those_of_the_records(site_folder: Path) -> None:
     """Keeps out a figure of other records or models than the page names."""
-    records = reading.load_records(RESULTS / "translation-grammar-laptop")
+    records = load_records.load_records(RESULTS / "translation-grammar-laptop")
     for pair_of_names in CONSECUTIVE:
         (rows,) = points_of(page(site_folder, "-".join(pair_of_names)))
-        assert [*dict.fromkeys(r["model"] for r in rows)] == [*map(reading.label_of, pair_of_names)]
+        assert [*dict.fromkeys(r["model"] for r in rows)] == [
+            *map(load_records.label_of, pair_of_names)
+        ]
         for record in (r for r in records if r["model"] in pair_of_names):
             (test,) = record["tests"]
-            run = reading.label_of(record["model"]), str(record["seed"])
+            run = load_records.label_of(record["model"]), str(record["seed"])
             for metric, key in (("BLEU", "bleu"), ("loss (nats per token)", "nats")):
                 own = [r for r in rows if (r["metric"], r["model"], r["seed"]) == (metric, *run)]
                 parts = [*test["buckets"], test["overall"]]
@@ -277,10 +279,12 @@ def test_the_first_page_shows_three_curves(site_folder: Path) -> None:
         "what the encoder writes", "what could have been written",
         "what looking back reads: Bahdanau",
     ]  # fmt: skip
-    group = [r for r in reading.load_records(RESULTS / "budgets") if r["model"] == "rnn_encdec"]
+    group = [
+        r for r in load_records.load_records(RESULTS / "budgets") if r["model"] == "rnn_encdec"
+    ]
     for line, test in zip(lines, ("length", "best_state"), strict=False):
         own = [r for r in rows if r["line"] == line and r["panel"].endswith(", 5 M tokens")]
-        expected = reading.mean_scores(group, test, "bleu")[1:]
+        expected = load_records.mean_scores(group, test, "bleu")[1:]
         for row, scores in zip(own, expected, strict=True):
             shown = [float(row[name]) for name in ("bleu", "low", "high")]
             assert shown == pytest.approx([*scores], rel=1e-5)
@@ -289,14 +293,14 @@ def test_the_first_page_shows_three_curves(site_folder: Path) -> None:
 def test_every_table_of_scores(site_folder: Path) -> None:
     """Keeps out a number, a bucket or a run that a CSV of scores lacks, or has from elsewhere."""
     records = [r for path in (site_folder.parent / "runs").iterdir()
-               for r in reading.read_folder(path).records.values()]  # fmt: skip
+               for r in load_records.read_folder(path).records.values()]  # fmt: skip
     kept, names = set[tuple[str, ...]](), ("value", "low", "high")
     for r in records:
         parts = [p for test in r["tests"] for p in (*test["buckets"], test["overall"])]
         for metric in (m for part in parts for m in part.values()):
             if isinstance(metric, dict) and metric.get("high") is not None:
                 numbers = (f"{metric[name]:.6g}" for name in names)
-                kept.add((reading.label_of(r["model"]), str(r["seed"]), *numbers))
+                kept.add((load_records.label_of(r["model"]), str(r["seed"]), *numbers))
     n_tables = 0
     for path in site_folder.glob("*.html"):
         for rows in points_of(path.read_text(encoding="utf-8")):

@@ -16,10 +16,10 @@ import tasks
 from seqmodels import models
 from seqmodels.cli import main
 from seqmodels.cli.compare import compare_and_report
-from seqmodels.contract import CHECKS, find_faults
+from seqmodels.contract import CHECKS, list_violations
 from seqmodels.evaluation import metrics
 from seqmodels.records.record import load as load_record
-from seqmodels.report import figures
+from seqmodels.report import render_folder
 from tasks import __main__ as everything
 from tasks.next_token import __main__ as next_token
 from tasks.recall import __main__ as recall
@@ -112,7 +112,7 @@ def test_a_name_is_of_one_model(own: Path) -> None:
 
 def test_a_package_offers_models(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
     """Keeps out an entry point that is not read, and one that stops everything."""
-    paper = models.Paper(label="X", year=2030, cite="", home="none.py:X", memory="fixed")
+    paper = models.ModelInfo(label="X", year=2030, cite="", home="none.py:X", memory="fixed")
     good = Mock(load=lambda: paper)
     bad = Mock(load=Mock(side_effect=ImportError("no gin")))
     good.name, bad.name = "x", "y"
@@ -168,7 +168,7 @@ def test_a_fault_is_named(name: str, old: str, changed: str, own: Path) -> None:
     """Keeps out a fault that passes, or that is taken for another."""
     assert FILES[0].count(old) == 1
     (own / "bag.py").write_text(FILES[0].replace(old, changed))
-    found = find_faults(models.import_class(f"{own}/bag.py:Bag"))
+    found = list_violations(models.import_class(f"{own}/bag.py:Bag"))
     assert next(prop for prop, fault in found if fault) == name
 
 
@@ -206,7 +206,7 @@ def test_a_metric_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         sacrebleu=lambda tokenize, is_lowercase=False, references=None: TER(
             case_sensitive=not is_lowercase, references=references
         ),
-        of_sums=lambda sums: 100 * sums[..., 0] / sums[..., 1],
+        score_from_stats=lambda sums: 100 * sums[..., 0] / sums[..., 1],
     )  # fmt: skip
     monkeypatch.setitem(metrics.METRICS, "ter", line)
     args = translation.PARSER.parse_args([*ONE, "--out", str(tmp_path)])
@@ -248,11 +248,11 @@ main = partial(run, PARSER, make_task)
 '''
 FIGURE = """
 from matplotlib.figure import Figure
-from seqmodels.report.tidy import Drawing
+from seqmodels.report.tidy import FigureWithData
 def draw(records):
     figure = Figure()
     figure.text(0, 0, f"{len(records)} models say again")
-    return {"again": Drawing(figure, [["models"], [len(records)]])}
+    return {"again": FigureWithData(figure, [["models"], [len(records)]])}
 FIGURES = [draw]
 """
 
@@ -263,7 +263,7 @@ def test_a_task_is_one_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     (tmp_path / "echo" / "__main__.py").write_text(TASK, encoding="utf-8")
     (tmp_path / "echo" / "figure.py").write_text(FIGURE, encoding="utf-8")
     monkeypatch.setattr(tasks, "__path__", [*tasks.__path__, str(tmp_path)])
-    monkeypatch.setattr(figures, "TASKS", tmp_path)
+    monkeypatch.setattr(render_folder, "TASKS", tmp_path)
     monkeypatch.setattr("torch.get_num_threads", lambda: 1)  # in this process, which knows the task
     todo = [("echo", "echo", "--models transformer bahdanau")]
     everything.run_all(tmp_path / "out", todo, [])

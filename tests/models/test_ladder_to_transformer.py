@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.testing import assert_close
 
 from seqmodels import BOS, EOS, build
-from seqmodels.comparison.arm import model_sizes
+from seqmodels.experiments.specs import model_sizes
 from seqmodels.training.optimizers import hidden_matrices
 from tasks.ladder import __main__ as ladder
 from tasks.ladder import figure

@@ -34,7 +34,7 @@ def test_the_papers_describe_the_classes(fresh: Tiny) -> None:
         model_type = MODELS[name]
         assert paper.home == f"{model_type.__module__}:{model_type.__name__}"
         model = fresh(name)
-        assert paper.attends == bool(model.src_attentions)
+        assert paper.attends == bool(model.cross_attentions)
         grows = model.config.source_floats(9) > model.config.source_floats(8)
         assert (paper.memory == "grows") == grows
         assert (paper.memory == "vector") == (not grows and not paper.attends)

@@ -14,8 +14,8 @@ from torch.testing import assert_close
 from toys import toy
 
 from seqmodels import MODELS, SequenceModel, models, unroll
-from seqmodels.comparison.arm import model_sizes
-from seqmodels.comparison.task import Recipe
+from seqmodels.experiments.specs import model_sizes
+from seqmodels.experiments.task import Recipe
 from seqmodels.interface import PAD
 from seqmodels.models import PAPERS, VARIANTS, papers, transformer, vary
 from seqmodels.models.variants import ablated as ablations
@@ -195,10 +195,10 @@ def test_a_variant_follows_its_model() -> None:
 def test_a_variant_of_a_variant_has_the_sizes_of_both() -> None:
     """Keeps out what the first variant changed, lost with a further change or in a record."""
     assert vary("bahdanau_4", "more", {"dropout": 0.1}).sizes == {"n_queries": 4, "dropout": 0.1}
-    arm = {"varies": "rnn_encdec_x2", "sizes": {"d_embed": 9}, "width": 6, "label": "mine"}
+    spec = {"varies": "rnn_encdec_x2", "sizes": {"d_embed": 9}, "width": 6, "label": "mine"}
     for name in ("own", "gpt"):  # a name that is taken is not given again
-        models.register_recorded(name, arm)
-    models.register_recorded("lost", arm | {"varies": "unknown"})
+        models.register_recorded(name, spec)
+    models.register_recorded("lost", spec | {"varies": "unknown"})
     own, twice = VARIANTS["own"], vary("rnn_encdec_x2", "twice")
     assert (own.label, own.sizes, own.width) == ("mine", {"d_embed": 9}, 6)
     assert (twice.label, twice.width) == ("RNN, 2 × width, twice", 2)

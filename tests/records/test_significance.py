@@ -18,8 +18,8 @@ from seqmodels.records.significance import (
     estimate_prior_df,
     half_width,
     invert_trigamma,
-    moderate,
     score_models,
+    shrink_variances,
 )
 from tools.significance import Design, design_of, draw_parts, generic_design, simulate
 
@@ -103,7 +103,7 @@ def part_of(variances: list[float], df: float = 2.0) -> Part:
 def test_variances_are_moderated() -> None:
     """Keeps out a mean over buckets, models that do not weigh, and too many degrees of freedom."""
     parts = [part_of([1.0, 1.1, 0.9, 1.2]), part_of([100.0, 110.0, 90.0, 104.0])]
-    moderate(parts)
+    shrink_variances(parts)
     (first, _, third, last), (other, *_) = ([*part.means.values()] for part in parts)
     assert first.df == third.df == other.df == 6 + 2  # d₀ is that of the other three models
     assert first.variance == pytest.approx((6 * 1.05 + 2 * 1.0) / 8)
@@ -111,7 +111,7 @@ def test_variances_are_moderated() -> None:
     assert other.variance == pytest.approx((6 * 101.0 + 2 * 100.0) / 8)
     assert (last.variance, last.df) == pytest.approx((1.2, 6 * 1.05 / 1.2 + 2))
     unlike = [part_of([1e-4, 1e4, 1.0, 1e2])]
-    moderate(unlike)
+    shrink_variances(unlike)
     assert all(0 < mean.df - 2 < 0.5 for mean in unlike[0].means.values())
     assert unlike[0].means["1"].variance == 1e4
 
@@ -123,9 +123,9 @@ def test_two_seeds_are_not_moderated() -> None:
         "one": Mean(0.0, np.zeros(2), 1, math.nan, 0.0),
     }
     alone = [Part({name: means[name] for name in ("0", "two", "one")}, 50)]
-    moderate(alone)
+    shrink_variances(alone)
     assert (means["0"].variance, means["0"].df) == (1.0, 2.0)
-    moderate([Part(means, 50)])
+    shrink_variances([Part(means, 50)])
     assert means["0"].variance == pytest.approx((2 * 1.5 + 2 * 1.0) / 4)
     assert (means["two"].variance, means["two"].df) == (90.0, 1.0)
 
@@ -264,7 +264,7 @@ def test_equal_models_seldom_differ(monkeypatch: pytest.MonkeyPatch) -> None:
         error, coverage, _ = simulate(design, range(100))
         assert error <= 6
         assert coverage.mean() >= 94
-    moderated = significance.moderate
+    moderated = significance.shrink_variances
 
     def shrink(parts: list[Part]) -> None:
         moderated(parts)

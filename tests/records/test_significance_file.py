@@ -19,7 +19,7 @@ from fake_records import BUCKETS, with_rows
 from seqmodels.evaluation import intervals, metrics
 from seqmodels.records import record as records
 from seqmodels.records import significance
-from seqmodels.report import figures, reading, style
+from seqmodels.report import load_records, render_folder, style
 
 SHARES = {
     "rnn_encdec": (0.5, 0.52, 0.51), "bahdanau": (0.8, 0.81, 0.82), "gpt": (0.81, 0.79, 0.8, 0.81),
@@ -42,7 +42,7 @@ def folder(original: Path, tmp_path: Path) -> Path:
 
 
 def find(folder: Path) -> significance.Significance | None:
-    return significance.load_or_compute(folder, reading.load_folder(folder).records)
+    return significance.load_or_compute(folder, load_records.load_folder(folder).records)
 
 
 def compare(folder: Path) -> significance.Comparison:
@@ -68,12 +68,12 @@ def test_differences_are_those_of_the_records(metric: str, tmp_path: Path) -> No
     """Keeps out a difference that is turned round, of another metric, bucket or mean."""
     found = find(with_rows(tmp_path, SHARES, metric)).comparisons
     assert [c.metric for c in found] == [metric, *(["nats"] if metric != "bits_per_byte" else [])]
-    groups = reading.group_by_model(reading.load_records(tmp_path))
+    groups = load_records.group_by_model(load_records.load_records(tmp_path))
     for comparison in found:
         assert comparison.test == "length"
         assert comparison.buckets == [list(bucket) for bucket in BUCKETS]
         means = {
-            model: reading.score_array(group, "length", comparison.metric)[..., 0].mean(0)
+            model: load_records.score_array(group, "length", comparison.metric)[..., 0].mean(0)
             for model, group in groups.items()
         }
         assert [(p.column, p.row) for p in comparison.pairs] == [*combinations(SHARES, 2)]
@@ -128,7 +128,7 @@ def test_few_seeds_are_never_significant(seeds: tuple[float, ...], tmp_path: Pat
 def test_rows_of_a_text_are_drawn_together(folder: Path) -> None:
     """Keeps out groups that get lost between the rows and the test."""
     single = compare(folder).pairs[0].overall
-    for record in reading.load_records(folder):
+    for record in load_records.load_records(folder):
         rows = rows_of(folder / record["hypotheses"])
         rows = [r | {"group": f"text {i % 15}"} for i, r in enumerate(rows)]
         records.save_sums(records.sums_path(folder, record), record, rows)
@@ -142,7 +142,7 @@ def test_sums_come_back(tmp_path: Path) -> None:
     digests = set()  # of the same sentences, whatever is measured
     for metric, share in (("bleu", 0.5), ("exact_match", 0.6), ("nats", 0.7)):
         folder = with_rows(tmp_path / metric, {"gpt": (share,)}, metric)
-        (record,) = reading.load_records(folder)
+        (record,) = load_records.load_records(folder)
         rows = rows_of(folder / record["hypotheses"])
         (sums,) = records.load_sums(records.sums_path(folder, record), record).values()
         assert np.array_equal(sums.terms, metrics.metric_of(metric).terms(rows, "13a"))
@@ -176,7 +176,7 @@ def test_sums_come_back(tmp_path: Path) -> None:
 def test_the_file_outlives_the_sums(folder: Path, tmp_path: Path, monkeypatch: Any) -> None:
     """Keeps out differences that are lost with the sums, which older folders lack."""
     monkeypatch.setattr(style, "save", lambda figure, path: path)
-    paths = {path.name: path for path in figures.plot_folder(folder, tmp_path / "out")}
+    paths = {path.name: path for path in render_folder.plot_folder(folder, tmp_path / "out")}
     assert {"significance-length.svg", "significance-length.png"} <= {*paths}
     stored = write_file(folder)
     assert json.loads(paths["significance.json"].read_text(encoding="utf-8")) == stored
@@ -207,7 +207,10 @@ def test_a_file_of_other_records_is_refused_without_sums(folder: Path, capsys: A
         (gpt.unlink, lambda: gpt.write_text(before)),
     ):
         spoil()
-        assert figures.find_significance(folder, reading.load_folder(folder).records) is None
+        assert (
+            render_folder.find_significance(folder, load_records.load_folder(folder).records)
+            is None
+        )
         err = capsys.readouterr().err
         assert str(folder / significance.FILE) in err
         assert "rnn_encdec-seed1.sums.json.gz" in err

@@ -13,10 +13,10 @@ import torch
 from conftest import rows_of
 from toys import TOKENIZER, flags, stopped_after, toy
 
-from seqmodels.comparison import compare, snapshots
-from seqmodels.comparison.snapshots import Snapshots
+from seqmodels.experiments import compare, snapshots
+from seqmodels.experiments.snapshots import Snapshots
 from seqmodels.records.snapshots import load
-from seqmodels.report import figures, reading
+from seqmodels.report import load_records, render_folder
 
 pytestmark = pytest.mark.usefixtures("few_draws")
 
@@ -79,12 +79,16 @@ def test_stopped_equals_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 def test_what_is_read_is_checked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Keeps out a word called right out of order, and drawings of half a file."""
-    assert figures.snapshots.match_words("die Der Hund", "Der alte Hund") == [False, True, True]
-    path, draw = train(tmp_path, 2, 100), figures.snapshots.draw_all_snapshots
-    figures.plot_folder(tmp_path, own=[])
+    assert render_folder.snapshots.match_words("die Der Hund", "Der alte Hund") == [
+        False,
+        True,
+        True,
+    ]
+    path, draw = train(tmp_path, 2, 100), render_folder.snapshots.draw_all_snapshots
+    render_folder.plot_folder(tmp_path, own=[])
     assert load(path).sentences[-1].ref in (tmp_path / "snapshots-gpt-seed1.svg").read_text()
     first, last = (whole := json.loads(path.read_text()))["snapshots"]
     for key, part in (("hyps", last["hyps"][1:]), ("alpha", [[0.5]])):
         path.write_text(json.dumps(whole | {"snapshots": [first, last | {key: part}]}))
-        assert not draw(reading.load_folder(tmp_path))
+        assert not draw(load_records.load_folder(tmp_path))
         assert f"not drawn: {path} is not a file of snapshots: " in capsys.readouterr().err

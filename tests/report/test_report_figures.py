@@ -14,7 +14,7 @@ from matplotlib.colors import same_color, to_rgba
 from seqmodels.evaluation.metrics import METRICS
 from seqmodels.models import model_of, papers
 from seqmodels.records.significance import SCHEMA, Comparison, Difference, Pair, Significance
-from seqmodels.report import alignment, arms, drawing, figures, style, tables
+from seqmodels.report import alignment, bucket_plots, effects, render_folder, style, tables
 from seqmodels.utils import files
 
 
@@ -42,7 +42,7 @@ def test_lines_bands_whiskers_and_bars_are_the_records(column: int) -> None:
             [[[b[key][k] for k in ("value", "low", "high")] for b in seed] for seed in group]
         )
         mean = cells.mean(axis=0)
-        colour = style.choose_looks([model])[model].colour
+        colour = style.line_styles_for([model])[model].colour
         line, marks, hollow = (line for line in ax.lines if line.get_color() == colour)
         assert np.allclose(line.get_ydata(), mean[:7, 0])  # the eighth bucket has 29 sentences
         assert np.allclose(marks.get_ydata(), mean[:7, 0])
@@ -112,21 +112,26 @@ def test_a_title_names_the_search() -> None:
 def test_no_two_variants_look_alike() -> None:
     """Keeps out a colour or a marker given twice, and dashes of another kind of memory."""
     registered = papers()
-    looks = style.choose_looks(["zz", *reversed(registered), "aa"])
-    assert [*looks] == [*registered, "aa", "zz"]
+    line_styles = style.line_styles_for(["zz", *reversed(registered), "aa"])
+    assert [*line_styles] == [*registered, "aa", "zz"]
     for model, paper in registered.items():
-        own = [looks[name] for name in registered if model_of(name) == model_of(model)]
-        assert len({(look.colour, look.marker) for look in own}) == len(own)
+        own = [line_styles[name] for name in registered if model_of(name) == model_of(model)]
+        assert len({(line_style.colour, line_style.marker) for line_style in own}) == len(own)
         enough = min(len(own), len(style.VARIANT_MARKERS))  # after so many, they begin anew
-        assert all(len({getattr(look, k) for look in own}) >= enough for k in ("colour", "marker"))
-        vector = looks["rnn_encdec" if "rnn" in model else "lstm_seq2seq"].dashes
+        assert all(
+            len({getattr(line_style, k) for line_style in own}) >= enough
+            for k in ("colour", "marker")
+        )
+        vector = line_styles["rnn_encdec" if "rnn" in model else "lstm_seq2seq"].dashes
         dashes = {"grows": "-", "fixed": style.LATER, "vector": vector}
-        assert looks[model].dashes == dashes[paper.memory]
+        assert line_styles[model].dashes == dashes[paper.memory]
     rungs = [*(f"bahdanau{each}" for each in ("", "_dot", "_heads", "_tied")), "transformer"]
     rungs += [f"transformer_recurrent{each}" for each in ("_1", "", "_decoder")]
-    for names in (rungs, [name for name in looks if name.endswith("_conv")]):  # in one figure
-        assert len({looks[name].colour for name in names}) == len(names) > 2
-    assert len({str(looks[m].dashes) for m in ("rnn_encdec", "lstm_seq2seq", "aa", "gpt")}) == 4
+    for names in (rungs, [name for name in line_styles if name.endswith("_conv")]):  # in one figure
+        assert len({line_styles[name].colour for name in names}) == len(names) > 2
+    assert (
+        len({str(line_styles[m].dashes) for m in ("rnn_encdec", "lstm_seq2seq", "aa", "gpt")}) == 4
+    )
 
 
 def test_losses_are_the_metrics_of_which_less_is_better() -> None:
@@ -188,22 +193,22 @@ def test_records_without_the_tasks_measurements_are_named(capsys: Any) -> None:
     """Keeps out a traceback, or a figure that is missing in silence, for records from elsewhere."""
     bare = fake_record("gpt", 1) | {"task": "distance"}
     bare["tests"][0]["name"] = "a / b"
-    assert {*figures.draw_all([bare], None)} == {"curves", "state", "score-a-b", "alignment"}
+    assert {*render_folder.draw_all([bare], None)} == {"curves", "state", "score-a-b", "alignment"}
     assert "'analyses'" in capsys.readouterr().err
 
 
 def test_curves_and_sizes_are_those_of_the_records() -> None:
     """Keeps out the training loss for validation's, exchanged axes, one size twice, two scales."""
-    records, looks = several(1), style.choose_looks(MODELS)
-    curves = drawing.draw_curves(records).figure.axes
-    sizes = [ax for ax in drawing.draw_state(records).figure.axes if ax.lines]
+    records, line_styles = several(1), style.line_styles_for(MODELS)
+    curves = bucket_plots.draw_curves(records).figure.axes
+    sizes = [ax for ax in bucket_plots.draw_memory_size(records).figure.axes if ax.lines]
     assert [ax.get_xlabel() for ax in curves] == ["target tokens", "seconds of training"]
-    assert [ax.get_title("left") for ax in sizes] == [*drawing.SIZES.values()]
+    assert [ax.get_title("left") for ax in sizes] == [*bucket_plots.SIZES.values()]
     assert sizes[0].get_ylim() == sizes[1].get_ylim()
     for record in records:
-        colour, curve = looks[record["model"]].colour, record["curve"]
+        colour, curve = line_styles[record["model"]].colour, record["curve"]
         drawn = [[(p[x], p["valid_nats"]) for p in curve] for x in ("tokens", "seconds")]
-        drawn += [record[field] for field in drawing.SIZES]
+        drawn += [record[field] for field in bucket_plots.SIZES]
         for ax, points in zip([*curves, *sizes], drawn, strict=True):
             line = next(line for line in ax.lines if line.get_color() == colour)
             assert np.allclose(line.get_xydata(), points)
@@ -292,7 +297,9 @@ def cells(
 ) -> dict[tuple[str, str], tuple[list[str], list[Any]]]:
     """Draw; return (row, column) -> texts and fills of a cell: its own, then its squares'."""
     with style.context():
-        (ax,) = drawing.draw_differences(records, records[0]["tests"][0], comparison).figure.axes
+        (ax,) = bucket_plots.draw_differences(
+            records, records[0]["tests"][0], comparison
+        ).figure.axes
     (mesh,) = (each for each in ax.collections if isinstance(each, QuadMesh))
     values = mesh.get_array().reshape(len(COMPARED), len(COMPARED))
     squares = [each for each in ax.collections if isinstance(each, PathCollection)]
@@ -374,7 +381,7 @@ def test_a_sweep_is_drawn_over_the_values_of_one_field() -> None:
         swept("gpt", 1, "tokens", 800_000, 99.0, lr=0.1),
         swept("gpt", 1, "lr", 0.1, 3.0),  # with the model as it is, two values
     ]  # fmt: skip
-    drawn = arms.draw_sweeps(records)
+    drawn = effects.draw_sweeps(records)
     assert [*drawn] == ["sweep-tokens"]
     bleu, nats = drawn["sweep-tokens"].figure.axes
     for ax, values in ((bleu, [7.0, 42.0, 90.0]), (nats, None)):
@@ -388,12 +395,12 @@ def test_a_sweep_is_drawn_over_the_values_of_one_field() -> None:
     assert (bleu.get_xscale(), nats.get_yscale()) == ("log", "log")
     # without the model, whose own value is no number; near values on a linear axis
     records = [*base, *(swept("gpt", 1, "d_k", n, 10.0 * n) for n in (7, 2, 3))]
-    (line,) = arms.draw_sweeps(records)["sweep-d_k"].figure.axes[0].lines
+    (line,) = effects.draw_sweeps(records)["sweep-d_k"].figure.axes[0].lines
     assert ([*line.get_xdata()], [*line.get_ydata()]) == ([2, 3, 7], [20.0, 30.0, 70.0])
     assert line.axes.get_xscale() == "linear"
     for record in records:  # no length was trained: all of them
         record["tests"][0]["max_train_length"] = 0
-    losses = arms.draw_sweeps(records)["sweep-d_k"].figure.axes[1].lines[0].get_ydata()
+    losses = effects.draw_sweeps(records)["sweep-d_k"].figure.axes[1].lines[0].get_ydata()
     overall = [r["tests"][0]["overall"]["nats"]["value"] for r in (*records[3:], records[2])]
     assert [*losses] == pytest.approx(overall)
 
@@ -427,25 +434,25 @@ def test_the_effect_of_a_change_is_the_arm_minus_the_model_as_it_is() -> None:
         for record in records:
             record["tests"][0]["primary_metric"] = metric
         whole = Significance(schema=SCHEMA, records={}, comparisons=[comparison])
-        _, first, second = arms.effect_rows(records, test, whole)
+        _, first, second = effects.effect_rows(records, test, whole)
         assert first[0] == "GPT: lr 0.5"
         assert first[2:] == [better, worse, verdict]
         assert second[0] == "GPT: tokens 400 k, lr 0.5"
         assert second[2:] == ["–", "–", "not significant"]
         assert verdict in tables.format_summary(records[:3], whole)
         with style.context():
-            (ax,) = figures.draw_all(records, whole, own=[])["effects-length"].figure.axes
+            (ax,) = render_folder.draw_all(records, whole, own=[])["effects-length"].figure.axes
         ends = [c.get_segments()[0][:, 0].tolist() for c in ax.collections]
         assert ends == [[5.0, 10.5], [0.5, 6.0]]  # 9 with the ends of −9 turned round; 2
         fills = {"significantly better": "#1B75BC", "significantly worse": "#E8741C"}
         assert same_color(ax.collections[0].get_colors()[0], fills[verdict])
         assert same_color(ax.collections[1].get_colors()[0], style.GREY)
-    assert arms.effect_rows([records[0], records[3]], test, whole) == []
+    assert effects.effect_rows([records[0], records[3]], test, whole) == []
     records = [*records, fake_record("transformer_cosine", 1)]  # a variant beside its base
     pairs = [Pair(row=other, column="transformer_cosine", overall=fall, buckets=[], **tested)]
     comparison = comparison.model_copy(update={"buckets": [], "pairs": pairs})
     whole = whole.model_copy(update={"comparisons": [comparison]})
-    _, row = arms.effect_rows(records, test, whole)
+    _, row = effects.effect_rows(records, test, whole)
     assert (row[0], row[-1]) == ("Transformer, cosine scores", "significantly worse")
 
 

@@ -12,7 +12,7 @@ from conftest import RESULTS
 from fake_records import MODELS, fake_record, row, scored, several, write
 
 from seqmodels.models import PAPERS
-from seqmodels.report import drawing, figures, ledger, reading, style, tables
+from seqmodels.report import bucket_plots, ledger, load_records, render_folder, style, tables
 
 Records = list[dict[str, Any]]
 
@@ -25,17 +25,17 @@ def test_a_summary_has_all_buckets_in_100_columns(task: str) -> None:
         test["overall"]["length_ratio"] = {"value": 0.931, "low": None, "high": None}
     lines = tables.format_summary(records).splitlines()
     assert max(map(len, lines)) <= 100
-    for test in reading.tests_by_name(records).values():
+    for test in load_records.tests_by_name(records).values():
         begin = next(i for i, line in enumerate(lines) if line.startswith(f"{test['name']}: "))
         heads = [re.sub("[*†]", "", head) for head in lines[begin + 1].split()]
         length = ["length"] * (test["primary_metric"] == "bleu")
-        assert heads == ["model", "all", *map(reading.format_bucket, test["buckets"]), *length]
+        assert heads == ["model", "all", *map(load_records.format_bucket, test["buckets"]), *length]
         digits = 3 if test["primary_metric"] == "bits_per_byte" else 1
         for model in MODELS:
             label = PAPERS[model].label
             (line,) = [line for line in lines[begin:][2:8] if line.startswith(label)]
             group = [r for r in records if r["model"] == model]
-            scores = reading.score_array(group, test["name"], test["primary_metric"])[..., 0]
+            scores = load_records.score_array(group, test["name"], test["primary_metric"])[..., 0]
             cells = [f"{x:.{digits}f}" for x in scores.mean(axis=0)] + ["0.931"] * len(length)
             assert line.removeprefix(label).split() == cells
     assert sum(line.startswith("GPT ") for line in lines) == len(records[0]["tests"]) + 1
@@ -110,22 +110,22 @@ def test_each_model_is_read_off_at_the_budget() -> None:
 
 # ------------------------------------------------------------------------------ Records of a folder
 def fake_arm(n_heads: int) -> dict[str, Any]:
-    arm = {"varies": "gpt", "label": f"{n_heads} heads", "sizes": {"n_heads": n_heads}}
-    return fake_record(f"gpt-n_heads-{n_heads}", 1) | {"arm": arm | {"width": 1, "training": {}}}
+    spec = {"varies": "gpt", "label": f"{n_heads} heads", "sizes": {"n_heads": n_heads}}
+    return fake_record(f"gpt-n_heads-{n_heads}", 1) | {"arm": spec | {"width": 1, "training": {}}}
 
 
 def test_a_folder_is_drawn_as_if_alone(tmp_path: Path, monkeypatch: Any) -> None:
     """Keeps out shades that depend on the arms of other folders, and a folder left out."""
-    curves, state = drawing.draw_curves, drawing.draw_state
+    curves, state = bucket_plots.draw_curves, bucket_plots.draw_memory_size
 
     def draw_few(its: list[dict[str, Any]], *_: Any) -> dict[str, Any]:
         return {"curves": curves(its), "state": state(its), f"of-{len(its)}": curves(its)}
 
-    monkeypatch.setattr(figures, "draw_all", draw_few)
+    monkeypatch.setattr(render_folder, "draw_all", draw_few)
     for n_heads, more in ((4, []), (2, [fake_record("gpt", 2)])):
         made = [fake_record("gpt", 1), fake_arm(n_heads), *more]
         write(tmp_path / str(n_heads), made)
-    figures.plot_results(tmp_path)
+    render_folder.plot_results(tmp_path)
     found = [path.read_text(encoding="utf-8") for path in tmp_path.glob("*/curves.svg")]
     colours, others = ({*re.findall("#[0-9a-f]{6}", text)} for text in found)
     assert colours == others
@@ -137,16 +137,16 @@ def test_a_folder_is_drawn_as_if_alone(tmp_path: Path, monkeypatch: Any) -> None
 def test_models_are_in_order_of_history(tmp_path: Path) -> None:
     """Keeps out a reader's own model that is dropped, or that borrows a colour of the five."""
     seeds = [fake_record("gpt", seed) for seed in (10, 9)]
-    arms = [fake_arm(n) for n in (16, 4)]
-    folder = write(tmp_path, [fake_record("a_sixth", 1), *seeds, *several(1), *arms])
-    records = reading.load_records(folder)
+    specs = [fake_arm(n) for n in (16, 4)]
+    folder = write(tmp_path, [fake_record("a_sixth", 1), *seeds, *several(1), *specs])
+    records = load_records.load_records(folder)
     names = [*MODELS[:-1], "gpt", "gpt", "gpt", "gpt-n_heads-4", "gpt-n_heads-16", "a_sixth"]
     assert [r["model"] for r in records] == names
     assert [r["seed"] for r in records] == [1, 1, 1, 1, 1, 9, 10, 1, 1, 1]
     assert row(tables.format_tables(records).split("### Costs")[1], "a_sixth")[1] == "1.03 M"
-    looks = style.choose_looks(names)
-    assert list(looks) == [*MODELS, *names[-3:]]
-    assert len({look.colour for look in looks.values()}) == 8
+    line_styles = style.line_styles_for(names)
+    assert list(line_styles) == [*MODELS, *names[-3:]]
+    assert len({line_style.colour for line_style in line_styles.values()}) == 8
 
 
 def test_only_records_are_read(tmp_path: Path) -> None:
@@ -154,17 +154,17 @@ def test_only_records_are_read(tmp_path: Path) -> None:
     (tmp_path / "other.json").write_text('{"schema": "something else"}')
     (tmp_path / "list.json").write_text("[1, 2]")
     with pytest.raises(ValueError, match="holds no record"):
-        reading.load_records(tmp_path)
+        load_records.load_records(tmp_path)
     write(tmp_path, several(1))
-    assert len(reading.load_records(tmp_path)) == 5
+    assert len(load_records.load_records(tmp_path)) == 5
     broken = fake_record("gpt", 9)
     del broken["tests"][0]["buckets"][2]["n"]
     write(tmp_path, [broken])
     with pytest.raises(ValueError, match=r"gpt-seed9\.json.*: tests\[0\]\.buckets\[2\]\.n"):
-        reading.load_records(tmp_path)
+        load_records.load_records(tmp_path)
     (tmp_path / "gpt-seed9.json").write_text('{"schema": "seqmod')
     with pytest.raises(ValueError, match=r"gpt-seed9\.json is not JSON"):
-        reading.load_records(tmp_path)
+        load_records.load_records(tmp_path)
 
 
 def test_another_version_is_named(tmp_path: Path, capsys: Any, monkeypatch: Any) -> None:
@@ -172,14 +172,14 @@ def test_another_version_is_named(tmp_path: Path, capsys: Any, monkeypatch: Any)
     newer = fake_record("gpt", 1) | {"schema": "seqmodels.record/9"}
     folder = write(tmp_path / "made", [newer])
     why = r"gpt-seed1\.json has the schema 'seqmodels\.record/9'; this version reads "
-    for draw in (figures.plot_folder, reading.load_records):
+    for draw in (render_folder.plot_folder, load_records.load_records):
         with pytest.raises(ValueError, match=rf"holds no record that can be drawn \(.*{why}"):
             draw(folder)
     with pytest.raises(ValueError, match=why):
-        figures.plot_results(tmp_path)
+        render_folder.plot_results(tmp_path)
     write(folder, [fake_record("bahdanau", 1)])
     monkeypatch.setattr(style, "save", lambda figure, path: path)
-    figures.plot_folder(folder)
+    render_folder.plot_folder(folder)
     assert re.fullmatch(rf"not drawn: .*{why}seqmodels\.record/4\n", capsys.readouterr().err)
 
 
@@ -187,11 +187,11 @@ def test_what_cannot_be_compared_is_refused(tmp_path: Path) -> None:
     """Keeps out two tasks, two runs or two sets of sentences blended into one line."""
     other = fake_record("gpt", 1, "recall")
     with pytest.raises(ValueError, match="mixes the tasks"):
-        reading.load_records(write(tmp_path / "a", [fake_record("bahdanau", 1), other]))
+        load_records.load_records(write(tmp_path / "a", [fake_record("bahdanau", 1), other]))
     folder = write(tmp_path / "b", [fake_record("gpt", 1)])
     (folder / "copy.json").write_text((folder / "gpt-seed1.json").read_text(encoding="utf-8"))
     with pytest.raises(ValueError, match="second record of gpt, seed 1"):
-        reading.load_records(folder)
+        load_records.load_records(folder)
     records = several(1)
     records[3]["tests"][0]["buckets"][1]["n"] += 1
     with pytest.raises(ValueError, match="transformer, seed 1: test 'length'"):
@@ -228,7 +228,7 @@ def test_the_committed_tables_are_those_of_the_records(tmp_path: Path, monkeypat
         copy = tmp_path / path.relative_to(RESULTS)
         copy.parent.mkdir(exist_ok=True)
         shutil.copy(path, copy)
-    figures.plot_results(tmp_path)
+    render_folder.plot_results(tmp_path)
     for path in tmp_path.rglob("*.md"):
         committed = RESULTS / path.relative_to(tmp_path)
         assert path.read_text(encoding="utf-8") == committed.read_text(encoding="utf-8")

@@ -13,19 +13,19 @@ import torch
 from torch import Tensor
 from toys import CFG, TOKENIZER, flags, toy
 
-from seqmodels.comparison.compare import compare
-from seqmodels.comparison.trained import load
 from seqmodels.data.batches import Example, collate
 from seqmodels.evaluation.intervals import student_quantile
+from seqmodels.experiments.compare import compare
+from seqmodels.experiments.inference import load
 from seqmodels.interface import EOS, PAD, SequenceModel
 from seqmodels.models import build
 from seqmodels.records import record
-from seqmodels.report import reading
+from seqmodels.report import load_records
 from seqmodels.training.optimizers import groups_of
 from seqmodels.training.trainer import Trainer
-from tasks.made.grammar import Sampler, draw_corpus
-from tasks.made.surprisal import CountingSampler, count_bits
-from tasks.made.trees import Sentence
+from tasks.synthetic.grammar import Sampler, draw_corpus
+from tasks.synthetic.surprisal import CountingSampler, count_bits
+from tasks.synthetic.trees import Sentence
 from tasks.translation import best_state, best_state_figure, places
 from tasks.translation.best_state import BestState, Ranges, complete, free_fields
 from tasks.translation.frozen import decoder_parameters, with_frozen_decoder
@@ -297,7 +297,7 @@ def test_three_curves_are_those_of_the_records(tmp_path: Path) -> None:
     )
     out = compare(task, flags(out=tmp_path, models=["rnn_encdec", "bahdanau"], seeds=[1, 2]))
     assert out is not None
-    records = reading.load_records(out)
+    records = load_records.load_records(out)
     for r, shift in zip(records, (3.0, 9.0, 20.0, 30.0), strict=True):
         for t, more in zip(r["tests"], (0.0, 40.0), strict=True):
             for part in (t["overall"], *t["buckets"]):
@@ -317,7 +317,7 @@ def test_three_curves_are_those_of_the_records(tmp_path: Path) -> None:
         {"tests": [{"name": "length", "overall": {"bleu": score}, "buckets": bucket}]}
         for score, bucket in zip(scores, buckets, strict=True)
     ]
-    overall, bucket = reading.mean_scores(group, "length", "bleu")
+    overall, bucket = load_records.mean_scores(group, "length", "bleu")
     sentences, seeds = (1 / student_quantile(19)) ** 2, 18 / 2
     quantile = (sentences * student_quantile(19) + seeds * student_quantile(1)) / (
         sentences + seeds

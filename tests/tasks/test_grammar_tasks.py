@@ -15,9 +15,9 @@ from torch import Tensor, nn
 from torch.testing import assert_close
 
 from seqmodels import BOS, EOS, SequenceModel, build
-from seqmodels.comparison.arm import count_parameters, model_sizes
 from seqmodels.data.batches import Example
 from seqmodels.evaluation.intervals import wilson_interval
+from seqmodels.experiments.specs import count_parameters, model_sizes
 from seqmodels.models import papers
 from seqmodels.report import style
 from tasks.ladder import __main__ as ladder
@@ -78,7 +78,7 @@ def test_a_rung_is_its_equations(name: str, end: int, is_reversed: bool, tiny: T
     given = src[None], torch.ones(1, 5, dtype=torch.bool), tgt_in[None]
     assert_close(model(*given)[0], logits, rtol=0, atol=1e-5)
     if "last" in name:
-        assert model.src_attentions == []
+        assert model.cross_attentions == []
     else:
         assert_close(model.align(*given)[0], weights, rtol=0, atol=1e-5)
 
@@ -203,7 +203,7 @@ def test_a_bar_is_its_rung_and_bucket() -> None:
     at = {"lstm_seq2seq_forward": 0, "lstm_seq2seq": 1, LAST: 2, DOT: 2.8, DOT_FED: 3.2}
     for ax, place in ((left, 1), (right, 2)):
         expected = {
-            (style.choose_looks([m])[m].colour, x): SCORES[m][place] + 1 for m, x in at.items()
+            (style.line_styles_for([m])[m].colour, x): SCORES[m][place] + 1 for m, x in at.items()
         }
         bars = {}
         for bar in ax.patches:

@@ -17,9 +17,9 @@ from seqmodels.data.corpus import Pair
 from seqmodels.data.tokenizers import Words
 from tasks.heads import figure, measure, pairs
 from tasks.heads.__main__ import MEASURES
-from tasks.made import changes, grammar, lexicon
-from tasks.made.pairs import examples
-from tasks.made.trees import NP, VP, Clause, Relative, Tags, parse
+from tasks.synthetic import changes, grammar, lexicon
+from tasks.synthetic.pairs import examples
+from tasks.synthetic.trees import NP, VP, Clause, Relative, Tags, parse
 
 WORD = {word.en[0]: word for word in (*lexicon.NOUNS, *lexicon.VERBS)}
 OLD = next(adjective for adjective in lexicon.ADJECTIVES["a"] if adjective.en == "old")

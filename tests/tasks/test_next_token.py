@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from seqmodels import BOS
-from seqmodels.comparison.arm import model_sizes
-from seqmodels.comparison.task import Task
 from seqmodels.data import corpus, presets, tokenizers
 from seqmodels.data.batches import Example, collate, shuffled_batches
-from tasks.made.stories import KINDS, SLOTS, draw_corpus
+from seqmodels.experiments.specs import model_sizes
+from seqmodels.experiments.task import Task
 from tasks.next_token import __main__ as next_token
 from tasks.next_token.__main__ import OWN_DATA_FLAGS
+from tasks.synthetic.stories import KINDS, SLOTS, draw_corpus
 
 
 def task_on(*data: object, **flags: Any) -> Task:

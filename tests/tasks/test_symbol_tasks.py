@@ -18,9 +18,9 @@ from torch import Tensor, nn
 from torch.testing import assert_close
 
 from seqmodels import EOS, MODELS, SequenceModel
-from seqmodels.comparison.arm import model_sizes
-from seqmodels.comparison.task import Task
 from seqmodels.data.batches import Example
+from seqmodels.experiments.specs import model_sizes
+from seqmodels.experiments.task import Task
 from seqmodels.models import VARIANTS, papers
 from seqmodels.models.bahdanau import Bahdanau
 from seqmodels.report import style
@@ -31,8 +31,8 @@ from tasks.distance import figure as distance_figure
 from tasks.distance import measure
 from tasks.lookup import __main__ as lookup
 from tasks.lookup import figure as lookup_figure
-from tasks.made import gradients
 from tasks.recall import __main__ as recall
+from tasks.synthetic import gradients
 
 
 # ------------------------------------------------------------------------------------------- Recall
@@ -160,8 +160,8 @@ def test_every_seed_has_its_marker() -> None:
     for line in right.lines:
         is_filled = line.get_markerfacecolor() != "white"
         filled.setdefault(line.get_color(), []).append((line.get_xdata()[0], is_filled))
-    looks = style.choose_looks(papers())
-    assert filled == {looks[m].colour: [mark for _, mark in seeds[m]] for m in seeds}
+    line_styles = style.line_styles_for(papers())
+    assert filled == {line_styles[m].colour: [mark for _, mark in seeds[m]] for m in seeds}
 
 
 def wide(model: str, seed: int, d_model: int, score: float) -> dict[str, Any]:
@@ -194,7 +194,7 @@ def test_a_point_is_its_bytes_and_its_score() -> None:
         ("gpt", [17 * 16, 17 * 32], [78, 94]), ("lstm_seq2seq", [16, 32], [16, 32]),
     ):  # fmt: skip
         for ax, x in zip(plot.axes, (sizes, [16, 32]), strict=True):
-            colour = style.choose_looks([model])[model].colour
+            colour = style.line_styles_for([model])[model].colour
             line = next(line for line in ax.lines if line.get_color() == colour)
             assert np.allclose(line.get_xdata(), x)
             assert np.allclose(line.get_ydata(), means)
@@ -279,7 +279,7 @@ def test_bits_are_those_of_the_symbols_less_the_loss() -> None:
     left, right = bottleneck_figure.draw_bits(RECORDS).figure.axes
     expected = {"rnn_encdec_32": [6, 21, 18], "bahdanau_2": [6, 24, 36]}
     for model, bits in expected.items():
-        colour = style.choose_looks([model])[model].colour
+        colour = style.line_styles_for([model])[model].colour
         line = next(line for line in left.lines if line.get_color() == colour)
         assert list(line.get_xdata()) == list(LENGTHS)
         assert list(line.get_ydata()) == pytest.approx(bits)
@@ -461,7 +461,7 @@ def test_each_panel_has_its_rows() -> None:
     records += [record("gpt", 1, 1.0), record("gpt", 2, 3.0, 0.5)]
     before, after, probe = distance_figure.draw_distance(records).figure.axes
     lines = {ax: {line.get_color(): line for line in ax.lines} for ax in (before, after, probe)}
-    colour, other = (style.choose_looks(papers())[m].colour for m in ("gpt", "rnn_encdec"))
+    colour, other = (style.line_styles_for(papers())[m].colour for m in ("gpt", "rnn_encdec"))
     assert lines[before][colour].get_ydata()[1] == pytest.approx((1 + 9) / 2)
     assert lines[after][colour].get_ydata()[1] == pytest.approx((1 + 0.25) / 2)
     assert [*lines[before][other].get_xdata()] == [1, 2, 3, 4, 5, 6, 7]

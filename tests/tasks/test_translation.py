@@ -11,15 +11,15 @@ from fake_records import scored
 
 from seqmodels import EOS
 from seqmodels.cli import compare
-from seqmodels.comparison.task import Task
 from seqmodels.data.corpus import SPLITS
+from seqmodels.experiments.task import Task
 from seqmodels.models import PAPERS
 from seqmodels.records import record
 from seqmodels.report import style
 from tasks import recipes
-from tasks.made.grammar import draw_corpus, draw_sentence
-from tasks.made.pairs import grammar_task, n_crossings
-from tasks.made.trees import Sentence
+from tasks.synthetic.grammar import draw_corpus, draw_sentence
+from tasks.synthetic.pairs import grammar_task, n_crossings
+from tasks.synthetic.trees import Sentence
 from tasks.translation import __main__ as translation
 from tasks.translation import figure
 

@@ -14,9 +14,9 @@ from seqmodels import EOS, UNK
 from seqmodels.data.tokenizers import Words
 from seqmodels.interface import Batch
 from seqmodels.search import unroll
-from tasks.made import words
-from tasks.made.grammar import draw_parse
-from tasks.made.trees import Parse, Sentence, parse, render
+from tasks.synthetic import words
+from tasks.synthetic.grammar import draw_parse
+from tasks.synthetic.trees import Parse, Sentence, parse, render
 from tasks.translation import __main__ as translation
 from tasks.vector import __main__ as vector
 from tasks.vector import figure, measure, roles

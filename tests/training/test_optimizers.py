@@ -10,7 +10,7 @@ from conftest import Tiny
 from toys import flags, toy
 
 from seqmodels import build
-from seqmodels.comparison import compare
+from seqmodels.experiments import compare
 from seqmodels.records import record
 from seqmodels.training import optimizers
 
@@ -69,7 +69,7 @@ def test_a_comparison_has_one_optimizer(tmp_path: Path, undrawn: None, few_draws
     task = toy(training=toy().training | {"optimizer": "muon"})
     chosen = {"models": ["gpt"], "vary": [("muon_lr", ["0.002"])]}
     compare.compare(task, flags(tmp_path, **chosen))
-    made = [record.load(tmp_path / f"gpt{arm}-seed1.json") for arm in ("", "-muon_lr-0.002")]
+    made = [record.load(tmp_path / f"gpt{spec}-seed1.json") for spec in ("", "-muon_lr-0.002")]
     settings = [(m["train_config"]["optimizer"], m["train_config"]["muon_lr"]) for m in made]
     assert settings == [("muon", task.recipes["gpt"].muon_lr), ("muon", 0.002)]
     assert made[0]["curve"][-1]["valid_nats"] != made[1]["curve"][-1]["valid_nats"]

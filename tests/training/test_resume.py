@@ -18,8 +18,8 @@ from conftest import TINY, Tiny
 from toys import CFG, V, assert_same, contents, examples, finish, flags, stopped_after, toy
 
 from seqmodels import build
-from seqmodels.comparison import compare
 from seqmodels.data.batches import collate
+from seqmodels.experiments import compare
 from seqmodels.records import record
 from seqmodels.training import checkpoint, config, loop
 from seqmodels.training.checkpoint import Checkpoints

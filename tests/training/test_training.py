@@ -24,9 +24,9 @@ from torch.testing import assert_close
 from toys import CFG, assert_same, draw_examples, examples, finish, flags, stopped_after, toy
 
 from seqmodels import EOS, PAD, Batch, SequenceModel
-from seqmodels.comparison import compare
 from seqmodels.data.batches import Example, collate
 from seqmodels.evaluation import evaluate
+from seqmodels.experiments import compare
 from seqmodels.training import config, loop, trainer
 from seqmodels.training.loop import loss_of, prefetch
 from seqmodels.training.trainer import PreparedBatch, Trainer, lr_factor

@@ -132,7 +132,7 @@ class AblatedTransformer(Transformer):
         super().__init__(cfg)
         self.encoder = nn.ModuleList(AblatedLayer(cfg, i, False) for i in range(cfg.n_layers))
         self.decoder = nn.ModuleList(AblatedLayer(cfg, i, True) for i in range(cfg.n_layers))
-        self.src_attentions = [layer.src_attention for layer in self.decoder]
+        self.cross_attentions = [layer.src_attention for layer in self.decoder]
         if cfg.without == "tying":
             self.output = nn.Linear(cfg.d_model, cfg.vocab_size, bias=False)
         transformer.init(self)

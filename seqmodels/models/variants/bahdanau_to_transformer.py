@@ -63,7 +63,7 @@ class DotBahdanau(Bahdanau):
     def __init__(self, cfg: bahdanau.Config):
         super().__init__(cfg)
         self.attention: Attention = DotAttention(cfg)
-        self.src_attentions = [self.attention]
+        self.cross_attentions = [self.attention]
         bahdanau.init(self)
 
 
@@ -110,7 +110,7 @@ class HeadsBahdanau(Bahdanau):
     def __init__(self, cfg: HeadsConfig):
         super().__init__(cfg)
         self.attention: DotAttentionHeads = DotAttentionHeads(cfg)
-        self.src_attentions = [self.attention]
+        self.cross_attentions = [self.attention]
         bahdanau.init(self)
 
     def encode(self, src: Int[Tensor, "B S"], src_mask: Bool[Tensor, "B S"]) -> bahdanau.State:
@@ -194,12 +194,12 @@ class RecurrentDecoderLayer(Layer):
 class RecurrentDecoder(Transformer):
     """A Transformer with a recurrent decoder, which needs no positions."""
 
-    shared_by_beams = ("memory",)
+    beam_shared_fields = ("memory",)
 
     def __init__(self, cfg: transformer.Config):
         super().__init__(cfg)
         self.decoder = nn.ModuleList(RecurrentDecoderLayer(cfg, i) for i in range(cfg.n_layers))
-        self.src_attentions = [layer.src_attention for layer in self.decoder]
+        self.cross_attentions = [layer.src_attention for layer in self.decoder]
         init(self)
 
     def embed_words(self, tokens: Int[Tensor, "*B"]) -> Float[Tensor, "*B D"]:
@@ -220,7 +220,7 @@ class RecurrentDecoder(Transformer):
     ) -> State:
         """Annotate the source; each layer's s_0 comes from the annotation of the first word."""
         h, memory = self.annotate(src, src_mask), KVCache(src_mask)
-        for i, attention in enumerate(self.src_attentions):
+        for i, attention in enumerate(self.cross_attentions):
             memory.update(i, *attention.keys_values(h))
         s = [torch.tanh(layer.W_s(h[:, 0])) for layer in self.decoder]  # type: ignore[operator]
         return State(memory, torch.stack(s, 1))

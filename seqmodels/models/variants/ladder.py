@@ -91,7 +91,7 @@ class Ladder(LSTMSeq2Seq):
     """An LSTM whose decoder has of the source what its Config says."""
 
     config_type = Config
-    shared_by_beams = ("memory", "keys", "memory_mask")
+    beam_shared_fields = ("memory", "keys", "memory_mask")
 
     def __init__(self, cfg: Config):
         super().__init__(cfg)
@@ -107,7 +107,7 @@ class Ladder(LSTMSeq2Seq):
         self.attention = GlobalAttention(cfg)
         self.W_c = nn.Linear(2 * cfg.d_model, cfg.d_model, bias=False)
         if cfg.attention != "last":
-            self.src_attentions = [self.attention]
+            self.cross_attentions = [self.attention]
         lstm_seq2seq.init(self)
 
     def encode(  # type: ignore[override]  # another State

@@ -125,7 +125,7 @@ class TransformerPositions(Transformer):
         if layer := LAYERS.get(cfg.positions):
             self.encoder = nn.ModuleList(layer(cfg, i, False) for i in range(cfg.n_layers))
             self.decoder = nn.ModuleList(layer(cfg, i, True) for i in range(cfg.n_layers))
-            self.src_attentions = [layer.src_attention for layer in self.decoder]
+            self.cross_attentions = [layer.src_attention for layer in self.decoder]
             transformer.init(self)
 
     def embed(self, tokens: Int[Tensor, "*B"], position: Tensor) -> Float[Tensor, "*B D"]:
