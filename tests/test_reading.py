@@ -127,7 +127,7 @@ def test_the_diff_is_the_lesson(pair: tuple[str, str]) -> None:
 # ------------------------------------------------------------------------------------- the arrows
 ROOMS = [
     "utils", "interface", "models", "search", "contract", "data",
-    "evaluation", "records", "training", "comparison", "report", "cli",
+    "evaluation", "records", "training", "experiments", "report", "cli",
 ]  # fmt: skip
 """From the ground up: a room knows those before it."""
 
@@ -187,10 +187,10 @@ def test_figures_scores_and_help_need_no_torch() -> None:
     """Keeps out figures and scores only where models can run, and a --help that takes seconds."""
     tasks = [path.parent.name for path in sorted(ROOT.glob("tasks/*/figure.py"))]
     program = (
-        "import sys; sys.modules['torch'] = None; from seqmodels.report import figures; "
+        "import sys; sys.modules['torch'] = None; from seqmodels.report import render_folder; "
         "from seqmodels.evaluation import external; from seqmodels.cli import score; "
         "import seqmodels.models, tasks.flags; "
-        f"assert all(map(figures.task_figures, {tasks}))"
+        f"assert all(map(render_folder.task_figures, {tasks}))"
     )
     subprocess.run([sys.executable, "-c", program], check=True, cwd=ROOT)
 
@@ -214,7 +214,7 @@ def test_what_is_imported_is_declared() -> None:
         "export": ["export"],
         "graphs": ["export"],
         "training_page": ["export"],
-        "launchers": ["ray", "slurm"],
+        "executors": ["ray", "slurm"],
     }
     extras = PROJECT["optional-dependencies"]
     core = with_requirements(PROJECT["dependencies"])

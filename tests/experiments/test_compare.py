@@ -69,7 +69,7 @@ def test_only_missing_runs_are_trained(copied: Path, monkeypatch: Any, capsys: A
     """Keeps out hours of training for a figure: what is recorded is only drawn."""
     before = times(copied)
     with monkeypatch.context() as patch:
-        patch.setattr(launch, "run_one", lambda *_: pytest.fail("trained again"))
+        patch.setattr(launch, "train_if_missing", lambda *_: pytest.fail("trained again"))
         compare_and_report(toy(), flags(copied))
     assert times(copied) == before
     assert capsys.readouterr().out.count("recorded in") == len(MODELS)
@@ -512,7 +512,7 @@ def test_each_trial_is_made_once(call: Call, tmp_path: Path, monkeypatch: Any) -
         losses = [float(loss) for loss in line.split(": ")[1].split()]
         assert float(row["valid_nats"]) == pytest.approx(min(losses), abs=6e-4)
     with monkeypatch.context() as patch:
-        patch.setattr(trials, "train_run", lambda *_: pytest.fail("trained again"))
+        patch.setattr(trials, "fit", lambda *_: pytest.fail("trained again"))
         assert try_out(specs[1], "--tokens", 500) == first[1:2]
     assert try_out(specs[1], "--tokens", 600) != first[1:2]
     assert [file.name for file in out.iterdir()] == [trials.FILE]
