@@ -87,7 +87,9 @@ def test_each_variance_has_its_own_quantile() -> None:
     total = 10 / 9 + 1.5 / 6 + 0.7 / 3
     t = (10 / 9 * 2.262157 + 1.5 / 6 * 2.570582 + 0.7 / 3 * 4.302653) / total
     for row, column, sign in (("many", "few", 1), ("few", "many", -1)):
-        found = compute_difference(VarianceComponent({"many": many, "few": few}, 10), row, column, 1)
+        found = compute_difference(
+            VarianceComponent({"many": many, "few": few}, 10), row, column, 1
+        )
         assert found.value == 8 * sign
         assert width(found) / 2 == pytest.approx(t * math.sqrt(total))
         at_p = half_width([(10 / 9, 9), (1.5 / 6, 5), (0.7 / 3, 2)], found.p)
@@ -139,7 +141,9 @@ def test_three_seeds_are_tested_and_two_are_shown() -> None:
     }
     test = {"name": "length", "buckets": [{"low": 1, "high": 10}]}
     named = [("a", "b"), ("a", "c"), ("b", "d")]
-    family = Family(test, "nats", [VarianceComponent(dict(means), 50), VarianceComponent(dict(means), 9)], named)
+    family = Family(
+        test, "nats", [VarianceComponent(dict(means), 50), VarianceComponent(dict(means), 9)], named
+    )
     found = compare_models(family)
     assert [(p.row, p.column) for p in found.pairs if p.is_tested] == [("b", "a")]
     assert (found.n_tested, len(found.pairs)) == (1, 6)
