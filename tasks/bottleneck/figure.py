@@ -84,17 +84,15 @@ def _draw_lengths(ax: Axes, table: Table, groups: Mapping[str, Sequence[Record]]
     """Draw a line per model."""
     transmitted = compute_bits(groups)
     for model, line_style in style.line_styles_for(groups).items():
-        n, (mean, low, high) = lengths(groups[model]), transmitted[model].mean(0).T
-        draw: dict[str, Any] = {"color": line_style.colour, "zorder": 4}
-        ax.plot(n, mean, line_style.marker, ls=line_style.dashes, lw=1.8, ms=4, **draw)
-        ax.fill_between(n, low, high, color=line_style.colour, alpha=0.16, lw=0)
+        n = lengths(groups[model])
+        style.draw_line(ax, line_style, n, transmitted[model].mean(0))
         about = {"panel": "bits by length", "model": line_style.label, "length": n}
         bits, lows, highs = np.moveaxis(transmitted[model], -1, 0)
         table.add_seeds(groups[model], about, bits=bits, low=lows, high=highs)
     each = math.log2(next(iter(groups.values()))[0]["data"]["n_symbols"])
     ax.plot([0, n[-1]], [0, each * n[-1]], ls=":", lw=1.8, color=style.INK)
     table.add(panel="bits by length", model="all bits", length=[0, n[-1]], bits=[0, each * n[-1]])
-    ax.set_title("Bits transmitted", loc="left", size=10.5)
+    ax.set_title("Bits transmitted", loc="left")
     ax.set_xlabel("source length (symbols)")
     ax.set_xlim(0)
     ax.set_ylim(0)
@@ -115,7 +113,7 @@ def _draw_widths(ax: Axes, table: Table, groups: Mapping[str, Sequence[Record]])
         ax.plot([d] * len(most[d]), most[d], "o", color="white", mec=style.INK, ms=3.5, mew=0.8)
         ax.annotate(f"{most[d].mean() / d:.2f}", (d, most[d].max()), (0, 8), size=9,
                     textcoords="offset points", ha="center")  # fmt: skip
-    ax.set_title("Most bits through one vector, and bits per number", loc="left", size=10.5)
+    ax.set_title("Most bits through one vector, and bits per number", loc="left")
     style.set_log(ax, "x", format_plain, base=2)
     ax.margins(x=0.12)
     ax.set_ylim(0, 1.15 * max((s.max() for s in most.values()), default=1.0))
@@ -167,7 +165,7 @@ def draw_reach(records: Sequence[Record]) -> FigureWithData:
             ax.plot(sizes, drawn_lengths, ls=dashes, color=style.INK, lw=1.8, label=f"{level} %")
             for x, length in zip(sizes, y, strict=True):
                 ax.plot(x, min(length, longest), "^" if np.isinf(length) else "o", **MARK)
-        ax.set_title(name, loc="left", size=10.5)
+        ax.set_title(name, loc="left")
         style.set_log(ax, "x", format_plain, base=2)
         ax.set_ylim(0, 1.04 * longest)
         ax.set_xlabel(label)

@@ -30,7 +30,6 @@ if __name__ == "__main__":
 
 import argparse
 import random
-from collections.abc import Sequence
 from functools import partial
 
 from seqmodels.data.batches import Example
@@ -39,8 +38,8 @@ from seqmodels.data.tokenizers import Words
 from seqmodels.experiments.task import Recipe, Task, TestSet
 from seqmodels.interface import EOS
 
+from ..analyses import measure_gradients
 from ..recipes import HISTORY
-from ..synthetic.gradients import measure_gradients
 from .figure import FIGURES
 from .measure import measure_depth, probe_states
 
@@ -68,32 +67,17 @@ SIZES = {
 TOKENS = {"smoke": 2_000, "laptop": 400_000, "full": 1_000_000}
 
 
-def draw(rng: random.Random, n: int, line: int = 0) -> Example:
+def draw(rng: random.Random, n: int) -> Example:
     """Draw a text of n symbols, said twice."""
     symbols = [4 + int(len(SYMBOLS) * rng.random()) for _ in range(n)]  # after PAD, BOS, EOS, UNK
-    return Example(symbols, [*symbols, EOS], line=line)
+    return Example(symbols, [*symbols, EOS])
 
 
 def draw_all(rng: random.Random, n: int) -> list[Example]:
-    """Draw n texts of 2 to LONGEST symbols, log-uniform, numbered from 1."""
+    """Draw n texts of 2 to LONGEST symbols, log-uniform."""
     lengths = range(2, LONGEST + 1)
-    drawn_lengths = rng.choices(lengths, [1 / length for length in lengths], k=n)
-    return [draw(rng, length, line) for line, length in enumerate(drawn_lengths, 1)]
-
-
-def length_test(examples: Sequence[Example]) -> TestSet:
-    """Return the test set: symbols in place against the number of symbols."""
-    return TestSet(
-        name="copy",
-        axis="symbols in the source",
-        unit="symbols",
-        primary_metric="accuracy",
-        examples=examples,
-        x=[len(e.src) for e in examples],
-        buckets=[(n, n) for n in LENGTHS],
-        max_train_length=LONGEST,
-        noun="texts",
-    )
+    weights = [1 / length for length in lengths]
+    return [draw(rng, length) for length in rng.choices(lengths, weights, k=n)]
 
 
 # ------------------------------------------------------------------------------------- Recipes
@@ -143,7 +127,12 @@ def make_task(args: argparse.Namespace) -> Task:
         tokenizer=tokenizer,
         train=train,
         valid=valid,
-        tests=[length_test(test)],
+        tests=[TestSet(
+            name="copy", axis="symbols in the source", unit="symbols", noun="texts",
+            primary_metric="accuracy",
+            examples=test, x=[len(e.src) for e in test], buckets=[(n, n) for n in LENGTHS],
+            max_train_length=LONGEST,
+        )],
         contrasts=HISTORY,
         recipes=RECIPES,
         training={"tokens": args.tokens or TOKENS[args.size], "batch_tokens": 400},
@@ -154,7 +143,7 @@ def make_task(args: argparse.Namespace) -> Task:
             "probe": partial(probe_states, examples=measured[size["n_gradient"] :]),
         },
         figures=FIGURES,
-    )
+    )  # fmt: skip
 
 
 main = partial(run, PARSER, make_task)

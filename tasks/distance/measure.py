@@ -1,7 +1,7 @@
 """Measure how far back a model reaches: gradients by distance and by depth, and what a probe reads.
 
 `measure_depth` and `probe_states` are analyses of a task, as is `measure_gradients` of
-tasks/synthetic/gradients.py. All sources have the same length S, in `measure_depth` by group;
+tasks/analyses.py. All sources have the same length S, in `measure_depth` by group;
 source and target are one text, in which target token t comes t places after the source.
 """
 
@@ -22,10 +22,8 @@ from seqmodels.data.batches import Example
 from seqmodels.interface import SequenceModel
 from seqmodels.models.ops import KVCache
 
-from ..synthetic.gradients import batch_of, gradient_norms
-from ..synthetic.probe import fit_ridge, mix_features
+from ..analyses import Rows, batch_of, fit_ridge, gradient_norms, mix_features
 
-Rows = list[dict[str, float | str]]
 DEPTHS = {"n_layers": range(1, 6), "forget_bias": (0.0, 2.0)}
 """Fields of a Config that are varied before training."""
 N_STARTS = 3

@@ -81,8 +81,8 @@ from itertools import pairwise
 from seqmodels.data.batches import Example
 from seqmodels.experiments.task import Recipe, Task, TestSet
 
+from ..analyses import measure_gradients
 from ..synthetic import grammar, pairs
-from ..synthetic.gradients import measure_gradients
 from ..synthetic.pairs import grammar_task
 from .figure import FIGURES
 from .measure import accuracy_by_place, count_sequential_steps

@@ -45,12 +45,12 @@ from typing import NamedTuple
 
 from seqmodels.data.batches import Example
 from seqmodels.data.corpus import Pair
-from seqmodels.data.readers import sha256
 from seqmodels.data.tokenizers import Tokenizer, Words
 from seqmodels.experiments.task import AlignmentExample, Recipe, Task, TestSet
 from seqmodels.interface import EOS
 
 from ..recipes import HISTORY
+from ..synthetic.pairs import describe_data
 from .figure import FIGURES
 
 # ---------------------------------------------------------------------------------------- Data
@@ -121,15 +121,10 @@ def draw_pairs(rng: random.Random, n: int, most: int, symbols: Symbols) -> list[
     return [draw_pair(rng, k, symbols) for k in sizes]
 
 
-def encode(pair: Pair, tokenizer: Tokenizer, line: int = 0) -> Example:
+def encode(pair: Pair, tokenizer: Tokenizer) -> Example:
     """Encode a pair; the keys in its target are not scored."""
     src, tgt = [*tokenizer.encode(pair.src), EOS], tokenizer.encode(pair.tgt)
-    return Example(src, tgt, frozenset(i for i in range(len(tgt)) if i % 3 < 2), line)
-
-
-def encode_all(pairs: Iterable[Pair], tokenizer: Tokenizer) -> list[Example]:
-    """Encode pairs, numbered from 1."""
-    return [encode(pair, tokenizer, line) for line, pair in enumerate(pairs, 1)]
+    return Example(src, tgt, frozenset(i for i in range(len(tgt)) if i % 3 < 2))
 
 
 def n_pairs(pair: Pair) -> int:
@@ -146,7 +141,7 @@ def query_test(pairs: Sequence[Pair], tokenizer: Tokenizer, most: int) -> TestSe
         unit="pairs",
         kind="count",
         primary_metric="exact_match",
-        examples=encode_all(pairs, tokenizer),
+        examples=[encode(pair, tokenizer) for pair in pairs],
         x=x,
         buckets=[(n, n) for n in tested_pairs(most)],
         max_train_length=most,
@@ -220,21 +215,13 @@ def make_task(args: argparse.Namespace) -> Task:
     values = draw_source(rng, 6, symbols)
     links = [(2 * list(values).index(key) + 1, 3 * i + 2) for i, key in enumerate(sorted(values))]
     tokenizer = Words([*symbols.keys, *symbols.values])
+    about = {"n_tokens_source": 2 * most + 1, "source_end": "EOS"}
     return Task(
         name="lookup",
-        data={
-            "name": "keys and values",
-            "sha256": sha256(text for pair in [*train, *valid, *test] for text in pair[:2]),
-            "n_train": len(train),
-            "n_valid": len(valid),
-            "n_test": len(test),
-            "n_tokens_source": 2 * most + 1,
-            "source_end": "EOS",
-            "tokenizer": tokenizer.name,
-        },
+        data=describe_data("keys and values", (train, valid, test), tokenizer, **about),
         tokenizer=tokenizer,
-        train=encode_all(train, tokenizer),
-        valid=encode_all(valid, tokenizer),
+        train=[encode(pair, tokenizer) for pair in train],
+        valid=[encode(pair, tokenizer) for pair in valid],
         tests=[query_test(test, tokenizer, most)],
         contrasts=[*HISTORY, ("transformer_rotary", "transformer"), *CONVOLUTION],
         recipes=recipes_for(args.width, most),
