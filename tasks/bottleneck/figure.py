@@ -26,7 +26,7 @@ Bits = Mapping[str, np.ndarray]
 """Model -> (seeds, lengths, 3): bits, low and high."""
 
 
-def lengths(records: Sequence[Record]) -> np.ndarray:
+def bucket_lengths(records: Sequence[Record]) -> np.ndarray:
     """Return the length of each bucket, in symbols."""
     return np.array([b["low"] for b in records[0]["tests"][0]["buckets"]], float)
 
@@ -37,7 +37,7 @@ def compute_bits(groups: Mapping[str, Sequence[Record]]) -> Bits:
     for model, group in groups.items():
         nats = load_records.score_array(group, group[0]["tests"][0]["name"], "nats")[:, 1:]
         transmitted = math.log2(group[0]["data"]["n_symbols"]) - nats[..., [0, 2, 1]] / math.log(2)
-        by_model[model] = transmitted * lengths(group)[:, None]
+        by_model[model] = transmitted * bucket_lengths(group)[:, None]
     return by_model
 
 
@@ -84,7 +84,7 @@ def _draw_lengths(ax: Axes, table: Table, groups: Mapping[str, Sequence[Record]]
     """Draw a line per model."""
     transmitted = compute_bits(groups)
     for model, line_style in style.line_styles_for(groups).items():
-        n = lengths(groups[model])
+        n = bucket_lengths(groups[model])
         style.draw_line(ax, line_style, n, transmitted[model].mean(0))
         about = {"panel": "bits by length", "model": line_style.label, "length": n}
         bits, lows, highs = np.moveaxis(transmitted[model], -1, 0)
@@ -132,14 +132,14 @@ def compute_reaches(groups: Mapping[str, Sequence[Record]], size: str) -> dict[i
             scores = load_records.score_array(group, group[0]["tests"][0]["name"], "token_accuracy")
             mean = scores[:, 1:, 0].mean(0)
             by_size[sizes[size]] = np.array(
-                [interpolate_reach(mean, lengths(group), level) for level in LEVELS]
+                [interpolate_reach(mean, bucket_lengths(group), level) for level in LEVELS]
             )
     return {number: by_size[number] for number in sorted(by_size)}
 
 
 def draw_reach(records: Sequence[Record]) -> FigureWithData:
     """Draw the length at which the accuracy falls to 90 and to 50 %, by width and by vectors."""
-    groups, longest = load_records.group_by_model(records), lengths(records)[-1]
+    groups, longest = load_records.group_by_model(records), bucket_lengths(records)[-1]
     by_width, by_vectors = (compute_reaches(groups, size) for size in ("d_model", "n_queries"))
     caption = (
         "Next symbols right, teacher-forced: mean over the seeds, interpolated between the lengths "

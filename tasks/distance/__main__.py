@@ -67,17 +67,17 @@ SIZES = {
 TOKENS = {"smoke": 2_000, "laptop": 400_000, "full": 1_000_000}
 
 
-def draw(rng: random.Random, n: int) -> Example:
+def draw_text(rng: random.Random, n: int) -> Example:
     """Draw a text of n symbols, said twice."""
     symbols = [4 + int(len(SYMBOLS) * rng.random()) for _ in range(n)]  # after PAD, BOS, EOS, UNK
     return Example(symbols, [*symbols, EOS])
 
 
-def draw_all(rng: random.Random, n: int) -> list[Example]:
+def draw_texts(rng: random.Random, n: int) -> list[Example]:
     """Draw n texts of 2 to LONGEST symbols, log-uniform."""
     lengths = range(2, LONGEST + 1)
     weights = [1 / length for length in lengths]
-    return [draw(rng, length) for length in rng.choices(lengths, weights, k=n)]
+    return [draw_text(rng, length) for length in rng.choices(lengths, weights, k=n)]
 
 
 # ------------------------------------------------------------------------------------- Recipes
@@ -107,11 +107,11 @@ RECIPES = {
 def make_task(args: argparse.Namespace) -> Task:
     """Return the task; gradients and probes are measured on texts of their own."""
     rng, size, tokenizer = random.Random(1), SIZES[args.size], Words(SYMBOLS)
-    train, valid = draw_all(rng, size["n_train"]), draw_all(rng, size["n_valid"])
-    test = [draw(rng, n) for n in LENGTHS for _ in range(size["per_length"])]
-    measured = [draw(rng, LONGEST) for _ in range(size["n_gradient"] + size["n_probe"])]
+    train, valid = draw_texts(rng, size["n_train"]), draw_texts(rng, size["n_valid"])
+    test = [draw_text(rng, n) for n in LENGTHS for _ in range(size["per_length"])]
+    measured = [draw_text(rng, LONGEST) for _ in range(size["n_gradient"] + size["n_probe"])]
     rng = random.Random(2)  # they are no part of the data's checksum
-    deep = [[draw(rng, n) for _ in range(min(size["n_gradient"], 32))] for n in DEEP_LENGTHS]
+    deep = [[draw_text(rng, n) for _ in range(min(size["n_gradient"], 32))] for n in DEEP_LENGTHS]
     unended = [e._replace(tgt=e.tgt[:-1]) for e in measured[: size["n_gradient"]]]
     return Task(
         name="distance",

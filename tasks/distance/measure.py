@@ -96,7 +96,7 @@ def features_of(model: SequenceModel, examples: Sequence[Example]) -> Float[Tens
     return mix_features(state_at_last_token(state, batch.src.shape[1]))
 
 
-def accuracies(
+def score_probes(
     x: Float[Tensor, "N F"], labels: Int[Tensor, "N S"], n_fit: int, is_control: bool
 ) -> Float[Tensor, " S"]:
     """Fit probes on the first texts and return their accuracy (%) on the others.
@@ -115,7 +115,7 @@ def probe_states(model: SequenceModel, _: SequenceModel, examples: Sequence[Exam
     """Return a row per source token, counted back from the last: accuracy and control (%)."""
     x = features_of(model, examples)
     labels, n_fit = torch.tensor([e.src for e in examples]), 2 * len(examples) // 3
-    accuracy, control = (accuracies(x, labels, n_fit, is_control) for is_control in (False, True))
+    accuracy, control = (score_probes(x, labels, n_fit, is_control) for is_control in (False, True))
     S = labels.shape[1]
     return [
         {"back": S - j, "accuracy": accuracy[j].item(), "control": control[j].item()}

@@ -123,7 +123,7 @@ def pick_equally_long(test: TestSet) -> list[Example]:
 
 
 # ------------------------------------------------------------------------------------- Recipes
-
+#
 # One recipe for all, except for what is compared; README.md lists the trials. On the way to the
 # Transformer, the ends have the recipes of tasks.translation, and each model between them has that
 # of the end that its name begins with, without trials of its own: the learning rate of AdamW, which
@@ -133,7 +133,6 @@ SHARED = {"d_embed": 96, "n_layers": 1, "init_range": 0.3, "forget_bias": 2.0, "
 RECIPES = {name: Recipe(SHARED, lr=1.6e-2) for name in MODELS}
 
 # ----------------------------------------------------------------------------------------- Run
-
 
 CONTRASTS = (
     ("lstm_seq2seq", "lstm_seq2seq_forward"), ("lstm_seq2seq_last", "lstm_seq2seq"),

@@ -123,7 +123,7 @@ def _draw_bars(ax: Axes, table: Table, rungs: Rungs, test: dict[str, Any], place
 # ---------------------------------------------------------------------------- place in the target
 
 
-def accuracies(group: Sequence[Record]) -> np.ndarray:
+def collect_accuracies(group: Sequence[Record]) -> np.ndarray:
     """Return (seeds, places, 2): the per cent of the next words that are right, of how many."""
     return np.array(
         [[[row["accuracy"], row["n"]] for row in r["analyses"]["places"]] for r in group]
@@ -138,7 +138,7 @@ def compute_gains(groups: dict[str, list[Record]]) -> np.ndarray | None:
     """
     if not {REVERSED, FORWARD} <= groups.keys():
         return None
-    sides = [accuracies(groups[model]) for model in (REVERSED, FORWARD)]
+    sides = [collect_accuracies(groups[model]) for model in (REVERSED, FORWARD)]
     after, before = (side[..., 0].mean(0) for side in sides)
     half = np.hypot(*(_halves(side.mean(0)) for side in sides))
     if min(map(len, sides)) > 1:
@@ -160,7 +160,7 @@ def draw_places(records: Sequence[Record]) -> FigureWithData:
     """Draw the accuracy by place for every model, and what reading backwards gains there."""
     groups = load_records.group_by_model(records)
     gained = compute_gains(groups)
-    n = accuracies(records)[0, :, 1].sum()
+    n = collect_accuracies(records)[0, :, 1].sum()
     caption = (
         f"Over the {n:,.0f} words and ends of sentence of the test sentences that are as long as "
         "those in training. A quarter: the words from 0, 25, 50 or 75 % of the target on. Line or "
@@ -186,7 +186,7 @@ def draw_places(records: Sequence[Record]) -> FigureWithData:
 def _draw_lines(ax: Axes, table: Table, groups: dict[str, list[Record]]) -> None:
     """Draw a line per model."""
     for model, line_style in style.line_styles_for(groups).items():
-        values, n = np.moveaxis(accuracies(groups[model]), -1, 0)
+        values, n = np.moveaxis(collect_accuracies(groups[model]), -1, 0)
         about = {"panel": "accuracy (%)", "model": line_style.label, "quarter": QUARTERS}
         table.add_seeds(groups[model], about, value=values, n=n)
         draw: dict[str, Any] = {"color": line_style.colour, "clip_on": False, "zorder": 4}

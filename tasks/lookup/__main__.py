@@ -92,7 +92,7 @@ def draw_source(rng: random.Random, n: int, symbols: Symbols) -> dict[str, str]:
     return dict(zip(rng.sample(symbols.keys, n), rng.sample(symbols.values, n), strict=True))
 
 
-def pair_of(source: dict[str, str], asked: Iterable[str]) -> Pair:
+def make_pair(source: dict[str, str], asked: Iterable[str]) -> Pair:
     """Return the texts of a source and of the target that asks for these keys."""
     src = " ".join(symbol for pair in source.items() for symbol in pair)
     return Pair(src, " ".join(f"{key} {key} {source[key]}" for key in asked))
@@ -105,13 +105,13 @@ def draw_pair(rng: random.Random, n: int, symbols: Symbols) -> Pair:
     few times learns too slowly.
     """
     source = draw_source(rng, n, symbols)
-    return pair_of(source, rng.sample(list(source), n if rng.random() < 0.5 else n // 2))
+    return make_pair(source, rng.sample(list(source), n if rng.random() < 0.5 else n // 2))
 
 
 def draw_query(rng: random.Random, n: int, symbols: Symbols) -> Pair:
     """Draw an example that asks for one key."""
     source = draw_source(rng, n, symbols)
-    return pair_of(source, rng.sample(list(source), 1))
+    return make_pair(source, rng.sample(list(source), 1))
 
 
 def draw_pairs(rng: random.Random, n: int, most: int, symbols: Symbols) -> list[Pair]:
@@ -121,7 +121,7 @@ def draw_pairs(rng: random.Random, n: int, most: int, symbols: Symbols) -> list[
     return [draw_pair(rng, k, symbols) for k in sizes]
 
 
-def encode(pair: Pair, tokenizer: Tokenizer) -> Example:
+def encode_pair(pair: Pair, tokenizer: Tokenizer) -> Example:
     """Encode a pair; the keys in its target are not scored."""
     src, tgt = [*tokenizer.encode(pair.src), EOS], tokenizer.encode(pair.tgt)
     return Example(src, tgt, frozenset(i for i in range(len(tgt)) if i % 3 < 2))
@@ -141,7 +141,7 @@ def query_test(pairs: Sequence[Pair], tokenizer: Tokenizer, most: int) -> TestSe
         unit="pairs",
         kind="count",
         primary_metric="exact_match",
-        examples=[encode(pair, tokenizer) for pair in pairs],
+        examples=[encode_pair(pair, tokenizer) for pair in pairs],
         x=x,
         buckets=[(n, n) for n in tested_pairs(most)],
         max_train_length=most,
@@ -220,8 +220,8 @@ def make_task(args: argparse.Namespace) -> Task:
         name="lookup",
         data=describe_data("keys and values", (train, valid, test), tokenizer, **about),
         tokenizer=tokenizer,
-        train=[encode(pair, tokenizer) for pair in train],
-        valid=[encode(pair, tokenizer) for pair in valid],
+        train=[encode_pair(pair, tokenizer) for pair in train],
+        valid=[encode_pair(pair, tokenizer) for pair in valid],
         tests=[query_test(test, tokenizer, most)],
         contrasts=[*HISTORY, ("transformer_rotary", "transformer"), *CONVOLUTION],
         recipes=recipes_for(args.width, most),
@@ -231,7 +231,7 @@ def make_task(args: argparse.Namespace) -> Task:
         },
         n_parameters=240_000,
         alignment_example=AlignmentExample(
-            encode(pair_of(values, sorted(values)), tokenizer), links
+            encode_pair(make_pair(values, sorted(values)), tokenizer), links
         ),
         figures=FIGURES,
     )  # fmt: skip

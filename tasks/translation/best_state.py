@@ -71,7 +71,7 @@ def is_fixed(model: SequenceModel) -> bool:
     return bool(model.config.source_floats(8) == model.config.source_floats(16))
 
 
-def complete(model: Any, state: Any) -> Any:
+def complete_state(model: Any, state: Any) -> Any:
     """Return a State whose fields that follow from others are computed from these.
 
     Cho's encoder hands over c alone; an annotation's key follows from it. The fields of any other
@@ -87,7 +87,7 @@ def complete(model: Any, state: Any) -> Any:
 @torch.no_grad()
 def free_fields(model: SequenceModel, state: Any) -> Fields:
     """Return the fields of a State that hold real numbers and do not follow from others."""
-    fields = zip(state._fields, state, complete(model, state), strict=True)
+    fields = zip(state._fields, state, complete_state(model, state), strict=True)
     return {k: x for k, x, same in fields if x.is_floating_point() and x is same}
 
 
@@ -112,7 +112,8 @@ class FromStates(SequenceModel):
         """Return the States of these sources."""
         lengths = src_mask.sum(1).tolist()
         sources = (tuple(row[:n]) for row, n in zip(src.tolist(), lengths, strict=True))
-        return complete(self.model, take(self.state, [self.rows[source] for source in sources]))
+        state = take_rows(self.state, [self.rows[source] for source in sources])
+        return complete_state(self.model, state)
 
     def step(self, y: Int[Tensor, " R"], state: Any) -> tuple[Float[Tensor, "R V"], Any]:
         """Write one token as the model does."""
@@ -132,17 +133,17 @@ class FromStates(SequenceModel):
 # ------------------------------------------------------------------------------------- Writing
 
 
-def take(state: Any, rows: Sequence[int]) -> Any:
+def take_rows(state: Any, rows: Sequence[int]) -> Any:
     """Return some rows of a State of tensors."""
     index = torch.tensor(rows, device=state[0].device)
     return type(state)(*(field[index] for field in state))
 
 
-def join(states: Sequence[Any], rows: Sequence[Sequence[int]]) -> Any:
+def join_batches(states: Sequence[Any], rows: Sequence[Sequence[int]]) -> Any:
     """Return the States of batches in one, in the order of their rows."""
     order = np.argsort([i for batch in rows for i in batch])
     joined = type(states[0])(*map(torch.cat, zip(*states, strict=True)))
-    return take(joined, order.tolist())
+    return take_rows(joined, order.tolist())
 
 
 @torch.no_grad()
@@ -151,7 +152,7 @@ def read_states(model: SequenceModel, examples: Sequence[Example]) -> Any:
     model.eval()
     lots = batches_by_length(examples, BATCH_TOKENS["cpu"])
     batches = (batch_of(model, [examples[i] for i in rows]) for rows in lots)
-    return join([model.encode(batch.src, batch.src_mask) for batch in batches], lots)
+    return join_batches([model.encode(batch.src, batch.src_mask) for batch in batches], lots)
 
 
 def descend(model: SequenceModel, batch: Batch, state: Any, ranges: Ranges, n_steps: int) -> Any:
@@ -164,7 +165,7 @@ def descend(model: SequenceModel, batch: Batch, state: Any, ranges: Ranges, n_st
     for _ in range(n_steps):
         with torch.enable_grad():
             written = ranges.put(state, {k: z.tanh() for k, z in free.items()})
-            logits, _ = unroll(model, complete(model, written), batch.tgt_in)
+            logits, _ = unroll(model, complete_state(model, written), batch.tgt_in)
             nats = F.cross_entropy(
                 logits.flatten(0, 1), batch.tgt_out.flatten(), ignore_index=PAD, reduction="sum"
             )
@@ -192,8 +193,8 @@ def write(
     states = []
     for rows in status.track("best state", lots):
         batch = collate([examples[i] for i in rows], device)
-        states.append(descend(model, batch, take(state, rows), ranges, n_steps))
-    return join(states, lots)
+        states.append(descend(model, batch, take_rows(state, rows), ranges, n_steps))
+    return join_batches(states, lots)
 
 
 # ------------------------------------------------------------------------------------ Measuring
@@ -274,7 +275,7 @@ class BestState:
             scores = {"bleu": bleu(indices)}
             if surprisal is not None:
                 bits = np.array(surprisal)[indices]
-                fewer, more = halves(bits)
+                fewer, more = split_in_halves(bits)
                 scores["surprisal"] = float(bits.mean())
                 scores["bleu_fewer_bits"] = bleu(indices[fewer])
                 scores["bleu_more_bits"] = bleu(indices[more])
@@ -333,11 +334,14 @@ class BestState:
             return []
         (ranges, states), rows = self.write(model), self.longest_trained()
         examples, x = [self.test.examples[i] for i in rows], [self.test.x[i] for i in rows]
-        own = take(states[0], rows)
+        own = take_rows(states[0], rows)
         middle = {k: torch.zeros_like(x) for k, x in ranges.places_in(own).items()}
         rng = random.Random(SEED)
         controls = {
-            "start: another sentence's State": (take(own, [*range(1, len(rows)), 0]), examples),
+            "start: another sentence's State": (
+                take_rows(own, [*range(1, len(rows)), 0]),
+                examples,
+            ),
             "start: the middle of each range": (ranges.put(own, middle), examples),
             "target: its words shuffled": (own, [shuffle_target(e, rng) for e in examples]),
         }
@@ -356,7 +360,7 @@ class BestState:
         return [i for i, x in enumerate(self.test.x) if low <= x <= high]
 
 
-def halves(bits: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def split_in_halves(bits: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the indices of the half with fewer bits, then those of the others."""
     order = np.argsort(bits, kind="stable")
     return order[: (len(order) + 1) // 2], order[(len(order) + 1) // 2 :]

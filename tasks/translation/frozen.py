@@ -15,7 +15,7 @@ from seqmodels.interface import BOS, SequenceModel
 from seqmodels.models import ancestors
 from seqmodels.search import unroll
 
-from .best_state import complete
+from .best_state import complete_state
 
 
 def find_run(folder: Path, name: str, seed: int) -> Path:
@@ -50,7 +50,7 @@ def decoder_parameters(model: SequenceModel) -> list[str]:
     src = torch.full((1, 2), BOS)
     with torch.no_grad():
         state = model.encode(src, src == BOS)
-    logits, _ = unroll(model, complete(model, state), src)
+    logits, _ = unroll(model, complete_state(model, state), src)
     names, parameters = zip(*model.named_parameters(), strict=True)
     gradients = torch.autograd.grad(logits.sum(), parameters, allow_unused=True)
     return [name for name, g in zip(names, gradients, strict=True) if g is not None]

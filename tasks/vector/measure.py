@@ -46,7 +46,7 @@ def interval_columns(
     return {f"{name}_{key}": end for key, end in interval.items() if end is not None}
 
 
-def encode(sentences: Iterable[Sentence], tokenizer: Tokenizer) -> list[Example]:
+def encode_sentences(sentences: Iterable[Sentence], tokenizer: Tokenizer) -> list[Example]:
     """Encode sentences with their translations."""
     return encode_pairs((Pair(s.en_text, s.de_text) for s in sentences), tokenizer)
 
@@ -69,7 +69,7 @@ class Prefix(NamedTuple):
     roles: set[tuple[str, str, str]]
 
 
-def cut(parsed: Parse, n_words: int, tokenizer: Tokenizer) -> Prefix:
+def cut_prefix(parsed: Parse, n_words: int, tokenizer: Tokenizer) -> Prefix:
     """Return the first words of a sentence."""
     en, left = [], n_words
     for token in parsed.sentence.en:
@@ -118,7 +118,7 @@ def measure_prefixes(
     """
     rows: Rows = []
     for name, bins in choose_cuts(parsed).items():
-        prefixes = [[cut(parsed[i], n, tokenizer) for i, n in cuts] for cuts in bins]
+        prefixes = [[cut_prefix(parsed[i], n, tokenizer) for i, n in cuts] for cuts in bins]
         flat = [Example(p.src, p.src) for own in prefixes for p in own]
         outputs = iter(generate_targets(model, flat, 1, device_of(model)))
         for (low, high), own in zip(BINS, prefixes, strict=True):
@@ -304,7 +304,7 @@ def probe_state(
     of other sentences; and the same probe of nothing but the number of target words read.
     Two thirds of the sentences are fitted, the others tested.
     """
-    pairs = encode(sentences, tokenizer)
+    pairs = encode_sentences(sentences, tokenizer)
     labels, n_fit = label_states(sentences), 2 * len(sentences) // 3
     x = mix_features(collect_states(model, pairs))
     place = torch.zeros(len(x), dtype=torch.long)
@@ -326,7 +326,7 @@ def translate(
     model: SequenceModel, _: SequenceModel, sentence: Sentence, tokenizer: Tokenizer
 ) -> Rows:
     """Return the greedy translation of a sentence, and its reference."""
-    examples = encode([sentence], tokenizer)
+    examples = encode_sentences([sentence], tokenizer)
     (output,) = generate_targets(model, examples, 1, device_of(model))
     return [{
         "source": sentence.en_text, "reference": sentence.de_text,

@@ -27,7 +27,7 @@ from tasks.synthetic.grammar import Sampler, draw_corpus
 from tasks.synthetic.surprisal import CountingSampler, count_bits
 from tasks.synthetic.trees import Sentence
 from tasks.translation import best_state, best_state_figure, places
-from tasks.translation.best_state import BestState, Ranges, complete, free_fields
+from tasks.translation.best_state import BestState, Ranges, complete_state, free_fields
 from tasks.translation.frozen import decoder_parameters, with_frozen_decoder
 
 N, V = 10, TOKENIZER.vocab_size
@@ -149,12 +149,12 @@ def test_free_are_the_fields_that_follow_from_no_other() -> None:
         model = build(name, V, **size, **more).eval()
         state = model.encode(batch.src, batch.src_mask)
         assert free_fields(model, state).keys() == free
-        again = complete(model, state)
+        again = complete_state(model, state)
         for field, same in zip(state, again, strict=True):
             torch.testing.assert_close(field, same)
     model = build("rnn_encdec", V, **sizes, d_maxout=8)
     state = model.encode(batch.src, batch.src_mask)
-    moved = complete(model, state._replace(c=state.c / 2))
+    moved = complete_state(model, state._replace(c=state.c / 2))
     torch.testing.assert_close(moved.s, torch.tanh(model.V_start(state.c / 2)))
 
 
@@ -195,7 +195,7 @@ def test_controls_start_elsewhere_and_shuffle_targets() -> None:
 
 
 def test_halves_by_surprisal() -> None:
-    fewer, more = best_state.halves(np.array([5.0, 1.0, 3.0, 4.0, 2.0]))
+    fewer, more = best_state.split_in_halves(np.array([5.0, 1.0, 3.0, 4.0, 2.0]))
     assert (fewer.tolist(), more.tolist()) == ([1, 4, 2], [3, 0])
     surprisal = [float(len(e.src)) for e in TASK.tests[0].examples]
     rows = best_of(5, surprisal).measure(Copier(), Copier())

@@ -118,11 +118,11 @@ def test_the_last_place_is_read(name: str, tiny: Tiny) -> None:
 def test_a_linear_probe_generalises_and_its_control_does_not() -> None:
     labels = torch.randint(4, 20, (900, 3))
     x = torch.cat([F.one_hot(labels[:, 1], 20).double(), torch.ones(900, 1).double()], 1)
-    found, control = (measure.accuracies(x, labels, 600, c) for c in (False, True))
+    found, control = (measure.score_probes(x, labels, 600, c) for c in (False, True))
     assert found[1] == 100
     assert max(found[0], found[2], *control) < 15
     random = torch.randn(900, 500).double()  # nearly as many inputs as texts: they fit anything
-    assert measure.accuracies(random, labels, 600, False).max() < 15
+    assert measure.score_probes(random, labels, 600, False).max() < 15
 
 
 def test_probe_rows_count_back_from_the_last_token() -> None:

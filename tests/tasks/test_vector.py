@@ -64,7 +64,7 @@ def test_prefixes_and_what_is_kept_of_them() -> None:
     parsed = parse(clauses, ["and"])
     tokenizer = Words.train([parsed.sentence.en_text])
     assert roles.clause_ends(clauses) == [16, 33]
-    whole, part, verb = (measure.cut(parsed, n, tokenizer) for n in (16, 2, 9))
+    whole, part, verb = (measure.cut_prefix(parsed, n, tokenizer) for n in (16, 2, 9))
     assert (tokenizer.decode(part.src[:-1]), part.src[-1]) == ("The dog.", EOS)
     see = ("dog", "subject", "see")
     assert (part.roles, verb.roles) == (set(), {see})
