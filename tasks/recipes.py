@@ -58,16 +58,18 @@ def with_dropout(chosen: Mapping[str, Recipe], dropout: float) -> dict[str, Reci
     }
 
 
-def with_positions(chosen: Mapping[str, Recipe], longest: int) -> dict[str, Recipe]:
-    """Return the recipes with enough positions for the models that learn them.
+def with_positions(chosen: Mapping[str, Recipe], n_positions: int) -> dict[str, Recipe]:
+    """Return the recipes with so many positions for the models that learn them."""
+    changed = dict(chosen)
+    for name in chosen.keys() & {*POSITIONED}:
+        sizes = {**chosen[name].sizes, "n_positions": n_positions}
+        changed[name] = chosen[name]._replace(sizes=sizes)
+    return changed
 
-    A source of `longest` tokens leaves room for a target of twice its length.
-    """
-    more = {"n_positions": 3 * longest + 10}
-    return {
-        name: recipe._replace(sizes={**recipe.sizes, **(more if name in POSITIONED else {})})
-        for name, recipe in chosen.items()
-    }
+
+def positions_for(longest: int) -> int:
+    """Return how many positions a source of this length needs, with a target twice as long."""
+    return 3 * longest + 10
 
 
 PROSE = with_dropout(
@@ -94,10 +96,5 @@ COPYING = {
         {"d_embed": 64, "n_layers": 1, "init_range": 0.3, "forget_bias": 2.0}, lr=8e-3
     ),
     "transformer": Recipe({"d_ff": 256, "n_heads": 4, "n_layers": 2, "dropout": 0.0}, lr=2e-3),
-    **{
-        name: RECIPES[name]._replace(
-            sizes={**RECIPES[name].sizes, "dropout": 0.0, "n_positions": 512}
-        )
-        for name in POSITIONED
-    },
+    **with_positions(with_dropout({name: RECIPES[name] for name in POSITIONED}, 0.0), 512),
 }

@@ -32,17 +32,16 @@ if __name__ == "__main__":
 
 import argparse
 import random
+from collections.abc import Sequence
 from functools import partial
 
 from seqmodels.data.batches import Example
 from seqmodels.data.corpus import Pair
-from seqmodels.data.readers import sha256
-from seqmodels.data.tokenizers import Tokenizer, Words
+from seqmodels.data.tokenizers import Words
 from seqmodels.experiments.task import Recipe, Task, TestSet
-from seqmodels.interface import EOS
 
 from ..recipes import COPYING
-from ..synthetic.symbols import SYMBOLS, draw_symbols
+from ..synthetic.pairs import SYMBOLS, describe_data, encode_pairs
 from .figure import FIGURES
 
 # ---------------------------------------------------------------------------------------- Data
@@ -60,13 +59,13 @@ TOKENS = {"smoke": 2_000, "laptop": 700_000, "full": 2_000_000}
 
 def draw_pair(rng: random.Random, n: int) -> Pair:
     """Draw n symbols, uniformly and independently, and their copy."""
-    text = " ".join(draw_symbols(rng, n))
+    text = " ".join(rng.choices(SYMBOLS, k=n))
     return Pair(text, text)
 
 
-def encode(pair: Pair, tokenizer: Tokenizer, line: int) -> Example:
-    """Encode a pair; the target has no EOS, so that its loss is that of the symbols alone."""
-    return Example([*tokenizer.encode(pair.src), EOS], list(tokenizer.encode(pair.tgt)), line=line)
+def without_end(examples: Sequence[Example]) -> list[Example]:
+    """Return examples whose targets have no EOS: their loss is that of the symbols alone."""
+    return [example._replace(tgt=example.tgt[:-1]) for example in examples]
 
 
 # ------------------------------------------------------------------------------------- Recipes
@@ -104,23 +103,14 @@ def make_task(args: argparse.Namespace) -> Task:
     )
     x = [n for n in LENGTHS if n in lengths for _ in range(size["per_length"])]
     test = [draw_pair(rng, n) for n in x]
-    tokenizer = Words(SYMBOLS)
+    tokenizer, splits = Words(SYMBOLS), (train, valid, test)
     train_ids, valid_ids, test_ids = (
-        [encode(pair, tokenizer, i) for i, pair in enumerate(pairs, 1)]
-        for pairs in (train, valid, test)
+        without_end(encode_pairs(pairs, tokenizer)) for pairs in splits
     )
+    about = {"n_symbols": len(SYMBOLS), "source_end": "EOS"}
     return Task(
         name="bottleneck",
-        data={
-            "name": "random symbols",
-            "sha256": sha256(text for pair in [*train, *valid, *test] for text in pair[:2]),
-            "n_train": len(train),
-            "n_valid": len(valid),
-            "n_test": len(test),
-            "n_symbols": len(SYMBOLS),
-            "source_end": "EOS",
-            "tokenizer": tokenizer.name,
-        },
+        data=describe_data("random symbols", splits, tokenizer, **about),
         tokenizer=tokenizer,
         train=train_ids,
         valid=valid_ids,

@@ -26,7 +26,7 @@ Bits = Mapping[str, np.ndarray]
 """Model -> (seeds, lengths, 3): bits, low and high."""
 
 
-def lengths(records: Sequence[Record]) -> np.ndarray:
+def bucket_lengths(records: Sequence[Record]) -> np.ndarray:
     """Return the length of each bucket, in symbols."""
     return np.array([b["low"] for b in records[0]["tests"][0]["buckets"]], float)
 
@@ -37,7 +37,7 @@ def compute_bits(groups: Mapping[str, Sequence[Record]]) -> Bits:
     for model, group in groups.items():
         nats = load_records.score_array(group, group[0]["tests"][0]["name"], "nats")[:, 1:]
         transmitted = math.log2(group[0]["data"]["n_symbols"]) - nats[..., [0, 2, 1]] / math.log(2)
-        by_model[model] = transmitted * lengths(group)[:, None]
+        by_model[model] = transmitted * bucket_lengths(group)[:, None]
     return by_model
 
 
@@ -84,17 +84,15 @@ def _draw_lengths(ax: Axes, table: Table, groups: Mapping[str, Sequence[Record]]
     """Draw a line per model."""
     transmitted = compute_bits(groups)
     for model, line_style in style.line_styles_for(groups).items():
-        n, (mean, low, high) = lengths(groups[model]), transmitted[model].mean(0).T
-        draw: dict[str, Any] = {"color": line_style.colour, "zorder": 4}
-        ax.plot(n, mean, line_style.marker, ls=line_style.dashes, lw=1.8, ms=4, **draw)
-        ax.fill_between(n, low, high, color=line_style.colour, alpha=0.16, lw=0)
+        n = bucket_lengths(groups[model])
+        style.draw_line(ax, line_style, n, transmitted[model].mean(0))
         about = {"panel": "bits by length", "model": line_style.label, "length": n}
         bits, lows, highs = np.moveaxis(transmitted[model], -1, 0)
         table.add_seeds(groups[model], about, bits=bits, low=lows, high=highs)
     each = math.log2(next(iter(groups.values()))[0]["data"]["n_symbols"])
     ax.plot([0, n[-1]], [0, each * n[-1]], ls=":", lw=1.8, color=style.INK)
     table.add(panel="bits by length", model="all bits", length=[0, n[-1]], bits=[0, each * n[-1]])
-    ax.set_title("Bits transmitted", loc="left", size=10.5)
+    ax.set_title("Bits transmitted", loc="left")
     ax.set_xlabel("source length (symbols)")
     ax.set_xlim(0)
     ax.set_ylim(0)
@@ -115,7 +113,7 @@ def _draw_widths(ax: Axes, table: Table, groups: Mapping[str, Sequence[Record]])
         ax.plot([d] * len(most[d]), most[d], "o", color="white", mec=style.INK, ms=3.5, mew=0.8)
         ax.annotate(f"{most[d].mean() / d:.2f}", (d, most[d].max()), (0, 8), size=9,
                     textcoords="offset points", ha="center")  # fmt: skip
-    ax.set_title("Most bits through one vector, and bits per number", loc="left", size=10.5)
+    ax.set_title("Most bits through one vector, and bits per number", loc="left")
     style.set_log(ax, "x", format_plain, base=2)
     ax.margins(x=0.12)
     ax.set_ylim(0, 1.15 * max((s.max() for s in most.values()), default=1.0))
@@ -134,14 +132,14 @@ def compute_reaches(groups: Mapping[str, Sequence[Record]], size: str) -> dict[i
             scores = load_records.score_array(group, group[0]["tests"][0]["name"], "token_accuracy")
             mean = scores[:, 1:, 0].mean(0)
             by_size[sizes[size]] = np.array(
-                [interpolate_reach(mean, lengths(group), level) for level in LEVELS]
+                [interpolate_reach(mean, bucket_lengths(group), level) for level in LEVELS]
             )
     return {number: by_size[number] for number in sorted(by_size)}
 
 
 def draw_reach(records: Sequence[Record]) -> FigureWithData:
     """Draw the length at which the accuracy falls to 90 and to 50 %, by width and by vectors."""
-    groups, longest = load_records.group_by_model(records), lengths(records)[-1]
+    groups, longest = load_records.group_by_model(records), bucket_lengths(records)[-1]
     by_width, by_vectors = (compute_reaches(groups, size) for size in ("d_model", "n_queries"))
     caption = (
         "Next symbols right, teacher-forced: mean over the seeds, interpolated between the lengths "
@@ -167,7 +165,7 @@ def draw_reach(records: Sequence[Record]) -> FigureWithData:
             ax.plot(sizes, drawn_lengths, ls=dashes, color=style.INK, lw=1.8, label=f"{level} %")
             for x, length in zip(sizes, y, strict=True):
                 ax.plot(x, min(length, longest), "^" if np.isinf(length) else "o", **MARK)
-        ax.set_title(name, loc="left", size=10.5)
+        ax.set_title(name, loc="left")
         style.set_log(ax, "x", format_plain, base=2)
         ax.set_ylim(0, 1.04 * longest)
         ax.set_xlabel(label)

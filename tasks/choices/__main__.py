@@ -70,14 +70,11 @@ def make_task(args: argparse.Namespace) -> Task:
     task = grammar_task(corpus, args.tokens or SHORT[size], optimizer="muon")
     (test,) = task.tests
     trained = [i for i, n_words in enumerate(test.x) if n_words <= (test.max_train_length or 0)]
+    examples, x = [test.examples[i] for i in trained], [test.x[i] for i in trained]
     return replace(
         task,
         name="choices",
-        tests=[
-            replace(
-                test, examples=[test.examples[i] for i in trained], x=[test.x[i] for i in trained]
-            )
-        ],
+        tests=[replace(test, examples=examples, x=x)],
         vary=MORE if args.size == "full" else CHANGES,
         contrasts=[(model, "transformer") for model in WITHOUT],
     )

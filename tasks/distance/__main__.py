@@ -30,7 +30,6 @@ if __name__ == "__main__":
 
 import argparse
 import random
-from collections.abc import Sequence
 from functools import partial
 
 from seqmodels.data.batches import Example
@@ -39,8 +38,8 @@ from seqmodels.data.tokenizers import Words
 from seqmodels.experiments.task import Recipe, Task, TestSet
 from seqmodels.interface import EOS
 
+from ..analyses import measure_gradients
 from ..recipes import HISTORY
-from ..synthetic.gradients import measure_gradients
 from .figure import FIGURES
 from .measure import measure_depth, probe_states
 
@@ -68,32 +67,17 @@ SIZES = {
 TOKENS = {"smoke": 2_000, "laptop": 400_000, "full": 1_000_000}
 
 
-def draw(rng: random.Random, n: int, line: int = 0) -> Example:
+def draw_text(rng: random.Random, n: int) -> Example:
     """Draw a text of n symbols, said twice."""
     symbols = [4 + int(len(SYMBOLS) * rng.random()) for _ in range(n)]  # after PAD, BOS, EOS, UNK
-    return Example(symbols, [*symbols, EOS], line=line)
+    return Example(symbols, [*symbols, EOS])
 
 
-def draw_all(rng: random.Random, n: int) -> list[Example]:
-    """Draw n texts of 2 to LONGEST symbols, log-uniform, numbered from 1."""
+def draw_texts(rng: random.Random, n: int) -> list[Example]:
+    """Draw n texts of 2 to LONGEST symbols, log-uniform."""
     lengths = range(2, LONGEST + 1)
-    drawn_lengths = rng.choices(lengths, [1 / length for length in lengths], k=n)
-    return [draw(rng, length, line) for line, length in enumerate(drawn_lengths, 1)]
-
-
-def length_test(examples: Sequence[Example]) -> TestSet:
-    """Return the test set: symbols in place against the number of symbols."""
-    return TestSet(
-        name="copy",
-        axis="symbols in the source",
-        unit="symbols",
-        primary_metric="accuracy",
-        examples=examples,
-        x=[len(e.src) for e in examples],
-        buckets=[(n, n) for n in LENGTHS],
-        max_train_length=LONGEST,
-        noun="texts",
-    )
+    weights = [1 / length for length in lengths]
+    return [draw_text(rng, length) for length in rng.choices(lengths, weights, k=n)]
 
 
 # ------------------------------------------------------------------------------------- Recipes
@@ -123,11 +107,11 @@ RECIPES = {
 def make_task(args: argparse.Namespace) -> Task:
     """Return the task; gradients and probes are measured on texts of their own."""
     rng, size, tokenizer = random.Random(1), SIZES[args.size], Words(SYMBOLS)
-    train, valid = draw_all(rng, size["n_train"]), draw_all(rng, size["n_valid"])
-    test = [draw(rng, n) for n in LENGTHS for _ in range(size["per_length"])]
-    measured = [draw(rng, LONGEST) for _ in range(size["n_gradient"] + size["n_probe"])]
+    train, valid = draw_texts(rng, size["n_train"]), draw_texts(rng, size["n_valid"])
+    test = [draw_text(rng, n) for n in LENGTHS for _ in range(size["per_length"])]
+    measured = [draw_text(rng, LONGEST) for _ in range(size["n_gradient"] + size["n_probe"])]
     rng = random.Random(2)  # they are no part of the data's checksum
-    deep = [[draw(rng, n) for _ in range(min(size["n_gradient"], 32))] for n in DEEP_LENGTHS]
+    deep = [[draw_text(rng, n) for _ in range(min(size["n_gradient"], 32))] for n in DEEP_LENGTHS]
     unended = [e._replace(tgt=e.tgt[:-1]) for e in measured[: size["n_gradient"]]]
     return Task(
         name="distance",
@@ -143,7 +127,12 @@ def make_task(args: argparse.Namespace) -> Task:
         tokenizer=tokenizer,
         train=train,
         valid=valid,
-        tests=[length_test(test)],
+        tests=[TestSet(
+            name="copy", axis="symbols in the source", unit="symbols", noun="texts",
+            primary_metric="accuracy",
+            examples=test, x=[len(e.src) for e in test], buckets=[(n, n) for n in LENGTHS],
+            max_train_length=LONGEST,
+        )],
         contrasts=HISTORY,
         recipes=RECIPES,
         training={"tokens": args.tokens or TOKENS[args.size], "batch_tokens": 400},
@@ -154,7 +143,7 @@ def make_task(args: argparse.Namespace) -> Task:
             "probe": partial(probe_states, examples=measured[size["n_gradient"] :]),
         },
         figures=FIGURES,
-    )
+    )  # fmt: skip
 
 
 main = partial(run, PARSER, make_task)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from statistics import geometric_mean, mean
+from collections.abc import Mapping, Sequence
+from statistics import geometric_mean
 from typing import Any
 
 from matplotlib.axes import Axes
@@ -21,6 +21,8 @@ from seqmodels.report.load_records import (
 )
 from seqmodels.report.style import GREY, HEAT, LineStyle
 from seqmodels.report.tidy import FigureWithData, Table
+
+from ..figures import average
 
 Row = Mapping[str, Any]
 PANELS = {"before": "Gradient before training", "after": "Gradient after training"}
@@ -62,60 +64,39 @@ def draw_distance(records: Sequence[Record]) -> FigureWithData:
     return FigureWithData(figure, table.rows())
 
 
-def average_by(
-    group: Iterable[Record], analysis: str, column: str, value: str, **columns: Any
-) -> dict[int, float]:
-    """Return the mean over seeds of one column, by another one."""
-    values_at: dict[int, list[float]] = {}
-    for r in group:
-        for row in rows_of(r, analysis, **columns):
-            values_at.setdefault(row[column], []).append(row[value])
-    return {x: mean(values) for x, values in sorted(values_at.items())}
-
-
 def _draw_gradients(
     ax: Axes, table: Table, groups: Mapping[str, Sequence[Record]], when: str
 ) -> None:
     """Draw medians as lines and quartiles as bands."""
     for model, line_style in style.line_styles_for(groups).items():
-        low, middle, high = (
-            average_by(groups[model], "gradients", "distance", name, when=when)
-            for name in ("low", "median", "high")
-        )
-        x, n = [*middle], n_source(groups[model][0])
-        ends = {"low": low.values(), "high": high.values()}
+        names = ("distance", "low", "median", "high")
+        x, low, middle, high = average(groups[model], "gradients", *names, when=when)
         about = {"panel": PANELS[when], "model": line_style.label}
-        table.add(**about, distance=x, value=middle.values(), **ends)
-        ax.fill_between(
-            x, [*low.values()], [*high.values()], color=line_style.colour, alpha=0.12, lw=0
-        )
-        ax.plot(x, [*middle.values()], color=line_style.colour, ls=line_style.dashes, lw=1.8)
-    ax.axvline(n, color=GREY, lw=0.8, ls=":")
+        table.add(**about, distance=x, value=middle, low=low, high=high)
+        ax.fill_between(x, low, high, color=line_style.colour, alpha=0.12, lw=0)
+        ax.plot(x, middle, color=line_style.colour, ls=line_style.dashes, lw=1.8)
+    ax.axvline(n_source(groups[model][0]), color=GREY, lw=0.8, ls=":")
     style.set_log(ax, "y", format_plain, numticks=8)
     ax.set_xlim(1, max(x))
     ax.xaxis.set_major_locator(MaxNLocator(5, integer=True))
     ax.set_xlabel("distance (tokens)")
-    ax.set_title(PANELS[when], loc="left", size=10.5)
+    ax.set_title(PANELS[when], loc="left")
 
 
 def _draw_probe(ax: Axes, table: Table, groups: Mapping[str, Sequence[Record]]) -> None:
     """Draw the accuracy of the probe, and its control in grey."""
     for model, line_style in style.line_styles_for(groups).items():
-        accuracy, control = (
-            average_by(groups[model], "probe", "back", name) for name in ("accuracy", "control")
-        )
-        about = {"panel": "Linear probe (%)", "model": line_style.label, "distance": [*accuracy]}
-        table.add(**about, value=accuracy.values(), control=control.values())
-        ax.plot([*control], [*control.values()], color="#AAAAAA", lw=0.9, zorder=1)
-        ax.plot(
-            [*accuracy], [*accuracy.values()], color=line_style.colour, ls=line_style.dashes, lw=1.8
-        )
-    ax.text(max(control), 0.5, "control", color=GREY, ha="right", size=8.5)
+        back, accuracy, control = average(groups[model], "probe", "back", "accuracy", "control")
+        about = {"panel": "Linear probe (%)", "model": line_style.label}
+        table.add(**about, distance=back, value=accuracy, control=control)
+        ax.plot(back, control, color="#AAAAAA", lw=0.9, zorder=1)
+        ax.plot(back, accuracy, color=line_style.colour, ls=line_style.dashes, lw=1.8)
+    ax.text(max(back), 0.5, "control", color=GREY, ha="right", size=8.5)
     ax.set_ylim(0, 100)
-    ax.set_xlim(1, max(control))
+    ax.set_xlim(1, max(back))
     ax.xaxis.set_major_locator(MaxNLocator(5, integer=True))
     ax.set_xlabel("tokens back, from the last (1)")
-    ax.set_title("Read by a linear probe (%)", loc="left", size=10.5)
+    ax.set_title("Read by a linear probe (%)", loc="left")
 
 
 # ----------------------------------------------------------------------------------------- depth
@@ -142,22 +123,16 @@ def draw_depth(records: Sequence[Record]) -> FigureWithData:
     figure, panels = style.make_panels(texts, [*line_styles.values()], n_columns=len(DEPTH_PANELS))
     axes, table = dict(zip(DEPTH_PANELS, panels[0], strict=True)), Table()
     for (panel, panel_bias), ax in axes.items():
+        title = DEPTH_PANELS[panel, panel_bias]
         for (when, depth, bias), rows in groups.items():
             if panel == when and bias in (None, panel_bias):
                 x, means = average_ends(rows)
-                about = {
-                    "panel": DEPTH_PANELS[panel, panel_bias],
-                    "model": line_styles[depth].label,
-                }
-                table.add(**about, distance=x, value=means)
-                line_style: dict[str, Any] = {
-                    "color": line_styles[depth].colour,
-                    "ls": line_styles[depth].dashes,
-                }
-                ax.plot(x, means, marker=line_styles[depth].marker, ms=4, lw=1.6, **line_style)
+                look = line_styles[depth]
+                table.add(panel=title, model=look.label, distance=x, value=means)
+                ax.plot(x, means, look.marker, ls=look.dashes, color=look.colour, ms=4, lw=1.6)
         style.set_log(ax, "y", format_short, numticks=8)
         ax.set_xlabel("distance (tokens)")
-        ax.set_title(DEPTH_PANELS[panel, panel_bias], loc="left", size=10.5)
+        ax.set_title(title, loc="left")
     _share_limits(panels[0])
     return FigureWithData(figure, table.rows())
 
@@ -167,7 +142,7 @@ def _share_limits(axes: Sequence[Axes]) -> None:
     limits = [ax.get_ylim() for ax in axes]
     for i, ax in enumerate(axes):
         ax.set_ylim(min(low for low, _ in limits), max(high for _, high in limits))
-        ax.tick_params(axis="y", labelleft=i % style.count_columns(len(axes)) == 0)
+        ax.tick_params(axis="y", labelleft=i == 0)
 
 
 def average_ends(rows: Sequence[Row]) -> tuple[list[int], list[float]]:

@@ -1,7 +1,7 @@
 """Measure how far back a model reaches: gradients by distance and by depth, and what a probe reads.
 
 `measure_depth` and `probe_states` are analyses of a task, as is `measure_gradients` of
-tasks/synthetic/gradients.py. All sources have the same length S, in `measure_depth` by group;
+tasks/analyses.py. All sources have the same length S, in `measure_depth` by group;
 source and target are one text, in which target token t comes t places after the source.
 """
 
@@ -22,10 +22,8 @@ from seqmodels.data.batches import Example
 from seqmodels.interface import SequenceModel
 from seqmodels.models.ops import KVCache
 
-from ..synthetic.gradients import batch_of, gradient_norms
-from ..synthetic.probe import fit_ridge, mix_features
+from ..analyses import Rows, batch_of, fit_ridge, gradient_norms, mix_features
 
-Rows = list[dict[str, float | str]]
 DEPTHS = {"n_layers": range(1, 6), "forget_bias": (0.0, 2.0)}
 """Fields of a Config that are varied before training."""
 N_STARTS = 3
@@ -98,7 +96,7 @@ def features_of(model: SequenceModel, examples: Sequence[Example]) -> Float[Tens
     return mix_features(state_at_last_token(state, batch.src.shape[1]))
 
 
-def accuracies(
+def score_probes(
     x: Float[Tensor, "N F"], labels: Int[Tensor, "N S"], n_fit: int, is_control: bool
 ) -> Float[Tensor, " S"]:
     """Fit probes on the first texts and return their accuracy (%) on the others.
@@ -117,7 +115,7 @@ def probe_states(model: SequenceModel, _: SequenceModel, examples: Sequence[Exam
     """Return a row per source token, counted back from the last: accuracy and control (%)."""
     x = features_of(model, examples)
     labels, n_fit = torch.tensor([e.src for e in examples]), 2 * len(examples) // 3
-    accuracy, control = (accuracies(x, labels, n_fit, is_control) for is_control in (False, True))
+    accuracy, control = (score_probes(x, labels, n_fit, is_control) for is_control in (False, True))
     S = labels.shape[1]
     return [
         {"back": S - j, "accuracy": accuracy[j].item(), "control": control[j].item()}

@@ -19,6 +19,8 @@ from seqmodels.report.load_records import Record, describe_run, format_subtitle,
 from seqmodels.report.style import GREY, INK, WIDTH
 from seqmodels.report.tidy import FigureWithData, Table
 
+from ..figures import average
+
 Row = Mapping[str, Any]
 ATTENTIONS = {
     "encoder": "Encoder to its own text",
@@ -57,6 +59,9 @@ def name_head(row: Row) -> str:
 
 # ------------------------------------------------------------------------------- shares of weight
 
+COLUMN, LABEL, CELL, GAP = 0.35, 1.95, 0.29, 0.7
+"""Inches: a head, the names of the rows, a row, and the space between two maps."""
+
 
 def draw_heads(r: Record) -> FigureWithData:
     """Draw heat maps of the share of weight by kind of pair and head, for each attention."""
@@ -68,88 +73,66 @@ def draw_heads(r: Record) -> FigureWithData:
         "softmax, centred for each query, that a least-squares fit explains."
     )
     title = f"What the heads of the {label_of(r['model'])} look for"
-    tables = {}
-    for attention in ATTENTIONS:
-        rows = rows_of(r, "heads", attention=attention)
-        by_pair = [[row for row in rows if row["pair"] == pair] for pair in PAIRS]
-        tables[attention] = [row for row in by_pair if row]
-    n_heads = len(tables["encoder"][0])
-    column, label, cell, gap = 0.35, 1.95, 0.29, 0.7  # inches
-    if style.medium().is_page:
-        column, label, cell = 0.4, 2.3, 0.38
-    sizes = {k: cell * (len(table) + len(EXPLAINED) + 0.4) for k, table in tables.items()}
-    places = {
-        "encoder": (0, 0.45), "decoder": (1, 0.45), "source": (1, 0.45 + sizes["decoder"] + gap),
-    }  # fmt: skip
-    width = max(WIDTH, 2 * (label + n_heads * column) + 0.3)
-    if style.medium().is_page:  # one below the other
-        down = sizes["encoder"] + gap
-        places = {key: (0, y + down * side) for key, (side, y) in places.items()}
-        width = label + n_heads * column + 0.1
-    body = 0.05 + max(places[key][1] + sizes[key] for key in places)
+    maps = {attention: _list_cells(r, attention) for attention in ATTENTIONS}
+    heights = {key: CELL * (len(cells) + 0.4) for key, cells in maps.items()}
+    tops = {"encoder": 0.45, "decoder": 0.45, "source": 0.45 + heights["decoder"] + GAP}  # inches
+    n_heads = len(rows_of(r, "scores", attention="encoder"))
+    width = max(WIDTH, 2 * (LABEL + n_heads * COLUMN) + 0.3)
+    body = 0.05 + max(tops[key] + heights[key] for key in maps)
     figure, _, top = style.make_canvas(body, title, describe_run(r), caption, width)
-    height, points = figure.get_figheight(), Table()
-    for attention, table in tables.items():
-        side, down = places[attention]
-        _add_shares(points, attention, table, rows_of(r, "scores", attention=attention))
-        left = label + side * (label + n_heads * column + 0.1)
-        bottom = top * height - down - sizes[attention]
-        bounds = left / width, bottom / height, n_heads * column / width, sizes[attention] / height
-        ax = figure.add_axes(bounds)
-        _draw_shares(ax, table, rows_of(r, "scores", attention=attention))
-        x = (left - label + 0.12) / width
-        figure.text(x, (bottom + sizes[attention] + 0.05) / height, ATTENTIONS[attention],
-                    weight="bold", color=INK, size=9.5)  # fmt: skip
-    return FigureWithData(figure, points.rows())
+    height, table = figure.get_figheight(), Table()
+    for attention, cells in maps.items():
+        side = attention != "encoder"
+        left = LABEL + side * (LABEL + n_heads * COLUMN + 0.1)
+        bottom = top * height - tops[attention] - heights[attention]
+        size = n_heads * COLUMN / width, heights[attention] / height
+        ax = figure.add_axes((left / width, bottom / height, *size))
+        _draw_cells(ax, cells)
+        x, y = (left - LABEL + 0.12) / width, (bottom + heights[attention] + 0.05) / height
+        figure.text(x, y, ATTENTIONS[attention], weight="bold", color=INK, size=9.5)
+        for name, row in cells.items():
+            for head, (value, chance) in row.items():
+                about = {"attention": attention, "row": name, "head": head, "value": value}
+                table.add(**about, **({} if chance is None else {"chance": chance}))
+    return FigureWithData(figure, table.rows())
 
 
-def _add_shares(
-    points: Table, attention: str, table: Sequence[Sequence[Row]], explained: Sequence[Row]
-) -> None:
-    """Add the cells of one attention: share of weight and chance, and below them R²."""
-    for row in (head for heads in table for head in heads):
-        chance = max(row["by_offset"], row["by_part_of_speech"])
-        about = {"attention": attention, "row": row["pair"], "head": name_head(row)}
-        points.add(**about, value=row["share"], chance=chance)
+def _list_cells(r: Record, attention: str) -> dict[str, dict[str, tuple[float, float | None]]]:
+    """Return the rows of a map: by name of the row and of the head, a value and its chance.
+
+    They are the shares of weight on each kind of pair, then the explained variances.
+    """
+    cells: dict[str, dict[str, tuple[float, float | None]]] = {}
+    for pair in PAIRS:
+        for row in rows_of(r, "heads", attention=attention, pair=pair):
+            chance = max(row["by_offset"], row["by_part_of_speech"])
+            cells.setdefault(pair, {})[name_head(row)] = row["share"], chance
+    scores = rows_of(r, "scores", attention=attention)
     for key, text in EXPLAINED.items():
-        heads = [*map(name_head, explained)]
-        values = [head[key] for head in explained]
-        points.add(attention=attention, row=text, head=heads, value=values)
+        cells[text] = {name_head(row): (row[key], None) for row in scores}
+    return cells
 
 
-def _draw_shares(ax: Axes, table: Sequence[Sequence[Row]], explained: Sequence[Row]) -> None:
-    """Draw a row of cells for each kind of pair, and below them those of explained variance."""
-    names = {row[0]["pair"]: float(y) for y, row in enumerate(table)}
-    names |= {text: len(table) + 0.4 + i for i, text in enumerate(EXPLAINED.values())}
-    for y, row in enumerate(table):
-        for x, head in enumerate(row):
-            _draw_cell(ax, x, y, head["share"], max(head["by_offset"], head["by_part_of_speech"]))
-    for key, text in EXPLAINED.items():
-        for x, head in enumerate(explained):
-            _draw_cell(ax, x, names[text], head[key])
-    ax.set(xlim=(0, len(explained)), ylim=(len(table) + 0.4 + len(EXPLAINED), 0))
-    ax.set_yticks([y + 0.5 for y in names.values()], [*names])
-    ax.set_xticks(np.arange(len(explained)) + 0.5, [name_head(head) for head in explained])
+def _draw_cells(ax: Axes, cells: Mapping[str, Mapping[str, tuple[float, float | None]]]) -> None:
+    """Draw a map, with a small space above the explained variances."""
+    places = [y + 0.4 * (name in EXPLAINED.values()) for y, name in enumerate(cells)]
+    for y, row in zip(places, cells.values(), strict=True):
+        for x, (value, chance) in enumerate(row.values()):
+            fill = style.HEAT(0.45 * value / 100)  # so light that the numbers can be read
+            ax.add_patch(Rectangle((x, y), 1, 1, fc=fill, ec="#E0E0E0", lw=0.5))
+            centred: dict[str, Any] = {"ha": "center", "va": "center", "color": INK}
+            above = 0.5 if chance is None else 0.36
+            ax.text(x + 0.5, y + above, f"{value:.0f}", size=8, **centred)
+            if chance is not None:
+                ax.text(x + 0.5, y + 0.79, f"{chance:.0f}", size=5.5, alpha=0.75, **centred)
+    *_, heads = map(list, cells.values())
+    ax.set(xlim=(0, len(heads)), ylim=(places[-1] + 1, 0))
+    ax.set_yticks([y + 0.5 for y in places], [*cells])
+    ax.set_xticks(np.arange(len(heads)) + 0.5, heads)
     ax.xaxis.tick_top()
     ax.tick_params(length=0, labelcolor=INK)
     ax.grid(False)
     ax.spines[:].set_visible(False)
-
-
-def _draw_cell(ax: Axes, x: float, y: float, value: float, chance: float | None = None) -> None:
-    """Draw one cell, with its number above that of chance."""
-    is_page = style.medium().is_page
-    colour = "white" if value > 45 and not is_page else INK
-    most = 0.45 if is_page else 1  # the ink of a page below its text
-    ax.add_patch(Rectangle((x, y), 1, 1, fc=style.heat()(most * value / 100), ec="#E0E0E0", lw=0.5))
-    centred: dict[str, Any] = {"ha": "center", "va": "center", "color": colour}
-    above = 0.5 if chance is None else 0.3 if is_page else 0.36
-    ax.text(x + 0.5, y + above, f"{value:.0f}", size=8, **centred)
-    if chance is not None:
-        below: dict[str, Any] = {"size": 5.5, "alpha": 0.75} | (
-            {"style": "italic"} if is_page else {}
-        )
-        ax.text(x + 0.5, y + 0.79, f"{chance:.0f}", **below, **centred)
 
 
 # ------------------------------------------------------------------------------ without one head
@@ -166,44 +149,60 @@ def draw_muted(r: Record) -> FigureWithData:
     )
     title = f"Without one head of the {label_of(r['model'])}: translations lost, words changed"
     of_whole = f"The whole model: {whole['exact']} of {whole['n']} translations exact"
-    text = f"{describe_run(r)}\n{of_whole}"
-    width, table = max(WIDTH, 0.9 + 0.34 * len(rows)), Table()
-    figure = style.make_figure(4.3, (title, text, caption), width)
-    lost, kinds = figure.subplots(2, 1, sharex=True, height_ratios=(1, 1.1))
+    texts = title, f"{describe_run(r)}\n{of_whole}", caption
+    figure = style.make_figure(4.3, texts, max(WIDTH, 0.9 + 0.34 * len(rows)))
+    above, below = figure.subplots(2, 1, sharex=True, height_ratios=(1, 1.1))
     starts = [one["attention"] != two["attention"] for one, two in pairwise(rows)]
-    x = np.arange(len(rows)) + np.cumsum([0, *starts])
-    bars = lost.bar(x, [whole["exact"] - row["exact"] for row in rows], 0.7, color="#444444")
-    lost.bar_label(bars, size=8, color=GREY, padding=1)
-    lost.set_ylim(min(0, lost.get_ylim()[0]), whole["n"])
-    lost.tick_params(axis="x", length=0)
-    lost.set_xlim(-0.8, x[-1] + 0.8)
-    lost.set_title("Exact translations lost", loc="left", size=10.5)
-    for place, row in zip(x, rows, strict=True):
-        n, base = sum(row[key] for key in CHANGES), 0.0
-        about = {"attention": row["attention"], "head": name_head(row)}
-        lost = whole["exact"] - row["exact"]
-        table.add(**about, panel="exact translations lost", value=lost, n=row["n"])
-        kinds.text(place, 101, f"{n}", ha="center", va="bottom", size=8, color=GREY)
-        for key, colour in CHANGES.items():
-            share = 100 * row[key] / n if n >= FEW else None
-            of_words = {"panel": "changed words (%)", "kind": key, "n_words": row[key], "n": n}
-            table.add(**about, **of_words, value=share)
-            if n >= FEW:
-                kinds.bar(place, 100 * row[key] / n, 0.7, base, color=colour)
-                base += 100 * row[key] / n
-    kinds.set_ylim(0, 112)
-    kinds.set_yticks([0, 50, 100])
-    kinds.set_title("Changed words by kind of change (%)", loc="left", size=10.5)
-    kinds.set_xticks(x, [name_head(row) for row in rows])
-    kinds.tick_params(axis="x", length=0)
+    x, table = np.arange(len(rows)) + np.cumsum([0, *starts]), Table()
+    _draw_lost(above, table, x, whole, rows)
+    _draw_kinds(below, table, x, rows)
+    below.set_xticks(x, [name_head(row) for row in rows])
     for attention, text in ATTENTIONS.items():
         own = [place for place, row in zip(x, rows, strict=True) if row["attention"] == attention]
-        kinds.text(
-            mean(own), -0.2, text, ha="center", va="top", transform=kinds.get_xaxis_transform()
+        below.text(
+            mean(own), -0.2, text, ha="center", va="top", transform=below.get_xaxis_transform()
         )
-    handles = [Patch(color=colour, label=key) for key, colour in CHANGES.items()]
-    kinds.legend(handles=handles, loc="center left", bbox_to_anchor=(1, 0.5), fontsize=9)
+    for ax, panel in (
+        (above, "Exact translations lost"),
+        (below, "Changed words by kind of change (%)"),
+    ):
+        ax.set_title(panel, loc="left")
+        ax.tick_params(axis="x", length=0)
     return FigureWithData(figure, table.rows())
+
+
+def _about_head(row: Row, panel: str) -> dict[str, str]:
+    """Return the columns that name a head and a panel in the table."""
+    return {"attention": row["attention"], "head": name_head(row), "panel": panel}
+
+
+def _draw_lost(ax: Axes, table: Table, x: np.ndarray, whole: Row, rows: Sequence[Row]) -> None:
+    """Draw a bar for each head."""
+    n_lost = [whole["exact"] - row["exact"] for row in rows]
+    bars = ax.bar(x, n_lost, 0.7, color="#444444")
+    ax.bar_label(bars, size=8, color=GREY, padding=1)
+    ax.set_ylim(min(0, ax.get_ylim()[0]), whole["n"])
+    ax.set_xlim(-0.8, x[-1] + 0.8)
+    for row, n in zip(rows, n_lost, strict=True):
+        table.add(**_about_head(row, "exact translations lost"), value=n, n=row["n"])
+
+
+def _draw_kinds(ax: Axes, table: Table, x: np.ndarray, rows: Sequence[Row]) -> None:
+    """Draw the shares of the kinds of changes on top of each other, for each head."""
+    for place, row in zip(x, rows, strict=True):
+        n, base = sum(row[key] for key in CHANGES), 0.0
+        ax.text(place, 101, f"{n}", ha="center", va="bottom", size=8, color=GREY)
+        for key, colour in CHANGES.items():
+            share = 100 * row[key] / n if n >= FEW else None
+            about = _about_head(row, "changed words (%)")
+            table.add(**about, value=share, n=n, kind=key, n_words=row[key])
+            if share is not None:
+                ax.bar(place, share, 0.7, base, color=colour)
+                base += share
+    ax.set_ylim(0, 112)
+    ax.set_yticks([0, 50, 100])
+    handles = [Patch(color=colour, label=key) for key, colour in CHANGES.items()]
+    ax.legend(handles=handles, loc="center left", bbox_to_anchor=(1, 0.5), fontsize=9)
 
 
 # --------------------------------------------------------------------------------- article's head
@@ -247,9 +246,8 @@ def draw_article_head(r: Record) -> FigureWithData:
     )
     maps = {when: rows_of(r, "maps", when=when, **place) for when in ("before", "after")}
     n = len(maps["after"])
-    n_rows = 2 // style.count_columns(2)
-    figure = style.make_figure((0.9 + 0.21 * n) * n_rows, (title, text, caption))
-    axes, table = style.split_into_panels(figure, 2), Table()
+    figure = style.make_figure(0.9 + 0.21 * n, (title, text, caption))
+    axes, table = figure.subplots(1, 2), Table()
     for ax, (when, rows) in zip(axes, maps.items(), strict=True):
         keys = rows[0]["keys"].split()
         weights = [[float(w) for w in row["weights"].split()] for row in rows]
@@ -285,24 +283,18 @@ def draw_distances(records: Sequence[Record]) -> FigureWithData:
     table = Table()
     for ax, (pair, title) in zip(panels[0], PANELS.items(), strict=True):
         for model, line_style in style.line_styles_for(groups).items():
-            for key, how in (
-                ("share", {"lw": 1.8, "marker": line_style.marker, "ms": 5}),
-                ("others", {"lw": 0.9, "ls": ":"}),
-            ):
-                values: dict[int, list[float]] = {}
-                for row in (
-                    row for r in groups[model] for row in rows_of(r, "distances", pair=pair)
-                ):
-                    values.setdefault(row["distance"], []).append(row[key])
-                means = [mean(v) for v in values.values()]
-                about = {"panel": title, "model": line_style.label, "of": key}
-                table.add(**about, distance=[*values], share=means)
-                ax.plot([*values], means, color=line_style.colour, **how)
+            names, colour = ("distance", "share", "others"), line_style.colour
+            distance, shares, others = average(groups[model], "distances", *names, pair=pair)
+            ax.plot(distance, shares, color=colour, lw=1.8, marker=line_style.marker, ms=5)
+            ax.plot(distance, others, color=colour, lw=0.9, ls=":")
+            about = {"panel": title, "model": line_style.label}
+            for name, values in (("share", shares), ("others", others)):
+                table.add(**about, of=name, distance=distance, share=values)
         far = max(row["distance"] for row in rows_of(records[0], "distances"))
         ax.set_xticks(range(1, far + 1), [*map(str, range(1, far)), f"{far} or more"])
         ax.set_ylim(0, 100)
         ax.set_xlabel("distance (words)")
-        ax.set_title(title, loc="left", size=10.5)
+        ax.set_title(title, loc="left")
     panels[0, 0].set_ylabel("share of weight (%)")
     return FigureWithData(figure, table.rows())
 

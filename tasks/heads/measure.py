@@ -18,20 +18,19 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from seqmodels.data.batches import Example, collate
+from seqmodels.data.batches import Example
 from seqmodels.data.corpus import Pair
 from seqmodels.data.tokenizers import Tokenizer
 from seqmodels.evaluation.evaluate import generate_targets
 from seqmodels.interface import SequenceModel, watch_attention
 
+from ..analyses import Attention, Rows, batch_of, device_of, list_attentions, name_head
 from ..synthetic import grammar
-from ..synthetic.attentions import Attention, list_attentions, name_head
 from ..synthetic.changes import CHANGES, classify_changes
-from ..synthetic.pairs import examples as encode_pairs
+from ..synthetic.pairs import encode_pairs
 from ..synthetic.trees import Parse
 from .pairs import ATTENTIONS, NOUN_OF, OTHERS, Grid, make_grid
 
-Rows = list[dict[str, float | str]]
 FAR = 4
 """Words from which all distances are one group."""
 
@@ -74,7 +73,7 @@ def collect_weights(model: SequenceModel, sample: Sample) -> dict[str, Float[Ten
     if not list_attentions(model):
         return {}
     attentions = list_attentions(double := copy.deepcopy(model).double().eval())
-    batch = collate(sample.examples, str(next(model.parameters()).device))
+    batch = batch_of(model, sample.examples)
     with watch_attention([a.module for a in attentions]) as calls:
         double(batch.src, batch.src_mask, batch.tgt_in)
     return {
@@ -125,16 +124,13 @@ def explain_scores(weights: Float[Tensor, "B H N M"], grid: Grid) -> dict[str, l
         x = centre(torch.cat(effects, -1).movedim(-1, 0).double(), visible[b]).flatten(1)
         gram += x @ x.T
         moments += x @ y[:, b].flatten(1).T
-    found = {}
-    for name, own in (
-        ("kinds", slice(0, n_kinds)),
-        ("offset", slice(n_kinds, n)),
-        ("both", slice(n)),
-    ):
+    columns = {"kinds": slice(0, n_kinds), "offset": slice(n_kinds, n), "both": slice(n)}
+    explained = {}
+    for name, own in columns.items():
         fit = torch.linalg.pinv(gram[own, own], hermitian=True, rtol=1e-9) @ moments[own]
-        explained = (fit * moments[own]).sum(0) / y.flatten(1).square().sum(1)
-        found[name] = (100 * explained).tolist()
-    return found
+        share = (fit * moments[own]).sum(0) / y.flatten(1).square().sum(1)
+        explained[name] = (100 * share).tolist()
+    return explained
 
 
 # ---------------------------------------------------------------------------------- the analyses
@@ -229,10 +225,8 @@ def muted(W_o: nn.Module, head: int, n_heads: int) -> Iterator[None]:
 
 def translate(model: SequenceModel, sample: Sample) -> list[list[str]]:
     """Return the greedy translations, in words."""
-    device = str(next(model.parameters()).device)
-    return [
-        sample.tokenizer.tokens(ids) for ids in generate_targets(model, sample.examples, 1, device)
-    ]
+    outputs = generate_targets(model, sample.examples, 1, device_of(model))
+    return [sample.tokenizer.tokens(output) for output in outputs]
 
 
 def compare_translations(

@@ -81,8 +81,8 @@ from itertools import pairwise
 from seqmodels.data.batches import Example
 from seqmodels.experiments.task import Recipe, Task, TestSet
 
+from ..analyses import measure_gradients
 from ..synthetic import grammar, pairs
-from ..synthetic.gradients import measure_gradients
 from ..synthetic.pairs import grammar_task
 from .figure import FIGURES
 from .measure import accuracy_by_place, count_sequential_steps
@@ -123,7 +123,7 @@ def pick_equally_long(test: TestSet) -> list[Example]:
 
 
 # ------------------------------------------------------------------------------------- Recipes
-
+#
 # One recipe for all, except for what is compared; README.md lists the trials. On the way to the
 # Transformer, the ends have the recipes of tasks.translation, and each model between them has that
 # of the end that its name begins with, without trials of its own: the learning rate of AdamW, which
@@ -133,7 +133,6 @@ SHARED = {"d_embed": 96, "n_layers": 1, "init_range": 0.3, "forget_bias": 2.0, "
 RECIPES = {name: Recipe(SHARED, lr=1.6e-2) for name in MODELS}
 
 # ----------------------------------------------------------------------------------------- Run
-
 
 CONTRASTS = (
     ("lstm_seq2seq", "lstm_seq2seq_forward"), ("lstm_seq2seq_last", "lstm_seq2seq"),

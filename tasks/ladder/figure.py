@@ -37,6 +37,8 @@ NAMES = {
     "general": "general", "additive": "additive",
 }  # fmt: skip
 """Rungs in order, as they are named in the figure."""
+QUARTERS = ["first", "second", "third", "last"]
+"""Parts of the target."""
 Rungs = dict[tuple[str, bool], list[Record]]
 """Rung and whether it has input feeding -> its records."""
 
@@ -85,7 +87,7 @@ def draw_rungs(records: Sequence[Record]) -> FigureWithData:
         _draw_bars(ax, table, rungs, test, place)
         beyond = ", longer than trained" * load_records.is_beyond(test, test["buckets"][place])
         panel_title = f"{metric.name} at {format_bucket(test['buckets'][place])} {unit}{beyond}"
-        ax.set_title(panel_title, loc="left", size=10.5)
+        ax.set_title(panel_title, loc="left")
         if metric.top:
             ax.set_ylim(0, metric.top)
     return FigureWithData(figure, table.rows())
@@ -121,7 +123,7 @@ def _draw_bars(ax: Axes, table: Table, rungs: Rungs, test: dict[str, Any], place
 # ---------------------------------------------------------------------------- place in the target
 
 
-def accuracies(group: Sequence[Record]) -> np.ndarray:
+def collect_accuracies(group: Sequence[Record]) -> np.ndarray:
     """Return (seeds, places, 2): the per cent of the next words that are right, of how many."""
     return np.array(
         [[[row["accuracy"], row["n"]] for row in r["analyses"]["places"]] for r in group]
@@ -136,7 +138,7 @@ def compute_gains(groups: dict[str, list[Record]]) -> np.ndarray | None:
     """
     if not {REVERSED, FORWARD} <= groups.keys():
         return None
-    sides = [accuracies(groups[model]) for model in (REVERSED, FORWARD)]
+    sides = [collect_accuracies(groups[model]) for model in (REVERSED, FORWARD)]
     after, before = (side[..., 0].mean(0) for side in sides)
     half = np.hypot(*(_halves(side.mean(0)) for side in sides))
     if min(map(len, sides)) > 1:
@@ -158,7 +160,7 @@ def draw_places(records: Sequence[Record]) -> FigureWithData:
     """Draw the accuracy by place for every model, and what reading backwards gains there."""
     groups = load_records.group_by_model(records)
     gained = compute_gains(groups)
-    n = accuracies(records)[0, :, 1].sum()
+    n = collect_accuracies(records)[0, :, 1].sum()
     caption = (
         f"Over the {n:,.0f} words and ends of sentence of the test sentences that are as long as "
         "those in training. A quarter: the words from 0, 25, 50 or 75 % of the target on. Line or "
@@ -172,50 +174,35 @@ def draw_places(records: Sequence[Record]) -> FigureWithData:
     figure, axes = style.make_panels(texts, style.label_line_styles(records))
     table = Table()
     _draw_lines(axes[0, 0], table, groups)
+    for ax in axes[0]:
+        ax.set_xticks(range(len(QUARTERS)), QUARTERS)
+        ax.set_xlabel("quarter of the target")
     axes[0, 1].set_visible(gained is not None)
     if gained is not None:
         _draw_gains(axes[0, 1], table, gained)
     return FigureWithData(figure, table.rows())
 
 
-def name_quarters(n: int) -> list[str]:
-    """Return the names of the parts of the target."""
-    return ["first", "second", "third", "last"] if n == 4 else [str(i + 1) for i in range(n)]
-
-
-def _label_quarters(ax: Axes, n: int) -> None:
-    """Label the parts of the target below a panel."""
-    ax.set_xticks(range(n), name_quarters(n))
-    ax.set_xlabel("quarter of the target")
-
-
 def _draw_lines(ax: Axes, table: Table, groups: dict[str, list[Record]]) -> None:
     """Draw a line per model."""
     for model, line_style in style.line_styles_for(groups).items():
-        values = accuracies(groups[model])
-        y = values[..., 0].mean(0)
-        about = {
-            "panel": "accuracy (%)",
-            "model": line_style.label,
-            "quarter": name_quarters(len(y)),
-        }
-        table.add_seeds(groups[model], about, value=values[..., 0], n=values[..., 1])
+        values, n = np.moveaxis(collect_accuracies(groups[model]), -1, 0)
+        about = {"panel": "accuracy (%)", "model": line_style.label, "quarter": QUARTERS}
+        table.add_seeds(groups[model], about, value=values, n=n)
         draw: dict[str, Any] = {"color": line_style.colour, "clip_on": False, "zorder": 4}
-        ax.plot(y, line_style.marker, ls=line_style.dashes, lw=1.9, ms=4.5, **draw)
-    ax.set_title("Next-word accuracy (%), teacher-forced", loc="left", size=10.5)
-    _label_quarters(ax, len(y))
+        ax.plot(values.mean(0), line_style.marker, ls=line_style.dashes, lw=1.9, ms=4.5, **draw)
+    ax.set_title("Next-word accuracy (%), teacher-forced", loc="left")
 
 
 def _draw_gains(ax: Axes, table: Table, gained: np.ndarray) -> None:
     """Draw a bar per place."""
     x, (value, low, high) = np.arange(gained.shape[1]), gained
     about = {"panel": "gain (points)", "model": label_of(REVERSED)}
-    table.add(**about, quarter=name_quarters(len(x)), value=value, low=low, high=high)
+    table.add(**about, quarter=QUARTERS, value=value, low=low, high=high)
     ax.bar(x, value, 0.6, color=style.line_styles_for([REVERSED])[REVERSED].colour)
     ax.vlines(x, low, high, color=style.INK, lw=1.0)
     ax.axhline(0, color=style.GREY, lw=0.8)
-    ax.set_title("Gain from reading backwards (points)", loc="left", size=10.5)
-    _label_quarters(ax, len(x))
+    ax.set_title("Gain from reading backwards (points)", loc="left")
 
 
 # -------------------------------------------------------------- reversal and the forget gate's bias
@@ -260,7 +247,7 @@ def draw_biases(records: Sequence[Record]) -> FigureWithData:
                         color=line_styles[model].colour)  # fmt: skip
                 means.append(values.mean())
             ax.plot(means, color=line_styles[model].colour, ls=line_styles[model].dashes, lw=2)
-        ax.set_title(title, loc="left", size=10.5)
+        ax.set_title(title, loc="left")
         ax.set_xticks(range(len(biases)), [f"bias {bias:g}" for bias in biases])
         ax.set_xlim(-0.4, len(biases) - 0.6)
         ax.set_ylim(0)
@@ -322,37 +309,18 @@ def draw_steps(records: Sequence[Record]) -> FigureWithData:
         "shortest. Hollow: before training."
     )
     texts = "From Bahdanau's model to the Transformer", format_subtitle(records), caption
-    n_rows = 4 // style.count_columns(4)
-    figure = style.make_figure((0.6 + 0.42 * len(groups)) * n_rows, texts)
-    axes, table = style.split_into_panels(figure, 4, sharey=True), Table()
+    figure = style.make_figure(0.6 + 0.42 * len(groups), texts)
+    axes, table = figure.subplots(1, 4, sharey=True), Table()
     bucket = f"{metric_of(key).name} at {format_bucket(test['buckets'][place])} {test['unit']}"
     titles = (bucket, "Seconds a step", "Sequential steps", "Gradient, far / near")
     for ax, title in zip(axes, titles, strict=True):
-        ax.set_title(title, loc="left", size=10.5)
+        ax.set_title(title, loc="left")
         ax.grid(True, axis="both")
         ax.tick_params(axis="y", length=0)
         ax.margins(x=0.15)
-    for y, (model, group) in enumerate(groups.items()):
-        colour = style.LINE_STYLES[model_of(model)][0]
-        cells = load_records.score_array(group, test["name"], key)[:, 1 + place]
-        axes[0].hlines([y], *(cells[:, i : i + 1].mean(0) for i in (1, 2)), color=style.INK, lw=1.0)
-        (steps,) = group[0]["analyses"]["sequential_steps"]
-        before, after = ([gradient_ratio(r, when) for r in group] for when in ("before", "after"))
-        seconds = min(seconds_per_step(r) for r in group)
-        _draw_row(axes[0], y, [*cells[:, 0]], colour, "{:.1f}")
-        _draw_row(axes[1], y, [seconds], colour, "{:.2f}")
-        _draw_row(axes[2], y, [steps["steps"]], colour, "{:.0f}")
-        _draw_row(axes[3], y, after, colour, "{:.2f}")
-        axes[3].plot([np.mean(before)], [y], "o", ms=5.5, mfc="white", mec=colour)
-        about = {"model": label_of(model), "adds": " ".join(STEPS[model].split())}
-        score, low, high = cells.T
-        table.add_seeds(
-            group, about | {"metric": metric_of(key).name}, value=score, low=low, high=high,
-            gradient_ratio_before=before, gradient_ratio=after,
-        )  # fmt: skip
-        table.add(**about, seed="all", seconds_per_step=seconds, sequential_steps=steps["steps"])
-    for ax in axes[:: 4 // n_rows]:
-        ax.set_yticks(range(len(groups)), [STEPS[model] for model in groups])
+    for y, group in enumerate(groups.values()):
+        _draw_step(axes, table, y, group, test, place)
+    axes[0].set_yticks(range(len(groups)), [STEPS[model] for model in groups])
     axes[0].set_ylim(len(groups) - 0.5, -0.6)
     for ax in axes[1:3]:
         ax.set_xlim(0)
@@ -361,7 +329,33 @@ def draw_steps(records: Sequence[Record]) -> FigureWithData:
     return FigureWithData(figure, table.rows())
 
 
-def _draw_row(ax: Axes, y: int, values: Sequence[float], colour: str, form: str) -> None:
+def _draw_step(
+    axes: np.ndarray, table: Table, y: int, group: Sequence[Record], test: dict[str, Any], i: int
+) -> None:
+    """Draw the row of one model, with its scores in bucket i."""
+    model, key = group[0]["model"], test["primary_metric"]
+    colour = style.LINE_STYLES[model_of(model)][0]
+    score, low, high = load_records.score_array(group, test["name"], key)[:, 1 + i].T
+    axes[0].hlines([y], low.mean(), high.mean(), color=style.INK, lw=1.0)
+    (steps,) = group[0]["analyses"]["sequential_steps"]
+    before, after = ([gradient_ratio(r, when) for r in group] for when in ("before", "after"))
+    seconds = min(map(seconds_per_step, group))
+    _draw_values(axes[0], y, score, colour, "{:.1f}")
+    _draw_values(axes[1], y, [seconds], colour, "{:.2f}")
+    _draw_values(axes[2], y, [steps["steps"]], colour, "{:.0f}")
+    _draw_values(axes[3], y, after, colour, "{:.2f}")
+    axes[3].plot([np.mean(before)], [y], "o", ms=5.5, mfc="white", mec=colour)
+    about = {"model": label_of(model), "adds": " ".join(STEPS[model].split())}
+    table.add_seeds(
+        group, about | {"metric": metric_of(key).name}, value=score, low=low, high=high,
+        gradient_ratio_before=before, gradient_ratio=after,
+    )  # fmt: skip
+    table.add(**about, seed="all", seconds_per_step=seconds, sequential_steps=steps["steps"])
+
+
+def _draw_values(
+    ax: Axes, y: int, values: Sequence[float] | np.ndarray, colour: str, form: str
+) -> None:
     """Draw the mean of some values with its number above, and each of them if there are several."""
     mean = float(np.mean(values))
     if len(values) > 1:

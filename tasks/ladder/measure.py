@@ -6,32 +6,31 @@ from collections.abc import Sequence
 
 import torch
 
-from seqmodels.data.batches import Example, batches_by_length, collate
+from seqmodels.data.batches import Example, batches_by_length
 from seqmodels.evaluation.evaluate import BATCH_TOKENS
 from seqmodels.interface import PAD, SequenceModel
 from seqmodels.models.bahdanau import Bahdanau
 from seqmodels.models.transformer import Transformer
 from seqmodels.models.variants.bahdanau_to_transformer import RecurrentDecoder, RecurrentTransformer
 
+from ..analyses import Rows, batch_of
+
 N_PLACES = 4
 """Parts of equal length, to the word, into which a target is cut."""
 
 
 @torch.inference_mode()
-def accuracy_by_place(
-    examples: Sequence[Example], model: SequenceModel, _: SequenceModel
-) -> list[dict[str, float | str]]:
+def accuracy_by_place(examples: Sequence[Example], model: SequenceModel, _: SequenceModel) -> Rows:
     """Return, for each quarter of the targets, the per cent of its n next tokens that are right.
 
     Token t of T belongs to quarter ⌊4 t / T⌋.
     """
-    device = str(next(model.parameters()).device)
     n, n_right = torch.zeros(N_PLACES), torch.zeros(N_PLACES)
     for run in batches_by_length(examples, BATCH_TOKENS):
-        batch = collate([examples[i] for i in run], device)
+        batch = batch_of(model, [examples[i] for i in run])
         real = batch.tgt_out != PAD
         right = model(batch.src, batch.src_mask, batch.tgt_in).argmax(-1) == batch.tgt_out
-        t = torch.arange(real.shape[1], device=device)
+        t = torch.arange(real.shape[1], device=real.device)
         place = N_PLACES * t // real.sum(1, keepdim=True)  # pads come after the last quarter
         for k in range(N_PLACES):
             here = place == k
@@ -57,7 +56,7 @@ def sequential_steps(model: Bahdanau | Transformer, n_source: int, n_target: int
 
 def count_sequential_steps(
     model: SequenceModel, _: SequenceModel, n_source: int, n_target: int
-) -> list[dict[str, float | str]]:
+) -> Rows:
     """Return a row with the sequential steps of training on one pair of these lengths.
 
     A model of another kind has no row.

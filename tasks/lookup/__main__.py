@@ -45,12 +45,12 @@ from typing import NamedTuple
 
 from seqmodels.data.batches import Example
 from seqmodels.data.corpus import Pair
-from seqmodels.data.readers import sha256
 from seqmodels.data.tokenizers import Tokenizer, Words
 from seqmodels.experiments.task import AlignmentExample, Recipe, Task, TestSet
 from seqmodels.interface import EOS
 
 from ..recipes import HISTORY
+from ..synthetic.pairs import describe_data
 from .figure import FIGURES
 
 # ---------------------------------------------------------------------------------------- Data
@@ -92,7 +92,7 @@ def draw_source(rng: random.Random, n: int, symbols: Symbols) -> dict[str, str]:
     return dict(zip(rng.sample(symbols.keys, n), rng.sample(symbols.values, n), strict=True))
 
 
-def pair_of(source: dict[str, str], asked: Iterable[str]) -> Pair:
+def make_pair(source: dict[str, str], asked: Iterable[str]) -> Pair:
     """Return the texts of a source and of the target that asks for these keys."""
     src = " ".join(symbol for pair in source.items() for symbol in pair)
     return Pair(src, " ".join(f"{key} {key} {source[key]}" for key in asked))
@@ -105,13 +105,13 @@ def draw_pair(rng: random.Random, n: int, symbols: Symbols) -> Pair:
     few times learns too slowly.
     """
     source = draw_source(rng, n, symbols)
-    return pair_of(source, rng.sample(list(source), n if rng.random() < 0.5 else n // 2))
+    return make_pair(source, rng.sample(list(source), n if rng.random() < 0.5 else n // 2))
 
 
 def draw_query(rng: random.Random, n: int, symbols: Symbols) -> Pair:
     """Draw an example that asks for one key."""
     source = draw_source(rng, n, symbols)
-    return pair_of(source, rng.sample(list(source), 1))
+    return make_pair(source, rng.sample(list(source), 1))
 
 
 def draw_pairs(rng: random.Random, n: int, most: int, symbols: Symbols) -> list[Pair]:
@@ -121,15 +121,10 @@ def draw_pairs(rng: random.Random, n: int, most: int, symbols: Symbols) -> list[
     return [draw_pair(rng, k, symbols) for k in sizes]
 
 
-def encode(pair: Pair, tokenizer: Tokenizer, line: int = 0) -> Example:
+def encode_pair(pair: Pair, tokenizer: Tokenizer) -> Example:
     """Encode a pair; the keys in its target are not scored."""
     src, tgt = [*tokenizer.encode(pair.src), EOS], tokenizer.encode(pair.tgt)
-    return Example(src, tgt, frozenset(i for i in range(len(tgt)) if i % 3 < 2), line)
-
-
-def encode_all(pairs: Iterable[Pair], tokenizer: Tokenizer) -> list[Example]:
-    """Encode pairs, numbered from 1."""
-    return [encode(pair, tokenizer, line) for line, pair in enumerate(pairs, 1)]
+    return Example(src, tgt, frozenset(i for i in range(len(tgt)) if i % 3 < 2))
 
 
 def n_pairs(pair: Pair) -> int:
@@ -146,7 +141,7 @@ def query_test(pairs: Sequence[Pair], tokenizer: Tokenizer, most: int) -> TestSe
         unit="pairs",
         kind="count",
         primary_metric="exact_match",
-        examples=encode_all(pairs, tokenizer),
+        examples=[encode_pair(pair, tokenizer) for pair in pairs],
         x=x,
         buckets=[(n, n) for n in tested_pairs(most)],
         max_train_length=most,
@@ -220,21 +215,13 @@ def make_task(args: argparse.Namespace) -> Task:
     values = draw_source(rng, 6, symbols)
     links = [(2 * list(values).index(key) + 1, 3 * i + 2) for i, key in enumerate(sorted(values))]
     tokenizer = Words([*symbols.keys, *symbols.values])
+    about = {"n_tokens_source": 2 * most + 1, "source_end": "EOS"}
     return Task(
         name="lookup",
-        data={
-            "name": "keys and values",
-            "sha256": sha256(text for pair in [*train, *valid, *test] for text in pair[:2]),
-            "n_train": len(train),
-            "n_valid": len(valid),
-            "n_test": len(test),
-            "n_tokens_source": 2 * most + 1,
-            "source_end": "EOS",
-            "tokenizer": tokenizer.name,
-        },
+        data=describe_data("keys and values", (train, valid, test), tokenizer, **about),
         tokenizer=tokenizer,
-        train=encode_all(train, tokenizer),
-        valid=encode_all(valid, tokenizer),
+        train=[encode_pair(pair, tokenizer) for pair in train],
+        valid=[encode_pair(pair, tokenizer) for pair in valid],
         tests=[query_test(test, tokenizer, most)],
         contrasts=[*HISTORY, ("transformer_rotary", "transformer"), *CONVOLUTION],
         recipes=recipes_for(args.width, most),
@@ -244,7 +231,7 @@ def make_task(args: argparse.Namespace) -> Task:
         },
         n_parameters=240_000,
         alignment_example=AlignmentExample(
-            encode(pair_of(values, sorted(values)), tokenizer), links
+            encode_pair(make_pair(values, sorted(values)), tokenizer), links
         ),
         figures=FIGURES,
     )  # fmt: skip

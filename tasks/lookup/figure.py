@@ -26,9 +26,6 @@ from seqmodels.report.tidy import FigureWithData, Table
 LEARNED = 95.0
 """Validation accuracy (%) from which a task counts as learned."""
 
-Scores = dict[str, dict[float, np.ndarray]]
-"""Model -> x -> the score of every seed."""
-
 
 def width_of(r: Record) -> float:
     """Return a record's d_model."""
@@ -39,22 +36,6 @@ def bytes_passed(r: Record) -> float:
     """Return the bytes that pass to the decoder for a source of the length that the data names."""
     lengths, sizes = np.array(r["source_bytes"], float).T
     return float(np.interp(r["data"]["n_tokens_source"], lengths, sizes))
-
-
-def scores_by(records: Sequence[Record], place: int, x: Callable[[Record], float]) -> Scores:
-    """Return each model's scores in one bucket of the first test set, by x, in ascending order."""
-    test, by_model = records[0]["tests"][0], {}
-    for model, group in load_records.group_by_model(records).items():
-        by_x: dict[float, list[Record]] = {}
-        for r in sorted(group, key=x):
-            by_x.setdefault(x(r), []).append(r)
-        by_model[model] = {
-            value: load_records.score_array(same, test["name"], test["primary_metric"])[
-                :, place + 1, 0
-            ]
-            for value, same in by_x.items()
-        }
-    return by_model
 
 
 def draw_widths(records: Sequence[Record]) -> FigureWithData:
@@ -70,7 +51,8 @@ def draw_widths(records: Sequence[Record]) -> FigureWithData:
     if test.get("baseline"):
         caption += f" Dotted: {test['baseline']}."
     title = f"Score at {bucket} {test['axis']}, by memory and by width"
-    line_styles = style.line_styles_for(load_records.group_by_model(records))
+    groups = load_records.group_by_model(records)
+    line_styles = style.line_styles_for(groups)
     texts = title, format_subtitle(records), caption
     figure, axes = style.make_panels(texts, list(line_styles.values()))
     axes_of: dict[str, Callable[[Record], float]] = {
@@ -78,14 +60,16 @@ def draw_widths(records: Sequence[Record]) -> FigureWithData:
     }  # fmt: skip
     table = Table()
     for ax, (label, x) in zip(axes[0], axes_of.items(), strict=True):
-        scores = scores_by(records, place, x)
         for model, line_style in line_styles.items():
-            style.draw_seeds(ax, line_style, scores[model])
-            for size, values in scores[model].items():
-                about = {"metric": metric.name, "bucket": bucket, "model": line_style.label}
-                seeds = [r for r in records if r["model"] == model and x(r) == size]
-                table.add_seeds(seeds, {**about, "x": label, "size": size}, value=values)
-        ax.set_title(f"{metric.name} at {bucket}", loc="left", size=10.5)
+            about = {"metric": metric.name, "bucket": bucket, "model": line_style.label, "x": label}
+            scores = {}
+            for size in sorted({*map(x, groups[model])}):
+                seeds = [r for r in groups[model] if x(r) == size]
+                cells = load_records.score_array(seeds, test["name"], test["primary_metric"])
+                scores[size] = cells[:, place + 1, 0]
+                table.add_seeds(seeds, {**about, "size": size}, value=scores[size])
+            style.draw_seeds(ax, line_style, scores)
+        ax.set_title(f"{metric.name} at {bucket}", loc="left")
         ax.set_xlabel(label)
         unit, base = ("B", 10) if x is bytes_passed else ("", 2)
         style.set_log(ax, "x", partial(format_short, unit=unit), base)
@@ -144,13 +128,9 @@ def _draw_curves(ax: Axes, table: Table, groups: Mapping[str, Sequence[Record]])
         for r in groups[model]:
             x, y = ([p[key] for p in r["curve"]] for key in ("step", "valid_accuracy"))
             ax.plot(x, y, color=line_style.colour, ls=line_style.dashes, lw=1.4, clip_on=False)
-            about = {
-                "panel": "validation accuracy (%)",
-                "model": line_style.label,
-                "seed": r["seed"],
-            }
-            table.add(**about, step=x, accuracy=y)
-    ax.set_title("Validation accuracy (%)", loc="left", size=10.5)
+            about = {"panel": "validation accuracy (%)", "model": line_style.label}
+            table.add(**about, seed=r["seed"], step=x, accuracy=y)
+    ax.set_title("Validation accuracy (%)", loc="left")
     ax.set_xlim(0)
     ax.set_ylim(0, 100)
     ax.axhline(LEARNED, color=style.GREY, lw=0.8, ls=":")
@@ -163,17 +143,13 @@ def _draw_steps(ax: Axes, table: Table, groups: Mapping[str, Sequence[Record]]) 
         for i, r in enumerate(groups[model]):
             step = find_step(r)
             fill = "white" if step is None else line_style.colour
-            about = {
-                "panel": f"steps until {LEARNED:g} %",
-                "model": line_style.label,
-                "seed": r["seed"],
-            }
-            table.add(**about, step=step)
+            about = {"panel": f"steps until {LEARNED:g} %", "model": line_style.label}
+            table.add(**about, seed=r["seed"], step=step)
             x, y = last if step is None else step, 0.18 * ((len(groups[model]) - 1) / 2 - i) - row
             ax.plot(
                 [x], [y], line_style.marker, color=line_style.colour, mfc=fill, ms=6, clip_on=False
             )
-    ax.set_title(f"Steps until {LEARNED:g} %", loc="left", size=10.5)
+    ax.set_title(f"Steps until {LEARNED:g} %", loc="left")
     ax.set_xlim(0, last)
     ax.set_ylim(-len(groups) + 0.5, 0.5)
     ax.set_yticks([])

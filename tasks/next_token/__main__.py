@@ -94,7 +94,7 @@ from seqmodels.data.tokenizers import MAX_VOCAB, Words, resolve_vocab_size
 from seqmodels.experiments.task import Recipe, Task, TestSet
 from seqmodels.interface import BOS
 
-from ..recipes import HISTORY, POSITIONED, PROSE, RECIPES
+from ..recipes import HISTORY, POSITIONED, PROSE, RECIPES, with_dropout, with_positions
 from ..synthetic import stories
 
 # ---------------------------------------------------------------------------------------- Data
@@ -206,14 +206,10 @@ def full_text_test(name: str, examples: SlidingWindow, primary: str) -> TestSet:
 # ------------------------------------------------------------------------------------- Recipes
 
 
-def recipes(n_positions: int, chosen: Mapping[str, Recipe] = RECIPES) -> dict[str, Recipe]:
+def fit_recipes(chosen: Mapping[str, Recipe], n_positions: int) -> dict[str, Recipe]:
     """Return recipes with enough positions, and no dropout in Transformers that do not set it."""
-    more: dict[str, dict[str, Any]] = {"transformer": {"dropout": 0.0}}
-    more |= {name: {"dropout": 0.0, "n_positions": n_positions} for name in POSITIONED}
-    return {
-        name: recipe._replace(sizes={**more.get(name, {}), **recipe.sizes})
-        for name, recipe in chosen.items()
-    }
+    attending = {name: chosen[name] for name in ("transformer", *POSITIONED)}
+    return with_positions({**chosen, **with_dropout(attending, 0.0)}, n_positions)
 
 
 class CorpusRecipe(NamedTuple):
@@ -288,7 +284,7 @@ def builtin_task(args: argparse.Namespace) -> Task:
             distance_test(asked, [story.distance for story in corpus.test], DISTANCE),
         ],
         contrasts=HISTORY,
-        recipes=recipes(max(map(len, [*train, *test])) + CONTINUATION),
+        recipes=fit_recipes(RECIPES, max(map(len, [*train, *test])) + CONTINUATION),
         training={"tokens": args.tokens or TOKENS[args.size], "batch_tokens": 1_000},
         n_parameters=1_000_000,
     )
@@ -418,7 +414,7 @@ def corpus_task(args: argparse.Namespace) -> Task:
         valid=cut.valid,
         tests=cut.tests,
         contrasts=HISTORY,
-        recipes=recipes(cut.n_positions, recipe.recipes),
+        recipes=fit_recipes(recipe.recipes, cut.n_positions),
         training={"tokens": tokens, "batch_tokens": recipe.batch_tokens},
         n_parameters=args.parameters or recipe.n_parameters,
     )

@@ -68,7 +68,6 @@ RECIPES = {name: Recipe(SHARED, lr=3e-3) for name in [*MODELS, "transformer_alib
 
 # ----------------------------------------------------------------------------------------- Run
 
-
 CONTRASTS = (
     ("transformer_rotary", "transformer_sinusoids"), ("transformer_rotary", "transformer_learned"),
     ("transformer_learned", "transformer_sinusoids"), ("transformer_none", "transformer_sinusoids"),

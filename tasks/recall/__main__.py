@@ -21,18 +21,15 @@ if __name__ == "__main__":
 
 import argparse
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import partial
 
-from seqmodels.data.batches import Example
 from seqmodels.data.corpus import Pair
-from seqmodels.data.readers import sha256
 from seqmodels.data.tokenizers import Tokenizer, Words
 from seqmodels.experiments.task import AlignmentExample, Task, TestSet
-from seqmodels.interface import EOS
 
 from ..recipes import COPYING, HISTORY
-from ..synthetic.symbols import SYMBOLS, draw_symbols
+from ..synthetic.pairs import SYMBOLS, describe_data, encode_pairs
 
 # ---------------------------------------------------------------------------------------- Data
 #
@@ -52,7 +49,7 @@ TOKENS = {"smoke": 10_000, "laptop": 800_000}
 
 def draw_pair(rng: random.Random, kind: str, n: int) -> Pair:
     """Draw one example with n symbols in the source."""
-    symbols = draw_symbols(rng, n)
+    symbols = rng.choices(SYMBOLS, k=n)
     tgt = symbols[::-1] if kind == "reverse" else symbols
     return Pair(" ".join([kind, *symbols]), " ".join(tgt))
 
@@ -66,18 +63,6 @@ def draw_pairs(rng: random.Random, n: int, max_train: int) -> list[Pair]:
     ]
 
 
-def encode(pair: Pair, tokenizer: Tokenizer, line: int = 0) -> Example:
-    """Encode a pair; both sides end with EOS."""
-    return Example(
-        [*tokenizer.encode(pair.src), EOS], [*tokenizer.encode(pair.tgt), EOS], line=line
-    )
-
-
-def encode_all(pairs: Iterable[Pair], tokenizer: Tokenizer) -> list[Example]:
-    """Encode pairs, numbered from 1."""
-    return [encode(pair, tokenizer, line) for line, pair in enumerate(pairs, 1)]
-
-
 def length_test(pairs: Sequence[Pair], kind: str, tokenizer: Tokenizer, max_train: int) -> TestSet:
     """Return the test set of one kind: the score against the number of source symbols."""
     own = [pair for pair in pairs if pair.src.startswith(f"{kind} ")]
@@ -86,7 +71,7 @@ def length_test(pairs: Sequence[Pair], kind: str, tokenizer: Tokenizer, max_trai
         axis="source length (symbols)",
         unit="symbols",
         primary_metric="accuracy",
-        examples=encode_all(own, tokenizer),
+        examples=encode_pairs(own, tokenizer),
         x=[n_symbols(pair) for pair in own],
         buckets=[(n, n) for n in LENGTHS],
         max_train_length=max_train,
@@ -99,8 +84,8 @@ def n_symbols(pair: Pair) -> int:
 
 
 # ------------------------------------------------------------------------------------- Recipes
-
-RECIPES = COPYING
+#
+# COPYING of tasks/recipes.py.
 
 # ----------------------------------------------------------------------------------------- Run
 
@@ -108,9 +93,8 @@ RECIPES = COPYING
 def make_task(args: argparse.Namespace) -> Task:
     """Return the task, in which a model learns both kinds at once."""
     rng, size = random.Random(1), SIZES[args.size]
-    max_train = size["max_train"]
-    train = draw_pairs(rng, size["n_train"], max_train)
-    valid = draw_pairs(rng, size["n_valid"], max_train)
+    train = draw_pairs(rng, size["n_train"], size["max_train"])
+    valid = draw_pairs(rng, size["n_valid"], size["max_train"])
     test = [
         draw_pair(rng, kind, n)
         for kind in KINDS
@@ -118,29 +102,20 @@ def make_task(args: argparse.Namespace) -> Task:
         if n <= size["max_test"]
         for _ in range(size["per_length"])
     ]
-    tokenizer = Words([*KINDS, *SYMBOLS])
+    tokenizer, splits = Words([*KINDS, *SYMBOLS]), (train, valid, test)
+    (shown,) = encode_pairs([draw_pair(rng, "reverse", 12)], tokenizer)
     return Task(
         name="recall",
-        data={
-            "name": "random symbols",
-            "sha256": sha256(text for pair in [*train, *valid, *test] for text in pair[:2]),
-            "n_train": len(train),
-            "n_valid": len(valid),
-            "n_test": len(test),
-            "source_end": "EOS",
-            "tokenizer": tokenizer.name,
-        },
+        data=describe_data("random symbols", splits, tokenizer, source_end="EOS"),
         tokenizer=tokenizer,
-        train=encode_all(train, tokenizer),
-        valid=encode_all(valid, tokenizer),
-        tests=[length_test(test, kind, tokenizer, max_train) for kind in KINDS],
+        train=encode_pairs(train, tokenizer),
+        valid=encode_pairs(valid, tokenizer),
+        tests=[length_test(test, kind, tokenizer, size["max_train"]) for kind in KINDS],
         contrasts=HISTORY,
-        recipes=RECIPES,
+        recipes=COPYING,
         training={"tokens": args.tokens or TOKENS[args.size], "batch_tokens": 500},
         n_parameters=500_000,
-        alignment_example=AlignmentExample(
-            encode(draw_pair(rng, "reverse", 12), tokenizer), [(12 - i, i) for i in range(12)]
-        ),
+        alignment_example=AlignmentExample(shown, [(12 - i, i) for i in range(12)]),
     )
 
 

@@ -24,17 +24,16 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from seqmodels.data.batches import Example, batches_by_length, collate
+from seqmodels.data.batches import Example, batches_by_length
 from seqmodels.evaluation.evaluate import BATCH_TOKENS, score_teacher_forced
 from seqmodels.interface import PAD, SequenceModel
 from seqmodels.models import build, linear_attention
 from seqmodels.models.transformer import MultiHeadAttention, softmax
 
-from ..synthetic.attentions import Attention, list_attentions, name_head
+from ..analyses import Attention, Rows, batch_of, device_of, list_attentions, name_head
 
-Rows = list[dict[str, float | str]]
-Weigh = Callable[[nn.Module, Tensor, Tensor, Tensor], Tensor]
-"""Returns the weights (B,H,N,M) of a module from its queries, keys and mask."""
+Weigh = Callable[[Tensor, Tensor, Tensor], Tensor]
+"""Returns weights (B,H,N,M) from queries, keys and a mask."""
 FACTORS = [2 ** (i / 2) for i in range(-4, 5)]
 """Multiples of the bandwidth."""
 N_FEATURES = [2**i for i in range(3, 11)]
@@ -68,16 +67,15 @@ def collect_calls(
 ) -> list[Call]:
     """Return what each of these attentions compares in each batch."""
     named, arguments, calls = {a.module: a for a in attentions}, list[Any](), list[Call]()
-    device = str(next(model.parameters()).device)
+
+    def watch(module: nn.Module, args: Any, _: Tensor) -> None:
+        arguments.append((module, args))
+
     with ExitStack() as hooks:
         for module in named:
-            hooks.enter_context(
-                module.register_forward_hook(
-                    lambda module, args, _: arguments.append((module, args))
-                )
-            )
+            hooks.enter_context(module.register_forward_hook(watch))
         for indices in batches_by_length(examples, BATCH_TOKENS):
-            batch = collate([examples[i] for i in indices], device)
+            batch = batch_of(model, [examples[i] for i in indices])
             model(batch.src, batch.src_mask, batch.tgt_in)
             src, tgt = batch.src_mask, batch.tgt_in != PAD
             for module, (q, k, _, mask) in arguments:
@@ -89,16 +87,16 @@ def collect_calls(
 
 
 @contextmanager
-def replace_weights(attentions: Sequence[Attention], weigh: Weigh) -> Iterator[None]:
+def replace_weights(weights: Mapping[nn.Module, Weigh]) -> Iterator[None]:
     """Let these attentions average their values by other weights inside the context."""
 
     def attend(module: Any, args: Any, _: Tensor) -> Tensor:
         q, k, v, mask = args
-        return module.W_o((weigh(module, q, k, mask) @ v).transpose(1, 2).flatten(2))
+        return module.W_o((weights[module](q, k, mask) @ v).transpose(1, 2).flatten(2))
 
     with ExitStack() as hooks:
-        for a in attentions:
-            hooks.enter_context(a.module.register_forward_hook(attend))
+        for module in weights:
+            hooks.enter_context(module.register_forward_hook(attend))
         yield
 
 
@@ -112,14 +110,9 @@ def average(
     return {a: torch.cat(parts).double().mean(0) for a, parts in values.items()}
 
 
-def entropy(weights: Float[Tensor, "*B M"]) -> Float[Tensor, "*B"]:
-    """Return the entropy of each distribution, in nats; 0 log 0 is 0."""
-    return -torch.xlogy(weights, weights).sum(-1)
-
-
 def compute_loss(model: SequenceModel, examples: Sequence[Example]) -> dict[str, float]:
     """Return nats per token and the share (%) of right tokens, teacher-forced."""
-    rows = score_teacher_forced(model, examples, str(next(model.parameters()).device))
+    rows = score_teacher_forced(model, examples, device_of(model))
     n = sum(row["n_tokens"] for row in rows)
     nats, right = (sum(row[key] for row in rows) / n for key in ("nats", "n_correct"))
     return {"nats": nats, "accuracy": 100 * right}
@@ -215,14 +208,17 @@ def equal_weights(q: Tensor, k: Tensor, mask: Tensor) -> Float[Tensor, "B H N M"
     return softmax(split_scores(q, k, mask)[1] / q.shape[-1] ** 0.5, mask)
 
 
-REPLACED: dict[str, Callable[[Tensor, Tensor, Tensor], Tensor]] = {
+REPLACED: dict[str, Weigh] = {
     "kernel": partial(kernel_weights, has_prior=False), "equal lengths": equal_weights,
 }  # fmt: skip
 """What replaces the learned weights: the kernel alone, and the softmax of keys of equal length."""
 
 
 def try_weights(
-    model: SequenceModel, examples: Sequence[Example], calls: Sequence[Call], weigh: Weigh
+    model: SequenceModel,
+    examples: Sequence[Example],
+    calls: Sequence[Call],
+    weights: Mapping[nn.Module, Weigh],
 ) -> tuple[dict[str, float], dict[Attention, Float[Tensor, " H"]]]:
     """Return the loss with other weights, and their total variation from the softmax, per head.
 
@@ -230,11 +226,11 @@ def try_weights(
     """
 
     def distance(c: Call) -> Tensor:
-        other = weigh(c.attention.module, c.q, c.k, c.mask)
+        other = weights[c.attention.module](c.q, c.k, c.mask)
         return (other - softmax_weights(c.q, c.k, c.mask)).abs().sum(-1) / 2
 
     distances = average(calls, distance)
-    with replace_weights([*distances], weigh):
+    with replace_weights(weights):
         return compute_loss(model, examples), distances
 
 
@@ -243,21 +239,24 @@ def measure_kernel(model: SequenceModel, _: SequenceModel, examples: Sequence[Ex
 
     Then follows a row per head: the total variation distance of each from the learned weights.
     """
-    if not (calls := collect_calls(model, list_smoothers(model), examples)):
+    if not (calls := collect_calls(model, attentions := list_smoothers(model), examples)):
         return []
     rows: Rows = [{"weights": "softmax", **compute_loss(model, examples)}]
     heads: dict[tuple[Attention, int], dict[str, float | str]] = {}
-    for name, function in REPLACED.items():
-
-        def weigh(_: nn.Module, *qk: Tensor, function: Any = function) -> Tensor:
-            return function(*qk)
-
-        loss, distances = try_weights(model, examples, calls, weigh)
+    for name, weigh in REPLACED.items():
+        weights = {a.module: weigh for a in attentions}
+        loss, distances = try_weights(model, examples, calls, weights)
         rows.append({"weights": name, **loss})
-        for a in list_smoothers(model):
+        for a in attentions:
             for head, value in enumerate(distances[a].tolist(), 1):
                 heads.setdefault((a, head), {})[name] = value
     return rows + [name_head(a, head) | columns for (a, head), columns in heads.items()]
+
+
+def entropy(call: Call, factor: float) -> Float[Tensor, "B H N"]:
+    """Return the entropy of each query's weights, in nats, with a multiple of the bandwidth."""
+    weights = softmax_weights(call.q, call.k, call.mask, factor)
+    return -torch.xlogy(weights, weights).sum(-1)
 
 
 def measure_bandwidth(model: SequenceModel, _: SequenceModel, examples: Sequence[Example]) -> Rows:
@@ -266,15 +265,15 @@ def measure_bandwidth(model: SequenceModel, _: SequenceModel, examples: Sequence
     A bandwidth of f h divides the scores by f² √d_k: f² is a temperature. The entropy is that at
     the queries and keys of the unchanged model.
     """
-    calls, rows = collect_calls(model, list_smoothers(model), examples), Rows()
-    for factor in FACTORS if calls else ():
-
-        def weigh(_: nn.Module, q: Tensor, k: Tensor, mask: Tensor, f: float = factor) -> Tensor:
-            return softmax_weights(q, k, mask, f)
-
-        nats = average(calls, lambda c: entropy(weigh(c.attention.module, c.q, c.k, c.mask)))
-        loss, _distances = try_weights(model, examples, calls, weigh)
-        rows.append({"factor": factor, **loss, "entropy": mean_of(nats)})
+    if not (calls := collect_calls(model, attentions := list_smoothers(model), examples)):
+        return []
+    rows: Rows = []
+    for factor in FACTORS:
+        weigh = partial(softmax_weights, factor=factor)
+        with replace_weights({a.module: weigh for a in attentions}):
+            loss = compute_loss(model, examples)
+        nats = mean_of(average(calls, partial(entropy, factor=factor)))
+        rows.append({"factor": factor, **loss, "entropy": nats})
     return rows
 
 
@@ -316,11 +315,10 @@ def measure_favor(model: SequenceModel, _: SequenceModel, examples: Sequence[Exa
     q = calls[0].q
     for n, draw in product(N_FEATURES, range(1, N_DRAWS + 1)):
         drawn = [one.to(q) for one in draw_features(len(attentions), q.shape[-1], n, draw)]
-        features = dict(zip([a.module for a in attentions], drawn, strict=True))
-
-        def weigh(module: nn.Module, *qk: Tensor, features: Any = features) -> Tensor:
-            return favor_weights(features[module], *qk)
-
-        loss, distances = try_weights(model, examples, calls, weigh)
+        weights = {
+            a.module: partial(favor_weights, features)
+            for a, features in zip(attentions, drawn, strict=True)
+        }
+        loss, distances = try_weights(model, examples, calls, weights)
         rows.append({"features": n, "draw": draw, **loss, "distance": mean_of(distances)})
     return rows

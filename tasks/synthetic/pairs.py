@@ -1,9 +1,9 @@
-"""Translate sentences of the English–German grammar: what several tasks share."""
+"""Pairs of texts that a program draws: their encoding, and the task of translating the grammar."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import Any
 
 from seqmodels.data.batches import Example
 from seqmodels.data.corpus import Pair
@@ -14,10 +14,8 @@ from seqmodels.experiments.task import AlignmentExample, Task, TestSet
 from seqmodels.interface import EOS
 from seqmodels.training.config import Optimizer
 
-from ..recipes import GRAMMAR, GRAMMAR_MUON, HISTORY, with_dropout, with_positions
-
-if TYPE_CHECKING:
-    from . import grammar
+from ..recipes import GRAMMAR, GRAMMAR_MUON, HISTORY, positions_for, with_dropout, with_positions
+from . import grammar
 
 SIZES = {
     "smoke": {"n_train": 1_000, "n_valid": 50, "max_train": 20, "max_test": 40, "per_bucket": 5},
@@ -28,17 +26,35 @@ TOKENS = {"smoke": 15_000, "laptop": 1_600_000, "full": 5_000_000}
 SHORT = TOKENS | {"laptop": 800_000}
 """Budgets of tasks that train many models on the corpus of tasks.translation."""
 BUCKETS = [(low, low + 9) for low in range(1, 400, 10)]
+SYMBOLS = [consonant + vowel for consonant in "bdfgklmnprstvwxz" for vowel in "aeio"]
+"""Symbols for texts in which nothing can be guessed."""
 
 
-def examples(
+def encode_pairs(
     pairs: Iterable[Pair], tokenizer: Tokenizer, has_source_eos: bool = True
 ) -> list[Example]:
     """Encode pairs; targets end with EOS, and so do sources by default."""
     end = [EOS] if has_source_eos else []
     return [
-        Example([*tokenizer.encode(src), *end], [*tokenizer.encode(tgt), EOS], line=line)
-        for src, tgt, line in pairs
+        Example([*tokenizer.encode(pair.src), *end], [*tokenizer.encode(pair.tgt), EOS])
+        for pair in pairs
     ]
+
+
+def describe_data(
+    name: str, splits: Sequence[Sequence[Pair]], tokenizer: Tokenizer, **more: Any
+) -> dict[str, Any]:
+    """Return what a record says of the data: train, valid and test, and `more`."""
+    train, valid, test = splits
+    return {
+        "name": name,
+        "sha256": sha256(text for split in splits for pair in split for text in pair[:2]),
+        "n_train": len(train),
+        "n_valid": len(valid),
+        "n_test": len(test),
+        **more,
+        "tokenizer": tokenizer.name,
+    }
 
 
 def length_test(
@@ -72,36 +88,25 @@ def grammar_task(
     corpus: grammar.Splits, tokens: int, has_source_eos: bool = True, optimizer: Optimizer = "adamw"
 ) -> Task:
     """Return the task of translating a corpus that the grammar has drawn."""
-    train, valid, test = (
-        [Pair(s.en_text, s.de_text, line=i) for i, s in enumerate(split, 1)] for split in corpus
-    )
-    texts = [text for split in (train, valid, test) for pair in split for text in pair[:2]]
-    tokenizer = Words.train(texts)  # all words of the grammar: none is unknown in test
-    example = max(corpus.test, key=lambda s: (11 <= s.n_words <= 16, n_crossings(s.links)))
-    pair = Pair(example.en_text, example.de_text)
-    train_ids, valid_ids, test_ids, (shown,) = (
-        examples(pairs, tokenizer, has_source_eos) for pairs in (train, valid, test, [pair])
-    )
-    words = [count_words(pair.src) for pair in test]
-    recipes = {"adamw": GRAMMAR, "muon": GRAMMAR_MUON}[optimizer]
+    splits = [[Pair(s.en_text, s.de_text) for s in split] for split in corpus]
+    # All words of the grammar: none is unknown in test.
+    tokenizer = Words.train([text for split in splits for pair in split for text in pair[:2]])
+    train, valid, test = (encode_pairs(split, tokenizer, has_source_eos) for split in splits)
+    n_words = [[count_words(pair.src) for pair in split] for split in splits]
+    shown = max(corpus.test, key=lambda s: (11 <= s.n_words <= 16, n_crossings(s.links)))
+    (example,) = encode_pairs([Pair(shown.en_text, shown.de_text)], tokenizer, has_source_eos)
+    recipes = with_dropout({"adamw": GRAMMAR, "muon": GRAMMAR_MUON}[optimizer], 0.0)
+    end = "EOS" if has_source_eos else "none"
     return Task(
         name="translation",
-        data={
-            "name": "English–German grammar",
-            "sha256": sha256(texts),
-            "n_train": len(train),
-            "n_valid": len(valid),
-            "n_test": len(test),
-            "source_end": "EOS" if has_source_eos else "none",
-            "tokenizer": tokenizer.name,
-        },
+        data=describe_data("English–German grammar", splits, tokenizer, source_end=end),
         tokenizer=tokenizer,
-        train=train_ids,
-        valid=valid_ids,
-        tests=[length_test(test_ids, words, max(count_words(pair.src) for pair in train))],
+        train=train,
+        valid=valid,
+        tests=[length_test(test, n_words[2], max(n_words[0]))],
         contrasts=HISTORY,
-        recipes=with_positions(with_dropout(recipes, 0.0), max(len(e.src) for e in test_ids)),
+        recipes=with_positions(recipes, positions_for(max(len(e.src) for e in test))),
         training={"tokens": tokens, "batch_tokens": 1_600, "optimizer": optimizer},
         n_parameters=1_000_000,
-        alignment_example=AlignmentExample(shown, example.links),
+        alignment_example=AlignmentExample(example, shown.links),
     )

@@ -103,7 +103,7 @@ from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
-from seqmodels.data.batches import lengths
+from seqmodels.data.batches import Example, lengths
 from seqmodels.data.batches import longest as longest_of
 from seqmodels.data.corpus import ParallelCorpus, add_split, open_parallel
 from seqmodels.data.prepare import PrepareConfig, Prepared, prepare, summarize
@@ -112,20 +112,24 @@ from seqmodels.data.tokenizers import resolve_vocab_size
 from seqmodels.evaluation.metrics import check_tokenizer, tokenizer_for
 from seqmodels.experiments.task import AlignmentExample, Measurement, Recipe, Task
 
-from ..recipes import HISTORY, PROSE, RECIPES, with_dropout, with_positions
+from ..recipes import HISTORY, PROSE, RECIPES, positions_for, with_dropout, with_positions
+from ..synthetic import grammar
 from ..synthetic.pairs import SIZES, TOKENS, grammar_task, length_test
 from ..synthetic.surprisal import count_bits
 from ..synthetic.trees import Sentence
+from .best_state import BestState
 from .figure import FIGURES
+from .frozen import with_frozen_decoder
+from .places import measure_places
 
 # ---------------------------------------------------------------------------------------- Data
 #
 #     Although the cat watched them, the hat had disappeared.
 #     Obwohl die Katze sie beobachtete, war der Hut verschwunden.
 
-
 # ------------------------------------------------------------------------------------- Recipes
-#
+
+
 class CorpusRecipe(NamedTuple):
     """How to train on a corpus."""
 
@@ -184,15 +188,12 @@ CORPUS_RECIPES = {
 
 # ----------------------------------------------------------------------------------------- Run
 
-
 SEED = 1
 """The seed that draws the corpus from the grammar."""
 
 
 def builtin_task(args: argparse.Namespace) -> Task:
     """Return the task on sentences from the English–German grammar."""
-    from ..synthetic import grammar
-
     corpus = grammar.draw_corpus(seed=SEED, **SIZES[args.size])
     task = grammar_task(
         corpus, args.tokens or TOKENS[args.size], not args.no_source_eos, optimizer="muon"
@@ -242,6 +243,13 @@ def choose_budget(tokens: int | None, recipe: CorpusRecipe, size: str, n_train: 
     return tokens
 
 
+def pick_example(test: Sequence[Example], words: Sequence[int]) -> Example:
+    """Return the example whose alignment is drawn: of about 16 words, and at most 80 tokens."""
+    n_tokens = lengths(test)
+    i = min(range(len(words)), key=lambda i: (n_tokens[i].max() > 80, abs(words[i] - 16)))
+    return test[i]
+
+
 def corpus_task(args: argparse.Namespace) -> Task:
     """Return the task on the user's own corpus, or on one known by name."""
     if args.bleu_tokenize:
@@ -253,16 +261,10 @@ def corpus_task(args: argparse.Namespace) -> Task:
     tokenize = args.bleu_tokenize or tokenizer_for(corpus.tgt_lang, targets)
     print(f"BLEU uses sacreBLEU's tokenizer {tokenize} (--bleu-tokenize)")
     words, unit = [*map(count_words, sources)], unit_of(sources)
-    n_test = lengths(ready.test)
-    shown = min(  # the figure has a cell per pair of tokens
-        range(len(words)), key=lambda i: (n_test[i].max() > 80, abs(words[i] - 16))
-    )
-    n_train = int(ready.train.ends[-1, 1])
-    longest = 0
-    for split in (ready.test, ready.train, ready.valid):
-        n_src, n_tgt = longest_of(split)
-        longest = max(longest, n_src, n_tgt // 2)
     by_length = length_test(ready.test, words, ready.most_words, ready.test_texts, unit)
+    n_train = int(ready.train.ends[-1, 1])
+    longest = [longest_of(split) for split in (ready.test, ready.train, ready.valid)]
+    n_positions = positions_for(max(max(n_src, n_tgt // 2) for n_src, n_tgt in longest))
     task = Task(
         name="translation",
         data={**ready.data, "bleu_tokenize": tokenize},
@@ -271,7 +273,7 @@ def corpus_task(args: argparse.Namespace) -> Task:
         valid=ready.valid,
         tests=[by_length, replace(by_length, name="greedy", beam=1)],
         contrasts=HISTORY,
-        recipes=with_positions(recipe.recipes, longest),
+        recipes=with_positions(recipe.recipes, n_positions),
         training={
             "tokens": choose_budget(args.tokens, recipe, args.size, n_train),
             "batch_tokens": recipe.batch_tokens,
@@ -281,7 +283,7 @@ def corpus_task(args: argparse.Namespace) -> Task:
         n_parameters=args.parameters or recipe.n_parameters,
         beam=5,
         bleu_tokenize=tokenize,
-        alignment_example=AlignmentExample(ready.test[shown], None),
+        alignment_example=AlignmentExample(pick_example(ready.test, words), None),
         figures=FIGURES,
     )
     return with_best_state(task, args.best_state) if args.best_state else task
@@ -292,9 +294,6 @@ def with_best_state(task: Task, n_steps: int, sentences: Sequence[Sentence] | No
 
     `sentences` are those of the test set, if the grammar has drawn them.
     """
-    from .best_state import BestState
-    from .places import measure_places
-
     surprisal = count_bits(sentences, SEED) if sentences else None
     best = BestState(task.tests[0], task.tokenizer, task.bleu_tokenize, n_steps, surprisal)
     measure: dict[str, Measurement] = {
@@ -310,8 +309,6 @@ def make_task(args: argparse.Namespace) -> Task:
     """Return the task on the data that --data names, or on built-in data."""
     task = corpus_task(args) if args.data else builtin_task(args)
     if args.decoder:
-        from .frozen import with_frozen_decoder
-
         return with_frozen_decoder(task, args.decoder, args.models, args.seeds)
     return task
 

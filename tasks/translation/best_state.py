@@ -12,8 +12,7 @@ al. 2018, arXiv:1801.03558).
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -32,13 +31,12 @@ from seqmodels.models import bahdanau, rnn_encdec
 from seqmodels.search import unroll
 from seqmodels.utils.progress import SILENT, StatusFile
 
+from ..analyses import Rows, batch_of, device_of
+
 RATE = 0.03
 BATCH_TOKENS = {"cpu": 6_000, "cuda": 100_000}
 BITS = (1, 2, 3, 4, 5, 6, 8)
-NOISES = (0.05, 0.1, 0.2, 0.4)
-"""Standard deviations of noise, as shares of half the range of each number."""
 SEED = 1
-Rows = list[dict[str, float | str]]
 Fields = dict[str, Tensor]
 """Fields of a State by name, each with a row per sentence."""
 
@@ -49,35 +47,23 @@ class Ranges(NamedTuple):
     middle: Fields
     half: Fields
 
-    def bounded(self, free: Fields) -> Fields:
-        """Return numbers within the ranges, from free ones."""
-        return {k: self.middle[k] + self.half[k] * z.tanh() for k, z in free.items()}
-
-    def relative(self, fields: Fields) -> Fields:
+    def places_in(self, state: Any) -> Fields:
         """Return the place of each number in its range, from -1 to 1; 0 if it has none."""
         return {
-            k: torch.where(self.half[k] > 0, (x - self.middle[k]) / self.half[k], 0.0)
-            for k, x in fields.items()
+            k: torch.where(half > 0, (getattr(state, k) - self.middle[k]) / half, 0.0)
+            for k, half in self.half.items()
         }
 
-    def absolute(self, places: Fields) -> Fields:
-        """Return the numbers at these places of their ranges."""
-        return {k: self.middle[k] + self.half[k] * x for k, x in places.items()}
+    def put(self, state: Any, places: Fields) -> Any:
+        """Return a State with the numbers at these places of their ranges."""
+        return state._replace(**{k: self.middle[k] + self.half[k] * x for k, x in places.items()})
 
-    def quantise(self, fields: Fields, bits: int) -> Fields:
+    def quantise(self, state: Any, bits: int) -> Any:
         """Round each number to one of 2^bits values, equally spaced over its range."""
-        n = 2**bits - 1
-        return self.absolute(
-            {k: ((x + 1) / 2 * n).round() / n * 2 - 1 for k, x in self.relative(fields).items()}
+        n, places = 2**bits - 1, self.places_in(state)
+        return self.put(
+            state, {k: ((x + 1) / 2 * n).round() / n * 2 - 1 for k, x in places.items()}
         )
-
-    def add_noise(self, fields: Fields, share: float) -> Fields:
-        """Add Gaussian noise whose standard deviation is a share of half the range."""
-        draw = torch.Generator().manual_seed(SEED)
-        return {
-            k: x + share * self.half[k] * torch.randn(x.shape, generator=draw).to(x)
-            for k, x in fields.items()
-        }
 
 
 def is_fixed(model: SequenceModel) -> bool:
@@ -85,7 +71,7 @@ def is_fixed(model: SequenceModel) -> bool:
     return bool(model.config.source_floats(8) == model.config.source_floats(16))
 
 
-def complete(model: Any, state: Any) -> Any:
+def complete_state(model: Any, state: Any) -> Any:
     """Return a State whose fields that follow from others are computed from these.
 
     Cho's encoder hands over c alone; an annotation's key follows from it. The fields of any other
@@ -96,6 +82,22 @@ def complete(model: Any, state: Any) -> Any:
     if isinstance(state, bahdanau.State):
         return state._replace(keys=model.attention.U_a(state.h))
     return state
+
+
+@torch.no_grad()
+def free_fields(model: SequenceModel, state: Any) -> Fields:
+    """Return the fields of a State that hold real numbers and do not follow from others."""
+    fields = zip(state._fields, state, complete_state(model, state), strict=True)
+    return {k: x for k, x, same in fields if x.is_floating_point() and x is same}
+
+
+def measure_ranges(model: SequenceModel, state: Any) -> Ranges:
+    """Return the range of each free number over the sentences of a State."""
+    ends = {k: (x.amin(0), x.amax(0)) for k, x in free_fields(model, state).items()}
+    return Ranges(
+        {k: (low + high) / 2 for k, (low, high) in ends.items()},
+        {k: (high - low) / 2 for k, (low, high) in ends.items()},
+    )
 
 
 class FromStates(SequenceModel):
@@ -110,8 +112,8 @@ class FromStates(SequenceModel):
         """Return the States of these sources."""
         lengths = src_mask.sum(1).tolist()
         sources = (tuple(row[:n]) for row, n in zip(src.tolist(), lengths, strict=True))
-        rows = torch.tensor([self.rows[source] for source in sources], device=src.device)
-        return complete(self.model, take(self.state, rows))
+        state = take_rows(self.state, [self.rows[source] for source in sources])
+        return complete_state(self.model, state)
 
     def step(self, y: Int[Tensor, " R"], state: Any) -> tuple[Float[Tensor, "R V"], Any]:
         """Write one token as the model does."""
@@ -131,63 +133,39 @@ class FromStates(SequenceModel):
 # ------------------------------------------------------------------------------------- Writing
 
 
-class Written(NamedTuple):
-    """The States of the sentences of a test set: the encoder's and the best ones."""
+def take_rows(state: Any, rows: Sequence[int]) -> Any:
+    """Return some rows of a State of tensors."""
+    index = torch.tensor(rows, device=state[0].device)
+    return type(state)(*(field[index] for field in state))
 
-    state: Any
-    """The encoder's State of each sentence."""
-    ranges: Ranges
-    best: Mapping[int, Fields]
-    """The best fields after numbers of steps; after 0 steps, they are the encoder's."""
+
+def join_batches(states: Sequence[Any], rows: Sequence[Sequence[int]]) -> Any:
+    """Return the States of batches in one, in the order of their rows."""
+    order = np.argsort([i for batch in rows for i in batch])
+    joined = type(states[0])(*map(torch.cat, zip(*states, strict=True)))
+    return take_rows(joined, order.tolist())
 
 
 @torch.no_grad()
-def read_states(model: SequenceModel, examples: Sequence[Example], device: str) -> Any:
+def read_states(model: SequenceModel, examples: Sequence[Example]) -> Any:
     """Return the encoder's State of every source, in one tuple of tensors."""
     model.eval()
     lots = batches_by_length(examples, BATCH_TOKENS["cpu"])
-    states = []
-    for rows in lots:
-        batch = collate([examples[i] for i in rows], device)
-        states.append(model.encode(batch.src, batch.src_mask))
-    order = torch.tensor([i for rows in lots for i in rows], device=device).argsort()
-    fields = (torch.cat(field)[order] for field in zip(*states, strict=True))
-    return type(states[0])(*fields)
+    batches = (batch_of(model, [examples[i] for i in rows]) for rows in lots)
+    return join_batches([model.encode(batch.src, batch.src_mask) for batch in batches], lots)
 
 
-@torch.no_grad()
-def free_fields(model: SequenceModel, state: Any) -> Fields:
-    """Return the fields of a State that hold real numbers and do not follow from others."""
-    fields = zip(state._fields, state, complete(model, state), strict=True)
-    return {k: x for k, x, same in fields if x.is_floating_point() and x is same}
-
-
-def measure_ranges(fields: Fields) -> Ranges:
-    """Return the range of each number over the sentences."""
-    ends = {k: (x.amin(0), x.amax(0)) for k, x in fields.items()}
-    return Ranges(
-        {k: (low + high) / 2 for k, (low, high) in ends.items()},
-        {k: (high - low) / 2 for k, (low, high) in ends.items()},
-    )
-
-
-def descend(
-    model: SequenceModel,
-    batch: Batch,
-    state: Any,
-    ranges: Ranges,
-    n_steps: int,
-) -> Iterator[Fields]:
-    """Yield the fields after 1, 2, … steps towards the batch's targets, from a State."""
-    start = ranges.relative(free_fields(model, state))
+def descend(model: SequenceModel, batch: Batch, state: Any, ranges: Ranges, n_steps: int) -> Any:
+    """Return the State after a number of steps towards the batch's targets, from a State."""
     free = {
-        k: x.clamp(-0.999, 0.999).atanh().requires_grad_() for k, x in start.items()
-    }  # fmt: skip
+        k: x.clamp(-0.999, 0.999).atanh().requires_grad_()
+        for k, x in ranges.places_in(state).items()
+    }
     adam = torch.optim.Adam([*free.values()], RATE)
     for _ in range(n_steps):
         with torch.enable_grad():
-            written = complete(model, state._replace(**ranges.bounded(free)))
-            logits, _ = unroll(model, written, batch.tgt_in)
+            written = ranges.put(state, {k: z.tanh() for k, z in free.items()})
+            logits, _ = unroll(model, complete_state(model, written), batch.tgt_in)
             nats = F.cross_entropy(
                 logits.flatten(0, 1), batch.tgt_out.flatten(), ignore_index=PAD, reduction="sum"
             )
@@ -195,7 +173,7 @@ def descend(
         for z, gradient in zip(free.values(), gradients, strict=True):
             z.grad = gradient
         adam.step()
-        yield {k: x.detach() for k, x in ranges.bounded(free).items()}
+    return ranges.put(state, {k: z.detach().tanh() for k, z in free.items()})
 
 
 def write(
@@ -203,30 +181,31 @@ def write(
     examples: Sequence[Example],
     state: Any,
     ranges: Ranges,
-    marks: Sequence[int],
+    n_steps: int,
     status: StatusFile = SILENT,
-) -> dict[int, Fields]:
-    """Return the fields written for each example's target, after each of these numbers of steps.
+) -> Any:
+    """Return the State that is written for each example's target, in a number of steps.
 
     Descent starts from the State's rows, one for each example.
     """
     device = state[0].device.type
     lots = batches_by_length(examples, BATCH_TOKENS[device])
-    parts: dict[int, list[Fields]] = {mark: [] for mark in marks}
+    states = []
     for rows in status.track("best state", lots):
         batch = collate([examples[i] for i in rows], device)
-        index = torch.tensor(rows, device=device)
-        own = take(state, index)
-        for n, fields in enumerate(descend(model, batch, own, ranges, max(marks)), 1):
-            if n in parts:
-                parts[n].append(fields)
-    order = torch.tensor([i for rows in lots for i in rows], device=device).argsort()
-    return {
-        n: {k: torch.cat([p[k] for p in own])[order] for k in own[0]} for n, own in parts.items()
-    }
+        states.append(descend(model, batch, take_rows(state, rows), ranges, n_steps))
+    return join_batches(states, lots)
 
 
 # ------------------------------------------------------------------------------------ Measuring
+
+
+class Written(NamedTuple):
+    """The States of the sentences of a test set."""
+
+    ranges: Ranges
+    states: dict[int, Any]
+    """By steps of gradient descent: the encoder's State (0) and the best one."""
 
 
 class BestState:
@@ -248,68 +227,61 @@ class BestState:
         self.model: SequenceModel | None = None
         self.written: Written | None = None
 
-    def write(self, model: SequenceModel, device: str, status: StatusFile = SILENT) -> Written:
+    def write(self, model: SequenceModel, status: StatusFile = SILENT) -> Written:
         """Return what was written for a model's test sentences; write it if it is another model."""
         if self.written is None or self.model is not model:
-            examples = self.test.examples
-            state = read_states(model, examples, device)
-            encoded = free_fields(model, state)
-            ranges = measure_ranges(encoded)
-            marks = {n for n in (25, 100, self.n_steps // 2) if 0 < n < self.n_steps}
-            best = write(model, examples, state, ranges, [*sorted(marks), self.n_steps], status)
-            self.model, self.written = model, Written(state, ranges, {0: encoded, **best})
+            state = read_states(model, self.test.examples)
+            ranges = measure_ranges(model, state)
+            best = write(model, self.test.examples, state, ranges, self.n_steps, status)
+            self.model, self.written = model, Written(ranges, {0: state, self.n_steps: best})
         return self.written
 
-    def adapt(
-        self, model: SequenceModel, device: str, status: StatusFile = SILENT
-    ) -> SequenceModel:
+    def adapt(self, model: SequenceModel, _: str, status: StatusFile = SILENT) -> SequenceModel:
         """Return the model that translates from its best States.
 
         One whose State grows with the source is returned as it is.
         """
         if not is_fixed(model):
             return model
-        written = self.write(model, device, status)
-        state = written.state._replace(**written.best[self.n_steps])
-        return FromStates(model, self.test.examples, state)
+        return FromStates(model, self.test.examples, self.write(model, status).states[self.n_steps])
 
-    def translate(self, model: SequenceModel, rows: Sequence[int], state: Any) -> list[list[int]]:
-        """Return what a model writes from States, for some of the sentences."""
-        examples = [self.test.examples[i] for i in rows]
-        return generate_targets(
-            FromStates(model, examples, state), examples, 1, state[0].device.type
-        )
+    def score(
+        self,
+        model: SequenceModel,
+        state: Any,
+        examples: Sequence[Example],
+        x: Sequence[int],
+        surprisal: Sequence[float] | None = None,
+    ) -> Rows:
+        """Return BLEU by length of what a model writes from the States of examples of lengths x.
 
-    def score(self, model: SequenceModel, rows: Sequence[int], state: Any, **about: Any) -> Rows:
-        """Return BLEU by length of what a model writes from States, for some of the sentences.
-
-        If their bits are known, also for the half with fewer bits and the half with more.
+        If their bits are known, also of the half with fewer bits and of the half with more.
         """
-        targets = zip(rows, self.translate(model, rows, state), strict=True)
+        outputs = generate_targets(
+            FromStates(model, examples, state), examples, 1, device_of(model)
+        )
+        decode = self.tokenizer.decode
         texts = [
-            {
-                "hyp": self.tokenizer.decode(hyp),
-                "ref": self.tokenizer.decode(self.test.examples[i].scored()),
-            }
-            for i, hyp in targets
+            {"hyp": decode(output), "ref": decode(example.scored())}
+            for output, example in zip(outputs, examples, strict=True)
         ]
         terms = METRICS["bleu"].terms(texts, self.bleu_tokenize)
         assert terms is not None
 
-        def bleu(indices: np.ndarray) -> dict[str, float]:
-            score_from_stats = METRICS["bleu"].score_from_stats
-            scores = {"bleu": float(score_from_stats(terms[indices].sum(0)))}
-            if self.surprisal is not None:
-                bits = np.array([self.surprisal[rows[i]] for i in indices])
+        def bleu(indices: np.ndarray) -> float:
+            return float(METRICS["bleu"].score_from_stats(terms[indices].sum(0)))
+
+        def score_bucket(indices: np.ndarray) -> dict[str, float]:
+            scores = {"bleu": bleu(indices)}
+            if surprisal is not None:
+                bits = np.array(surprisal)[indices]
+                fewer, more = split_in_halves(bits)
                 scores["surprisal"] = float(bits.mean())
-                for name, half in zip(("fewer", "more"), halves(bits), strict=True):
-                    scores[f"bleu_{name}_bits"] = float(
-                        score_from_stats(terms[indices[half]].sum(0))
-                    )
+                scores["bleu_fewer_bits"] = bleu(indices[fewer])
+                scores["bleu_more_bits"] = bleu(indices[more])
             return scores
 
-        x = [self.test.x[i] for i in rows]
-        return [{**about, **bucket} for bucket in map_buckets(x, self.test.buckets, bleu)]
+        return map_buckets(x, self.test.buckets, score_bucket)
 
     def follow(self, model: SequenceModel) -> dict[str, float]:
         """Return BLEU at the longest lengths in training, from the encoder's and the best State.
@@ -318,42 +290,39 @@ class BestState:
         """
         if not is_fixed(model):
             return {}
-        rows, scores = self.longest_trained(), {}
-        examples = [self.test.examples[i] for i in rows]
-        state = read_states(model, examples, str(next(model.parameters()).device))
-        encoded = free_fields(model, state)
-        n_steps = max(1, self.n_steps // 4)
-        best = write(model, examples, state, measure_ranges(encoded), [n_steps])
-        for name, fields in (("encoder", encoded), ("best_state", best[n_steps])):
-            (row,) = self.score(model, rows, state._replace(**fields))
+        rows = self.longest_trained()
+        examples, x = [self.test.examples[i] for i in rows], [self.test.x[i] for i in rows]
+        state = read_states(model, examples)
+        ranges = measure_ranges(model, state)
+        best = write(model, examples, state, ranges, max(1, self.n_steps // 4))
+        scores = {}
+        for name, written in (("encoder", state), ("best_state", best)):
+            (row,) = self.score(model, written, examples, x)
             scores[name] = float(row["bleu"])
         return scores
 
     def measure(self, model: SequenceModel, _: SequenceModel) -> Rows:
-        """Return BLEU by length from the encoder's and the best State: by steps, bits and noise.
+        """Return BLEU by length from the encoder's State (0 steps) and the best one.
 
-        Steps of 0 are the encoder's; bits are those of each number, and noise is a share of half
-        its range.
+        First with all bits, then with a few bits for each number.
         """
         if not is_fixed(model):
             return []
-        everyone = range(len(self.test.examples))
-        written = self.write(model, str(next(model.parameters()).device))
-        ranges, state = written.ranges, written.state
+        ranges, states = self.write(model)
         n_numbers = sum(int((half > 0).sum()) for half in ranges.half.values())
-        rows: Rows = []
-        for steps, fields in written.best.items():
-            about = {"steps": steps, "numbers": n_numbers}
-            rows += self.score(model, everyone, state._replace(**fields), **about)
-        for steps in (0, self.n_steps):
-            fields = written.best[steps]
-            for bits in BITS:
-                changed = state._replace(**ranges.quantise(fields, bits))
-                rows += self.score(model, everyone, changed, steps=steps, bits=bits)
-            for share in NOISES:
-                changed = state._replace(**ranges.add_noise(fields, share))
-                rows += self.score(model, everyone, changed, steps=steps, noise=share)
-        return rows
+        scored: list[tuple[dict[str, float], Any]] = [
+            ({"steps": steps, "numbers": n_numbers}, state) for steps, state in states.items()
+        ]
+        scored += [
+            ({"steps": steps, "bits": bits}, ranges.quantise(state, bits))
+            for steps, state in states.items()
+            for bits in BITS
+        ]
+        return [
+            {**about, **row}
+            for about, state in scored
+            for row in self.score(model, state, self.test.examples, self.test.x, self.surprisal)
+        ]
 
     def measure_controls(self, model: SequenceModel, _: SequenceModel) -> Rows:
         """Return BLEU at the longest lengths in training, for other starts and another target.
@@ -363,31 +332,25 @@ class BestState:
         """
         if not is_fixed(model):
             return []
-        device = str(next(model.parameters()).device)
-        written, rows = self.write(model, device), self.longest_trained()
-        examples = [self.test.examples[i] for i in rows]
-        own = take(written.state, torch.tensor(rows, device=device))
-        other = take(own, torch.tensor([*range(1, len(rows)), 0], device=device))
-        middle = {k: m.expand_as(getattr(own, k)) for k, m in written.ranges.middle.items()}
+        (ranges, states), rows = self.write(model), self.longest_trained()
+        examples, x = [self.test.examples[i] for i in rows], [self.test.x[i] for i in rows]
+        own = take_rows(states[0], rows)
+        middle = {k: torch.zeros_like(x) for k, x in ranges.places_in(own).items()}
         rng = random.Random(SEED)
-        shuffled = [shuffle_target(example, rng) for example in examples]
-        controls = (
-            ("start: another sentence's State", other, examples),
-            ("start: the middle of each range", own._replace(**middle), examples),
-            ("target: its words shuffled", own, shuffled),
-        )
-        starts = type(own)(*map(torch.cat, zip(*(start for _, start, _ in controls), strict=True)))
-        targets = [example for _, _, chosen in controls for example in chosen]
-        marks = sorted({max(1, self.n_steps // 2), self.n_steps})
-        best = write(model, targets, starts, written.ranges, marks)
+        controls = {
+            "start: another sentence's State": (
+                take_rows(own, [*range(1, len(rows)), 0]),
+                examples,
+            ),
+            "start: the middle of each range": (ranges.put(own, middle), examples),
+            "target: its words shuffled": (own, [shuffle_target(e, rng) for e in examples]),
+        }
         found: Rows = []
-        for i, (name, start, chosen) in enumerate(controls):
-            part = slice(i * len(rows), (i + 1) * len(rows))
-            test = replace(self.test, examples=chosen, x=[self.test.x[j] for j in rows])
-            control = BestState(test, self.tokenizer, self.bleu_tokenize, self.n_steps)
-            for steps, fields in {0: free_fields(model, starts), **best}.items():
-                state = start._replace(**{k: x[part] for k, x in fields.items()})
-                found += control.score(model, range(len(rows)), state, control=name, steps=steps)
+        for name, (start, targets) in controls.items():
+            best = write(model, targets, start, ranges, self.n_steps)
+            for steps, state in {0: start, self.n_steps: best}.items():
+                scores = self.score(model, state, targets, x)
+                found += [{"control": name, "steps": steps, **row} for row in scores]
         return found
 
     def longest_trained(self) -> list[int]:
@@ -397,12 +360,7 @@ class BestState:
         return [i for i, x in enumerate(self.test.x) if low <= x <= high]
 
 
-def take(state: Any, rows: Int[Tensor, " R"]) -> Any:
-    """Return some rows of a State of tensors."""
-    return type(state)(*(field[rows] for field in state))
-
-
-def halves(bits: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def split_in_halves(bits: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the indices of the half with fewer bits, then those of the others."""
     order = np.argsort(bits, kind="stable")
     return order[: (len(order) + 1) // 2], order[(len(order) + 1) // 2 :]

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 from seqmodels.models import model_of
 from seqmodels.report import load_records, style
@@ -18,10 +19,11 @@ from seqmodels.report.load_records import (
     label_of,
     longest_trained_bucket,
     mean_scores,
-    rows_of,
 )
-from seqmodels.report.style import GREY, LineStyle
+from seqmodels.report.style import LineStyle
 from seqmodels.report.tidy import FigureWithData, Table
+
+from ..figures import average, mark_trained
 
 Group = Sequence[Record]
 """The seeds of a model."""
@@ -45,7 +47,7 @@ def draw(records: Group) -> dict[str, FigureWithData]:
     attending = [r for r in records if r["model"] == ATTENDING]
     figures = {
         "best-state": draw_by_length(groups, attending),
-        "best-state-bits": draw_bits(groups),
+        "best-state-bits": draw_bits(next((g for g in groups if not g[0].get("arm")), groups[0])),
     }
     if followed := [r for r in written if r["analyses"].get("training")]:
         figures["best-state-training"] = draw_training(followed)
@@ -72,52 +74,51 @@ def name_group(group: Group) -> str:
     return f"{label}, {numbers} numbers, {format_short(first['train_config']['tokens'])} tokens"
 
 
+def count_steps(group: Group) -> int:
+    """Return the steps of gradient descent that write the best States."""
+    return max(row["steps"] for row in rows_of_best(group[0]))
+
+
+def length_test(group: Group) -> dict[str, Any]:
+    """Return the test set by length."""
+    return next(test for test in group[0]["tests"] if test["name"] == LENGTH)
+
+
+def find_longest_trained(test: dict[str, Any]) -> dict[str, Any]:
+    """Return the longest bucket of trained lengths."""
+    index = longest_trained_bucket(test)
+    return dict(test["buckets"][-1 if index is None else index])
+
+
+def draw_line(ax: Axes, line: str, x: Iterable[Any], y: Iterable[float]) -> None:
+    """Draw the line of the encoder's or the best State."""
+    look = LINE_STYLES[line]
+    ax.plot([*x], [*y], look.marker, color=look.colour, ls=look.dashes, lw=1.8, ms=4)
+
+
+# ------------------------------------------------------------------------------------- by length
+
+
 def draw_by_length(groups: Sequence[Group], attending: Group) -> FigureWithData:
     """Draw BLEU by length from the encoder's State, from the best one, and by looking back."""
-    records = [r for group in groups for r in group]
-    first = groups[0][0]
-    n_steps = max(row["steps"] for row in rows_of_best(first))
     caption = (
         "The trained model is frozen. The encoder hands over a State; or the best State takes its "
-        f"place, written for each sentence by {n_steps} steps of gradient descent on the loss of "
-        "its reference. The decoder then translates greedily. The best BLEU is a bound from "
-        "below of what a State can hold for this decoder. Bands: 95 % over seeds and sentences, "
-        "with one seed over sentences. Dotted: the longest sentences in training."
+        f"place, written for each sentence by {count_steps(groups[0])} steps of gradient descent "
+        "on the loss of its reference. The decoder then translates greedily. The best BLEU is a "
+        "bound from below of what a State can hold for this decoder. Bands: 95 % over seeds and "
+        "sentences, with one seed over sentences. Dotted: the longest sentences in training."
     )
     title = "Who loses the sentence: the encoder, the vector or the decoder?"
-    n_columns = 2 if len(groups) == 4 else min(MOST_COLUMNS, len(groups))
-    n_rows = -(-len(groups) // n_columns)
+    subtitle = format_subtitle([r for group in groups for r in group])
     key = [*LINE_STYLES.values()][: 3 if attending else 2]
-    texts = title, format_subtitle(records), caption
-    figure, axes = style.make_panels(texts, key, (1,) * n_rows, n_columns)
-    if n_rows > 1 and not style.medium().is_page:  # room for the titles between the rows
-        figure.set_figheight(figure.get_figheight() + 1.2 * (n_rows - 1))
-        axes[0, 0].get_gridspec().hspace = 0.25
-        for ax in axes.flat:
-            ax.set_position(ax.get_subplotspec().get_position(figure))
-    table = Table()
-    for ax in axes.flat[len(groups) :]:
-        ax.set_visible(False)
-    test = next(t for t in first["tests"] if t["name"] == LENGTH)
-    names = [*map(format_bucket, test["buckets"])]
+    figure, axes = _make_panels((title, subtitle, caption), key, len(groups))
+    test, table = length_test(groups[0]), Table()
     for ax, group in zip(axes.flat, groups, strict=False):
         lines = {"encoder": (group, LENGTH), BEST: (group, BEST)}
         lines |= {ATTENDING: (attending, LENGTH)} if attending else {}
-        for line, (own, name) in lines.items():
-            scores = mean_scores(own, name, "bleu")[1:]
-            style.draw_line(ax, LINE_STYLES[line], range(len(names)), scores)
-            about = {
-                "panel": name_group(group),
-                "seeds": len(group),
-                "line": LINE_STYLES[line].label,
-            }
-            value, low, high = scores.T
-            table.add(**about, words=names, bleu=value, low=low, high=high)
-        mark_trained(ax, test)
-        ax.set_title(name_group(group), loc="left", size=8.5)
-        ax.set_ylim(0, 104)
-        ax.set_xticks(range(0, len(names), 2), names[::2])
-        ax.tick_params(axis="x", length=0)
+        _draw_lengths(ax, table, test, name_group(group), lines)
+    for ax in axes.flat[len(groups) :]:
+        ax.set_visible(False)
     for ax in axes[-1]:
         ax.set_xlabel(test["axis"])
     for ax in axes[:, 0]:
@@ -125,134 +126,120 @@ def draw_by_length(groups: Sequence[Group], attending: Group) -> FigureWithData:
     return FigureWithData(figure, table.rows())
 
 
-def mark_trained(ax: Axes, test: dict[str, Any]) -> None:
-    """Mark the end of the lengths in training."""
-    if longest := test["max_train_length"]:
-        n_trained = sum(bucket["high"] <= longest for bucket in test["buckets"])
-        ax.axvline(n_trained - 0.5, color=GREY, lw=0.8, ls=":")
+def _make_panels(texts: style.Texts, key: list[LineStyle], n: int) -> tuple[Figure, np.ndarray]:
+    """Return a figure with n panels, with room for a title above each."""
+    n_columns = 2 if n == 4 else min(MOST_COLUMNS, n)
+    n_rows = -(-n // n_columns)
+    figure, axes = style.make_panels(texts, key, (1,) * n_rows, n_columns)
+    if n_rows > 1:
+        figure.set_figheight(figure.get_figheight() + 1.2 * (n_rows - 1))
+        axes[0, 0].get_gridspec().hspace = 0.25
+        for ax in axes.flat:
+            ax.set_position(ax.get_subplotspec().get_position(figure))
+    return figure, axes
 
 
-def mean_of(group: Group, column: str, analysis: str = BEST, **columns: Any) -> np.ndarray:
-    """Return a column of the rows with these values, as means over seeds."""
-    found = [[row[column] for row in rows_of(r, analysis, **columns)] for r in group]
-    return np.array(found, float).mean(0)
+def _draw_lengths(
+    ax: Axes, table: Table, test: dict[str, Any], title: str, lines: dict[str, tuple[Group, str]]
+) -> None:
+    """Draw a line for each of these records and test sets."""
+    names = [*map(format_bucket, test["buckets"])]
+    for line, (group, test_name) in lines.items():
+        scores = mean_scores(group, test_name, "bleu")[1:]
+        style.draw_line(ax, LINE_STYLES[line], range(len(names)), scores)
+        about = {"panel": title, "seeds": len(lines["encoder"][0]), "line": LINE_STYLES[line].label}
+        value, low, high = scores.T
+        table.add(**about, words=names, bleu=value, low=low, high=high)
+    mark_trained(ax, test)
+    ax.set_title(title, loc="left", size=8.5)
+    ax.set_ylim(0, 104)
+    ax.set_xticks(range(0, len(names), 2), names[::2])
+    ax.tick_params(axis="x", length=0)
 
 
-def draw_bits(groups: Sequence[Group]) -> FigureWithData:
+# ---------------------------------------------------------------------- bits, surprisal, places
+
+
+def draw_bits(group: Group) -> FigureWithData:
     """Draw BLEU by bits of a number, by the surprisal of a sentence, and lost words by place."""
-    group = next((g for g in groups if g[0].get("arm") is None), groups[0])
-    first = group[0]
-    test = next(t for t in first["tests"] if t["name"] == LENGTH)
-    n_steps = max(row["steps"] for row in rows_of_best(first))
-    index = longest_trained_bucket(test)
-    low = test["buckets"][-1 if index is None else index]["low"]
-    bits = sorted({row["bits"] for row in rows_of_best(first) if "bits" in row})
-    words = format_bucket(next(b for b in test["buckets"] if b["low"] == low))
-    name = name_group(group)
+    test = length_test(group)
+    longest = find_longest_trained(test)
+    words, low = format_bucket(longest), longest["low"]
     caption = (
-        f"{name}. Left: at {words} words, each number of the State is rounded to one of 2^bits "
-        "values, equally spaced over the range that the encoder gives it. Middle: the sentences of "
-        "each length in two halves, by the bits of choice that the grammar put into them. Right: "
-        f"content words of the source that the translation has, by their place, at {words} words. "
-        "Means over seeds."
+        f"{name_group(group)}. Left: at {words} words, each number of the State is rounded to one "
+        "of 2^bits values, equally spaced over the range that the encoder gives it. Middle: the "
+        "sentences of each length in two halves, by the bits of choice that the grammar put into "
+        "them. Right: content words of the source that the translation has, by their place, at "
+        f"{words} words. Means over seeds."
     )
     texts = "What the best State needs and keeps", format_subtitle(group), caption
-    figure, axes = style.make_panels(
-        texts, [LINE_STYLES["encoder"], LINE_STYLES[BEST]], n_columns=3
-    )
-    table = Table()
-    left, middle, right = axes[0]
-    lines = {"encoder": 0, BEST: n_steps}
-    for line, steps in lines.items():
-        line_style = LINE_STYLES[line]
-        scores = [mean_of(group, "bleu", steps=steps, bits=b, low=low)[0] for b in bits]
-        left.plot(
-            bits,
-            scores,
-            line_style.marker,
-            color=line_style.colour,
-            ls=line_style.dashes,
-            lw=1.8,
-            ms=4,
-        )
-        table.add(panel="bits", line=line_style.label, bits=bits, bleu=scores)
-        rows = [row for row in rows_of_best(first) if row["steps"] == steps and "numbers" in row]
-        if all("surprisal" in row for row in rows):
-            names = [format_bucket(row) for row in rows]
-            for half, dashes in (("fewer", line_style.dashes), ("more", (0, (1, 1.2)))):
-                column = f"bleu_{half}_bits"
-                own = [row for r in group for row in rows_of_best(r)]
-                own = [row for row in own if row["steps"] == steps and "numbers" in row]
-                values = np.array([row[column] for row in own]).reshape(len(group), -1).mean(0)
-                middle.plot(range(len(names)), values, color=line_style.colour, ls=dashes, lw=1.8)
-                middle.set_xticks(range(0, len(names), 3), names[::3])
-                table.add(
-                    panel="surprisal",
-                    line=f"{line_style.label}, {half} bits",
-                    words=names,
-                    bleu=values,
-                )
-        if "places" in first["analyses"]:
-            shares = mean_of(group, "share", "places", steps=steps, low=low)
+    key = [LINE_STYLES["encoder"], LINE_STYLES[BEST]]
+    figure, axes = style.make_panels(texts, key, n_columns=3)
+    (left, middle, right), table = axes[0], Table()
+    for line, steps in {"encoder": 0, BEST: count_steps(group)}.items():
+        about = {"line": LINE_STYLES[line].label}
+        bits = sorted({row["bits"] for row in rows_of_best(group[0]) if "bits" in row})
+        scores = [average(group, BEST, "bleu", steps=steps, bits=b, low=low)[0, 0] for b in bits]
+        draw_line(left, line, bits, scores)
+        table.add(panel="bits", **about, bits=bits, bleu=scores)
+        _draw_surprisal(middle, table, group, line, steps)
+        if "places" in group[0]["analyses"]:
+            (shares,) = average(group, "places", "share", steps=steps, low=low)
             places = range(1, len(shares) + 1)
-            right.plot(
-                places,
-                shares,
-                line_style.marker,
-                color=line_style.colour,
-                ls=line_style.dashes,
-                lw=1.8,
-                ms=4,
-            )
-            table.add(panel="places", line=line_style.label, fifth=places, share=shares)
-    left.set_title(f"BLEU at {words} words", loc="left", size=8.5)
-    left.set_xlabel("bits a number")
-    middle.set_title("BLEU; dotted: more bits of choice", loc="left", size=8.5)
-    middle.set_xlabel(test["axis"])
-    right.set_title(f"Words kept at {words} words (%)", loc="left", size=8.5)
-    right.set_xlabel("fifth of the source")
-    for ax in axes[0]:
+            draw_line(right, line, places, shares)
+            table.add(panel="places", **about, fifth=places, share=shares)
+    for ax, title, label in (
+        (left, f"BLEU at {words} words", "bits a number"),
+        (middle, "BLEU; dotted: more bits of choice", test["axis"]),
+        (right, f"Words kept at {words} words (%)", "fifth of the source"),
+    ):
+        ax.set_title(title, loc="left", size=8.5)
+        ax.set_xlabel(label)
         ax.set_ylim(0, 104)
     return FigureWithData(figure, table.rows())
 
 
+def _draw_surprisal(ax: Axes, table: Table, group: Group, line: str, steps: int) -> None:
+    """Draw BLEU by length of the half with fewer bits, and dotted of the half with more."""
+    look = LINE_STYLES[line]
+    numbers = rows_of_best(group[0])[0]["numbers"]  # of rows in which all bits are kept
+    rows = load_records.rows_of(group[0], BEST, steps=steps, numbers=numbers)
+    if "surprisal" not in rows[0]:
+        return
+    names, columns = [*map(format_bucket, rows)], ("bleu_fewer_bits", "bleu_more_bits")
+    halves = average(group, BEST, *columns, steps=steps, numbers=numbers)
+    for half, dashes, scores in zip(
+        ("fewer", "more"), (look.dashes, (0, (1, 1.2))), halves, strict=True
+    ):
+        ax.plot(range(len(names)), scores, color=look.colour, ls=dashes, lw=1.8)
+        table.add(panel="surprisal", line=f"{look.label}, {half} bits", words=names, bleu=scores)
+    ax.set_xticks(range(0, len(names), 3), names[::3])
+
+
+# -------------------------------------------------------------------------------------- training
+
+
 def draw_training(records: Group) -> FigureWithData:
     """Draw BLEU from the encoder's and the best State over a training, by its snapshots."""
-    first = records[0]
-    test = next(t for t in first["tests"] if t["name"] == LENGTH)
-    index = longest_trained_bucket(test)
-    words = format_bucket(test["buckets"][-1 if index is None else index])
+    words = format_bucket(find_longest_trained(length_test(records)))
     caption = (
         f"At {words} words, at moments of one training: BLEU from the encoder's State, and from "
         "the State that a quarter of the steps of the other figures writes. The last points are "
         "those of the weights that are evaluated."
     )
-    texts = (
-        "When does a decoder learn to read, and an encoder to write?",
-        format_subtitle(records),
-        caption,
-    )
-    figure, axes = style.make_panels(
-        texts, [LINE_STYLES["encoder"], LINE_STYLES[BEST]], n_columns=1
-    )
-    (ax,) = axes[0]
+    title = "When does a decoder learn to read, and an encoder to write?"
+    texts = title, format_subtitle(records), caption
+    key = [LINE_STYLES["encoder"], LINE_STYLES[BEST]]
+    figure, ((ax,),) = style.make_panels(texts, key, n_columns=1)
     table = Table()
     for record in records:
         rows = [row for row in record["analyses"]["training"] if row["tokens"]]
         tokens = [row["tokens"] for row in rows]
+        about = {"model": record["model"], "seed": record["seed"]}
         for line in ("encoder", BEST):
-            line_style, values = LINE_STYLES[line], [row[line] for row in rows]
-            ax.plot(
-                tokens,
-                values,
-                line_style.marker,
-                color=line_style.colour,
-                ls=line_style.dashes,
-                lw=1.8,
-                ms=4,
-            )
-            about = {"model": record["model"], "seed": record["seed"], "line": line_style.label}
-            table.add(**about, tokens=tokens, bleu=values)
+            scores = [row[line] for row in rows]
+            draw_line(ax, line, tokens, scores)
+            table.add(**about, line=LINE_STYLES[line].label, tokens=tokens, bleu=scores)
     style.set_log(ax, "x", format_short)
     ax.set_ylim(0, 104)
     ax.set_ylabel(f"BLEU at {words} words")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -14,36 +15,31 @@ from seqmodels.interface import BOS, SequenceModel
 from seqmodels.models import ancestors
 from seqmodels.search import unroll
 
-from .best_state import complete
+from .best_state import complete_state
 
 
-class FrozenDecoder:
-    """Gives models the weights of trained runs, and freezes those that their decoder uses."""
+def find_run(folder: Path, name: str, seed: int) -> Path:
+    """Return the run of a model, or of the one that it varies; raise ValueError without one."""
+    runs = [folder / f"{model}-seed{seed}" for model in ancestors(name)]
+    for run in runs:
+        if run.with_suffix(".safetensors").exists():
+            return run
+    raise ValueError(f"--decoder: {folder} has no weights of {runs[-1].name}")
 
-    def __init__(self, folder: Path):
-        self.folder = folder
 
-    def find(self, name: str, seed: int) -> Path:
-        """Return the run of a model, or of the one that it varies; raise ValueError without one."""
-        runs = [self.folder / f"{model}-seed{seed}" for model in ancestors(name)]
-        for run in runs:
-            if run.with_suffix(".safetensors").exists():
-                return run
-        raise ValueError(f"--decoder: {self.folder} has no weights of {runs[-1].name}")
+def freeze_decoder(model: SequenceModel, name: str, seed: int, folder: Path) -> None:
+    """Load the weights that have the same names and shapes, then freeze the decoder's.
 
-    def begin(self, model: SequenceModel, name: str, seed: int) -> None:
-        """Load the weights that have the same names and shapes, then freeze the decoder's.
-
-        Raises ValueError if the decoder has others.
-        """
-        run = self.find(name, seed)
-        trained, own = load(run).model.state_dict(), model.state_dict()
-        shared = {k: w for k, w in trained.items() if k in own and own[k].shape == w.shape}
-        model.load_state_dict(shared, strict=False)
-        for parameter_name in decoder_parameters(model):
-            if parameter_name not in shared:
-                raise ValueError(f"{run} lacks {parameter_name} of the decoder of {name}")
-            model.get_parameter(parameter_name).requires_grad_(False)
+    Raises ValueError if the decoder has others.
+    """
+    run = find_run(folder, name, seed)
+    trained, own = load(run).model.state_dict(), model.state_dict()
+    shared = {k: w for k, w in trained.items() if k in own and own[k].shape == w.shape}
+    model.load_state_dict(shared, strict=False)
+    for parameter_name in decoder_parameters(model):
+        if parameter_name not in shared:
+            raise ValueError(f"{run} lacks {parameter_name} of the decoder of {name}")
+        model.get_parameter(parameter_name).requires_grad_(False)
 
 
 def decoder_parameters(model: SequenceModel) -> list[str]:
@@ -54,7 +50,7 @@ def decoder_parameters(model: SequenceModel) -> list[str]:
     src = torch.full((1, 2), BOS)
     with torch.no_grad():
         state = model.encode(src, src == BOS)
-    logits, _ = unroll(model, complete(model, state), src)
+    logits, _ = unroll(model, complete_state(model, state), src)
     names, parameters = zip(*model.named_parameters(), strict=True)
     gradients = torch.autograd.grad(logits.sum(), parameters, allow_unused=True)
     return [name for name, g in zip(names, gradients, strict=True) if g is not None]
@@ -64,10 +60,11 @@ def with_frozen_decoder(
     task: Task, folder: Path, models: Sequence[str], seeds: Sequence[int]
 ) -> Task:
     """Return the task for models whose decoders are those of a folder's runs, at their width."""
-    decoder, recipes = FrozenDecoder(folder), dict(task.recipes)
+    recipes = dict(task.recipes)
     for name in models:
-        runs = [decoder.find(name, seed) for seed in seeds]
-        sizes = {**task.recipe(name).sizes, "d_model": load(runs[0]).model.config.d_model}
+        first, *_ = (find_run(folder, name, seed) for seed in seeds)
+        sizes = {**task.recipe(name).sizes, "d_model": load(first).model.config.d_model}
         recipes[name] = task.recipe(name)._replace(sizes=sizes)
     data = {**task.data, "decoder": f"frozen, from {folder.resolve().name}"}
-    return replace(task, data=data, recipes=recipes, begin=decoder.begin)
+    begin = partial(freeze_decoder, folder=folder)
+    return replace(task, data=data, recipes=recipes, begin=begin)

@@ -8,12 +8,14 @@ from functools import partial
 
 import numpy as np
 
+from seqmodels.evaluation.evaluate import generate_targets
 from seqmodels.evaluation.metrics import map_buckets
 from seqmodels.interface import SequenceModel
 
+from ..analyses import Rows, device_of
 from ..synthetic.trees import Sentence
 from ..synthetic.words import english_words, german_words
-from .best_state import BestState, Rows, is_fixed
+from .best_state import BestState, FromStates, is_fixed
 
 N_PLACES = 5
 """Parts of equal length into which a source is cut."""
@@ -41,23 +43,17 @@ def measure_places(
     """
     if not is_fixed(model):
         return []
-    written, everyone = (
-        best.write(model, str(next(model.parameters()).device)),
-        range(len(sentences)),
-    )
     rows: Rows = []
-    for steps in (0, best.n_steps):
-        targets = best.translate(model, everyone, written.state._replace(**written.best[steps]))
-        counts = np.array(
-            [
-                find_kept(sentence, best.tokenizer.tokens(target))
-                for sentence, target in zip(sentences, targets, strict=True)
-            ]
-        )
-        for part in map_buckets(best.test.x, best.test.buckets, partial(sum_counts, counts)):
-            shares = part.pop("shares")
+    examples = best.test.examples
+    for steps, state in best.write(model).states.items():
+        speaker = FromStates(model, examples, state)
+        outputs = generate_targets(speaker, examples, 1, device_of(model))
+        texts = [best.tokenizer.tokens(output) for output in outputs]
+        counts = np.array([*map(find_kept, sentences, texts)])
+        for bucket in map_buckets(best.test.x, best.test.buckets, partial(sum_counts, counts)):
+            shares = bucket.pop("shares")
             rows += [
-                {**part, "steps": steps, "place": place, "share": share}
+                {**bucket, "steps": steps, "place": place, "share": share}
                 for place, share in enumerate(shares, 1)
                 if share is not None
             ]

@@ -96,23 +96,20 @@ def make_task(args: argparse.Namespace) -> Task:
         unit="crossings",
         kind="count",
         primary_metric="bleu",
-        examples=measure.encode(crossing, task.tokenizer),
+        examples=measure.encode_sentences(crossing, task.tokenizer),
         x=[n_crossings(sentence.links) for sentence in crossing],
         buckets=CROSSINGS,
         noun="sentences",
     )
-    prefixes, probe, translate = (
-        partial(function, tokenizer=task.tokenizer)
-        for function in (measure.measure_prefixes, measure.probe_state, measure.translate)
-    )
+    parsed, words = drawn["prefixes"], task.tokenizer
     return replace(
         task,
         name="vector",
         tests=[*task.tests, of_one_length],
         measure={
-            "prefixes": partial(prefixes, parsed=drawn["prefixes"]),
-            "probe": partial(probe, sentences=probed),
-            "garden": partial(translate, sentence=render([garden()])),
+            "prefixes": partial(measure.measure_prefixes, parsed=parsed, tokenizer=words),
+            "probe": partial(measure.probe_state, sentences=probed, tokenizer=words),
+            "garden": partial(measure.translate, sentence=render([garden()]), tokenizer=words),
         },
         figures=FIGURES,
     )

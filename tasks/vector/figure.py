@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
 from seqmodels.report import load_records, style
-from seqmodels.report.load_records import Record, format_bucket, format_subtitle, rows_of
-from seqmodels.report.style import GREY
+from seqmodels.report.load_records import Record, format_bucket, format_subtitle
+from seqmodels.report.style import GREY, LineStyle
 from seqmodels.report.tidy import FigureWithData, Table
+
+from ..figures import average, mark_trained
 
 CUTS = {"clause ends": "cut at the end of a clause", "anywhere": "cut anywhere"}
 KEPT = {"content words": "Content words kept (%)", "roles": "Roles kept (%)"}
@@ -21,17 +22,6 @@ SCORES = {"pairs": "Two words in the right order (%)", "accuracy": "Balanced acc
 KINDS = {"all": "all", "noun": "nouns", "verb": "verbs", "adjective": "adjectives"}
 CONTROLS = {"control": "_", "place": "."}
 """Markers of the probes that know nothing of the words."""
-
-
-def values_of(
-    group: Sequence[Record], analysis: str, names: Sequence[str], **columns: Any
-) -> np.ndarray:
-    """Return the means over seeds of these values in the rows that have these columns."""
-    by_seed = [
-        [[row.get(name, np.nan) for name in names] for row in rows_of(r, analysis, **columns)]
-        for r in group
-    ]
-    return np.array(by_seed, float).mean(0)
 
 
 def interval_names(name: str) -> list[str]:
@@ -50,10 +40,8 @@ def predict_roles(words: np.ndarray, chance: np.ndarray) -> np.ndarray:
 
 def draw_prefixes(records: Sequence[Record]) -> FigureWithData:
     """Draw the shares of content words and roles that the output keeps, by words read."""
-    groups, longest = (
-        load_records.group_by_model(records),
-        records[0]["tests"][0]["max_train_length"],
-    )
+    groups = load_records.group_by_model(records)
+    longest = records[0]["tests"][0]["max_train_length"]
     caption = (
         "A model reads the first words of a sentence and a full stop, and translates them "
         "greedily. Content words: nouns, verbs and adjectives. Roles: which noun is subject or "
@@ -83,9 +71,9 @@ def draw_prefixes(records: Sequence[Record]) -> FigureWithData:
 def _draw_kept(
     ax: Axes, table: Table, groups: Mapping[str, Sequence[Record]], **columns: str
 ) -> None:
-    names = ["words", "chance", *interval_names("share")]
+    names = ("words", "chance", *interval_names("share"))
     for model, line_style in style.line_styles_for(groups).items():
-        words, chance, share, low, high = values_of(groups[model], "prefixes", names, **columns).T
+        words, chance, share, low, high = average(groups[model], "prefixes", *names, **columns)
         about = {**columns, "model": line_style.label, "words": words}
         table.add(**about, share=share, low=low, high=high, chance=chance)
         ax.plot(words, chance, color="#AAAAAA", lw=0.9, zorder=1)
@@ -98,13 +86,11 @@ def _draw_kept(
 def _draw_predicted(
     ax: Axes, table: Table, groups: Mapping[str, Sequence[Record]], cut: str
 ) -> None:
-    names = ["words", "share_value", "chance"]
+    names, columns = ("words", "share_value", "chance"), {"cut": cut, "kept": "content words"}
     for model, line_style in style.line_styles_for(groups).items():
-        rows = [
-            values_of([r], "prefixes", names, cut=cut, kept="content words") for r in groups[model]
-        ]
-        words = rows[0][:, 0]
-        predicted = np.mean([predict_roles(*own[:, 1:].T) for own in rows], 0)
+        by_seed = [average([r], "prefixes", *names, **columns) for r in groups[model]]
+        words = by_seed[0][0]
+        predicted = np.mean([predict_roles(share, chance) for _, share, chance in by_seed], 0)
         about = {"cut": cut, "kept": "roles, predicted from words", "model": line_style.label}
         table.add(**about, words=words, share=predicted)
         ax.plot(words, predicted, color=line_style.colour, lw=0.9, ls=(0, (1, 1.2)), zorder=2)
@@ -125,24 +111,36 @@ def draw_probe(records: Sequence[Record]) -> FigureWithData:
     table = Table()
     for ax, (score, title) in zip(axes[0], SCORES.items(), strict=True):
         for i, (model, line_style) in enumerate(style.line_styles_for(groups).items()):
-            for x, kind in enumerate(KINDS):
-                place = x + 0.75 * ((i + 0.5) / len(groups) - 0.5)
-                columns = {"names": interval_names(score), "kind": kind}
-                ((value, low, high),) = values_of(groups[model], "probe", probe="state", **columns)
-                about = {"panel": title, "model": line_style.label, "words": KINDS[kind]}
-                table.add(**about, probe="state", value=value, low=low, high=high)
-                ax.plot([place, place], [low, high], color=line_style.colour, lw=1.4)
-                ax.plot([place], [value], line_style.marker, color=line_style.colour, ms=5.5)
-                for probe, marker in CONTROLS.items():
-                    ((value, _, _),) = values_of(groups[model], "probe", probe=probe, **columns)
-                    ax.plot([place], [value], marker, color="#999999", ms=6, zorder=1)
-                    table.add(**about, probe=probe, value=value)
+            place = 0.75 * ((i + 0.5) / len(groups) - 0.5)
+            _draw_probes(ax, table, groups[model], score, line_style, place)
         ax.axhline(50, color=GREY, lw=0.8, ls=":")
         ax.set_xticks(range(len(KINDS)), [*KINDS.values()])
         ax.tick_params(axis="x", length=0)
         ax.set_ylim(40, 101)
         ax.set_title(title, loc="left")
     return FigureWithData(figure, table.rows())
+
+
+def _draw_probes(
+    ax: Axes,
+    table: Table,
+    group: Sequence[Record],
+    score: str,
+    line_style: LineStyle,
+    place: float,
+) -> None:
+    """Draw the probe of one model's state and its controls, at its place beside each kind."""
+    for x, (kind, words) in enumerate(KINDS.items()):
+        about = {"panel": SCORES[score], "model": line_style.label, "words": words}
+        ends = average(group, "probe", *interval_names(score), probe="state", kind=kind)
+        ((value,), (low,), (high,)) = ends
+        table.add(**about, probe="state", value=value, low=low, high=high)
+        ax.vlines(x + place, low, high, color=line_style.colour, lw=1.4)
+        ax.plot(x + place, value, line_style.marker, color=line_style.colour, ms=5.5)
+        for probe, marker in CONTROLS.items():
+            ((value,),) = average(group, "probe", f"{score}_value", probe=probe, kind=kind)
+            ax.plot(x + place, value, marker, color="#999999", ms=6, zorder=1)
+            table.add(**about, probe=probe, value=value)
 
 
 def draw_crossings(records: Sequence[Record]) -> FigureWithData:
@@ -170,9 +168,7 @@ def draw_crossings(records: Sequence[Record]) -> FigureWithData:
         ax.set_xticks(x[::step], names[::step])
         ax.set_ylim(0, 103)
         ax.set_xlabel(test["axis"])
-        if longest := test["max_train_length"]:
-            trained = sum(bucket["high"] <= longest for bucket in test["buckets"])
-            ax.axvline(trained - 0.5, color=GREY, lw=0.8, ls=":")
+        mark_trained(ax, test)
     axes[0, 0].set_title("BLEU by length", loc="left")
     axes[0, 1].set_title("BLEU by crossings, at one length", loc="left")
     return FigureWithData(figure, table.rows())

@@ -15,20 +15,19 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from seqmodels.data.batches import Example, batches_by_length, collate
+from seqmodels.data.batches import Example, batches_by_length
 from seqmodels.data.corpus import Pair
 from seqmodels.data.tokenizers import Tokenizer
 from seqmodels.evaluation.evaluate import BATCH_TOKENS, generate_targets
 from seqmodels.evaluation.intervals import compute_interval
 from seqmodels.interface import EOS, PAD, Batch, SequenceModel
 
-from ..synthetic.pairs import examples
-from ..synthetic.probe import fit_ridge, mix_features
+from ..analyses import Rows, batch_of, device_of, fit_ridge, mix_features
+from ..synthetic.pairs import encode_pairs
 from ..synthetic.trees import Parse, Sentence
 from ..synthetic.words import KINDS, english_words, german_words
 from .roles import TreeReader, clause_ends, german_roles
 
-Rows = list[dict[str, float | str]]
 BINS = ((1, 5), (6, 10), (11, 15), (16, 20), (21, 30), (31, 40), (41, 50), (51, 60))
 """Ranges of words read; a sentence has at most one prefix of each kind in each."""
 N_PREFIXES = 200
@@ -47,9 +46,9 @@ def interval_columns(
     return {f"{name}_{key}": end for key, end in interval.items() if end is not None}
 
 
-def encode(sentences: Iterable[Sentence], tokenizer: Tokenizer) -> list[Example]:
+def encode_sentences(sentences: Iterable[Sentence], tokenizer: Tokenizer) -> list[Example]:
     """Encode sentences with their translations."""
-    return examples((Pair(s.en_text, s.de_text) for s in sentences), tokenizer)
+    return encode_pairs((Pair(s.en_text, s.de_text) for s in sentences), tokenizer)
 
 
 def percentage(sums: np.ndarray) -> np.ndarray:
@@ -70,7 +69,7 @@ class Prefix(NamedTuple):
     roles: set[tuple[str, str, str]]
 
 
-def cut(parsed: Parse, n_words: int, tokenizer: Tokenizer) -> Prefix:
+def cut_prefix(parsed: Parse, n_words: int, tokenizer: Tokenizer) -> Prefix:
     """Return the first words of a sentence."""
     en, left = [], n_words
     for token in parsed.sentence.en:
@@ -117,12 +116,11 @@ def measure_prefixes(
     The model translates the prefixes greedily. `chance` is the share that the output for the next
     sentence has.
     """
-    device = str(next(model.parameters()).device)
     rows: Rows = []
     for name, bins in choose_cuts(parsed).items():
-        prefixes = [[cut(parsed[i], n, tokenizer) for i, n in cuts] for cuts in bins]
+        prefixes = [[cut_prefix(parsed[i], n, tokenizer) for i, n in cuts] for cuts in bins]
         flat = [Example(p.src, p.src) for own in prefixes for p in own]
-        outputs = iter(generate_targets(model, flat, 1, device))
+        outputs = iter(generate_targets(model, flat, 1, device_of(model)))
         for (low, high), own in zip(BINS, prefixes, strict=True):
             texts = [tokenizer.tokens(next(outputs)) for _ in own]
             kept = [*map(count_kept, own, texts)]
@@ -274,13 +272,10 @@ def describe_probe(labels: Labels, tested: Tested) -> Rows:
     kind_of = np.array([kind for kind, _ in WORDS])[labels.word[entries]]
     for kind in ("all", *KINDS):
         own = (kind_of == kind) | (kind == "all")
-        said, score, sentence = (
-            labels.is_said[entries[own]],
-            scores[own],
-            labels.sentence[entries[own]],
-        )
+        score, kept = scores[own], entries[own]
+        said, sentence = labels.is_said[kept], labels.sentence[kept]
         hits = [(score > 0) & said, said, (score <= 0) & ~said, ~said]
-        pairs = rank_pairs(labels.row[entries[own]], said, score)
+        pairs = rank_pairs(labels.row[kept], said, score)
         rows.append({
             "kind": kind, "n": len(said),
             **interval_columns("accuracy", sum_by(sentence, hits), balanced_accuracy),
@@ -292,10 +287,9 @@ def describe_probe(labels: Labels, tested: Tested) -> Rows:
 @torch.inference_mode()
 def collect_states(model: SequenceModel, pairs: Sequence[Example]) -> Float[Tensor, "N D"]:
     """Return the decoder's states of all examples, one after the other."""
-    device = str(next(model.parameters()).device)
     by_example: dict[int, Tensor] = {}
     for run in batches_by_length(pairs, BATCH_TOKENS):
-        batch = collate([pairs[i] for i in run], device)
+        batch = batch_of(model, [pairs[i] for i in run])
         states, real = decoder_states(model, batch), batch.tgt_in != PAD
         by_example |= {i: own[mask] for i, own, mask in zip(run, states, real, strict=True)}
     return torch.cat([by_example[i] for i in range(len(pairs))])
@@ -310,7 +304,7 @@ def probe_state(
     of other sentences; and the same probe of nothing but the number of target words read.
     Two thirds of the sentences are fitted, the others tested.
     """
-    pairs = encode(sentences, tokenizer)
+    pairs = encode_sentences(sentences, tokenizer)
     labels, n_fit = label_states(sentences), 2 * len(sentences) // 3
     x = mix_features(collect_states(model, pairs))
     place = torch.zeros(len(x), dtype=torch.long)
@@ -332,8 +326,8 @@ def translate(
     model: SequenceModel, _: SequenceModel, sentence: Sentence, tokenizer: Tokenizer
 ) -> Rows:
     """Return the greedy translation of a sentence, and its reference."""
-    device = str(next(model.parameters()).device)
-    (output,) = generate_targets(model, encode([sentence], tokenizer), 1, device)
+    examples = encode_sentences([sentence], tokenizer)
+    (output,) = generate_targets(model, examples, 1, device_of(model))
     return [{
         "source": sentence.en_text, "reference": sentence.de_text,
         "translation": tokenizer.decode(output),

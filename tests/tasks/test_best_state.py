@@ -27,7 +27,7 @@ from tasks.synthetic.grammar import Sampler, draw_corpus
 from tasks.synthetic.surprisal import CountingSampler, count_bits
 from tasks.synthetic.trees import Sentence
 from tasks.translation import best_state, best_state_figure, places
-from tasks.translation.best_state import BestState, Ranges, complete, free_fields
+from tasks.translation.best_state import BestState, Ranges, complete_state, free_fields
 from tasks.translation.frozen import decoder_parameters, with_frozen_decoder
 
 N, V = 10, TOKENIZER.vocab_size
@@ -120,8 +120,7 @@ def test_the_adapted_model_translates_from_the_best_states() -> None:
     assert (logits.argmax(-1) == batch.tgt_out)[batch.tgt_out != PAD].all()
     rows = [3, 0, 7]  # States are looked up by the source, not by the row
     state = adapted.encode(batch.src[rows], batch.src_mask[rows])
-    assert best.written is not None
-    assert torch.equal(state.table, best.written.best[200]["table"][rows])
+    assert torch.equal(state.table, best.write(model).states[200].table[rows])
     grows = build("bahdanau", V, d_model=8, d_embed=8, d_maxout=8, d_align=8)
     assert best.adapt(grows, "cpu") is grows
     assert best.measure(grows, grows) == best.measure_controls(grows, grows) == []
@@ -130,7 +129,7 @@ def test_the_adapted_model_translates_from_the_best_states() -> None:
 def test_two_runs_write_the_same_bytes() -> None:
     torch.manual_seed(1)
     model = build("rnn_encdec", V, d_model=12, d_embed=8, d_maxout=8)
-    once, again = (best_of(5).write(model, "cpu").best[5]["c"] for _ in range(2))
+    once, again = (best_of(5).write(model).states[5].c for _ in range(2))
     assert once.numpy().tobytes() == again.numpy().tobytes()
     draws = [best_of(4).measure(model, model), best_of(4).measure_controls(model, model)]
     assert draws == [best_of(4).measure(model, model), best_of(4).measure_controls(model, model)]
@@ -150,38 +149,34 @@ def test_free_are_the_fields_that_follow_from_no_other() -> None:
         model = build(name, V, **size, **more).eval()
         state = model.encode(batch.src, batch.src_mask)
         assert free_fields(model, state).keys() == free
-        again = complete(model, state)
+        again = complete_state(model, state)
         for field, same in zip(state, again, strict=True):
             torch.testing.assert_close(field, same)
     model = build("rnn_encdec", V, **sizes, d_maxout=8)
     state = model.encode(batch.src, batch.src_mask)
-    moved = complete(model, state._replace(c=state.c / 2))
+    moved = complete_state(model, state._replace(c=state.c / 2))
     torch.testing.assert_close(moved.s, torch.tanh(model.V_start(state.c / 2)))
 
 
 def test_written_numbers_stay_in_the_encoders_ranges() -> None:
     torch.manual_seed(2)
     model = build("lstm_seq2seq", V, d_model=12, d_embed=8, n_layers=1)
-    written = best_of(30).write(model, "cpu")
-    for name, encoded in written.best[0].items():
-        moved = written.best[30][name]
+    ranges, states = best_of(30).write(model)
+    for name, half in ranges.half.items():
+        encoded, moved = (getattr(states[steps], name) for steps in (0, 30))
         assert (moved >= encoded.amin(0) - 1e-6).all()
         assert (moved <= encoded.amax(0) + 1e-6).all()
-        assert (moved - encoded).abs().max() > 0.1 * written.ranges.half[name].max()
+        assert (moved - encoded).abs().max() > 0.1 * half.max()
 
 
 def test_quantised_numbers_by_hand() -> None:
     """The range 1 to 5 has the values 1, 7/3, 11/3, 5 at 2 bits; a number without a range stays."""
     middle, half = torch.tensor([3.0, 7.0]), torch.tensor([2.0, 0.0])
-    ranges, fields = (
-        Ranges({"c": middle}, {"c": half}),
-        {"c": torch.tensor([[4.6, 7.0], [2.0, 7.0]])},
-    )
-    two, one = (ranges.quantise(fields, bits)["c"] for bits in (2, 1))
+    ranges = Ranges({"table": middle}, {"table": half})
+    state = State(torch.tensor([[4.6, 7.0], [2.0, 7.0]]), torch.zeros(2))
+    two, one = (ranges.quantise(state, bits).table for bits in (2, 1))
     torch.testing.assert_close(two, torch.tensor([[5.0, 7.0], [7 / 3, 7.0]]))
     torch.testing.assert_close(one, torch.tensor([[5.0, 7.0], [1.0, 7.0]]))
-    noisy = ranges.add_noise({"c": torch.zeros(4000, 2)}, 0.25)["c"]
-    assert noisy.std(0).tolist() == pytest.approx([0.5, 0.0], abs=0.02)
 
 
 def test_controls_start_elsewhere_and_shuffle_targets() -> None:
@@ -200,7 +195,7 @@ def test_controls_start_elsewhere_and_shuffle_targets() -> None:
 
 
 def test_halves_by_surprisal() -> None:
-    fewer, more = best_state.halves(np.array([5.0, 1.0, 3.0, 4.0, 2.0]))
+    fewer, more = best_state.split_in_halves(np.array([5.0, 1.0, 3.0, 4.0, 2.0]))
     assert (fewer.tolist(), more.tolist()) == ([1, 4, 2], [3, 0])
     surprisal = [float(len(e.src)) for e in TASK.tests[0].examples]
     rows = best_of(5, surprisal).measure(Copier(), Copier())
@@ -345,17 +340,16 @@ def test_the_longest_trained_bucket_may_end_where_training_does() -> None:
 
 def test_fewer_bits_are_those_of_the_sentences_that_have_fewer() -> None:
     """Only the first sentences, which have fewer bits, are written right."""
-    n = len(TASK.tests[0].examples)
-    best, model = best_of(1, [float(i) for i in range(n)]), Right()
-    state, wrong = (
-        best_state.read_states(kind, best.test.examples, "cpu") for kind in (model, Copier())
-    )
+    best, model = best_of(1), Right()
+    examples, bits = best.test.examples, [float(i) for i in range(len(best.test.x))]
+    state, wrong = (best_state.read_states(kind, examples) for kind in (model, Copier()))
     in_bucket = [i for i, x in enumerate(best.test.x) if x >= 5]
     table = state.table.clone()
     table[in_bucket[(len(in_bucket) + 1) // 2 :]] = wrong.table[
         in_bucket[(len(in_bucket) + 1) // 2 :]
     ]
-    (row,) = [r for r in best.score(model, range(n), state._replace(table=table)) if r["low"] == 5]
+    rows = best.score(model, state._replace(table=table), examples, best.test.x, bits)
+    (row,) = [row for row in rows if row["low"] == 5]
     assert row["bleu_fewer_bits"] == pytest.approx(100)
     assert float(row["bleu_more_bits"]) < 60
 

@@ -18,7 +18,7 @@ from seqmodels.data.tokenizers import Words
 from tasks.heads import figure, measure, pairs
 from tasks.heads.__main__ import MEASURES
 from tasks.synthetic import changes, grammar, lexicon
-from tasks.synthetic.pairs import examples
+from tasks.synthetic.pairs import encode_pairs
 from tasks.synthetic.trees import NP, VP, Clause, Relative, Tags, parse
 
 WORD = {word.en[0]: word for word in (*lexicon.NOUNS, *lexicon.VERBS)}
@@ -28,11 +28,10 @@ PARSE = parse([Clause(DOG, VP(WORD["see"], (NP(WORD["cat"], "a", (OLD,)),), ("mu
 PARSES = [PARSE, *(grammar.draw_parse(random.Random(n), n) for n in (7, 9))]
 PAIRS = [Pair(p.sentence.en_text, p.sentence.de_text) for p in PARSES]
 WORDS = Words.train([text for pair in PAIRS for text in pair[:2]])
-SAMPLE = measure.Sample(PARSES, examples(PAIRS, WORDS), WORDS)
+SAMPLE = measure.Sample(PARSES, encode_pairs(PAIRS, WORDS), WORDS)
 
 
 def test_words_depend_on_their_heads() -> None:
-    """Keeps out the noun next to it, the main verb for the finite one, and the other language."""
     assert PARSE.sentence.en_text == "The dog that runs must see an old cat."
     assert PARSE.sentence.de_text == "Der Hund, der läuft, muss eine alte Katze sehen."
     assert PARSE.en.heads == (1, 4, 1, -1, -1, -1, 8, 8, 5, -1)
@@ -42,7 +41,6 @@ def test_words_depend_on_their_heads() -> None:
 
 
 def test_pairs_are_named() -> None:
-    """Keeps out turned arrows, a target shifted the other way, the future, and another "the"."""
     source, reads, writes = (
         {*pairs.pair_sentence(attention, PARSE)[0]} for attention in pairs.ATTENTIONS
     )
@@ -65,7 +63,6 @@ def test_pairs_are_named() -> None:
 
 
 def test_shares_and_explained_variance() -> None:
-    """Keeps out pads, chance of the other group, and effects of kinds for those of offsets."""
     grid = pairs.make_grid("encoder", PARSES)
     effects = [torch.randn(40)[grid.by_offset], torch.randn(900)[grid.by_kinds]]
     scores = torch.stack([*effects, sum(effects), torch.randn(grid.visible.shape)], 1).double()
@@ -81,8 +78,7 @@ def test_shares_and_explained_variance() -> None:
     assert shares["next"]["share"].item() < 1.2
 
 
-def test_changed_words() -> None:
-    """Keeps out a form for another word, a word that moved for two changes, and a loop."""
+def test_changed_words_are_counted_by_kind() -> None:
     words = ["Der", "Hund", "sah", "die", "alte", "Katze", "."]
     for text, expected in {
         "Die Hund sah die alte Katze .": {"ending": 1},
@@ -96,7 +92,7 @@ def test_changed_words() -> None:
 
 
 def test_heads_are_measured_and_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keeps out the head next to it, its start for its end, and words changed by another one."""
+    """Muting equals zero columns of W_o; a planted head is found, and its weights are drawn."""
     torch.manual_seed(2)
     sizes = {"d_model": 8, "d_ff": 8, "n_heads": 2, "n_layers": 2}
     model = build("transformer", WORDS.vocab_size, **sizes).eval()
@@ -154,7 +150,6 @@ def test_heads_are_measured_and_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_model_without_heads_has_no_rows(tiny: Tiny) -> None:
-    """Keeps out a crash at the end of training for --models bahdanau."""
     bahdanau = tiny("bahdanau")
     for measurement in MEASURES.values():
         assert measurement(bahdanau, bahdanau, SAMPLE) == []

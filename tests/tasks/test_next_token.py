@@ -1,7 +1,6 @@
 """Next token: stories and one's own text, cut into contexts and continuations."""
 
 import argparse
-import hashlib
 import json
 from collections import Counter
 from pathlib import Path
@@ -16,7 +15,6 @@ from seqmodels.experiments.specs import model_sizes
 from seqmodels.experiments.task import Task
 from tasks.next_token import __main__ as next_token
 from tasks.next_token.__main__ import OWN_DATA_FLAGS
-from tasks.synthetic.stories import KINDS, SLOTS, draw_corpus
 
 
 def task_on(*data: object, **flags: Any) -> Task:
@@ -34,7 +32,6 @@ def text(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("context", [0, 1, 8, 40, 68, 500])
 def test_a_window_is_consecutive(context: int) -> None:
-    """Keeps out a gap or an overlap between what is read and what is asked."""
     tokens = list(range(100, 200))
     src, tgt, *_ = next_token.window(tokens, context)
     assert tgt == tokens[-next_token.CONTINUATION :]
@@ -44,7 +41,6 @@ def test_a_window_is_consecutive(context: int) -> None:
 
 
 def test_every_context_has_the_same_continuations() -> None:
-    """Keeps out a gain by context that is only an easier continuation."""
     texts = [list(range(100 * i, 100 * i + 50 + i)) for i in range(1, 6)]
     full = [Example(tokens[:-9], tokens[-9:]) for tokens in texts]
     test = next_token.context_test(full, 40, train=[Example([5] * n, [6]) for n in (3, 24, 7)])
@@ -56,7 +52,7 @@ def test_every_context_has_the_same_continuations() -> None:
 
 
 def test_half_of_the_windows_have_all_context() -> None:
-    """Keeps out training that never sees the context of the test, or no other; seeds count."""
+    """The others have a random part of it; the seed matters."""
     texts = [list(range(72))] * 400
     lengths, others = ([len(e.src) for e in next_token.windows(texts, 40, s)] for s in (1, 2))
     assert lengths != others
@@ -66,8 +62,7 @@ def test_half_of_the_windows_have_all_context() -> None:
     assert all(e.src == [BOS] for e in next_token.windows(texts, 0, seed=1))
 
 
-def test_stories_need_their_word() -> None:
-    """Keeps out a target that is cut from the wrong place, and a score on words that are given."""
+def test_the_needed_word_alone_is_scored() -> None:
     task = next_token.builtin_task(argparse.Namespace(size="smoke", context=8, tokens=None))
     context, distance = task.tests
     assert task.data["context"] == max(context.x) == 8
@@ -85,7 +80,6 @@ def test_stories_need_their_word() -> None:
 
 @pytest.mark.parametrize("context", [8, 40])
 def test_a_text_is_cut_into_continuations(context: int, tmp_path: Path) -> None:
-    """Keeps out tokens that are never a target, and a test that training has seen."""
     path = tmp_path / "counted.txt"
     path.write_text(" ".join(f"{i:05d}" for i in range(6000)))
     task = task_on(path, context=context)
@@ -104,7 +98,6 @@ def test_a_text_is_cut_into_continuations(context: int, tmp_path: Path) -> None:
 
 
 def test_untested_windows_are_counted(text: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keeps out a record that names windows as tested which never were."""
     full = task_on(text, context=8)
     assert not [key for key in full.data if key.startswith("n_left_out")]
     monkeypatch.setattr(next_token, "MAX_EVAL", 10)
@@ -121,8 +114,7 @@ def test_untested_windows_are_counted(text: Path, monkeypatch: pytest.MonkeyPatc
     assert every.index(some[-1]) > 0.6 * len(every)  # over the whole text
 
 
-def test_plain_language_modelling(text: Path) -> None:
-    """Keeps out a source in plain language modelling, and a split that is not scored whole."""
+def test_without_context_each_token_of_a_split_is_scored_once(text: Path) -> None:
     task = task_on(text, context=0, block=20, stride=6, tokens=500)
     n_tokens = {split: task.data[f"n_tokens_{split}"] for split in corpus.SPLITS}
     assert len(task.train) == n_tokens["train"] - 19
@@ -142,7 +134,6 @@ def test_plain_language_modelling(text: Path) -> None:
 
 
 def test_shakespeare_is_as_in_nanogpt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keeps out another protocol than the one whose figure is published."""
     plays = tmp_path / presets.TEXT["shakespeare"].local
     plays.parent.mkdir()
     plays.write_text("ROMEO:\nAy me!\n\n" * 2_000)
@@ -158,7 +149,6 @@ def test_shakespeare_is_as_in_nanogpt(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_wikitext_is_read_by_its_own_tokens(tmp_path: Path, monkeypatch: Any, capsys: Any) -> None:
-    """Keeps out `<unk>` in three tokens, and a perplexity that seems to compare and does not."""
     for name in ("wikitext-2", "wikitext-2-raw"):
         folder = tmp_path / presets.TEXT[name].local
         folder.mkdir()
@@ -167,51 +157,10 @@ def test_wikitext_is_read_by_its_own_tokens(tmp_path: Path, monkeypatch: Any, ca
             rows = (json.dumps({"text": line}) + "\n" for line in lines.split("\n")[:-1])
             (folder / f"{split}.jsonl").write_text("".join(rows))
     monkeypatch.setenv("SEQMODELS_DATA", str(tmp_path))
-    monkeypatch.setattr(next_token, "recipes", lambda *_: {})
+    monkeypatch.setattr(next_token, "fit_recipes", lambda *_: {})
     for name, is_published in (("wikitext-2", True), ("wikitext-2-raw", False)):
         task = task_on(name, context=0, tokens=900, tokenizer="words")
         assert {"<unk>", "@,@", "\\n"} < set(task.tokenizer.tokens(task.train[0].tgt))
         assert task.tests[0].primary_metric == "perplexity"
         assert task.data["n_tokens_test"] >= 300 * 9
         assert ("as published" in capsys.readouterr().out) == is_published
-
-
-# ------------------------------------------------------------------------------------- Made stories
-
-
-def test_the_distance_is_exact() -> None:
-    """Keeps out fillers of a wrong length, needed words mentioned on the way, wrong offsets."""
-    splits = draw_corpus(seed=2, n_train=1_200, n_valid=0, per_distance=60)
-    assert {s.kind for s in splits.train} == set(KINDS)
-    for s in (*splits.test, *splits.train):  # many of these need two words
-        text = [word.strip(",.") for word in s.text.split()]
-        assert text[-1] == s.needed
-        assert s.needed in SLOTS[s.kind]
-        assert text[:-1].count(s.needed) == 1
-        assert len(text) - 1 - text.index(s.needed) == s.distance
-        assert s.text[s.start - 1 :] == f" {s.needed}."
-        assert s.cut()[1].endswith(f" {s.needed}")
-        assert s.cut()[0].endswith(". ")
-        assert "".join(s.cut()) + "." == s.text
-
-
-def test_same_seed_same_stories() -> None:
-    """Keeps out set order, float powers and `rng` methods that change with the version."""
-    splits = draw_corpus(seed=1, n_train=300, n_valid=50, per_distance=6)
-    digest = hashlib.sha256(repr(splits).encode()).hexdigest()
-    assert digest == "77435aa6addfd40bc179427ac81591215f404ae7bfd91fed0b60443554b873ea"
-
-
-def test_kinds_and_distances_are_balanced() -> None:
-    """Keeps out a kind or a distance with fewer stories or none, and a story in two splits."""
-    splits = draw_corpus(seed=4, n_train=1500, n_valid=300, max_test=256, per_distance=30)
-    assert Counter((s.distance, s.kind) for s in splits.test) == {
-        (distance, kind): 10 for distance in (8, 16, 32, 64, 128, 256) for kind in KINDS
-    }
-    assert set(Counter(s.kind for s in splits.train).values()) == {500}
-    assert max(s.distance for s in splits.train + splits.valid) <= 128
-    short = draw_corpus(seed=3, n_train=1500, n_valid=300, max_train=8, max_test=8)
-    assert len({s.text for split in short for s in split}) == 1900
-    for too_short in ({"max_train": 7}, {"max_test": 4}):
-        with pytest.raises(ValueError, match="at least 8"):
-            draw_corpus(0, 1, 1, **too_short)

@@ -25,7 +25,7 @@ def scale(model: SequenceModel, queries: float, keys: float) -> SequenceModel:
 
 
 def test_softmax_is_a_kernel_with_weights_by_length(tiny: Tiny) -> None:
-    """Keeps out another bandwidth or prior, and a difference where all keys are equally long."""
+    """Where all keys are equally long, the kernel alone is the softmax."""
     model = scale(tiny("transformer", d_k=5), 4, 4)
     for call in measure.collect_calls(model, measure.list_smoothers(model), EXAMPLES):
         exact = call.attention.module.attention_weights(call.q, call.k, call.k, call.mask)
@@ -38,7 +38,6 @@ def test_softmax_is_a_kernel_with_weights_by_length(tiny: Tiny) -> None:
 
 
 def test_lengths_are_those_of_their_heads(tiny: Tiny) -> None:
-    """Keeps out pads, queries for keys, the next head, later keys, and the end for the start."""
     model, other = tiny("transformer"), tiny("transformer")
     rows = measure.measure_lengths(model, other, EXAMPLES)
     swapped = [row | {"when": "before"} for row in measure.measure_lengths(other, model, EXAMPLES)]
@@ -65,7 +64,6 @@ def test_lengths_are_those_of_their_heads(tiny: Tiny) -> None:
 
 
 def test_weights_are_replaced_and_compared(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keeps out losses that ignore the weights, a temperature for a bandwidth, and equal draws."""
     model, cosine = scale(tiny("transformer"), 4, 4), tiny("transformer_cosine")
     scored = score_teacher_forced(model, EXAMPLES)
     nats = sum(row["nats"] for row in scored) / sum(row["n_tokens"] for row in scored)

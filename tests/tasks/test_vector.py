@@ -41,7 +41,7 @@ READ = {
 
 
 def test_roles_of_texts_and_trees() -> None:
-    """Keeps out the first noun as the subject, one behind a preposition, and another clause's."""
+    """The roles that are read from German are nearly all those of the tree."""
     for text, expected in READ.items():
         assert roles.german_roles(text.split()) == {
             (noun, role, verb)
@@ -60,12 +60,11 @@ def test_roles_of_texts_and_trees() -> None:
 
 
 def test_prefixes_and_what_is_kept_of_them() -> None:
-    """Keeps out a comma before the full stop, roles not yet read, and ends inside a clause."""
     clauses = [vector.garden(), vector.garden()]
     parsed = parse(clauses, ["and"])
     tokenizer = Words.train([parsed.sentence.en_text])
     assert roles.clause_ends(clauses) == [16, 33]
-    whole, part, verb = (measure.cut(parsed, n, tokenizer) for n in (16, 2, 9))
+    whole, part, verb = (measure.cut_prefix(parsed, n, tokenizer) for n in (16, 2, 9))
     assert (tokenizer.decode(part.src[:-1]), part.src[-1]) == ("The dog.", EOS)
     see = ("dog", "subject", "see")
     assert (part.roles, verb.roles) == (set(), {see})
@@ -76,7 +75,6 @@ def test_prefixes_and_what_is_kept_of_them() -> None:
 
 
 def test_shares_are_of_their_prefixes(monkeypatch: pytest.MonkeyPatch, tiny: Tiny) -> None:
-    """Keeps out the output of another prefix, and chance for the share."""
     parsed, tokenizer = draw(4, 60, 12)
 
     def write(_: Any, examples: Any, *__: Any) -> list[list[int]]:
@@ -93,15 +91,14 @@ def test_shares_are_of_their_prefixes(monkeypatch: pytest.MonkeyPatch, tiny: Tin
             assert row["chance"] < 50 < 97 < row["share_value"]
 
 
-def test_roles_predicted_from_words() -> None:
-    """Keeps out a prediction that one word is enough for a role, or that counts chance as kept."""
+def test_roles_are_predicted_from_the_words_kept() -> None:
     words, chance = np.array([100.0, 60, 20, 10]), np.array([0.0, 20, 20, 20])
     assert figure.predict_roles(words, chance) == pytest.approx([100, 25, 0, 0])
 
 
 @pytest.mark.parametrize("knows", ["words", "time", "nothing"])
 def test_a_probe_finds_what_is_left(knows: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keeps out a probe that misses what a state lists, or finds what it does not."""
+    """It finds nothing in a state that lists nothing, or only how many words are written."""
     rng, words, sentences = random.Random(1), [w for _, w in measure.WORDS[::12]], []
     for n in rng.choices((4, 5, 6), k=200):
         order, en = rng.sample(range(n), n), tuple(rng.sample(words, n))
@@ -124,8 +121,7 @@ def test_a_probe_finds_what_is_left(knows: str, monkeypatch: pytest.MonkeyPatch)
         assert state == pytest.approx(place if knows == "time" else (50, 50), abs=4)
 
 
-def test_a_word_is_said_with_its_last_part() -> None:
-    """Keeps out labels that are a step early, a word that is there twice, and a control of it."""
+def test_a_word_counts_as_translated_with_its_last_part() -> None:
     sentence = render([vector.garden()])
     sentence = sentence._replace(links=(*sentence.links, (1, 4)))
     said = {measure.WORDS[word][1]: last for word, last in measure.last_links(sentence)}
@@ -135,7 +131,6 @@ def test_a_word_is_said_with_its_last_part() -> None:
 
 
 def test_states_are_those_that_the_output_reads(name: str, tiny: Tiny, pairs: Pairs) -> None:
-    """Keeps out the state of another token, and a memory of the source among what is probed."""
     model, (src, src_mask, tgt_in) = tiny(name), pairs
     states = measure.decoder_states(model, Batch(src, src_mask, tgt_in, tgt_in))
     logits, last = unroll(model, model.encode(src, src_mask), tgt_in)
@@ -147,8 +142,7 @@ def test_states_are_those_that_the_output_reads(name: str, tiny: Tiny, pairs: Pa
         assert_close(states @ model.embedding.weight.T, logits)
 
 
-def test_the_models_are_those_of_the_translation() -> None:
-    """Keeps out other data, recipes or budgets, unknown words, and sentences of the training."""
+def test_data_and_recipes_are_those_of_the_translation() -> None:
     args = argparse.Namespace(size="smoke", tokens=None, data=None, no_source_eos=False)
     args.best_state = args.decoder = None
     task, other = vector.make_task(args), translation.make_task(args)

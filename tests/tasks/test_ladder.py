@@ -1,4 +1,4 @@
-"""Tasks on the grammar's sentences: the ladder to attention, and positions."""
+"""Steps from one vector to attention."""
 
 import argparse
 import math
@@ -8,13 +8,12 @@ from typing import Any
 
 import pytest
 import torch
-from conftest import Pairs, Run, Tiny, V, check_folder
+from conftest import Run, V, check_folder
 from fake_records import fake_record, scored
 from matplotlib.colors import to_hex
 from torch import Tensor, nn
-from torch.testing import assert_close
 
-from seqmodels import BOS, EOS, SequenceModel, build
+from seqmodels import SequenceModel, build
 from seqmodels.data.batches import Example
 from seqmodels.evaluation.intervals import wilson_interval
 from seqmodels.experiments.specs import count_parameters, model_sizes
@@ -23,72 +22,10 @@ from seqmodels.report import style
 from tasks.ladder import __main__ as ladder
 from tasks.ladder import figure
 from tasks.ladder.measure import accuracy_by_place
-from tasks.positions import __main__ as positions
 
-# --------------------------------------------------------------------------------------- The ladder
 KINDS = ["last", "dot", "general", "additive"]
 FED = [f"lstm_seq2seq_{kind}{fed}" for kind in KINDS for fed in ("", "_fed")]
 NAMES = ["lstm_seq2seq", "lstm_seq2seq_forward", *FED]
-
-
-@torch.no_grad()
-def naive(model: SequenceModel, src: Tensor, tgt_in: Tensor) -> tuple[Tensor, Tensor]:
-    """Return logits (T, V) and weights (T, S) of one source, word by word, for one layer."""
-    cfg, D = model.config, model.config.d_model
-    (read,), (write,) = model.encoder.layers, model.decoder.layers
-    n = len(src) - int(src[-1] == EOS)
-    places_read = [*(range(n - 1, -1, -1) if cfg.is_reversed else range(n)), *range(n, len(src))]
-    h, c, memory = torch.zeros(1, D).double(), torch.zeros(1, D).double(), {}
-    for s in places_read:
-        h, c = read.unit(read.W(model.embed(src[s : s + 1])), h, c)
-        memory[s] = h[0]
-    last, fed = memory[places_read[-1]], torch.zeros(1, D).double()
-    logits, weights = [], []
-    for y in tgt_in:
-        e = model.embed(y.view(1))
-        h, c = write.unit(write.W(torch.cat([e, fed], 1) if cfg.is_input_feeding else e), h, c)
-        if cfg.attention == "last":
-            context = last
-        else:
-            a, places = model.attention, range(len(src))
-            if cfg.attention == "dot":
-                scores = [h[0] @ memory[s] for s in places]
-            elif cfg.attention == "general":
-                scores = [h[0] @ (a.W_a.weight @ memory[s]) for s in places]
-            else:
-                W = torch.cat([a.W_a.weight, a.U_a.weight], 1)  # the paper's one matrix
-                both = [torch.cat([h[0], memory[s]]) for s in places]
-                scores = [a.v_a.weight[0] @ torch.tanh(W @ pair) for pair in both]
-            alpha = torch.stack(scores).exp()
-            alpha = alpha / alpha.sum()  #                                                 eq. (7)
-            context = sum(a * memory[s] for s, a in enumerate(alpha))
-            weights.append(alpha)
-        fed = torch.tanh(model.W_c.weight @ torch.cat([context, h[0]])).unsqueeze(0)  #    eq. (5)
-        logits.append(model.output(fed)[0])
-    return torch.stack(logits), torch.stack(weights) if weights else torch.empty(0)
-
-
-@pytest.mark.parametrize("name", FED)
-@pytest.mark.parametrize(("end", "is_reversed"), [(EOS, True), (7, True), (EOS, False)])
-def test_a_rung_is_its_equations(name: str, end: int, is_reversed: bool, tiny: Tiny) -> None:
-    """Keeps out another score, the state before the update, and weights in reading order."""
-    model = tiny(name, n_layers=1, is_reversed=is_reversed)
-    src, tgt_in = torch.tensor([4, 9, 5, 6, end]), torch.tensor([BOS, 5, 8, 4])
-    logits, weights = naive(model, src, tgt_in)
-    given = src[None], torch.ones(1, 5, dtype=torch.bool), tgt_in[None]
-    assert_close(model(*given)[0], logits, rtol=0, atol=1e-5)
-    if "last" in name:
-        assert model.cross_attentions == []
-    else:
-        assert_close(model.align(*given)[0], weights, rtol=0, atol=1e-5)
-
-
-def test_without_a_context_vector_it_is_the_chapter(tiny: Tiny, pairs: Pairs) -> None:
-    """Keeps out a copied encoder or decoder that drifts from the published model."""
-    published = tiny("lstm_seq2seq")
-    ground = tiny("lstm_seq2seq_last", attention="none")
-    ground.load_state_dict(published.state_dict())
-    assert_close(ground(*pairs), published(*pairs))
 
 
 class Fixed(SequenceModel):
@@ -102,8 +39,8 @@ class Fixed(SequenceModel):
         return self.logits[: tgt_in.shape[1]].expand(len(src), -1, -1)
 
 
-def test_places_are_counted_by_hand() -> None:
-    """Keeps out pads that are counted, quarters of the batch's width, and one quarter for all."""
+def test_accuracy_by_quarter_of_each_target() -> None:
+    """Quarters are of each target, not of the batch; pads count in none."""
     examples = [Example([5], [4, 5, 6, 7, 8, 9, 10, 4]), Example([5], [4, 8]), Example([6], [7])]
     model = Fixed([4, 5, 6, 6, 8, 4, 4, 4])
     rows = accuracy_by_place(examples, model, model)
@@ -113,7 +50,7 @@ def test_places_are_counted_by_hand() -> None:
 
 
 def test_seeds_widen_the_gain() -> None:
-    """Keeps out an interval that forgets the seeds: with many words, Student's t of two each."""
+    """With many words, the interval is that of Student's t over the seeds."""
 
     def gain(*shifts: float, n: int) -> list[float]:
         runs = {
@@ -130,7 +67,6 @@ def test_seeds_widen_the_gain() -> None:
 
 
 def test_biases_are_those_of_the_records() -> None:
-    """Keeps out reversal taken for its lack, a bias for the other, and the loss of one bucket."""
     sizes = ((True, 0.0), (True, 2.0), (False, 0.0), (False, 2.0))
     records = []
     for seed, (is_reversed, bias) in product((1, 2, 3), sizes):
@@ -151,7 +87,6 @@ def test_biases_are_those_of_the_records() -> None:
 
 
 def test_the_ladder_runs(run: Run, tmp_path: Path) -> None:
-    """Keeps out a rung that the harness cannot train, search, score, measure or draw."""
     names = ["lstm_seq2seq", "lstm_seq2seq_forward", "lstm_seq2seq_dot_fed"]
     assert run(ladder, "--models", *names, "--out", tmp_path) == 0
     records = check_folder(tmp_path, names)
@@ -166,8 +101,7 @@ def test_the_ladder_runs(run: Run, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("size", ["smoke", "full"])
-def test_rungs_alone_differ(size: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keeps out a difference in parameters, rate or start that would pass for one of rungs."""
+def test_rungs_differ_in_nothing_else(size: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(ladder.SIZES, size, ladder.SIZES[size] | {"n_train": 200, "n_valid": 10})
     task = ladder.make_task(argparse.Namespace(size=size, tokens=None, to="attention"))
     sizes = {name: model_sizes(name, task) for name in NAMES}
@@ -198,7 +132,6 @@ def climbed(shift: float = 0.0, seed: int = 1) -> list[dict[str, Any]]:
 
 
 def test_a_bar_is_its_rung_and_bucket() -> None:
-    """Keeps out a bar of another bucket or rung, and one seed drawn for the mean."""
     left, right = figure.draw_rungs([*climbed(), *climbed(2.0, 2)]).figure.axes
     at = {"lstm_seq2seq_forward": 0, "lstm_seq2seq": 1, LAST: 2, DOT: 2.8, DOT_FED: 3.2}
     for ax, place in ((left, 1), (right, 2)):
@@ -212,35 +145,3 @@ def test_a_bar_is_its_rung_and_bucket() -> None:
         assert bars == pytest.approx(expected)
     assert "11–20" in left.get_title("left")
     assert "21–30" in right.get_title("left")
-
-
-# ---------------------------------------------------------------------------------------- Positions
-POSITIONS = ["sinusoids", "learned", "rotary", "none"]
-BY_POSITION = [f"transformer_{kind}" for kind in POSITIONS]
-
-
-@pytest.mark.parametrize("size", ["smoke", "laptop", "full"])
-def test_positions_alone_differ(size: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keeps out a difference in size, rate or layers, and a test of lengths trained on."""
-    few = positions.SIZES[size] | {"n_train": 200, "n_valid": 10}
-    monkeypatch.setitem(positions.SIZES, size, few)
-    task = positions.make_task(argparse.Namespace(size=size, tokens=None))
-    sizes = {name: model_sizes(name, task) for name in BY_POSITION}
-    counts = [count_parameters(build(name, **sizes[name])) for name in BY_POSITION]
-    assert max(counts) / min(counts) < 1.1
-    assert [own.pop("positions") for own in sizes.values()] == POSITIONS
-    assert len({own.pop("d_model") for own in sizes.values()}) <= 2  # a table of positions is small
-    assert len({str(own) for own in sizes.values()}) == 1
-    assert len({task.recipe(name).lr for name in BY_POSITION}) == 1
-    assert positions.PARSER.parse_args(["--size", size]).models == BY_POSITION
-    (test,) = task.tests
-    longest = max(max(2 * len(e.src) + 10, len(e.tgt)) for e in test.examples)
-    n_positions = {task.recipe(name).sizes["n_positions"] for name in BY_POSITION}
-    assert longest <= min(n_positions)
-    if size != "smoke":
-        assert min(n_positions) < 1.3 * longest
-        assert test.max_train_length == 20
-        assert sum(low > 20 for low, _ in test.buckets) == 8
-        inside = [sum(low <= x <= high for x in test.x) for low, high in test.buckets]
-        assert min(inside) >= 15
-        assert sum(inside) == len(test.x) == 6 * positions.SIZES[size]["per_bucket"]

@@ -1,14 +1,10 @@
-"""Measure how the loss of a target token depends on a source token, by their distance.
-
-All sources have the same length S, all targets the same length T; target token t comes t places
-after the source.
-"""
+"""What several tasks measure in trained models: heads of attention, gradients, linear probes."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import ExitStack
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -17,14 +13,61 @@ from torch import Tensor, nn
 
 from seqmodels.data.batches import Example, collate
 from seqmodels.interface import Batch, SequenceModel
+from seqmodels.models.transformer import Transformer
 
 Rows = list[dict[str, float | str]]
+"""Rows of an analysis, as a record holds them."""
 QUARTILES = {"low": 0.25, "median": 0.5, "high": 0.75}
+N_FEATURES = 256
+"""Inputs of every probe: random combinations of what a model has."""
+RIDGE = 0.01
+"""Penalty of the probe's squared weights, per row."""
+
+
+def device_of(model: SequenceModel) -> str:
+    """Return the device of a model's parameters."""
+    return str(next(model.parameters()).device)
 
 
 def batch_of(model: SequenceModel, examples: Sequence[Example]) -> Batch:
     """Collate examples on the model's device."""
-    return collate(examples, str(next(model.parameters()).device))
+    return collate(examples, device_of(model))
+
+
+# ------------------------------------------------------------------------------------- Attentions
+
+
+class Attention(NamedTuple):
+    """One module with several heads."""
+
+    kind: str
+    """encoder or decoder, where it attends to its own text; source."""
+    layer: int
+    """From 1."""
+    module: Any
+
+
+def list_attentions(model: SequenceModel) -> list[Attention]:
+    """Return the attentions of a Transformer; of another model, none."""
+    if not isinstance(model, Transformer):
+        return []
+    stacks = {"encoder": model.encoder, "decoder": model.decoder, "source": model.decoder}
+    return [
+        Attention(kind, i, layer.src_attention if kind == "source" else layer.self_attention)
+        for kind, stack in stacks.items()
+        for i, layer in enumerate(stack, 1)
+    ]
+
+
+def name_head(a: Attention, head: int) -> dict[str, float | str]:
+    """Return the columns that name a head."""
+    return {"attention": a.kind, "layer": a.layer, "head": head}
+
+
+# -------------------------------------------------------------------------------------- Gradients
+#
+# All sources have the same length S, all targets the same length T; target token t comes t places
+# after the source.
 
 
 def gradient_norms(model: SequenceModel, batch: Batch) -> Float[Tensor, "B T S"]:
@@ -92,3 +135,25 @@ def source_embeddings(
         logits = model(src, src_mask, tgt_in)
     (embedded,) = outputs
     return logits, embedded
+
+
+# ------------------------------------------------------------------------------------------ Probes
+#
+# Probes have one size, whatever the width of what they read.
+
+
+def mix_features(features: Float[Tensor, "N D"]) -> Float[Tensor, "N F"]:
+    """Return N_FEATURES random combinations of the standardised columns, and a constant."""
+    features = features.double().cpu()
+    features = (features - features.mean(0)) / (features.std(0) + 1e-6)
+    mix = torch.Generator().manual_seed(0)
+    weights = torch.randn(features.shape[1], N_FEATURES, generator=mix, dtype=torch.float64)
+    return torch.cat(
+        [features @ weights / features.shape[1] ** 0.5, torch.ones(len(features), 1)], 1
+    )
+
+
+def fit_ridge(x: Float[Tensor, "N F"], y: Float[Tensor, "N O"]) -> Float[Tensor, "F O"]:
+    """Return the weights of the linear probes of several labels, in closed form."""
+    penalty = RIDGE * len(x) * torch.eye(x.shape[1], dtype=x.dtype)
+    return torch.linalg.solve(x.T @ x + penalty, x.T @ y)

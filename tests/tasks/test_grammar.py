@@ -1,0 +1,134 @@
+"""The English–German grammar, read by hand."""
+
+import hashlib
+import random
+from typing import Any
+
+import pytest
+
+from seqmodels import EOS
+from tasks import recipes
+from tasks.synthetic.grammar import draw_corpus, draw_sentence
+from tasks.synthetic.pairs import grammar_task, n_crossings
+from tasks.synthetic.trees import Sentence
+
+READ = {
+    "No new expensive picture fell.": "Kein neues teures Bild fiel.",
+    "No new expensive chair falls.": "Kein neuer teurer Stuhl fällt.",
+    "Our old doctor dances.": "Unser alter Arzt tanzt.",
+    "Many old men dance.": "Viele alte Männer tanzen.",
+    "All clever mice run.": "Alle klugen Mäuse laufen.",
+    "She has fallen today.": "Sie ist heute gefallen.",
+    "She had woken up loudly.": "Sie war laut aufgewacht.",
+    "Jonas, whom they thanked, played.": "Jonas, dem sie dankten, spielte.",
+    "No woman brings neighbours clocks, but my strong child is old.":
+        "Keine Frau bringt Nachbarn Uhren, aber mein starkes Kind ist alt.",
+    "The doctor trusted his doctor when a beautiful cow slept.":
+        "Der Arzt vertraute seinem Arzt, als eine schöne Kuh schlief.",
+    "Without many teachers, this cow near parks woke up behind him yesterday.":
+        "Ohne viele Lehrer wachte diese Kuh bei Parks gestern hinter ihm auf.",
+    "All strong queens said that we had wanted to be able to play.":
+        "Alle starken Königinnen sagten, dass wir hatten spielen können wollen.",
+    "A brother that must have been able to help Max rarely sees horses running.":
+        "Ein Bruder, der Max muss haben helfen können, sieht selten Pferde laufen.",
+    "His farmer that Maria, who travels now, watches has been allowed to run in clean old gardens.":
+        "Sein Bauer, den Maria, die jetzt reist, beobachtet, hat in sauberen alten Gärten laufen "
+        "dürfen.",
+    "The beautiful woman carries our lamp, which belongs to the young teachers, whom Paul trusts.":
+        "Die schöne Frau trägt unsere Lampe, die den jungen Lehrern gehört, denen Paul vertraut.",
+    "Many villages pleased the quite hungry doctor, who disappeared behind the gardens, which "
+    "disappeared, although Julia had been hungry.":
+        "Viele Dörfer gefielen dem ziemlich hungrigen Arzt, der hinter den Gärten verschwand, die "
+        "verschwanden, obwohl Julia hungrig gewesen war.",
+    "Peter believes that Anna and Anna think that this girl loves the quite tired bears and that "
+    "Julia waits.":
+        "Peter glaubt, dass Anna und Anna denken, dass dieses Mädchen die ziemlich müden Bären "
+        "liebt und dass Julia wartet.",
+    "This expensive flower pleased my brothers, but because every hungry friend loved him, Max, "
+    "who was clever, wanted to run.":
+        "Diese teure Blume gefiel meinen Brüdern, aber weil jeder hungrige Freund ihn liebte, "
+        "wollte Max, der klug war, laufen.",
+    "Peter and a king were young, and the friendly kings said that he gave Emma knives in our "
+    "river, which Julia showed my king.":
+        "Peter und ein König waren jung, und die freundlichen Könige sagten, dass er Emma Messer "
+        "in unserem Fluss gab, den Julia meinem König zeigte.",
+}  # fmt: skip
+LINKED = (
+    "A–Ein brother–Bruder that–der must–muss have–haben been–können able–können to–können "
+    "help–helfen Max–Max rarely–selten sees–sieht horses–Pferde running–laufen .–.",
+    "Without–Ohne many–viele teachers–Lehrer this–diese cow–Kuh near–bei parks–Parks woke–wachte "
+    "woke–auf up–wachte up–auf behind–hinter him–ihm yesterday–gestern .–.",
+    "Felix–Felix has–muss to–muss travel–reisen and–und he–er must–muss often–oft be–sein "
+    "brave–mutig .–.",
+)
+
+
+@pytest.fixture(scope="module")
+def pairs() -> list[Sentence]:
+    """Draw 4,000 sentences, half of them short, where the same English comes up again."""
+    rng = random.Random(5)
+    return [draw_sentence(rng, 4 + int(rng.random() * (2 if i % 2 else 40))) for i in range(4_000)]
+
+
+def test_drawn_sentences_read_by_hand(pairs: list[Sentence]) -> None:
+    drawn = {pair.en_text: pair for pair in pairs}
+    assert all(drawn[pair.en_text] == pair for pair in pairs)
+    assert len(drawn) < len(pairs)
+    assert {en: drawn[en].de_text for en in READ} == READ
+    links = {" ".join(f"{p.en[i]}–{p.de[j]}" for i, j in p.links) for p in pairs}
+    assert links.issuperset(LINKED)
+
+
+def test_splits_share_no_sentence_and_have_their_lengths() -> None:
+    train, valid, test = draw_corpus(0, 1000, 200, max_train=20, max_test=40, per_bucket=30)
+    assert (len(train), len(valid), len(test)) == (1000, 200, 120)
+    assert len({p.en_text for part in (train, valid, test) for p in part}) == 1320
+    assert {pair.n_words for pair in train} == set(range(4, 21))
+    assert max(pair.n_words for pair in valid) <= 20
+    share = sum(n for n in (p.n_words for p in train) if n > 12) / sum(p.n_words for p in train)
+    assert abs(share - 8 / 17) < 0.04  # as many words of every length
+    for last in (10, 20, 30, 40):
+        lengths = [pair.n_words for pair in test if last - 9 <= pair.n_words <= last]
+        assert (len(lengths), {*lengths}) == (30, {*range(max(4, last - 9), last + 1)})
+    small = draw_corpus(0, 10, 200, max_train=20, max_test=40, per_bucket=30)
+    assert (small.test, small.valid, small.train) == (test, valid, train[:10])
+    with pytest.raises(ValueError, match="4 or more"):
+        draw_sentence(random.Random(0), 3)
+    with pytest.raises(ValueError, match="multiple of 10"):
+        draw_corpus(0, 1, 1, max_test=85)
+
+
+def test_same_seed_same_corpus() -> None:
+    """Independent of the Python version, of hashes and of the machine."""
+    pairs = [pair for part in draw_corpus(0, 300, 30, per_bucket=10) for pair in part]
+    text = "\n".join(f"{pair.en_text}\t{pair.de_text}\t{pair.links}" for pair in pairs)
+    digest = "71b0ced00dc8dfe85f790d496f884c34ac1eb7b17087098b00439c870a30ff28"
+    assert hashlib.sha256(text.encode()).hexdigest() == digest
+
+
+@pytest.mark.parametrize("optimizer", ["adamw", "muon"])
+def test_each_optimizer_has_its_recipes(optimizer: Any) -> None:
+    task = grammar_task(draw_corpus(2, 30, 5, per_bucket=2), 100, optimizer=optimizer)
+    chosen = {"adamw": recipes.GRAMMAR, "muon": recipes.GRAMMAR_MUON}[optimizer]
+    assert task.training["optimizer"] == optimizer
+    rates = {name: recipe[1:] for name, recipe in task.recipes.items()}
+    assert rates == {name: recipe[1:] for name, recipe in chosen.items()}
+
+
+def test_the_task_on_a_corpus_of_the_grammar() -> None:
+    drawn = draw_corpus(2, 30, 5, max_train=12, max_test=20, per_bucket=20)
+    task = grammar_task(drawn, 100, has_source_eos=False)
+    assert task.tokenizer.decode(task.train[0].src) == drawn.train[0].en_text
+    assert task.tokenizer.decode(task.train[0].tgt) == drawn.train[0].de_text
+    assert [e.src[-1] == EOS for e in task.train] == [False] * 30
+    counts = [task.data[f"n_{split}"] for split in ("train", "valid", "test")]
+    assert (task.data["source_end"], counts) == ("none", [30, 5, 40])
+    (test,) = task.tests
+    assert test.x == [s.n_words for s in drawn.test]
+    assert test.buckets[:2] == [(1, 10), (11, 20)]
+    assert test.max_train_length == max(s.n_words for s in drawn.train) < max(test.x)
+    example, links = task.alignment_example
+    assert (task.tokenizer.tokens(example.src), links) in [([*s.en], s.links) for s in drawn.test]
+    assert 11 <= len(task.tokenizer.decode(example.src).split()) <= 16
+    assert n_crossings(links) > 3
+    assert n_crossings([(0, 2), (1, 0), (2, 1)]) == 2

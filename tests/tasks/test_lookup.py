@@ -1,0 +1,147 @@
+"""Looking up values by their keys."""
+
+import argparse
+import random
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+from fake_records import fake_record
+
+from seqmodels import EOS, MODELS
+from seqmodels.experiments.specs import model_sizes
+from seqmodels.experiments.task import Task
+from seqmodels.models import VARIANTS, papers
+from seqmodels.report import style
+from tasks.lookup import __main__ as lookup
+from tasks.lookup import figure as lookup_figure
+
+
+def make_lookup(**given: object) -> Task:
+    flags = {"size": "smoke", "tokens": None, "width": None, "pairs": 8} | given
+    return lookup.make_task(argparse.Namespace(**flags))
+
+
+@pytest.mark.parametrize("n", [2, 5, 16])
+def test_every_answer_is_in_the_source(n: int) -> None:
+    rng, places, asked = random.Random(n), Counter(), Counter()
+    symbols = lookup.make_symbols(30)
+    assert symbols.keys[25:28] == ["z", "aa", "bb"]
+    for _ in range(200):
+        trained, query = lookup.draw_pair(rng, n, symbols), lookup.draw_query(rng, n, symbols)
+        asked[len(trained.tgt.split()) // 3] += 1
+        assert len(query.tgt.split()) == 3
+        for pair in (trained, query):
+            src, tgt = pair.src.split(), pair.tgt.split()
+            values = dict(zip(src[0::2], src[1::2], strict=True))
+            assert len(values) == len(set(values.values())) == n == lookup.n_pairs(pair)
+            assert values.keys() <= set(symbols.keys)
+            assert set(values.values()) <= set(symbols.values)
+            assert tgt[0::3] == tgt[1::3]
+            assert [values[key] for key in tgt[0::3]] == tgt[2::3]
+            assert len(set(tgt[0::3])) == len(tgt) // 3
+            places[src.index(tgt[0]) // 2] += 1
+    assert set(places) == set(range(n))
+    assert asked.keys() == {n // 2, n}
+    assert 70 < asked[n] < 130
+
+
+TESTED = [(8, [2, 4, 6, 8, 12, 16]), (12, [3, 6, 9, 12, 18, 24])]
+
+
+@pytest.mark.parametrize(("most", "tested"), TESTED)
+def test_values_alone_are_scored(most: int, tested: list[int]) -> None:
+    task = make_lookup(pairs=most)
+    (test,) = task.tests
+    for example in (*task.train, *task.valid, *test.examples):
+        assert task.tokenizer.tokens(example.scored()) == task.tokenizer.tokens(example.tgt)[2::3]
+        assert example.src[-1] == EOS
+    assert {len(e.tgt) for e in (*task.valid, *test.examples)} == {3}
+    assert {len(e.src) for e in task.valid} == {2 * most + 1}
+    assert max(len(e.src) for e in task.train) == task.data["n_tokens_source"]
+    assert Counter(test.x) == dict.fromkeys(tested, lookup.SIZES["smoke"]["per_number"])
+    assert [len(e.src) for e in test.examples] == [2 * n + 1 for n in test.x]
+    assert test.baseline == [1 / n for n in test.x]
+    assert task.training["precision"] == "float32"
+    example, links = task.alignment_example
+    assert all(example.src[s] == example.tgt[t] for s, t in links)  # to the value, not the key
+    assert len(links) == len(example.scored())
+
+
+def test_a_width_holds_for_all_models() -> None:
+    """Wider models have lower rates, except for the LSTM."""
+    names = [*MODELS, "transformer_rotary"]
+    assert "transformer_rotary" in VARIANTS
+    wide = make_lookup(width=48)
+    assert {model_sizes(name, wide)["d_model"] for name in names} == {48}
+    assert len({model_sizes(name, make_lookup())["d_model"] for name in names}) > 2
+    equal, narrow, wide = (make_lookup(width=width).recipes for width in (None, 128, 256))
+    for name, recipe in equal.items():
+        factor = 1 if name == "lstm_seq2seq" else 0.5
+        assert (narrow[name].lr, wide[name].lr) == (recipe.lr, factor * recipe.lr)
+    starts = [recipes["gpt"].sizes["init_std"] for recipes in (equal, narrow, wide)]
+    assert starts == [0.08, 0.08, 0.04]
+
+
+def test_every_seed_has_its_marker() -> None:
+    """It is hollow for a seed that never learned."""
+    seeds: dict[str, list[tuple[list[float], tuple[int, bool]]]] = {
+        "gpt": [
+            ([5, 20, 96, 99], (300, True)), ([5, 95, 90, 99], (200, True)),
+            ([5, 20, 94.9, 99], (400, True)),
+        ],
+        "lstm_seq2seq": [([5, 20, 30, 40], (400, False))],
+        "bahdanau": [([5, 20, 30, 97], (400, True)), ([5, 20, 30, 40], (400, False))],
+    }  # fmt: skip
+    records = []
+    for model, accuracies in seeds.items():
+        for seed, (accuracy, _) in enumerate(accuracies, 1):
+            record = fake_record(model, seed)
+            steps = [{"step": 100 * i, "valid_accuracy": a} for i, a in enumerate(accuracy, 1)]
+            record["curve"] = [record["curve"][0] | step for step in steps]
+            record["tests"][0]["baseline"] = "knows nothing"
+            records.append(record)
+    left, right = lookup_figure.draw_transition(records).figure.axes
+    assert [len(ax.lines) for ax in (left, right)] == [7, 6]  # and the line at 95 %
+    filled: dict[str, list[tuple[float, bool]]] = {}
+    for line in right.lines:
+        is_filled = line.get_markerfacecolor() != "white"
+        filled.setdefault(line.get_color(), []).append((line.get_xdata()[0], is_filled))
+    line_styles = style.line_styles_for(papers())
+    assert filled == {line_styles[m].colour: [mark for _, mark in seeds[m]] for m in seeds}
+
+
+def wide(model: str, seed: int, d_model: int, score: float) -> dict[str, Any]:
+    """Make a record of this width, which passes d_model bytes per token, with one score."""
+    record = fake_record(model, seed)
+    record["model_config"] = {"d_model": d_model}
+    record["data"] |= {"n_tokens_source": 17}
+    grows = model != "lstm_seq2seq"
+    record["source_bytes"] = [[n, d_model * (n if grows else 1)] for n in (8, 16, 32)]
+    for bucket in record["tests"][0]["buckets"]:
+        bucket["bleu"] = {"value": score, "low": score, "high": score}
+    return record
+
+
+def test_a_point_is_its_bytes_and_its_score() -> None:
+    one, two = (
+        [wide("gpt", 1, d, 60 + d), wide("gpt", 2, d, 64 + d), wide("lstm_seq2seq", 1, d, d)]
+        for d in (16, 32)
+    )
+    other = [r | {"data": r["data"] | {"sha256": "11"}} for r in two]
+    short = [r | {"train_config": r["train_config"] | {"tokens": 9}} for r in two]
+    for folders in ([one], [one, other], [one, short]):
+        assert lookup_figure.draw_across(folders) == {}
+    drawn = lookup_figure.draw_across([one, two])
+    assert [*drawn] == ["widths-lookup"]
+    plot = drawn["widths-lookup"].figure
+    assert any("1–2 seeds" in text.get_text() for text in plot.texts)  # at each width
+    for model, sizes, means in (
+        ("gpt", [17 * 16, 17 * 32], [78, 94]), ("lstm_seq2seq", [16, 32], [16, 32]),
+    ):  # fmt: skip
+        for ax, x in zip(plot.axes, (sizes, [16, 32]), strict=True):
+            colour = style.line_styles_for([model])[model].colour
+            line = next(line for line in ax.lines if line.get_color() == colour)
+            assert np.allclose(line.get_xdata(), x)
+            assert np.allclose(line.get_ydata(), means)
