@@ -29,7 +29,7 @@ from tasks.flags import TaskParser
 from tools import diffs, numbers
 
 MODEL_FILES = [
-    ROOT / f"{paper.home.partition(':')[0].replace('.', '/')}.py" for paper in PAPERS.values()
+    ROOT / f"{paper.class_path.partition(':')[0].replace('.', '/')}.py" for paper in PAPERS.values()
 ]
 LIBRARY = sorted((ROOT / "seqmodels").rglob("*.py"))
 TASKS = sorted((ROOT / "tasks").rglob("*.py"))

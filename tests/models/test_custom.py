@@ -18,8 +18,10 @@ from seqmodels.cli import main
 from seqmodels.cli.compare import compare_and_report
 from seqmodels.contract import CHECKS, list_violations
 from seqmodels.evaluation import metrics
+from seqmodels.models import registry
 from seqmodels.records.record import load as load_record
 from seqmodels.report import render_folder
+from seqmodels.utils.imports import import_class
 from tasks import __main__ as everything
 from tasks.next_token import __main__ as next_token
 from tasks.recall import __main__ as recall
@@ -38,7 +40,7 @@ FILES = re.findall(
 def _forgotten() -> Iterator[None]:
     """Take models of files away again."""
     yield
-    for name in [name for name, paper in models.PAPERS.items() if ".py:" in paper.home]:
+    for name in [name for name, paper in models.PAPERS.items() if ".py:" in paper.class_path]:
         del models.PAPERS[name]
     for name in [name for name in sys.modules if "@" in name or name in ("bag", "attending")]:
         del sys.modules[name]
@@ -112,12 +114,12 @@ def test_a_name_is_of_one_model(own: Path) -> None:
 
 def test_a_package_offers_models(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
     """Keeps out an entry point that is not read, and one that stops everything."""
-    paper = models.ModelInfo(label="X", year=2030, cite="", home="none.py:X", memory="fixed")
+    paper = models.ModelInfo(label="X", year=2030, cite="", class_path="none.py:X", memory="fixed")
     good = Mock(load=lambda: paper)
     bad = Mock(load=Mock(side_effect=ImportError("no gin")))
     good.name, bad.name = "x", "y"
     found = {"seqmodels.models": [bad, good]}
-    monkeypatch.setattr(models, "entry_points", lambda group: found[group])
+    monkeypatch.setattr(registry, "entry_points", lambda group: found[group])
     models.register_packages()
     assert models.PAPERS["x"] == paper
     assert "y" not in models.PAPERS
@@ -153,7 +155,7 @@ FAULTS = {
     ],
     "future": [("for y in tgt_in.unbind(1):", "for y in tgt_in.roll(-1, 1).unbind(1):")],
     "source": [("* is_word).sum(1)", "* is_word)[:, :2].sum(1)")],
-    "beams": [("config_type = Config", "config_type = Config\n    shared_by_beams = ('c',)")],
+    "beams": [("config_type = Config", "config_type = Config\n    beam_shared_fields = ('c',)")],
     "length": [("for y in tgt_in.unbind(1):", "for y in tgt_in[:, :40].unbind(1):")],
     "gradients": [("self.output =", "self.spare = nn.Linear(3, 3)\n        self.output ="),
                   ("return self.output(s), State", "return s @ self.output.weight.T, State")],
@@ -168,7 +170,7 @@ def test_a_fault_is_named(name: str, old: str, changed: str, own: Path) -> None:
     """Keeps out a fault that passes, or that is taken for another."""
     assert FILES[0].count(old) == 1
     (own / "bag.py").write_text(FILES[0].replace(old, changed))
-    found = list_violations(models.import_class(f"{own}/bag.py:Bag"))
+    found = list_violations(import_class(f"{own}/bag.py:Bag"))
     assert next(prop for prop, fault in found if fault) == name
 
 

@@ -32,7 +32,7 @@ def test_the_papers_describe_the_classes(fresh: Tiny) -> None:
     assert list(PAPERS) == list(MODELS)
     for name, paper in papers().items():
         model_type = MODELS[name]
-        assert paper.home == f"{model_type.__module__}:{model_type.__name__}"
+        assert paper.class_path == f"{model_type.__module__}:{model_type.__name__}"
         model = fresh(name)
         assert paper.attends == bool(model.cross_attentions)
         grows = model.config.source_floats(9) > model.config.source_floats(8)

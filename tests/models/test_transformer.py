@@ -7,17 +7,17 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from conftest import DECODER_ONLY, Pairs, Tiny, V
+from conftest import DECODER_ONLY, RESULTS, Pairs, Tiny, V
 from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.testing import assert_close
 from toys import toy
 
-from seqmodels import MODELS, SequenceModel, models, unroll
+from seqmodels import MODELS, SequenceModel, build, models, unroll
 from seqmodels.experiments.specs import model_sizes
 from seqmodels.experiments.task import Recipe
 from seqmodels.interface import PAD
-from seqmodels.models import PAPERS, VARIANTS, papers, transformer, vary
+from seqmodels.models import PAPERS, VARIANTS, derive, list_models, papers, transformer
 from seqmodels.models.variants import ablated as ablations
 from seqmodels.models.variants import convolved, positions
 
@@ -192,14 +192,28 @@ def test_a_variant_follows_its_model() -> None:
         assert issubclass(MODELS[name], MODELS[model])
 
 
+def test_values_are_known_by_name_but_not_listed() -> None:
+    """Records and commands have such names; `--vary d_model=64` or `width=2` gives the same."""
+    values = {name for name in VARIANTS if name not in list_models()}
+    widths = {f"{model}_x{n}" for model in ("rnn_encdec", "lstm_seq2seq") for n in (2, 4)}
+    narrow = {f"rnn_encdec_{d}" for d in (32, 64, 128, 256, 512)}
+    assert values == widths | narrow | {"lstm_seq2seq_forward", "linear_attention_favor"}
+    assert list_models()[: len(PAPERS)] == list(PAPERS)
+    assert build("rnn_encdec_64", V).config == build("rnn_encdec", V, d_model=64).config
+    paths = [*RESULTS.glob("**/*-seed[0-9].json")]
+    plain = {path.name.rpartition("-seed")[0] for path in paths if path.name.count("-") == 1}
+    assert len(plain) > 40
+    assert plain <= papers().keys()
+
+
 def test_a_variant_of_a_variant_has_the_sizes_of_both() -> None:
     """Keeps out what the first variant changed, lost with a further change or in a record."""
-    assert vary("bahdanau_4", "more", {"dropout": 0.1}).sizes == {"n_queries": 4, "dropout": 0.1}
+    assert derive("bahdanau_4", "more", {"dropout": 0.1}).sizes == {"n_queries": 4, "dropout": 0.1}
     spec = {"varies": "rnn_encdec_x2", "sizes": {"d_embed": 9}, "width": 6, "label": "mine"}
     for name in ("own", "gpt"):  # a name that is taken is not given again
         models.register_recorded(name, spec)
     models.register_recorded("lost", spec | {"varies": "unknown"})
-    own, twice = VARIANTS["own"], vary("rnn_encdec_x2", "twice")
+    own, twice = VARIANTS["own"], derive("rnn_encdec_x2", "twice", {})
     assert (own.label, own.sizes, own.width) == ("mine", {"d_embed": 9}, 6)
     assert (twice.label, twice.width) == ("RNN, 2 × width, twice", 2)
     assert not {"gpt", "lost"} & VARIANTS.keys()
