@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import cache
 from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
-from torch import Tensor
+from torch import Tensor, nn
 
 from seqmodels.interface import BOS, EOS, PAD, SequenceModel, reorder
-from seqmodels.models.ops import direct
 
 Choose = Callable[[Float[Tensor, "R V"]], Int[Tensor, " R"]]
 
@@ -269,3 +269,31 @@ def expand_beams(
     parent = best // step.shape[2]
     token = token.view(B, -1).gather(1, best) + (BOS + 1)
     return log_p, parent, token.masked_fill(finished.gather(1, parent), PAD)
+
+
+# ------------------------------------------------------------------------------- Direct calls
+
+
+@cache
+def direct_class(kind: type[nn.Module], training: bool) -> type[nn.Module]:
+    """Return a subclass that is called without hooks; in evaluation, dropout returns its input."""
+    call = (lambda _, x: x) if kind is nn.Dropout and not training else kind.forward
+    return type(kind.__name__, (kind,), {"__call__": call})
+
+
+def direct(module: Any) -> Any:
+    """Return a module that computes the same from the same weights with less overhead, in a search.
+
+    A call of it is a call of `forward`, and its parts and weights are plain attributes: for one
+    row, `nn.Module` takes longer than most products. What has hooks stays as it is.
+    """
+    if module._forward_hooks or module._forward_pre_hooks or "forward" in vars(module):
+        return module
+    parts = {name: direct(part) for name, part in module._modules.items()}
+    if type(module) is nn.ModuleList:
+        return [*parts.values()]
+    kind: Any = type(module)
+    twin = object.__new__(direct_class(kind, module.training))
+    weights = {name: p if p is None else p.detach() for name, p in module._parameters.items()}
+    vars(twin).update({**vars(module), **module._buffers, **weights, **parts, "_modules": parts})
+    return twin

@@ -13,7 +13,8 @@ from torch.testing import assert_close
 
 from seqmodels import MODELS, PAD, SequenceModel, reorder, unroll
 from seqmodels.contract import CHECKS, list_violations
-from seqmodels.models import PAPERS, model_of, ops, papers
+from seqmodels.models import PAPERS, model_of, papers
+from seqmodels.models.cache import tensors_of
 from tools.sizes import sizes_of
 
 MODELS_AND_VARIANTS = [
@@ -167,7 +168,7 @@ def test_beams_go_on(name: str, width: int, n_steps: int, tiny: Tiny, pairs: Pai
     with torch.set_grad_enabled(width == 1 and n_steps == 2):
         state = reorder(model.encode(src, src_mask), rows, shared=model.beam_shared_fields)
         for field in model.beam_shared_fields:
-            assert {len(tensor) for tensor in ops.tensors_of([getattr(state, field)])} == {4}
+            assert {len(tensor) for tensor in tensors_of([getattr(state, field)])} == {4}
         if n_steps:
             _, state = unroll(model, state, began)
         state = reorder(state, beams, sources, model.beam_shared_fields)

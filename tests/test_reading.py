@@ -100,7 +100,7 @@ def test_a_chapter_reads_like_the_others(path: Path) -> None:
     assert [name for name in methods if name in interface] == interface
     assert tops(imports(path)) - sys.stdlib_module_names <= {"torch", "jaxtyping", "seqmodels"}
     ours = {name for name in imports(path) if tops({name}) == {"seqmodels"}}
-    assert all(name.startswith(("seqmodels.interface", "seqmodels.models.ops")) for name in ours)
+    assert all(name.startswith(("seqmodels.interface", "seqmodels.models.cache")) for name in ours)
     story = ast.get_docstring(tree(path), clean=False) or ""
     title, *blocks = re.findall(r"^\S.*$", story, re.M)
     assert title.endswith(".")
@@ -170,7 +170,7 @@ def test_the_harness_knows_no_model() -> None:
                 below |= new
                 todo |= new & MODULES.keys()
             models = {n for n in below if n.startswith("seqmodels.models.")}
-            assert all(n.startswith("seqmodels.models.ops") for n in models), path
+            assert all(n.startswith("seqmodels.models.cache") for n in models), path
             assert "seqmodels" not in below, path
 
 

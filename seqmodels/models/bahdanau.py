@@ -49,7 +49,6 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from seqmodels.interface import SequenceModel
-from seqmodels.models.ops import tanh  # torch.tanh, faster on CPUs
 
 # ------------------------------------------------------------------------------------- Config
 
@@ -155,7 +154,9 @@ class Attention(nn.Module):
     def attention_weights(self, s: Float[Tensor, "B J D"], state: State) -> Float[Tensor, "B J S"]:
         """Return alpha_i for each decoder state s_{i-1} of each source."""
         Wa_s, Ua_h = self.W_a(s).unsqueeze(2), state.keys.unsqueeze(1)
-        score = self.v_a(tanh(Wa_s + Ua_h)).squeeze(-1)  #                                A.1.2
+        score = self.v_a(torch.tanh(Wa_s + Ua_h)).squeeze(
+            -1
+        )  #                                A.1.2
         return score.masked_fill(~state.src_mask.unsqueeze(1), -torch.inf).softmax(-1)  #   (6)
 
     def forward(self, s: Float[Tensor, "B J D"], state: State) -> Float[Tensor, "B J D2"]:

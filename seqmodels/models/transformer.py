@@ -47,7 +47,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from seqmodels.interface import PAD, SequenceModel
-from seqmodels.models.ops import KVCache, attend, head_width
+from seqmodels.models.cache import KVCache, attend, head_width
 
 # ------------------------------------------------------------------------------------- Config
 

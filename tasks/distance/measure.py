@@ -20,7 +20,7 @@ from torch import Tensor
 
 from seqmodels.data.batches import Example
 from seqmodels.interface import SequenceModel
-from seqmodels.models.ops import KVCache
+from seqmodels.models.cache import KVCache
 
 from ..synthetic.gradients import batch_of, gradient_norms
 from ..synthetic.probe import fit_ridge, mix_features

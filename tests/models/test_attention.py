@@ -1,4 +1,4 @@
-"""Attention: the maps that models show, fast operations, caches, and linear attention."""
+"""Attention: the maps that models show, and linear attention."""
 
 import math
 from typing import Any
@@ -10,8 +10,6 @@ from torch import Tensor, nn
 from torch.testing import assert_close
 
 from seqmodels import build, unroll
-from seqmodels.interface import reorder
-from seqmodels.models import ops
 from seqmodels.models.linear_attention import Config, MultiHeadAttention
 
 
@@ -36,96 +34,6 @@ def test_attention_is_a_distribution(name: str, tiny: Tiny, pairs: Pairs) -> Non
     with pytest.raises(IndexError):
         model.attention_weights(src, src_mask, tgt_in + 10_000)
     assert not any(module._forward_hooks for module in model.modules())
-
-
-# --------------------------------------------------------------------------------------- Operations
-def test_tanh_is_tanh() -> None:
-    """Keeps out a quick function that is another one far out, or that learns otherwise."""
-    x = torch.cat([torch.linspace(-12, 12, 1001), torch.tensor([-1e4, 1e4])]).requires_grad_()
-    [quick], [true] = (torch.autograd.grad(f(x).sum(), x) for f in (ops.tanh, torch.tanh))
-    assert_close(ops.tanh(x), torch.tanh(x), rtol=0, atol=2e-7)
-    assert_close(quick, true, rtol=0, atol=4e-7)
-    half = x.detach().bfloat16()  # its sigmoid would round what tanh does not
-    assert torch.equal(ops.tanh(half), torch.tanh(half))
-
-
-def test_direct_calls_compute_the_same(name: str, fresh: Tiny, pairs: Pairs) -> None:
-    """Keeps out a search by other weights, modes or hooks than the model's, or that changes it."""
-    model, (src, src_mask, tgt_in) = fresh(name, dropout=0.5), pairs
-    before = {name: weight.clone() for name, weight in model.state_dict().items()}
-
-    @torch.inference_mode()
-    def write(model: Any) -> Tensor:
-        return unroll(model, model.encode(src, src_mask), tgt_in)[0]
-
-    expected = write(model)
-    assert torch.equal(write(ops.direct(model)), expected)
-    [*_, linear] = (part for part in model.modules() if isinstance(part, nn.Linear))
-    with linear.register_forward_hook(lambda *_: _[-1] + 1):
-        assert_close(write(ops.direct(model)), write(model))
-        assert not torch.equal(write(model), expected)
-    assert all(map(torch.equal, model.state_dict().values(), before.values()))
-    assert not torch.equal(write(ops.direct(model.train())), expected)
-
-
-@pytest.mark.parametrize("kind", ["all", "causal", "biased"])
-def test_attend_is_the_equation(kind: str) -> None:
-    """Keeps out ways to attend that drift apart: torch's fused one, in bfloat16, in a search."""
-    q, k, v = (torch.randn(2, 4, 5, width).bfloat16() for width in (6, 6, 3))
-    mask = torch.ones(5, 5, dtype=torch.bool)
-    mask = mask if kind == "all" else mask.tril()
-    score = q.float() @ k.float().transpose(-2, -1) / 6**0.5
-    if kind == "biased":  # numbers, another one for each head and pair of tokens
-        mask = torch.where(mask, torch.randn(4, 5, 5), -torch.inf).bfloat16()
-        exact = (score + mask.float()).softmax(-1) @ v.float()
-    else:
-        exact = score.masked_fill(~mask, -torch.inf).softmax(-1) @ v.float()
-    in_float = mask if mask.dtype == torch.bool else mask.float()
-    for has_gradients in (True, False):
-        with torch.set_grad_enabled(has_gradients):
-            assert_close(ops.attend(q, k, v, mask).float(), exact, rtol=0.02, atol=0.02)
-            assert_close(ops.attend(q.float(), k.float(), v.float(), in_float), exact)
-
-
-def test_caches_of_one_origin_do_not_share_a_token() -> None:
-    """Keeps out a token of one text written over that of another with the same beginning."""
-    with torch.inference_mode():
-        cache = ops.KVCache(torch.ones(2, 0, dtype=torch.bool))
-        for _ in range(3):  # by then there is room behind it
-            cache = cache.grow()
-            cache.update(0, torch.zeros(2, 1, 1, 4), torch.zeros(2, 1, 1, 4))
-        rows = torch.tensor([1, 0])
-        others = [cache.grow(), cache.grow()]
-        others += [cache.reorder(rows).grow(), cache.reorder(rows, rows).grow()]
-        for i, other in enumerate(others, start=1):
-            other.update(0, torch.full((2, 1, 1, 4), 1.0 * i), torch.full((2, 1, 1, 4), -1.0 * i))
-        for i, other in enumerate(others, start=1):
-            assert other.layers is not cache.layers
-            k, v = other[0]
-            assert k[0, 0, :, 0].tolist() == [0, 0, 0, i]
-            assert v[0, 0, :, 0].tolist() == [0, 0, 0, -i]
-        assert cache[0][0].shape == (2, 1, 3, 4)
-
-
-@pytest.mark.parametrize("width", [1, 3])
-def test_a_cache_in_a_search_is_a_concatenation(width: int, tiny: Tiny, pairs: Pairs) -> None:
-    """Keeps out a beam that sees another's tokens, or loses its own, when its cache is copied."""
-    model, (src, src_mask, _) = tiny("gpt", n_positions=64), pairs
-    sources, draw = torch.arange(len(src)), torch.Generator().manual_seed(1)
-    first = sources.unsqueeze(1) * width
-    picks = [first + torch.randint(width, (len(src), width), generator=draw) for _ in range(40)]
-    logits, n_slots = [], []
-    for has_gradients in (True, False):
-        with torch.set_grad_enabled(has_gradients):
-            state = reorder(model.encode(src, src_mask), sources.repeat_interleave(width))
-            for t, rows in enumerate(picks):
-                found, state = model.step(4 + (rows.flatten() + t) % 7, state)
-                logits.append(found.detach())
-                state = reorder(state, rows.flatten())
-            n_slots.append(state.cache.visible.shape[1])
-    assert_close(torch.stack(logits[40:]), torch.stack(logits[:40]))
-    assert n_slots[0] == src.shape[1] + 40 * width
-    assert n_slots[1] == n_slots[0] if width == 1 else n_slots[1] < n_slots[0]
 
 
 # --------------------------------------------------------------------------------- Linear attention

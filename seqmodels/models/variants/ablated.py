@@ -26,7 +26,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from seqmodels.models import transformer
-from seqmodels.models.ops import KVCache
+from seqmodels.models.cache import KVCache
 from seqmodels.models.transformer import Layer, MultiHeadAttention, Residual, Transformer, softmax
 
 Part = Literal["scale", "lengths", "normaliser", "residual", "feed_forward", "norm", "tying"]

@@ -36,7 +36,7 @@ from torch import Tensor, nn
 from seqmodels.interface import SequenceModel
 from seqmodels.models import bahdanau, transformer
 from seqmodels.models.bahdanau import Attention, Bahdanau, DeepOutput, GatedUnit
-from seqmodels.models.ops import KVCache
+from seqmodels.models.cache import KVCache
 from seqmodels.models.transformer import Layer, Transformer, softmax
 
 # ---------------------------------------------------------------- Bahdanau with another attention

@@ -25,7 +25,6 @@ from torch import Tensor, nn
 from seqmodels.interface import EOS
 from seqmodels.models import lstm_seq2seq
 from seqmodels.models.lstm_seq2seq import DeepLSTM, LSTMSeq2Seq
-from seqmodels.models.ops import tanh
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,7 +76,9 @@ class GlobalAttention(nn.Module):
         """Return the weights for the J outputs of each source: those of its beams or N words."""
         h = h.reshape(len(state.memory), -1, h.shape[-1])
         if self.kind == "additive":
-            score = self.v_a(tanh(self.W_a(h).unsqueeze(2) + state.keys.unsqueeze(1))).squeeze(-1)
+            score = self.v_a(
+                torch.tanh(self.W_a(h).unsqueeze(2) + state.keys.unsqueeze(1))
+            ).squeeze(-1)
         else:  # to the last output alone, any score gives the weight 1
             score = h @ state.keys.mT
         return score.masked_fill(~state.memory_mask.unsqueeze(1), -torch.inf).softmax(-1)  # eq. (7)
