@@ -126,6 +126,23 @@ class SequenceModel(nn.Module):
         return sys.maxsize
 
 
+@contextmanager
+def watch_attention(modules: Sequence[Any]) -> Iterator[list[list[Tensor]]]:
+    """Collect the weights of each of these modules inside the context, one tensor per call.
+
+    A module's `attention_weights` is called with the same arguments as the module.
+    """
+    calls: list[list[Tensor]] = [[] for _ in modules]
+    with ExitStack() as hooks:
+        for module, alphas in zip(modules, calls, strict=True):
+
+            def watch(module: Any, args: Any, _: Any, alphas: list[Tensor] = alphas) -> None:
+                alphas.append(module.attention_weights(*args))
+
+            hooks.enter_context(module.register_forward_hook(watch))
+        yield calls
+
+
 def reorder(
     state: AnyState,
     rows: Int[Tensor, " R"],
@@ -147,20 +164,3 @@ def reorder(
         else:
             fields.append(field.reorder(picked, sources))
     return type(state)(*fields)
-
-
-@contextmanager
-def watch_attention(modules: Sequence[Any]) -> Iterator[list[list[Tensor]]]:
-    """Collect the weights of each of these modules inside the context, one tensor per call.
-
-    A module's `attention_weights` is called with the same arguments as the module.
-    """
-    calls: list[list[Tensor]] = [[] for _ in modules]
-    with ExitStack() as hooks:
-        for module, alphas in zip(modules, calls, strict=True):
-
-            def watch(module: Any, args: Any, _: Any, alphas: list[Tensor] = alphas) -> None:
-                alphas.append(module.attention_weights(*args))
-
-            hooks.enter_context(module.register_forward_hook(watch))
-        yield calls

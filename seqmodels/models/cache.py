@@ -99,6 +99,11 @@ class KVCache:
         self.n_sources = len(visible) if n_sources is None else n_sources
         self.buffer = Buffer([], visible.shape[1]) if buffer is None else buffer
 
+    @classmethod
+    def empty(cls, src: Int[Tensor, "B S"]) -> KVCache:
+        """Return a cache for these sources that has no token yet."""
+        return cls(torch.ones(len(src), 0, dtype=torch.bool, device=src.device))
+
     @property
     def mask(self) -> Bool[Tensor, "B 1 J N"]:
         """The slots that each row sees, the rows of one source side by side."""

@@ -98,7 +98,7 @@ def test_recurrence_word_by_word(name: str, tiny: Tiny) -> None:
         x = layer.self_residual.norm(x + layer.recurrence(x[None], GIVEN[1])[0])
         x = layer.ff_residual.norm(x + layer.ff(x))
     if name == RUNGS[6]:
-        whole, x = tiny("transformer"), model.annotate(*GIVEN[:2])[0]
+        whole, x = tiny("transformer"), model.annotate(SRC[None], GIVEN[1][:, None, None])[0]
         whole.load_state_dict(model.state_dict(), strict=False)
         assert_close(*(m.encode(*GIVEN[:2]).memory.tensors for m in (model, whole)))
     for layer in model.decoder:

@@ -207,7 +207,7 @@ def test_lstm_equals_torchs(tiny: Tiny, pairs: Pairs, is_reversed: bool) -> None
     assert_close(state.h, h.transpose(0, 1))
     assert_close(state.c, c.transpose(0, 1))
     empty = lstm_seq2seq.State(torch.zeros_like(state.h), torch.zeros_like(state.c))
-    ours, _, _ = model.encoder(e, empty)
+    ours, _ = model.encoder(e, empty)
     padded, _ = pad_packed_sequence(outputs, batch_first=True)
     assert_close(ours[src_mask], padded[src_mask])
     outputs, _ = decoder(model.embed(tgt_in), (h, c))

@@ -241,7 +241,9 @@ def test_a_layer_scores_by_distance(side: str, tiny: Tiny, pairs: Pairs) -> None
     attention, seen, projected = model.get_submodule(f"{side}.1.self_attention"), [], []
     attention.register_forward_pre_hook(lambda _, given: seen.extend(given[:2]))
     for w in (attention.W_q, attention.W_k):
-        w.register_forward_hook(lambda _, x, out: projected.append(attention.to_heads(out)))
+        w.register_forward_hook(
+            lambda _, x, out: projected.append(attention.split_heads(out).transpose(1, 2))
+        )
     model(*pairs)
     k, q = projected
     theta = 30.0 ** (-torch.arange(0, 8, 2) / 8)
