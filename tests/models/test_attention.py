@@ -16,7 +16,7 @@ from seqmodels.models.linear_attention import Config, MultiHeadAttention
 # --------------------------------------------------------------------------------------------- Maps
 @pytest.mark.parametrize("name", ATTENDING)
 def test_attention_is_a_distribution(name: str, tiny: Tiny, pairs: Pairs) -> None:
-    """Keeps out weight on pads, other sums than one, weights of the batch, and hooks that stay."""
+    """A row has the same weights alone as in a batch, and no hook stays."""
     model, (src, src_mask, tgt_in) = tiny(name), pairs
     weights = model.attention_weights(src, src_mask, tgt_in)
     n_layers, n_heads = (1, 1) if name == "bahdanau" else (2, 2)
@@ -66,7 +66,7 @@ def smooth(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
 
 
 def test_features_by_hand() -> None:
-    """Keeps out other features than elu(x) + 1: x + 1 above 0, e^x below."""
+    """They are elu(x) + 1: x + 1 above 0, e^x below."""
     x = torch.tensor([[[[0.0, -math.log(2)], [1.0, 0.0]]]]).double()
     expected = torch.tensor([[1.0, 0.5], [2.0, 1.0]]).double()
     for is_query in (True, False):
@@ -75,7 +75,7 @@ def test_features_by_hand() -> None:
 
 @BOTH
 def test_training_in_parallel_equals_the_recurrence(sizes: dict[str, Any]) -> None:
-    """Keeps out a memory in which long texts lose digits: 1e-5 in float32, after 300 tokens."""
+    """The difference is below 1e-5 in float32 after 300 tokens."""
     own = {"d_model": 64, "n_heads": 4, "n_layers": 2, "n_positions": 300, "init_std": 0.1}
     model = build("linear_attention", 50, **own, **sizes).eval()
     src, tgt_in = torch.randint(4, 50, (3, 150)), torch.randint(4, 50, (3, 150))
@@ -88,7 +88,7 @@ def test_training_in_parallel_equals_the_recurrence(sizes: dict[str, Any]) -> No
 
 
 def test_the_rest_is_gpt(tiny: Tiny, pairs: Pairs) -> None:
-    """Keeps out copies that drift apart: without attention, equal weights give equal logits."""
+    """Without attention, equal weights give equal logits."""
     gpt, model = tiny("gpt"), tiny("linear_attention")
     for layer in gpt.decoder:
         layer.self_attention.W_o.weight.data.zero_()
@@ -98,7 +98,6 @@ def test_the_rest_is_gpt(tiny: Tiny, pairs: Pairs) -> None:
 
 @BOTH
 def test_linear_attention_is_kernel_smoothing(sizes: dict[str, Any], tiny: Tiny) -> None:
-    """Keeps out weights, also those of `align`, that are not φ(q)·φ(k), normalised."""
     attention = tiny("linear_attention", **sizes).decoder[0].self_attention
     attention.W_o = nn.Identity()
     q, k, v = attention.qkv(torch.randn(1, 7, 16).double())
@@ -108,7 +107,6 @@ def test_linear_attention_is_kernel_smoothing(sizes: dict[str, Any], tiny: Tiny)
 
 
 def test_directions_are_orthogonal_and_as_long_as_gaussian_ones() -> None:
-    """Keeps out directions of length √K, which estimate another kernel, and one draw used twice."""
     omega = draw_favor(8, n_draws=200)
     blocks = omega.view(200, 8, 8)
     cosines = nn.functional.normalize(blocks, dim=2)
@@ -120,7 +118,7 @@ def test_directions_are_orthogonal_and_as_long_as_gaussian_ones() -> None:
 
 
 def test_many_random_features_are_softmax_attention(tiny: Tiny, pairs: Pairs) -> None:
-    """Keeps out an estimate that does not come closer: GPT's own weights give GPT's own logits."""
+    """GPT's own weights give nearly GPT's own logits."""
     gpt, errors = tiny("gpt"), []
     for n_draws in (2, 2_000):
         model = tiny("linear_attention", feature_map="favor", n_draws=n_draws)
@@ -131,7 +129,6 @@ def test_many_random_features_are_softmax_attention(tiny: Tiny, pairs: Pairs) ->
 
 
 def test_large_queries_and_keys_are_finite() -> None:
-    """Keeps out a division of zero by zero, and features that overflow."""
     attention = attention_of(16, feature_map="favor", n_draws=2).float()
     attention.omega = draw_favor(16, 2)
     for scale in (1e-3, 1.0, 30.0, 1e3):
@@ -142,7 +139,6 @@ def test_large_queries_and_keys_are_finite() -> None:
 
 
 def test_random_features_stay_with_the_weights(fresh: Tiny, pairs: Pairs) -> None:
-    """Keeps out directions that are drawn again when a run is loaded, or trained."""
     one, other = fresh("linear_attention", **FAVOR), fresh("linear_attention", **FAVOR)
     assert not torch.equal(one(*pairs), other(*pairs))
     other.load_state_dict(one.state_dict())
@@ -154,6 +150,5 @@ def test_random_features_stay_with_the_weights(fresh: Tiny, pairs: Pairs) -> Non
     ("feature_map", "n_draws"), [("relu", 1), ("elu", 2), ("elu", 0), ("favor", 0)]
 )
 def test_unknown_features_are_refused(feature_map: str, n_draws: int) -> None:
-    """Keeps out a setting without effect, and a division by no features."""
     with pytest.raises(ValueError, match=f"feature_map '{feature_map}', n_draws {n_draws};"):
         build("linear_attention", 9, feature_map=feature_map, n_draws=n_draws)

@@ -22,7 +22,7 @@ from seqmodels.records.record import load as load_record
 
 
 def test_the_papers_describe_the_classes(fresh: Tiny) -> None:
-    """Keeps out an order that is not history's, and a module, memory or id unlike the classes'."""
+    """They are in order of history."""
     five = ["rnn_encdec", "bahdanau", "lstm_seq2seq", "transformer", "gpt"]
     assert [name for name, paper in PAPERS.items() if paper.group == "five"] == five
     years = [paper.year for paper in PAPERS.values()]
@@ -41,7 +41,6 @@ def test_the_papers_describe_the_classes(fresh: Tiny) -> None:
 
 
 def test_a_model_is_registered_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keeps out a second list of models, and a model that takes another one's name."""
     paper, n_models = replace(PAPERS["gpt"], label="GPT again"), len(MODELS)
     monkeypatch.setitem(PAPERS, "again", paper)
     models.register("again", paper)
@@ -55,7 +54,7 @@ def test_a_model_is_registered_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_committed_records_hold_what_is_handed_over() -> None:
-    """Keeps out a formula that no longer gives the bytes of the records."""
+    """The bytes follow from the Config's formula."""
     paths = sorted(RESULTS.glob("*/*-seed[0-9].json"))
     assert len(paths) > 200
     for path in paths:
@@ -102,7 +101,6 @@ def sentences(pairs: Pairs) -> list[tuple[int, Tensor, Tensor]]:
 
 
 def test_cho_is_its_equations(tiny: Tiny, pairs: Pairs) -> None:
-    """Keeps out a wrong gate, a c that the decoder or the output does not read, a wrong maxout."""
     model = tiny("rnn_encdec")
     e, logits = model.embed.weight, model(*pairs)
     read, write = (Naive(part.unit, True) for part in (model.encoder, model))
@@ -118,7 +116,7 @@ def test_cho_is_its_equations(tiny: Tiny, pairs: Pairs) -> None:
 
 
 def test_the_score_starts_small(fresh: Tiny) -> None:
-    """Keeps out an opinionated start: N(0, 0.001²), v_a and biases zero (B.1), or a recipe's."""
+    """W_a and U_a are N(0, 0.001²), v_a and biases zero (B.1), unless a recipe says otherwise."""
     for sizes in ({}, {"std_align": 0.3, "v_align": 0.125}):
         model = fresh("bahdanau", d_model=100, d_align=90, **sizes)
         for w in (model.attention.W_a.weight, model.attention.U_a.weight):
@@ -159,7 +157,7 @@ def naive_bahdanau(model: SequenceModel, src: Tensor, tgt_in: Tensor) -> tuple[T
 
 
 def test_bahdanau_is_its_equations(tiny: Tiny, pairs: Pairs) -> None:
-    """Keeps out a score with s_i, another start state, annotations turned round, Luong's wiring."""
+    """The score reads s_{i-1}, and the keys are computed once for each source."""
     model, calls = tiny("bahdanau"), []
     model.attention.U_a.register_forward_hook(lambda *_: calls.append(1))
     logits, alphas = model(*pairs), model.align(*pairs)
@@ -171,7 +169,7 @@ def test_bahdanau_is_its_equations(tiny: Tiny, pairs: Pairs) -> None:
 
 
 def test_the_lstm_starts_uniform(fresh: Tiny) -> None:
-    """Keeps out torch's start for ±0.08 (section 3.4), and a forget bias on another gate."""
+    """The range is ±0.08 (section 3.4); the forget bias is on the forget gate alone."""
     for sizes, most in (({}, 0.08), ({"init_range": 0.3}, 0.3)):
         for path, p in fresh("lstm_seq2seq", d_model=64, **sizes).named_parameters():
             assert p.abs().max() <= most, path
@@ -194,7 +192,6 @@ def torch_lstm(deep: nn.Module, d_embed: int, d_model: int) -> nn.LSTM:
 
 @pytest.mark.parametrize("is_reversed", [True, False])
 def test_lstm_equals_torchs(tiny: Tiny, pairs: Pairs, is_reversed: bool) -> None:
-    """Keeps out swapped gates, layers fed with the wrong state, pads read, a lost hand-over."""
     model = tiny("lstm_seq2seq", n_layers=3, is_reversed=is_reversed)
     src, src_mask, tgt_in = pairs
     n_real = src_mask.sum(1)

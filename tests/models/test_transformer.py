@@ -29,7 +29,6 @@ CAUSAL = torch.ones(5, 5, dtype=torch.bool).tril()
 @pytest.mark.parametrize("mask", [PADS, CAUSAL], ids=["pads", "causal"])
 @pytest.mark.parametrize("is_fused", [True, False])
 def test_attention_loops_over_heads(widths: dict[str, int], mask: Tensor, is_fused: bool) -> None:
-    """Keeps out heads that see each other, a forgotten scale, a fast path other than (1)."""
     cfg = transformer.Config(vocab_size=V, dropout=0.0, d_model=16, n_heads=4, **widths)
     attention = transformer.MultiHeadAttention(cfg).double()
     attention.is_fused = is_fused
@@ -82,7 +81,6 @@ def embedded(model: SequenceModel, tokens: Tensor) -> Tensor:
 
 @pytest.mark.parametrize("is_prenorm", [False, True])
 def test_both_stacks_equal_torchs(tiny: Tiny, pairs: Pairs, is_prenorm: bool) -> None:
-    """Keeps out a decoder that reads the wrong layer, and a last norm where none is due."""
     model, (src, src_mask, tgt_in) = tiny("transformer", is_prenorm=is_prenorm, n_layers=3), pairs
     memory, x = embedded(model, src), embedded(model, tgt_in)
     causal = nn.Transformer.generate_square_subsequent_mask(6, dtype=torch.double)
@@ -103,7 +101,7 @@ def test_both_stacks_equal_torchs(tiny: Tiny, pairs: Pairs, is_prenorm: bool) ->
 
 
 def test_embeddings_by_hand(tiny: Tiny) -> None:
-    """Keeps out sines before cosines, a wrong wavelength (3.5), no √d (3.4), a second table."""
+    """Sinusoids (3.5) are added to embeddings × √d (3.4), whose matrix is also the output's."""
     pe = transformer.sinusoids(torch.arange(3), 4)
     expected = [
         [0.0, 1.0, 0.0, 1.0],
@@ -125,7 +123,7 @@ with warnings.catch_warnings():
 
 @pytest.mark.parametrize(("sizes", "std"), [({}, 0.02), ({"init_std": 0.1}, 0.1)])
 def test_gpt_starts_with_small_residual_outputs(sizes: Any, std: float, fresh: Tiny) -> None:
-    """Keeps out a stream that grows with depth: std, divided by √(2L) where a block adds."""
+    """The deviation is divided by √(2L) where a block adds to the stream."""
     for path, p in fresh("gpt", d_model=64, n_layers=8, **sizes).named_parameters():
         if p.dim() == 2:
             is_last = path.endswith(("W_o.weight", "ff.2.weight"))
@@ -135,7 +133,6 @@ def test_gpt_starts_with_small_residual_outputs(sizes: Any, std: float, fresh: T
 
 
 def test_gpt_equals_the_published_one(tiny: Tiny, pairs: Pairs) -> None:
-    """Keeps out post-norm, another GELU, pads that are read, weights of another layer or head."""
     ours, (src, src_mask, tgt_in) = tiny("gpt"), pairs
     sizes = {"n_positions": 32, "n_embd": 16, "n_layer": 2, "n_head": 2}
     cfg = GPT2Config(
@@ -171,7 +168,6 @@ def test_gpt_equals_the_published_one(tiny: Tiny, pairs: Pairs) -> None:
 
 
 def test_a_short_convolution_is_torchs() -> None:
-    """Keeps out a filter turned round, a neighbour from the right, and a window that wraps."""
     plain, text = nn.Embedding(V, 5), torch.randint(4, V, (2, 7))
     embedding = convolved.ConvolvedEmbedding(plain)
     left = F.pad(plain(text).mT, (2, 0))
@@ -181,7 +177,7 @@ def test_a_short_convolution_is_torchs() -> None:
 
 # ----------------------------------------------------------------------------------------- Variants
 def test_a_variant_follows_its_model() -> None:
-    """Keeps out a variant among the models, in another place, or with the look of another."""
+    """It is not among the models, and its class is a subclass of theirs."""
     names = list(papers())
     assert list(MODELS) == list(PAPERS) == [name for name in names if name not in VARIANTS]
     for name, entry in VARIANTS.items():
@@ -207,7 +203,6 @@ def test_values_are_known_by_name_but_not_listed() -> None:
 
 
 def test_a_variant_of_a_variant_has_the_sizes_of_both() -> None:
-    """Keeps out what the first variant changed, lost with a further change or in a record."""
     assert derive("bahdanau_4", "more", {"dropout": 0.1}).sizes == {"n_queries": 4, "dropout": 0.1}
     spec = {"varies": "rnn_encdec_x2", "sizes": {"d_embed": 9}, "width": 6, "label": "mine"}
     for name in ("own", "gpt"):  # a name that is taken is not given again
@@ -222,7 +217,7 @@ def test_a_variant_of_a_variant_has_the_sizes_of_both() -> None:
 
 
 def test_a_variant_has_its_models_recipe() -> None:
-    """Keeps out default sizes for a variant whose model has a recipe, or a recipe overlooked."""
+    """A recipe of its own comes first; without any, it has the default for its kind of memory."""
     task = toy()
     assert task.recipe("lstm_seq2seq_x2") == task.recipes["lstm_seq2seq"]
     own = Recipe({"n_layers": 2}, 1e-3)
@@ -233,10 +228,7 @@ def test_a_variant_has_its_models_recipe() -> None:
 
 @pytest.mark.parametrize("side", ["encoder", "decoder"])
 def test_a_layer_scores_by_distance(side: str, tiny: Tiny, pairs: Pairs) -> None:
-    """Keeps out queries rotated without keys, another place, other pairs or angles, a turned sign.
-
-    A pair of numbers is a complex one: Re(q k* e^(i(n-m)θ)) for places n and m (eq. 12).
-    """
+    """A pair of numbers is a complex one: Re(q k* e^(i(n-m)θ)) for places n and m (eq. 12)."""
     model = tiny("transformer_rotary", rotary_base=30.0)
     attention, seen, projected = model.get_submodule(f"{side}.1.self_attention"), [], []
     attention.register_forward_pre_hook(lambda _, given: seen.extend(given[:2]))
@@ -256,10 +248,7 @@ def test_a_layer_scores_by_distance(side: str, tiny: Tiny, pairs: Pairs) -> None
 
 @pytest.mark.parametrize("side", ["encoder", "decoder"])
 def test_a_score_falls_with_the_distance(side: str, tiny: Tiny, pairs: Pairs) -> None:
-    """Keeps out slopes of another head, distances of one sign, and a fused call without them.
-
-    With two heads, scores fall by 1/16 and 1/256 a token (Press et al. 2022, section 3).
-    """
+    """With two heads, by 1/16 and 1/256 a token (Press et al. 2022, section 3)."""
     model, seen = tiny("transformer_alibi", n_heads=2), []
     attention = model.get_submodule(f"{side}.1.self_attention")
     attention.register_forward_hook(lambda _, given, out: seen.extend([*given, out]))
@@ -278,8 +267,8 @@ def test_a_score_falls_with_the_distance(side: str, tiny: Tiny, pairs: Pairs) ->
     assert_close(attention.W_o(heads.transpose(1, 2).flatten(2)), out)
 
 
-def test_sinusoids_are_the_published_model(tiny: Tiny, pairs: Pairs) -> None:
-    """Keeps out a switch that changes more, and learned positions that are scaled or shifted."""
+def test_sinusoids_give_the_published_model(tiny: Tiny, pairs: Pairs) -> None:
+    """So are learned positions that have the values of sinusoids."""
     published, learned = tiny("transformer"), tiny("transformer_learned")
     switched = tiny("transformer_none", positions="sinusoids")
     switched.load_state_dict(published.state_dict())
@@ -293,7 +282,7 @@ def test_sinusoids_are_the_published_model(tiny: Tiny, pairs: Pairs) -> None:
 def test_rotation_alone_differs(
     is_prenorm: bool, tiny: Tiny, pairs: Pairs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Keeps out a copied layer that drifts: not rotated, it has no positions."""
+    """Not rotated, it has no positions."""
     rotary, none = (tiny(f"transformer_{k}", is_prenorm=is_prenorm) for k in ("rotary", "none"))
     none.load_state_dict(rotary.state_dict())
     assert not torch.allclose(rotary(*pairs), none(*pairs))
@@ -303,7 +292,7 @@ def test_rotation_alone_differs(
 
 @pytest.mark.parametrize("name", [*DECODER_ONLY, "transformer_learned"])
 def test_positions_run_out(name: str, fresh: Tiny) -> None:
-    """Keeps out a silent cut and a bare IndexError; the last position itself is used."""
+    """The last position is used; the next one raises a sentence."""
     n_src, n_tgt, room = (9, 10, 10) if name == "transformer_learned" else (6, 4, 10)
     model, src = fresh(name, n_positions=room), torch.randint(4, V, (2, n_src))
     mask, tgt_in = torch.ones_like(src, dtype=torch.bool), torch.randint(4, V, (2, n_tgt + 1))
@@ -319,19 +308,16 @@ def test_positions_run_out(name: str, fresh: Tiny) -> None:
 
 
 def test_learned_positions_start_as_large_as_sinusoids(fresh: Tiny) -> None:
-    """Keeps out positions that words drown from the start."""
     weight = fresh("transformer_learned", n_positions=200, d_model=64).positions.weight
     assert weight.square().mean().item() == pytest.approx(0.5, rel=0.05)
 
 
 def test_an_odd_width_cannot_be_rotated(fresh: Tiny) -> None:
-    """Keeps out an error about shapes from inside the rotation."""
     with pytest.raises(ValueError, match="a head has queries of width 5; choose an even d_k"):
         fresh("transformer_rotary", d_k=5)
 
 
 def test_what_an_ablation_leaves_out(fresh: Tiny, pairs: Pairs) -> None:
-    """Keeps out a part that is left out together with another, or in the encoder alone."""
     sizes = {"d_k": 4, "n_layers": 2, "dropout": 0.0}
     whole = fresh("transformer", **sizes).double()
 
