@@ -1,73 +1,19 @@
-"""Models: the list of papers, what chapters share, and the recurrent ones as naive loops."""
+"""The recurrent chapters as naive loops, and the LSTM as torch's."""
 
 import math
-from dataclasses import replace
 from typing import NamedTuple
 
 import pytest
 import torch
-from conftest import RESULTS, Pairs, Tiny, V
+from conftest import Pairs, Tiny
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from torch.testing import assert_close
 
-from seqmodels import BOS, EOS, MODELS, PAD, UNK, SequenceModel, build, models
-from seqmodels.data import tokenizers
-from seqmodels.models import (
-    PAPERS,
-    lstm_seq2seq,
-    papers,
-)  # fmt: skip
-from seqmodels.records.record import load as load_record
+from seqmodels import SequenceModel
+from seqmodels.models import lstm_seq2seq
 
 
-def test_the_papers_describe_the_classes(fresh: Tiny) -> None:
-    """They are in order of history."""
-    five = ["rnn_encdec", "bahdanau", "lstm_seq2seq", "transformer", "gpt"]
-    assert [name for name, paper in PAPERS.items() if paper.group == "five"] == five
-    years = [paper.year for paper in PAPERS.values()]
-    assert years == sorted(years)
-    own = tokenizers.PAD, tokenizers.BOS, tokenizers.EOS, tokenizers.UNK
-    assert own == (PAD, BOS, EOS, UNK) == (0, 1, 2, 3)
-    assert list(PAPERS) == list(MODELS)
-    for name, paper in papers().items():
-        model_type = MODELS[name]
-        assert paper.class_path == f"{model_type.__module__}:{model_type.__name__}"
-        model = fresh(name)
-        assert paper.attends == bool(model.cross_attentions)
-        grows = model.config.source_floats(9) > model.config.source_floats(8)
-        assert (paper.memory == "grows") == grows
-        assert (paper.memory == "vector") == (not grows and not paper.attends)
-
-
-def test_a_model_is_registered_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    paper, n_models = replace(PAPERS["gpt"], label="GPT again"), len(MODELS)
-    monkeypatch.setitem(PAPERS, "again", paper)
-    models.register("again", paper)
-    assert list(MODELS)[-1] == "again"
-    assert len(MODELS) == len(PAPERS) == n_models + 1
-    assert type(build("again", V, d_model=8, n_heads=2, n_layers=1)) is MODELS["gpt"]
-    with pytest.raises(ValueError, match="gpt is the name of another model, seqmodels"):
-        models.register("gpt", paper)
-    with pytest.raises(ValueError, match="unknown model 'gru'; choose from rnn_encdec, bahdanau"):
-        build("gru", V)
-
-
-def test_the_committed_records_hold_what_is_handed_over() -> None:
-    """The bytes follow from the Config's formula."""
-    paths = sorted(RESULTS.glob("*/*-seed[0-9].json"))
-    assert len(paths) > 200
-    for path in paths:
-        record = load_record(path)
-        config = MODELS[record["model"]].config_type(**record["model_config"])
-        lengths = [n for n, _ in record["cache_bytes"]]
-        assert record["source_bytes"] == [[n, 4 * config.source_floats(n)] for n in lengths], path
-
-
-# --------------------------------------------------------------------- What chapters have in common
-
-
-# -------------------------------------------------------------------------------------- Naive loops
 def affine(linear: nn.Linear, x: Tensor) -> Tensor:
     """Return W x + b; a layer without b raises."""
     return linear.weight @ x + linear.bias
