@@ -1,6 +1,6 @@
-"""The models: a chapter for each paper, and their list, `registry.py`."""
+"""The models: a chapter for each paper, and `registry.py`, their list."""
 
-from seqmodels.models.registry import (
+from seqmodels.models.registry import (  # noqa: F401
     MODELS,
     PAPERS,
     VARIANTS,
@@ -17,23 +17,4 @@ from seqmodels.models.registry import (
     register_file,
     register_packages,
     register_recorded,
-)
-
-__all__ = [
-    "MODELS",
-    "PAPERS",
-    "VARIANTS",
-    "ModelInfo",
-    "ancestors",
-    "build",
-    "derive",
-    "list_models",
-    "model_of",
-    "paper_config",
-    "paper_of",
-    "papers",
-    "register",
-    "register_file",
-    "register_packages",
-    "register_recorded",
-]
+)  # fmt: skip

@@ -50,62 +50,36 @@ class ModelInfo:
     """Its d_model as a multiple of the one that fits a task's number of parameters."""
 
 
+HERE = "seqmodels.models"
 PAPERS = {
     "rnn_encdec": ModelInfo(
-        label="RNN encoder–decoder",
-        year=2014,
-        cite="Cho et al., arXiv:1406.1078",
-        class_path="seqmodels.models.rnn_encdec:RNNEncDec",
-        group="five",
-        memory="vector",
+        label="RNN encoder–decoder", year=2014, cite="Cho et al., arXiv:1406.1078",
+        class_path=f"{HERE}.rnn_encdec:RNNEncDec", group="five", memory="vector",
     ),
     "bahdanau": ModelInfo(
-        label="Bahdanau",
-        year=2014,
-        cite="Bahdanau et al., arXiv:1409.0473",
-        class_path="seqmodels.models.bahdanau:Bahdanau",
-        group="five",
-        memory="grows",
-        attends=True,
+        label="Bahdanau", year=2014, cite="Bahdanau et al., arXiv:1409.0473",
+        class_path=f"{HERE}.bahdanau:Bahdanau", group="five", memory="grows", attends=True,
     ),
     "lstm_seq2seq": ModelInfo(
-        label="LSTM seq2seq",
-        year=2014,
-        cite="Sutskever et al., arXiv:1409.3215",
-        class_path="seqmodels.models.lstm_seq2seq:LSTMSeq2Seq",
-        group="five",
-        memory="vector",
+        label="LSTM seq2seq", year=2014, cite="Sutskever et al., arXiv:1409.3215",
+        class_path=f"{HERE}.lstm_seq2seq:LSTMSeq2Seq", group="five", memory="vector",
     ),
     "transformer": ModelInfo(
-        label="Transformer",
-        year=2017,
-        cite="Vaswani et al., arXiv:1706.03762",
-        class_path="seqmodels.models.transformer:Transformer",
-        config="BASE",
-        group="five",
-        memory="grows",
-        attends=True,
+        label="Transformer", year=2017, cite="Vaswani et al., arXiv:1706.03762",
+        class_path=f"{HERE}.transformer:Transformer", config="BASE",
+        group="five", memory="grows", attends=True,
     ),
     "gpt": ModelInfo(
-        label="GPT",
-        year=2019,
-        cite="Radford et al., OpenAI (GPT-2)",
-        class_path="seqmodels.models.gpt:GPT",
-        config="GPT2_SMALL",
-        group="five",
-        memory="grows",
-        attends=True,
+        label="GPT", year=2019, cite="Radford et al., OpenAI (GPT-2)",
+        class_path=f"{HERE}.gpt:GPT", config="GPT2_SMALL",
+        group="five", memory="grows", attends=True,
     ),
     "linear_attention": ModelInfo(
-        label="Linear attention",
-        year=2020,
-        cite="Katharopoulos et al., arXiv:2006.16236",
-        class_path="seqmodels.models.linear_attention:LinearAttention",
-        config="CIFAR",
-        memory="fixed",
-        attends=True,
+        label="Linear attention", year=2020, cite="Katharopoulos et al., arXiv:2006.16236",
+        class_path=f"{HERE}.linear_attention:LinearAttention", config="CIFAR",
+        memory="fixed", attends=True,
     ),
-}
+}  # fmt: skip
 
 
 def papers() -> dict[str, ModelInfo]:
