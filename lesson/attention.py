@@ -84,7 +84,7 @@ def chapter_attention(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     """Compute the same with the Transformer's attention, whose projections change nothing here."""
     attention = MultiHeadAttention(Config(vocab_size=1, d_model=q.shape[-1], n_heads=N_HEADS))
     nn.init.eye_(attention.W_o.weight)
-    heads = (attention.to_heads(x.unsqueeze(0)).transpose(1, 2) for x in (q, k, v))
+    heads = (attention.split_heads(x.unsqueeze(0)) for x in (q, k, v))
     causal = torch.ones(len(q), len(q)).bool().tril()
     return attention.eval()(*heads, causal)[0].detach()
 

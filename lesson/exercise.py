@@ -23,8 +23,9 @@ from lesson.source import read_chapter, split_into_units
 from lesson.trace import Named, run_everything, watch_lines
 from seqmodels.contract import SIZES, V
 from seqmodels.interface import BOS
-from seqmodels.models import PAPERS, import_class
+from seqmodels.models import PAPERS
 from seqmodels.utils import files
+from seqmodels.utils.imports import import_class
 
 TOLERANCE = 1e-6
 """Largest difference, in float64, of what an equation computes."""
@@ -118,7 +119,9 @@ def trace_chapter(name: str, has_favor: bool) -> tuple[Trace, Any]:
     tags = find_tags(chapter.path.read_text(encoding="utf-8"), chapter.own_class)
     trace = Trace(chapter.path, tags)
     torch.manual_seed(1)
-    weights = trace.run(import_class(PAPERS[name].home), FAVOR[name] if has_favor else {}, None)
+    weights = trace.run(
+        import_class(PAPERS[name].class_path), FAVOR[name] if has_favor else {}, None
+    )
     return trace, weights
 
 

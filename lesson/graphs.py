@@ -33,7 +33,7 @@ from torch.export import Dim
 
 from seqmodels.interface import BOS, SequenceModel, watch_attention
 from seqmodels.models import bahdanau, linear_attention, lstm_seq2seq, rnn_encdec
-from seqmodels.models.ops import KVCache
+from seqmodels.models.cache import Buffer, KVCache
 
 OPSET = 18
 MAX_TOKENS = 4096
@@ -177,7 +177,7 @@ def flatten_state(state: Any) -> dict[str, Tensor]:
             tensors[name] = field
             continue
         tensors[f"{name}.mask"] = field.visible
-        for i, (k, v) in enumerate(field.layers):
+        for i, (k, v) in enumerate(field.buffer.layers):
             tensors |= {f"{name}.k{i}": k, f"{name}.v{i}": v}
     return tensors
 
@@ -189,9 +189,9 @@ def unflatten_state(like: Any, tensors: dict[str, Tensor]) -> Any:
         if isinstance(field, Tensor):
             fields.append(tensors[name])
         else:
-            layers = range(len(field.layers))
+            layers, mask = range(len(field.buffer.layers)), tensors[f"{name}.mask"]
             pairs = [(tensors[f"{name}.k{i}"], tensors[f"{name}.v{i}"]) for i in layers]
-            fields.append(KVCache(tensors[f"{name}.mask"], 1, pairs))
+            fields.append(KVCache(mask, 1, Buffer(pairs, mask.shape[1])))
     return type(like)(*fields)
 
 

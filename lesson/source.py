@@ -74,13 +74,13 @@ class Chapter(NamedTuple):
 
 def read_chapters() -> list[Chapter]:
     """Return the chapters in order of history; only our own models have one."""
-    ours = [name for name, e in PAPERS.items() if e.home.startswith("seqmodels.models.")]
+    ours = [name for name, e in PAPERS.items() if e.class_path.startswith("seqmodels.models.")]
     return [read_chapter(name) for name in ours]
 
 
 def read_chapter(name: str) -> Chapter:
     """Parse the chapter of a model."""
-    module, own_class = PAPERS[name].home.split(":")
+    module, own_class = PAPERS[name].class_path.split(":")
     path = PACKAGE / "models" / f"{module.rpartition('.')[2]}.py"
     text = path.read_text(encoding="utf-8")
     title, *blocks = re.split(

@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from seqmodels.interface import PAD, SequenceModel, reorder
-from seqmodels.models.ops import tensors_of
+from seqmodels.models.cache import tensors_of
 from seqmodels.search import unroll
 
 V = 23

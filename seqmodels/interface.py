@@ -1,5 +1,15 @@
 """The interface of every model: three methods, one state, one batch.
 
+    encode(src, src_mask)          -> State                 read the source
+    step(y, state)                 -> (logits (R,V), State)  one target token; search uses it
+    forward(src, src_mask, tgt_in) -> logits (B,T,V)         all tokens, teacher forced; training
+
+A State is a NamedTuple of tensors, each with the batch first, and of `KVCache`s, the keys and
+values of past tokens (`models/cache.py`). Modules hold parameters and nothing that changes from
+step to step, so any search can keep, drop and reorder states. With beams, `step` takes R = B × J
+rows, the J beams of each source. A Config says by `source_floats(n)` how many numbers about a
+source of n tokens its decoder is given.
+
 Letters of shapes, in all chapters:
 
     B  sources in a batch             E  width of an embedding
@@ -13,18 +23,10 @@ Letters of shapes, in all chapters:
     P  learned positions              Kv width of a head's values, if not K
 
 D2, D3 and D4 are 2, 3 and 4 D, `*B` any axes, `#` an axis that may be 1, `_` one without a letter;
-a letter alone has a blank before it, for linters. Masks are bool, True = real token. Weight
-matrices have the papers' names, such as W and U_a.
-
-    encode(src, src_mask)          -> State                 read the source
-    step(y, state)                 -> (logits (R,V), State)  one target token; search uses it
-    forward(src, src_mask, tgt_in) -> logits (B,T,V)         all tokens, teacher forced; training
-
-A State is a NamedTuple of tensors, each with the batch first, and of `KVCache`s, the keys and
-values of past tokens (`models/ops`). Modules hold parameters and nothing that changes from step to
-step, so any search can keep, drop and reorder states. With beams, `step` takes R = B × J rows, the
-J beams of each source. A Config says by `source_floats(n)` how many numbers about a source of n
-tokens its decoder is given.
+a letter alone has a blank before it, for linters. So `Float[Tensor, "B S D2"]` is a tensor of
+floats, such as (32, 20, 2000): 32 sources of 20 words, each with 2 × 1000 numbers; tests check it
+at every call. Masks are bool, True = real token. Weight matrices have the papers' names, such as W
+and U_a.
 """
 
 from __future__ import annotations
@@ -124,6 +126,23 @@ class SequenceModel(nn.Module):
         return sys.maxsize
 
 
+@contextmanager
+def watch_attention(modules: Sequence[Any]) -> Iterator[list[list[Tensor]]]:
+    """Collect the weights of each of these modules inside the context, one tensor per call.
+
+    A module's `attention_weights` is called with the same arguments as the module.
+    """
+    calls: list[list[Tensor]] = [[] for _ in modules]
+    with ExitStack() as hooks:
+        for module, alphas in zip(modules, calls, strict=True):
+
+            def watch(module: Any, args: Any, _: Any, alphas: list[Tensor] = alphas) -> None:
+                alphas.append(module.attention_weights(*args))
+
+            hooks.enter_context(module.register_forward_hook(watch))
+        yield calls
+
+
 def reorder(
     state: AnyState,
     rows: Int[Tensor, " R"],
@@ -145,20 +164,3 @@ def reorder(
         else:
             fields.append(field.reorder(picked, sources))
     return type(state)(*fields)
-
-
-@contextmanager
-def watch_attention(modules: Sequence[Any]) -> Iterator[list[list[Tensor]]]:
-    """Collect the weights of each of these modules inside the context, one tensor per call.
-
-    A module's `attention_weights` is called with the same arguments as the module.
-    """
-    calls: list[list[Tensor]] = [[] for _ in modules]
-    with ExitStack() as hooks:
-        for module, alphas in zip(modules, calls, strict=True):
-
-            def watch(module: Any, args: Any, _: Any, alphas: list[Tensor] = alphas) -> None:
-                alphas.append(module.attention_weights(*args))
-
-            hooks.enter_context(module.register_forward_hook(watch))
-        yield calls

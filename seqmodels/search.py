@@ -8,15 +8,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
 from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
-from torch import Tensor
+from torch import Tensor, nn
 
 from seqmodels.interface import BOS, EOS, PAD, SequenceModel, reorder
-from seqmodels.models.ops import direct
 
+MAX_KEPT_SHARE = 0.8
+"""Finished rows are dropped when at most this share of the rows is unfinished."""
+CHECK_EVERY = 16
+"""Tokens between two checks for finished texts on a GPU."""
 Choose = Callable[[Float[Tensor, "R V"]], Int[Tensor, " R"]]
 
 
@@ -39,12 +44,6 @@ def trim_at_eos(tokens: list[int]) -> list[int]:
 def is_check_due(t: int, device: torch.device) -> bool:
     """Return whether to check for finished texts: on a GPU, rarely, because each check waits."""
     return device.type == "cpu" or t % CHECK_EVERY == 0
-
-
-MAX_KEPT_SHARE = 0.8
-"""Finished rows are dropped when at most this share of the rows is unfinished."""
-CHECK_EVERY = 16
-"""Tokens between two checks for finished texts on a GPU."""
 
 
 class LengthLimits:
@@ -207,38 +206,89 @@ def search_beams(
     so few targets are possible.
     """
     model, limits, shared = direct(model), LengthLimits(max_len, src), model.beam_shared_fields
-    texts = torch.arange(len(src), device=src.device)
-    beams, first = texts.repeat_interleave(width), texts.unsqueeze(1) * width
-    state = reorder(model.encode(src, src_mask), beams, shared=shared)
-    y = torch.full_like(beams, BOS)
-    log_p = torch.full((len(src), width), -torch.inf, device=src.device)
-    log_p[:, 0] = 0.0  # all hypotheses are equal at the start: keep one
-    finished, ranked = torch.zeros_like(log_p, dtype=torch.bool), dict[int, list[Hypothesis]]()
-    generated = y.new_empty(len(y), limits.longest)
+    beams, ranked = Beams.start(src, width, limits.longest), dict[int, list[Hypothesis]]()
+    rows = beams.sources.repeat_interleave(width)
+    state = reorder(model.encode(src, src_mask), rows, shared=shared)
+    y = torch.full_like(rows, BOS)
     for t in range(limits.longest):
         logits, state = model.step(y, state)
-        log_p, parent, token = expand_beams(log_p, logits, finished)
-        parent, finished = first + parent, token <= EOS  # EOS, or PAD after it
-        generated = generated.index_select(0, parent.flatten())
-        generated[:, t] = token.flatten()
-        if (rows := limits.unfinished(t + 1, finished.all(1))) is not None:
-            gone = torch.ones_like(texts, dtype=torch.bool).index_fill(0, rows, False)
-            of_text = generated.unflatten(0, (len(texts), width))
-            best = rank_hypotheses(of_text[gone, :, : t + 1], log_p[gone], length_penalty)
-            ranked.update(zip(texts[gone].tolist(), best, strict=True))
-            if not len(rows):
+        parent, token = beams.expand(logits, t)
+        if (kept := limits.unfinished(t + 1, beams.is_finished.all(1))) is not None:
+            ranked |= beams.finish(kept, t + 1, length_penalty)
+            if not len(kept):
                 break
-            texts, log_p, finished = texts[rows], log_p[rows], finished[rows]
-            first = first[: len(rows)]
-            generated, parent, token = of_text[rows].flatten(0, 1), parent[rows], token[rows]
-        state = reorder(state, parent.flatten(), rows, shared)
+            parent, token = parent[kept], token[kept]
+        state = reorder(state, parent.flatten(), kept, shared)
         y = token.flatten()
-    return [ranked[text] for text in range(len(src))]
+    return [ranked[source] for source in range(len(src))]
+
+
+@dataclass
+class Beams:
+    """The J most likely hypotheses of each source that is not finished; R = B × J rows."""
+
+    sources: Int[Tensor, " B"]
+    """Which sources they are."""
+    first: Int[Tensor, "B 1"]
+    """The first row of each source."""
+    log_p: Float[Tensor, "B J"]
+    is_finished: Bool[Tensor, "B J"]
+    tokens: Int[Tensor, "R T"]
+    """What was written so far, with room for the longest target."""
+
+    @classmethod
+    def start(cls, src: Int[Tensor, "B S"], width: int, longest: int) -> Beams:
+        """Return the beams before the first token."""
+        sources = torch.arange(len(src), device=src.device)
+        log_p = torch.full((len(src), width), -torch.inf, device=src.device)
+        log_p[:, 0] = 0.0  # all hypotheses are equal at the start: keep one
+        is_finished = torch.zeros_like(log_p, dtype=torch.bool)
+        tokens = sources.new_empty(len(src) * width, longest)
+        return cls(sources, sources.unsqueeze(1) * width, log_p, is_finished, tokens)
+
+    def expand(
+        self, logits: Float[Tensor, "R V"], t: int
+    ) -> tuple[Int[Tensor, "B J"], Int[Tensor, "B J"]]:
+        """Keep the J most likely extensions by token t; return the row that each continues, and it.
+
+        A finished hypothesis has one extension, PAD, with probability 1; PAD and BOS are ruled out
+        otherwise. Only the J most likely tokens of each hypothesis can be among the J best of all.
+        """
+        B, J = self.log_p.shape
+        logits = logits[:, BOS + 1 :]
+        step, token = logits.log_softmax(1).topk(min(J, logits.shape[1]), dim=1)
+        only_one = torch.full_like(step[0], -torch.inf)
+        only_one[0] = 0.0
+        step = torch.where(self.is_finished.unsqueeze(2), only_one, step.view(B, J, -1))
+        self.log_p, best = (self.log_p.unsqueeze(2) + step).flatten(1).topk(J, dim=1)
+        parent = best // step.shape[2]
+        token = token.view(B, -1).gather(1, best) + (BOS + 1)
+        token = token.masked_fill(self.is_finished.gather(1, parent), PAD)
+        self.is_finished = token <= EOS  # EOS, or PAD after it
+        parent = self.first + parent
+        self.tokens = self.tokens.index_select(0, parent.flatten())
+        self.tokens[:, t] = token.flatten()
+        return parent, token
+
+    def finish(
+        self, kept: Int[Tensor, " B2"], length: int, length_penalty: float
+    ) -> dict[int, list[Hypothesis]]:
+        """Drop all sources but these; return the ranked hypotheses of the dropped ones."""
+        is_dropped = torch.ones_like(self.sources, dtype=torch.bool).index_fill(0, kept, False)
+        tokens = self.tokens.unflatten(0, self.log_p.shape)
+        ranked = rank_hypotheses(
+            tokens[is_dropped, :, :length], self.log_p[is_dropped], length_penalty
+        )
+        dropped = self.sources[is_dropped].tolist()
+        self.sources, self.first = self.sources[kept], self.first[: len(kept)]
+        self.log_p, self.is_finished = self.log_p[kept], self.is_finished[kept]
+        self.tokens = tokens[kept].flatten(0, 1)
+        return dict(zip(dropped, ranked, strict=True))
 
 
 def rank_hypotheses(
-    generated: Int[Tensor, "B K T"],
-    log_p: Float[Tensor, "B K"],
+    generated: Int[Tensor, "B J T"],
+    log_p: Float[Tensor, "B J"],
     length_penalty: float,
 ) -> list[list[Hypothesis]]:
     """Return the hypotheses of each source, the best first, without impossible ones."""
@@ -251,21 +301,29 @@ def rank_hypotheses(
     ]
 
 
-def expand_beams(
-    log_p: Float[Tensor, "B K"], logits: Float[Tensor, "R V"], finished: Bool[Tensor, "B K"]
-) -> tuple[Float[Tensor, "B K"], Int[Tensor, "B K"], Int[Tensor, "B K"]]:
-    """Return log p, parent and last token of the K most likely extensions for each source.
+# ------------------------------------------------------------------------------- Direct calls
 
-    A finished hypothesis has one extension, PAD, with probability 1; PAD and BOS are ruled out
-    otherwise. Only the K most likely tokens of each hypothesis can be among the K best of all.
+
+@cache
+def direct_class(kind: type[nn.Module], training: bool) -> type[nn.Module]:
+    """Return a subclass that is called without hooks; in evaluation, dropout returns its input."""
+    call = (lambda _, x: x) if kind is nn.Dropout and not training else kind.forward
+    return type(kind.__name__, (kind,), {"__call__": call})
+
+
+def direct(module: Any) -> Any:
+    """Return a module that computes the same from the same weights with less overhead, in a search.
+
+    A call of it is a call of `forward`, and its parts and weights are plain attributes: for one
+    row, `nn.Module` takes longer than most products. What has hooks stays as it is.
     """
-    B, K = log_p.shape
-    logits = logits[:, BOS + 1 :]
-    step, token = logits.log_softmax(1).topk(min(K, logits.shape[1]), dim=1)
-    only_one = torch.full_like(step[0], -torch.inf)
-    only_one[0] = 0.0
-    step = torch.where(finished.unsqueeze(2), only_one, step.view(B, K, -1))
-    log_p, best = (log_p.unsqueeze(2) + step).flatten(1).topk(K, dim=1)
-    parent = best // step.shape[2]
-    token = token.view(B, -1).gather(1, best) + (BOS + 1)
-    return log_p, parent, token.masked_fill(finished.gather(1, parent), PAD)
+    if module._forward_hooks or module._forward_pre_hooks or "forward" in vars(module):
+        return module
+    parts = {name: direct(part) for name, part in module._modules.items()}
+    if type(module) is nn.ModuleList:
+        return [*parts.values()]
+    kind: Any = type(module)
+    twin = object.__new__(direct_class(kind, module.training))
+    weights = {name: p if p is None else p.detach() for name, p in module._parameters.items()}
+    vars(twin).update({**vars(module), **module._buffers, **weights, **parts, "_modules": parts})
+    return twin

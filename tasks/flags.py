@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections import ChainMap
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from seqmodels.data.presets import TOKENIZERS
-from seqmodels.models import PAPERS, VARIANTS, register_file
+from seqmodels.models import PAPERS, list_models, paper_of, register_file
 from seqmodels.utils.terminal import (
     Parser,
     non_negative,
@@ -115,10 +114,8 @@ def check_shared_flags(args: argparse.Namespace) -> None:
 
 def add_shared_flags(p: Parser, models: list[str], sizes: Sequence[str]) -> None:
     """Add the flags that all tasks share."""
-    names = ChainMap(VARIANTS, PAPERS)  # a view: it has what is registered later
-    others = ", ".join(name for name in names if name not in models)
-    p.add_argument("--models", nargs="+", type=with_reason(model), choices=names, default=models,
-                   metavar="NAME",
+    others = ", ".join(name for name in list_models() if name not in models)
+    p.add_argument("--models", nargs="+", type=with_reason(model), default=models, metavar="NAME",
                    help=f"models to train: {', '.join(models)} (default: these), a class of your "
                         f"own as FILE.py:CLASS, or any of {others}")  # fmt: skip
     p.add_argument("--vary", action="append", type=vary, default=[], metavar="FIELD=A,B,C",
@@ -166,7 +163,10 @@ def add_shared_flags(p: Parser, models: list[str], sizes: Sequence[str]) -> None
 
 def model(text: str) -> str:
     """Return the name of a model; one of FILE.py:CLASS is registered under its own."""
-    return register_file(text) if ".py:" in text else text
+    if ".py:" in text:
+        return register_file(text)
+    paper_of(text)  # raises ValueError for an unknown name
+    return text
 
 
 def vary(text: str) -> tuple[str, list[str]]:

@@ -13,7 +13,8 @@ from torch.testing import assert_close
 
 from seqmodels import MODELS, PAD, SequenceModel, reorder, unroll
 from seqmodels.contract import CHECKS, list_violations
-from seqmodels.models import PAPERS, model_of, ops, papers
+from seqmodels.models import PAPERS, model_of, papers
+from seqmodels.models.cache import tensors_of
 from tools.sizes import sizes_of
 
 MODELS_AND_VARIANTS = [
@@ -57,10 +58,7 @@ UNLEARNED = {name: {"learning"} for name in ("transformer_no_residual", "transfo
 
 @pytest.mark.parametrize("learns", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_the_contract(name: str, learns: bool) -> None:
-    """Keeps out a model that training and search disagree on, and faults where there are none.
-
-    What takes time, learning six pairs by heart, is left to the slow tests for variants.
-    """
+    """Learning six pairs by heart takes time; for variants it is left to the slow tests."""
     sizes = {**sizes_of(name, d_k=6, d_v=5), **papers()[name].sizes}
     n = len(CHECKS) - (not learns and name not in PAPERS)
     faults = dict(islice(list_violations(MODELS[name], **sizes), n))
@@ -69,7 +67,6 @@ def test_the_contract(name: str, learns: bool) -> None:
 
 
 def test_shapes_are_executed(name: str, tiny: Tiny, pairs: Pairs) -> None:
-    """Keeps out a test run in which the annotated shapes are decoration, and a misshapen State."""
     model, (src, src_mask, tgt_in) = tiny(name, **sizes_of(name, d_k=6, d_v=5)), pairs
     _, state = unroll(model, model.encode(src, src_mask), tgt_in[:, :2])
     with jaxtyping.jaxtyped("context"):
@@ -81,7 +78,6 @@ def test_shapes_are_executed(name: str, tiny: Tiny, pairs: Pairs) -> None:
 
 # --------------------------------------------------------------------------------- what must matter
 def test_every_target_token_matters_from_then_on(name: str, tiny: Tiny, pairs: Pairs) -> None:
-    """Keeps out a decoder that forgets, a causal mask off by one, any other look at the answer."""
     model, (src, src_mask, tgt_in) = tiny(name), pairs
     logits = model(src, src_mask, tgt_in)
     for t in range(tgt_in.shape[1]):
@@ -95,7 +91,6 @@ def test_every_target_token_matters_from_then_on(name: str, tiny: Tiny, pairs: P
 
 
 def test_order_matters(name: str, tiny: Tiny, pairs: Pairs) -> None:
-    """Keeps out a bag of words: positions left out of an attention, or all of them the same."""
     model, (src, src_mask, tgt_in) = tiny(name), pairs
     one, swapped = (torch.tensor([[4, *two, 7, 8]]).expand(4, -1) for two in ((5, 6), (6, 5)))
     logits = model(src, src_mask, one)[:, -1]
@@ -107,10 +102,10 @@ def test_order_matters(name: str, tiny: Tiny, pairs: Pairs) -> None:
 
 # ----------------------------------------------------------------------------------------- learning
 def test_every_parameter_gets_a_gradient(name: str, fresh: Tiny) -> None:
-    """Keeps out a weight that is never read, row by row: half a gate, an unused head, a position.
+    """No gradient is right in two places.
 
-    No gradient is right in two places: a recurrent model never reads PAD, and a bias on GPT's
-    keys adds the same to all scores of a query. Rectified units are opened first by a bias.
+    A recurrent model never reads PAD, and a bias on GPT's keys adds the same to all scores of a
+    query. Rectified units are opened first by a bias.
     """
     sizes = n_positions(name, 12 if name in DECODER_ONLY else 6)
     model = fresh(name, **sizes, **wide_start(name)).double()
@@ -140,7 +135,6 @@ def test_every_parameter_gets_a_gradient(name: str, fresh: Tiny) -> None:
 
 
 def test_dropout_acts_in_training_alone(name: str, fresh: Tiny, pairs: Pairs) -> None:
-    """Keeps out a switch without effect, and evaluation with dropout on."""
     model = fresh(name, dropout=0.5)
     assert torch.equal(model(*pairs), model(*pairs))
     model.train()
@@ -148,8 +142,7 @@ def test_dropout_acts_in_training_alone(name: str, fresh: Tiny, pairs: Pairs) ->
 
 
 # ------------------------------------------------------------------------------------------- limits
-def test_limits(name: str, tiny: Tiny) -> None:
-    """Keeps out new limits."""
+def test_learned_positions_alone_limit_a_text(name: str, tiny: Tiny) -> None:
     limits = dict.fromkeys(DECODER_ONLY, 27) | {"transformer_learned": 32}
     n = tiny(name).max_target(5)
     assert n == limits[name] if name in limits else n > 10**6
@@ -159,7 +152,6 @@ def test_limits(name: str, tiny: Tiny) -> None:
 @pytest.mark.parametrize("n_steps", [0, 2])
 @pytest.mark.parametrize("width", [1, 3])
 def test_beams_go_on(name: str, width: int, n_steps: int, tiny: Tiny, pairs: Pairs) -> None:
-    """Keeps out a beam that goes on as its neighbour, with another source, or with copies of it."""
     model, (src, src_mask, _) = tiny(name), pairs
     began, rest = torch.randint(4, V, (4 * width, n_steps)), torch.randint(4, V, (3 * width, 4))
     rows, sources = torch.arange(4).repeat_interleave(width), torch.tensor([3, 1, 1])  # one left
@@ -167,7 +159,7 @@ def test_beams_go_on(name: str, width: int, n_steps: int, tiny: Tiny, pairs: Pai
     with torch.set_grad_enabled(width == 1 and n_steps == 2):
         state = reorder(model.encode(src, src_mask), rows, shared=model.beam_shared_fields)
         for field in model.beam_shared_fields:
-            assert {len(tensor) for tensor in ops.tensors_of([getattr(state, field)])} == {4}
+            assert {len(tensor) for tensor in tensors_of([getattr(state, field)])} == {4}
         if n_steps:
             _, state = unroll(model, state, began)
         state = reorder(state, beams, sources, model.beam_shared_fields)
@@ -178,7 +170,6 @@ def test_beams_go_on(name: str, width: int, n_steps: int, tiny: Tiny, pairs: Pai
 
 
 def test_gradients_flow_through_steps(name: str, tiny: Tiny, pairs: Pairs) -> None:
-    """Keeps out a cache written in place where a gradient needs what was there."""
     model, (src, src_mask, tgt_in) = tiny(name), pairs
     unroll(model, model.encode(src, src_mask), tgt_in)[0].square().sum().backward()
     stepped = [p.grad.clone() for p in model.parameters()]
@@ -190,7 +181,6 @@ def test_gradients_flow_through_steps(name: str, tiny: Tiny, pairs: Pairs) -> No
 
 @pytest.mark.parametrize("name", ["transformer", "transformer_rotary", *DECODER_ONLY])
 def test_a_text_outgrows_its_room(name: str, tiny: Tiny, pairs: Pairs) -> None:
-    """Keeps out a cache that loses what was written when it moves to a larger place."""
     model, (src, src_mask, _) = tiny(name, **n_positions(name, 200)), pairs
     tgt_in = torch.randint(4, V, (4, 150))
     with torch.inference_mode():

@@ -78,12 +78,13 @@ def check(args: argparse.Namespace) -> None:
         print(f"{args.model}: every equation gives what the chapter gives")
         return
     from seqmodels.contract import list_violations
-    from seqmodels.models import import_class, paper_of
+    from seqmodels.models import paper_of
+    from seqmodels.utils.imports import import_class
 
     home, sizes, n = args.model, dict[str, Any](), 0
     if ":" not in home:
         paper = paper_of(home)
-        home, sizes = paper.home, {**paper.sizes}
+        home, sizes = paper.class_path, {**paper.sizes}
     for name, fault in list_violations(import_class(home), **sizes):
         print(f"{name:24} {fault or 'holds'}", flush=True)
         n += bool(fault)

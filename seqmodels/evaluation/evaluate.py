@@ -13,7 +13,7 @@ from torch import Tensor
 from seqmodels.data.batches import Example, batches_by_length, collate
 from seqmodels.evaluation.intervals import Row
 from seqmodels.interface import EOS, PAD, SequenceModel
-from seqmodels.models.ops import tensors_of
+from seqmodels.models.cache import tensors_of
 from seqmodels.search import Hypothesis, beam, greedy, search_beams
 from seqmodels.utils.progress import SILENT, StatusFile
 

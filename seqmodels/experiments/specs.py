@@ -18,7 +18,7 @@ from pydantic import TypeAdapter, ValidationError
 from seqmodels.experiments.inference import SkipInit
 from seqmodels.experiments.task import Task
 from seqmodels.interface import SequenceModel
-from seqmodels.models import MODELS, ModelInfo, ancestors, paper_of, register, vary
+from seqmodels.models import MODELS, ModelInfo, ancestors, derive, paper_of, register
 from seqmodels.training.config import TrainConfig
 
 WIDTH = "width"
@@ -147,7 +147,7 @@ def vary_arm(base: Spec, changed: Mapping[str, Any]) -> Spec:
     )
     return Spec(
         name,
-        {**base.papers, name: vary(base.name, label, sizes, width)},
+        {**base.papers, name: derive(base.name, label, sizes, width)},
         {**base.sizes, **sizes},
         base.width * width,
         {**base.training, **{f: v for f, v in changed.items() if f not in (*config, WIDTH)}},

@@ -49,7 +49,6 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from seqmodels.interface import SequenceModel
-from seqmodels.models.ops import tanh  # torch.tanh, faster on CPUs
 
 # ------------------------------------------------------------------------------------- Config
 
@@ -152,15 +151,15 @@ class Attention(nn.Module):
         self.U_a = nn.Linear(2 * cfg.d_model, cfg.d_align, bias=False)
         self.v_a = nn.Linear(cfg.d_align, 1, bias=False)
 
-    def attention_weights(self, s: Float[Tensor, "B J D"], state: State) -> Float[Tensor, "B J S"]:
-        """Return alpha_i for each decoder state s_{i-1} of each source."""
-        Wa_s, Ua_h = self.W_a(s).unsqueeze(2), state.keys.unsqueeze(1)
-        score = self.v_a(tanh(Wa_s + Ua_h)).squeeze(-1)  #                                A.1.2
+    def attention_weights(self, s: Float[Tensor, "R D"], state: State) -> Float[Tensor, "B J S"]:
+        """Return alpha_i for each decoder state s_{i-1}; the J beams of a source share its h."""
+        Wa_s = self.W_a(s).unflatten(0, (len(state.h), -1, 1))  # (B,J,1,A)
+        score = self.v_a(torch.tanh(Wa_s + state.keys.unsqueeze(1))).squeeze(-1)  #       A.1.2
         return score.masked_fill(~state.src_mask.unsqueeze(1), -torch.inf).softmax(-1)  #   (6)
 
-    def forward(self, s: Float[Tensor, "B J D"], state: State) -> Float[Tensor, "B J D2"]:
+    def forward(self, s: Float[Tensor, "R D"], state: State) -> Float[Tensor, "R D2"]:
         """Return c_i, the expected annotation."""
-        return self.attention_weights(s, state) @ state.h  #                                (5)
+        return (self.attention_weights(s, state) @ state.h).flatten(0, 1)  #                (5)
 
 
 class DeepOutput(nn.Module):
@@ -216,8 +215,7 @@ class Bahdanau(SequenceModel):
     def step(self, y: Int[Tensor, " R"], state: State) -> tuple[Float[Tensor, "R V"], State]:
         """Write one token: attend with s_{i-1}, then update the state with what was read."""
         e = self.dropout(self.embed(y))
-        s = state.s.unflatten(0, (len(state.h), -1))  # the J beams of a source share its h
-        c = self.attention(s, state).flatten(0, 1)
+        c = self.attention(state.s, state)
         s = self.unit(self.W(e) + self.C(c), state.s)  #                               s_i, A.2.2
         return self.output(s, e, c), state._replace(s=s)
 
@@ -231,7 +229,7 @@ class Bahdanau(SequenceModel):
         s = state.s
         states, contexts = [], []
         for x_t in x.unbind(1):
-            c = self.attention(s.unsqueeze(1), state).squeeze(1)
+            c = self.attention(s, state)
             s = self.unit(x_t + self.C(c), s)
             states.append(s)
             contexts.append(c)
@@ -248,7 +246,7 @@ def init(model: SequenceModel) -> None:
             nn.init.normal_(p, std=model.config.std_align)
         elif name.endswith("v_a.weight"):
             nn.init.constant_(p, model.config.v_align)
-        elif ".U" in name and "output" not in name:  # U and U_zr of a gated unit
+        elif "unit" in name:  # U and U_zr
             for block in p.data.split(p.shape[1]):  # U_zr holds two square matrices
                 nn.init.orthogonal_(block)
         elif p.dim() == 2:

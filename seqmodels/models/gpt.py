@@ -44,7 +44,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from seqmodels.interface import PAD, SequenceModel
-from seqmodels.models.ops import KVCache, attend, head_width
+from seqmodels.models.cache import KVCache, attend, head_width
 
 # ------------------------------------------------------------------------------------- Config
 
@@ -117,10 +117,10 @@ class MultiHeadAttention(nn.Module):
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Float[Tensor, "B N D"]:
         """Return softmax(Q Kᵀ / √d_k) V of all heads, merged with W_o."""
-        if self.is_fused:
-            heads = attend(q, k, v, mask, self.dropout.p * self.training)  # the line below
-        else:
+        if not self.is_fused:
             heads = self.dropout(softmax(q @ k.mT / q.shape[-1] ** 0.5, mask)) @ v  #  2017, (1)
+        else:  # the same in one kernel
+            heads = attend(q, k, v, mask, self.dropout.p * self.training)
         return self.W_o(heads.transpose(1, 2).flatten(2))
 
 
@@ -175,7 +175,7 @@ class GPT(SequenceModel):
     def embed(self, tokens: Int[Tensor, "*B"], position: Tensor, n: int) -> Float[Tensor, "*B D"]:
         """Return embeddings of tokens and positions; n: length of the text, with pads."""
         longest = self.config.n_positions
-        # n is at hand, the largest position on the device; it is smaller, as pads do not count.
+        # Pads have no position, so n is an upper bound, for which a GPU need not be waited for.
         if n > longest and int(position.max()) >= longest:
             raise ValueError(
                 f"source and target need {int(position.max()) + 1} positions, this GPT has "

@@ -43,7 +43,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from seqmodels.interface import PAD, SequenceModel
-from seqmodels.models.ops import head_width
+from seqmodels.models.cache import head_width
 
 # ------------------------------------------------------------------------------------- Config
 

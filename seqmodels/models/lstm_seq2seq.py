@@ -43,7 +43,7 @@ Cost
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -134,21 +134,25 @@ class DeepLSTM(nn.Module):
         self.dropout = nn.Dropout(cfg.dropout)
 
     def forward(
-        self, x: Float[Tensor, "R N E"], state: State
-    ) -> tuple[Float[Tensor, "R N D"], list[Tensor], list[Tensor]]:
-        """Return the top layer's outputs, and each layer's outputs and cells, (R,N,D)."""
+        self, x: Float[Tensor, "R N E"], state: State, n: Int[Tensor, " R"] | None = None
+    ) -> tuple[Float[Tensor, "R N D"], State]:
+        """Return the top layer's outputs, and the State after n words (None: after all of them)."""
+        last: Any = (slice(None), -1)
+        if n is not None:
+            last = torch.arange(len(x), device=x.device), n - 1
         hs, cs = [], []
         for layer, h, c in zip(self.layers, state.h.unbind(1), state.c.unbind(1), strict=True):
             x, cells = layer(self.dropout(x), h, c)
-            hs.append(x)
-            cs.append(cells)
-        return self.dropout(x), hs, cs
+            hs.append(x[last])
+            cs.append(cells[last])
+        return self.dropout(x), State(torch.stack(hs, 1), torch.stack(cs, 1))
 
 
 def reverse(src: Int[Tensor, "B S"], src_mask: Bool[Tensor, "B S"]) -> Int[Tensor, "B S"]:
     """Reverse each source's words; a final EOS and the pads stay at the end."""
-    n = src_mask.sum(1, keepdim=True)
-    n = n - (src.gather(1, n - 1) == EOS).long()  # words that change places
+    n_tokens = src_mask.sum(1, keepdim=True)
+    ends_with_eos = src.gather(1, n_tokens - 1) == EOS
+    n = n_tokens - ends_with_eos.long()  # words, which change places
     t = torch.arange(src.shape[1], device=src.device).expand_as(src)
     return src.gather(1, torch.where(t < n, n - 1 - t, t))
 
@@ -174,22 +178,19 @@ class LSTMSeq2Seq(SequenceModel):
         if self.config.is_reversed:
             src = reverse(src, src_mask)  #                                                  3.3
         empty = self.embed.weight.new_zeros(len(src), self.config.n_layers, self.config.d_model)
-        _, hs, cs = self.encoder(self.embed(src), State(empty, empty))
-        rows, last = torch.arange(len(src), device=src.device), src_mask.sum(1) - 1  # before pads
-        h = torch.stack([outputs[rows, last] for outputs in hs], 1)
-        c = torch.stack([cells[rows, last] for cells in cs], 1)
-        return State(h, c)
+        _, state = self.encoder(self.embed(src), State(empty, empty), src_mask.sum(1))
+        return state
 
     def step(self, y: Int[Tensor, " R"], state: State) -> tuple[Float[Tensor, "R V"], State]:
         """Write one token: a sequence of length one."""
-        top, hs, cs = self.decoder(self.embed(y.unsqueeze(1)), state)
-        return self.output(top.squeeze(1)), State(torch.cat(hs, 1), torch.cat(cs, 1))  # (R,L,D)
+        top, state = self.decoder(self.embed(y.unsqueeze(1)), state)
+        return self.output(top.squeeze(1)), state
 
     def forward(
         self, src: Int[Tensor, "B S"], src_mask: Bool[Tensor, "B S"], tgt_in: Int[Tensor, "B T"]
     ) -> Float[Tensor, "B T V"]:
         """Start the decoder where the encoder stopped; the loop over time is in LSTMLayer."""
-        top, _, _ = self.decoder(self.embed(tgt_in), self.encode(src, src_mask))
+        top, _ = self.decoder(self.embed(tgt_in), self.encode(src, src_mask))
         return self.output(top)  #                                                    eq. (1)
 
 
@@ -202,4 +203,5 @@ def init(model: SequenceModel) -> None:
         nn.init.uniform_(p, -model.config.init_range, model.config.init_range)
     for name, p in model.named_parameters():
         if name.endswith("W.bias"):
-            p.data.chunk(4)[1].add_(model.config.forget_bias)  #                       i, f, g, o
+            _, f, _, _ = p.data.chunk(4)  # i, f, g, o
+            f.add_(model.config.forget_bias)

@@ -126,7 +126,7 @@ class Encoder(nn.Module):
     ) -> Float[Tensor, "B D"]:
         """Return the state after the last word; pads come after it."""
         h = e.new_zeros(len(e), self.d_model)
-        states = [h]  # after 0, 1, 2, … words
+        states = [h]  # after 0, 1, 2, … words; the first for an empty source
         for x_t in self.W(e).unbind(1):
             h = self.unit(x_t, h)
             states.append(h)
@@ -210,7 +210,7 @@ class RNNEncDec(SequenceModel):
 def init(model: SequenceModel) -> None:
     """Make recurrent matrices orthogonal, all others N(0, 1/fan-in), biases zero."""
     for name, p in model.named_parameters():
-        if ".U" in name and "output" not in name:  # U and U_zr of a gated unit
+        if "unit" in name:  # U and U_zr
             for block in p.data.split(p.shape[1]):  # U_zr holds two square matrices
                 nn.init.orthogonal_(block)
         elif p.dim() == 2:

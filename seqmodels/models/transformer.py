@@ -46,8 +46,8 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from seqmodels.interface import PAD, SequenceModel
-from seqmodels.models.ops import KVCache, attend, head_width
+from seqmodels.interface import SequenceModel
+from seqmodels.models.cache import KVCache, attend, head_width
 
 # ------------------------------------------------------------------------------------- Config
 
@@ -110,21 +110,24 @@ class MultiHeadAttention(nn.Module):
     def __init__(self, cfg: Config):
         super().__init__()
         d_k, d_v = (d or head_width(cfg.d_model, cfg.n_heads) for d in (cfg.d_k, cfg.d_v))
-        self.to_heads = nn.Unflatten(-1, (cfg.n_heads, -1))
+        self.n_heads = cfg.n_heads
         self.W_q = nn.Linear(cfg.d_model, cfg.n_heads * d_k, bias=False)
         self.W_k = nn.Linear(cfg.d_model, cfg.n_heads * d_k, bias=False)
         self.W_v = nn.Linear(cfg.d_model, cfg.n_heads * d_v, bias=False)
         self.W_o = nn.Linear(cfg.n_heads * d_v, cfg.d_model, bias=False)
         self.dropout = nn.Dropout(cfg.dropout)
 
+    def split_heads(self, x: Float[Tensor, "B N _"]) -> Float[Tensor, "B H N _"]:
+        """Cut vectors into one part for each head."""
+        return x.unflatten(-1, (self.n_heads, -1)).transpose(1, 2)
+
     def queries(self, x: Float[Tensor, "B N D"]) -> Float[Tensor, "B H N K"]:
         """Return the queries of all heads."""
-        return self.to_heads(self.W_q(x)).transpose(1, 2)
+        return self.split_heads(self.W_q(x))
 
     def keys_values(self, x: Float[Tensor, "B N D"]) -> tuple[Tensor, Tensor]:
         """Return the keys and values of all heads, (B,H,N,K) and (B,H,N,Kv)."""
-        k, v = self.to_heads(self.W_k(x)), self.to_heads(self.W_v(x))
-        return k.transpose(1, 2), v.transpose(1, 2)
+        return self.split_heads(self.W_k(x)), self.split_heads(self.W_v(x))
 
     def attention_weights(
         self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor
@@ -134,10 +137,10 @@ class MultiHeadAttention(nn.Module):
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Float[Tensor, "B N D"]:
         """Return softmax(Q Kᵀ / √d_k) V of all heads, merged with W_o."""
-        if self.is_fused:
-            heads = attend(q, k, v, mask, self.dropout.p * self.training)  # the line below
-        else:
+        if not self.is_fused:
             heads = self.dropout(softmax(q @ k.mT / q.shape[-1] ** 0.5, mask)) @ v  #        (1)
+        else:  # the same in one kernel
+            heads = attend(q, k, v, mask, self.dropout.p * self.training)
         return self.W_o(heads.transpose(1, 2).flatten(2))  #                               3.2.2
 
 
@@ -171,7 +174,7 @@ class Layer(nn.Module):
             self.src_attention, self.src_residual = MultiHeadAttention(cfg), Residual(cfg)
 
     def forward(
-        self, x: Tensor, mask: Tensor, cache: KVCache, memory: KVCache | None = None
+        self, x: Tensor, mask: Tensor, cache: KVCache | None = None, memory: KVCache | None = None
     ) -> Float[Tensor, "B N D"]:
         """Attend to this text where the mask is True, then to the source, if it is given."""
         x = self.self_residual(x, partial(self.attend_to_text, mask=mask, cache=cache))
@@ -179,9 +182,13 @@ class Layer(nn.Module):
             x = self.src_residual(x, partial(self.attend_to_source, memory=memory))
         return self.ff_residual(x, self.ff)
 
-    def attend_to_text(self, x: Tensor, mask: Tensor, cache: KVCache) -> Float[Tensor, "B N D"]:
-        """Attend to all tokens of this text so far; in a whole text, the cache starts empty."""
-        k, v = cache.update(self.index, *self.self_attention.keys_values(x))
+    def attend_to_text(
+        self, x: Tensor, mask: Tensor, cache: KVCache | None
+    ) -> Float[Tensor, "B N D"]:
+        """Attend to the tokens of this text: those in the cache, then those of x."""
+        k, v = self.self_attention.keys_values(x)
+        if cache is not None:
+            k, v = cache.update(self.index, k, v)
         return self.self_attention(self.self_attention.queries(x), k, v, mask)
 
     def attend_to_source(self, x: Tensor, memory: KVCache) -> Float[Tensor, "B N D"]:
@@ -211,8 +218,8 @@ class Transformer(SequenceModel):
         super().__init__(cfg)
         self.embedding = nn.Embedding(cfg.vocab_size, cfg.d_model)
         self.dropout = nn.Dropout(cfg.dropout)
-        self.encoder = nn.ModuleList(Layer(cfg, i, False) for i in range(cfg.n_layers))
-        self.decoder = nn.ModuleList(Layer(cfg, i, True) for i in range(cfg.n_layers))
+        self.encoder = nn.ModuleList(Layer(cfg, i, is_decoder=False) for i in range(cfg.n_layers))
+        self.decoder = nn.ModuleList(Layer(cfg, i, is_decoder=True) for i in range(cfg.n_layers))
         self.cross_attentions = [layer.src_attention for layer in self.decoder]
         last_norm = nn.LayerNorm if cfg.is_prenorm else nn.Identity
         self.norm_src, self.norm_tgt = last_norm(cfg.d_model), last_norm(cfg.d_model)
@@ -223,8 +230,8 @@ class Transformer(SequenceModel):
         x = self.embedding(tokens) * self.config.d_model**0.5  #                             3.4
         return self.dropout(x + sinusoids(position, self.config.d_model).to(x.dtype))  #     3.5
 
-    def decode(self, x: Tensor, mask: Tensor, tgt: KVCache, memory: KVCache) -> Tensor:
-        """Return logits of target tokens; mask: which tokens of tgt each may attend to."""
+    def decode(self, x: Tensor, mask: Tensor, tgt: KVCache | None, memory: KVCache) -> Tensor:
+        """Return logits of target tokens; mask: which tokens of the target each may attend to."""
         for layer in self.decoder:
             x = layer(x, mask, tgt, memory)
         return self.norm_tgt(x) @ self.embedding.weight.T  #                   tied weights, 3.4
@@ -232,13 +239,13 @@ class Transformer(SequenceModel):
     def encode(self, src: Int[Tensor, "B S"], src_mask: Bool[Tensor, "B S"]) -> State:
         """Read the source in one pass; the target's cache starts empty."""
         x = self.embed(src, torch.arange(src.shape[1], device=src.device))
-        text, memory = KVCache(src_mask), KVCache(src_mask)  # for the encoder, the decoder
+        memory = KVCache(src_mask)
         for layer in self.encoder:
-            x = layer(x, text.mask, text)
+            x = layer(x, memory.mask)
         x = self.norm_src(x)
         for i, attention in enumerate(self.cross_attentions):
             memory.update(i, *attention.keys_values(x))
-        return State(memory, KVCache(src_mask[:, :0]))  # of no columns: no target token yet
+        return State(memory, KVCache.empty(src))
 
     def step(self, y: Int[Tensor, " R"], state: State) -> tuple[Float[Tensor, "R V"], State]:
         """Write one token in each of R rows: J beams of a source are J queries to its caches."""
@@ -251,10 +258,10 @@ class Transformer(SequenceModel):
         self, src: Int[Tensor, "B S"], src_mask: Bool[Tensor, "B S"], tgt_in: Int[Tensor, "B T"]
     ) -> Float[Tensor, "B T V"]:
         """Compute all logits in one causal pass, no loop over time; pads come last, hidden."""
-        tgt, position = KVCache(tgt_in != PAD), torch.arange(tgt_in.shape[1], device=src.device)
+        position = torch.arange(tgt_in.shape[1], device=src.device)
         causal = position <= position.unsqueeze(1)  #                                      3.2.3
         x, memory = self.embed(tgt_in, position), self.encode(src, src_mask).memory
-        return self.decode(x, causal, tgt, memory)
+        return self.decode(x, causal, None, memory)  # the whole text at once needs no cache
 
 
 # --------------------------------------------------------------------------------------- Init

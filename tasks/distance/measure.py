@@ -20,7 +20,7 @@ from torch import Tensor
 
 from seqmodels.data.batches import Example
 from seqmodels.interface import SequenceModel
-from seqmodels.models.ops import KVCache
+from seqmodels.models.cache import KVCache
 
 from ..analyses import Rows, batch_of, fit_ridge, gradient_norms, mix_features
 

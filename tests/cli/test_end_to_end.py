@@ -20,7 +20,7 @@ from seqmodels import BOS, PAD, build
 from seqmodels.data import batches
 from seqmodels.evaluation import evaluate
 from seqmodels.experiments import compare
-from seqmodels.models.ops import attend
+from seqmodels.models.cache import attend
 from seqmodels.records import record
 from seqmodels.training import loop
 from tools import golden

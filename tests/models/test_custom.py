@@ -18,8 +18,10 @@ from seqmodels.cli import main
 from seqmodels.cli.compare import compare_and_report
 from seqmodels.contract import CHECKS, list_violations
 from seqmodels.evaluation import metrics
+from seqmodels.models import registry
 from seqmodels.records.record import load as load_record
 from seqmodels.report import render_folder
+from seqmodels.utils.imports import import_class
 from tasks import __main__ as everything
 from tasks.next_token import __main__ as next_token
 from tasks.recall import __main__ as recall
@@ -38,7 +40,7 @@ FILES = re.findall(
 def _forgotten() -> Iterator[None]:
     """Take models of files away again."""
     yield
-    for name in [name for name, paper in models.PAPERS.items() if ".py:" in paper.home]:
+    for name in [name for name, paper in models.PAPERS.items() if ".py:" in paper.class_path]:
         del models.PAPERS[name]
     for name in [name for name in sys.modules if "@" in name or name in ("bag", "attending")]:
         del sys.modules[name]
@@ -59,8 +61,9 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ("task", "flags"),
     [(translation, ["Attending"]), (recall, ["Bag"]), (next_token, ["Bag", "--context", 8])],
 )
-def test_it_runs_in_every_task(task, flags: list[Any], own: Path, run: Run, call: Call) -> None:
-    """Keeps out a list of models somewhere else, and a task that fails for want of a recipe."""
+def test_a_model_of_a_file_runs_in_every_task(
+    task, flags: list[Any], own: Path, run: Run, call: Call
+) -> None:
     (name, *rest), out = flags, own / "out"
     home = f"{own / name.lower()}.py:{name}"
     assert run(task, "--out", out, "--models", "bahdanau", home, *rest) == 0
@@ -90,8 +93,7 @@ def test_it_runs_in_every_task(task, flags: list[Any], own: Path, run: Run, call
      (FILES[0].replace("nn.GRUCell(2", "nn.GRUCells(2"), r"cannot be built: Attr.*\(line 3\d\)"),
      (FILES[0].replace("class Bag(", "class Gpt("), "has no class 'Bag'")],
 )  # fmt: skip
-def test_what_it_lacks_is_said_at_once(text: str, reason: str, own: Path, call: Call) -> None:
-    """Keeps out a traceback, and an hour of training that cannot be recorded."""
+def test_what_a_class_lacks_is_said_at_once(text: str, reason: str, own: Path, call: Call) -> None:
     (own / "bag.py").write_text(text)
     code, _, err = call(recall, "--size", "smoke", "--models", f"{own}/bag.py:Bag", "--out", own)
     assert (code, [*own.glob("*.json")]) == (2, [])
@@ -100,7 +102,7 @@ def test_what_it_lacks_is_said_at_once(text: str, reason: str, own: Path, call: 
 
 
 def test_a_name_is_of_one_model(own: Path) -> None:
-    """Keeps out records of two models under one name, also where case does not count."""
+    """Names that differ in case alone are the same."""
     assert models.register_file(f"{own}/bag.py:Bag") == "Bag"
     assert models.register_file(f"{own}/bag.py:Bag") == "Bag"
     for text in (FILES[0].replace("class Bag(", "class GPT("), FILES[0]):
@@ -111,13 +113,13 @@ def test_a_name_is_of_one_model(own: Path) -> None:
 
 
 def test_a_package_offers_models(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
-    """Keeps out an entry point that is not read, and one that stops everything."""
-    paper = models.ModelInfo(label="X", year=2030, cite="", home="none.py:X", memory="fixed")
+    """One that cannot be imported is left out with a note."""
+    paper = models.ModelInfo(label="X", year=2030, cite="", class_path="none.py:X", memory="fixed")
     good = Mock(load=lambda: paper)
     bad = Mock(load=Mock(side_effect=ImportError("no gin")))
     good.name, bad.name = "x", "y"
     found = {"seqmodels.models": [bad, good]}
-    monkeypatch.setattr(models, "entry_points", lambda group: found[group])
+    monkeypatch.setattr(registry, "entry_points", lambda group: found[group])
     models.register_packages()
     assert models.PAPERS["x"] == paper
     assert "y" not in models.PAPERS
@@ -165,15 +167,13 @@ FAULTS = {
     ("name", "old", "changed"), [(name, *pair) for name, pairs in FAULTS.items() for pair in pairs]
 )
 def test_a_fault_is_named(name: str, old: str, changed: str, own: Path) -> None:
-    """Keeps out a fault that passes, or that is taken for another."""
     assert FILES[0].count(old) == 1
     (own / "bag.py").write_text(FILES[0].replace(old, changed))
-    found = list_violations(models.import_class(f"{own}/bag.py:Bag"))
+    found = list_violations(import_class(f"{own}/bag.py:Bag"))
     assert next(prop for prop, fault in found if fault) == name
 
 
 def test_check_says_what_is_wrong(own: Path, call: Call) -> None:
-    """Keeps out a success with faults, a property that is not listed, and a fault for none."""
     for changed, expected in (("logits_t", 0), ("2 * logits_t", 2)):
         text = FILES[0].replace("logits.append(logits_t)", f"logits.append({changed})")
         (own / f"bag{expected}.py").write_text(text)
@@ -183,8 +183,7 @@ def test_check_says_what_is_wrong(own: Path, call: Call) -> None:
         assert sum(line.endswith(" holds") for line in lines) == len(CHECKS) - expected
 
 
-def test_a_chapter_to_begin_with(own: Path, call: Call) -> None:
-    """Keeps out a starter that is no model, and one that takes the place of a file."""
+def test_new_model_copies_a_chapter(own: Path, call: Call) -> None:
     argv = "new-model", own / "mine.py", "--from", "linear_attention"
     code, out, _ = call(main, *argv)
     assert (code, f"{own}/mine.py:MyLinearAttention" in out) == (0, True)
@@ -200,7 +199,7 @@ pytestmark = pytest.mark.usefixtures("few_draws")
 
 
 def test_a_metric_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keeps out a second list of metrics, and an interval for percentages above 100."""
+    """Its percentages may exceed 100, and its interval with them."""
     line = metrics.Metric(
         label="TER", digits=2, better="lower",
         sacrebleu=lambda tokenize, is_lowercase=False, references=None: TER(
@@ -258,7 +257,6 @@ FIGURES = [draw]
 
 
 def test_a_task_is_one_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keeps out a list of tasks in the harness, the records, the figures or the driver."""
     (tmp_path / "echo").mkdir()
     (tmp_path / "echo" / "__main__.py").write_text(TASK, encoding="utf-8")
     (tmp_path / "echo" / "figure.py").write_text(FIGURE, encoding="utf-8")

@@ -33,7 +33,7 @@ CHANGES = {  # parts that a rung loses, parts that it gains, changed sizes
 
 
 def test_each_rung_changes_what_it_names(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keeps out ends that are not the chapters, a second change, and a matrix without Muon."""
+    """Both ends are the chapters, and Muon trains every matrix but tables."""
     monkeypatch.setitem(translation.SIZES, "laptop", {"n_train": 100, "n_valid": 5})
     args = ladder.PARSER.parse_args(["--to", "transformer"])
     assert (args.models, args.out) == (RUNGS, Path("runs/ladder-transformer-laptop"))
@@ -75,7 +75,6 @@ def attend(q: Tensor, k: Tensor, v: Tensor, n_heads: int) -> Tensor:
 
 @pytest.mark.parametrize("name", RUNGS[1:4])
 def test_dot_products_word_by_word(name: str, tiny: Tiny) -> None:
-    """Keeps out another scale, heads that share weights or values, an output of its own."""
     model, is_tied, H = tiny(name), name == "bahdanau_tied", 1 + (name != "bahdanau_dot")
     a, out, logits = model.attention, model.output, list[Tensor]()
     x, y = (model.embed.weight[text] * 12 ** (is_tied / 2) for text in (SRC, TGT_IN))
@@ -91,14 +90,13 @@ def test_dot_products_word_by_word(name: str, tiny: Tiny) -> None:
 
 @pytest.mark.parametrize("name", RUNGS[4:7])
 def test_recurrence_word_by_word(name: str, tiny: Tiny) -> None:
-    """Keeps out the state after the update in a query, positions, another order of the sums."""
     model = tiny(name)
     x, y = (model.embedding(text) * 16**0.5 for text in (SRC, TGT_IN))
     for layer in model.encoder if name != RUNGS[6] else ():
         x = layer.self_residual.norm(x + layer.recurrence(x[None], GIVEN[1])[0])
         x = layer.ff_residual.norm(x + layer.ff(x))
     if name == RUNGS[6]:
-        whole, x = tiny("transformer"), model.annotate(*GIVEN[:2])[0]
+        whole, x = tiny("transformer"), model.annotate(SRC[None], GIVEN[1][:, None, None])[0]
         whole.load_state_dict(model.state_dict(), strict=False)
         assert_close(*(m.encode(*GIVEN[:2]).memory.tensors for m in (model, whole)))
     for layer in model.decoder:
@@ -112,8 +110,7 @@ def test_recurrence_word_by_word(name: str, tiny: Tiny) -> None:
     assert_close(model(*GIVEN)[0], y @ model.embedding.weight.T)
 
 
-def test_steps_and_gradients_of_a_row(tiny: Tiny) -> None:
-    """Keeps out near for far, before for after, the slowest part, source for target."""
+def test_the_ladder_counts_steps_and_gradients(tiny: Tiny) -> None:
     steps = [sequential_steps(tiny(name), 7, 5) for name in RUNGS]  # of two layers
     assert steps == [12, 12, 12, 12, 24, 24, 12, 4]
     ends = (("before", 2), ("before", 90), ("before", 8), ("after", 6), ("after", 90), ("after", 3))
@@ -125,7 +122,6 @@ def test_steps_and_gradients_of_a_row(tiny: Tiny) -> None:
 
 
 def test_the_way_to_the_transformer_runs(run: Run, tmp_path: Path) -> None:
-    """Keeps out a model that the harness cannot train, search, measure or draw."""
     assert ladder.PARSER.parse_args([]).models == ladder.MODELS
     assert run(ladder, "--to", "transformer", "--models", RUNGS[5], "--out", tmp_path) == 0
     assert [r["contrasts"] for r in check_folder(tmp_path, [RUNGS[5]])] == [[RUNGS[4]]]

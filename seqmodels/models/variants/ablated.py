@@ -26,7 +26,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from seqmodels.models import transformer
-from seqmodels.models.ops import KVCache
+from seqmodels.models.cache import KVCache
 from seqmodels.models.transformer import Layer, MultiHeadAttention, Residual, Transformer, softmax
 
 Part = Literal["scale", "lengths", "normaliser", "residual", "feed_forward", "norm", "tying"]
@@ -112,7 +112,7 @@ class AblatedLayer(Layer):
             del self.ff, self.ff_residual
 
     def forward(
-        self, x: Tensor, mask: Tensor, cache: KVCache, memory: KVCache | None = None
+        self, x: Tensor, mask: Tensor, cache: KVCache | None = None, memory: KVCache | None = None
     ) -> Float[Tensor, "B N D"]:
         """Do as the published layer does, with what is left of it."""
         if self.has_feed_forward:
@@ -137,7 +137,7 @@ class AblatedTransformer(Transformer):
             self.output = nn.Linear(cfg.d_model, cfg.vocab_size, bias=False)
         transformer.init(self)
 
-    def decode(self, x: Tensor, mask: Tensor, tgt: KVCache, memory: KVCache) -> Tensor:
+    def decode(self, x: Tensor, mask: Tensor, tgt: KVCache | None, memory: KVCache) -> Tensor:
         """Return logits of target tokens, by the embeddings unless the output has its own."""
         if self.config.without != "tying":
             return super().decode(x, mask, tgt, memory)

@@ -36,7 +36,7 @@ from torch import Tensor, nn
 from seqmodels.interface import SequenceModel
 from seqmodels.models import bahdanau, transformer
 from seqmodels.models.bahdanau import Attention, Bahdanau, DeepOutput, GatedUnit
-from seqmodels.models.ops import KVCache
+from seqmodels.models.cache import KVCache
 from seqmodels.models.transformer import Layer, Transformer, softmax
 
 # ---------------------------------------------------------------- Bahdanau with another attention
@@ -50,10 +50,11 @@ class DotAttention(Attention):
         del self.v_a
 
     def attention_weights(
-        self, s: Float[Tensor, "B J D"], state: bahdanau.State
+        self, s: Float[Tensor, "R D"], state: bahdanau.State
     ) -> Float[Tensor, "B J S"]:
-        """Return the weights for each decoder state s_{i-1} of each source."""
-        score = self.W_a(s) @ state.keys.mT / state.keys.shape[-1] ** 0.5
+        """Return the weights for each decoder state s_{i-1}."""
+        q = self.W_a(s).unflatten(0, (len(state.keys), -1))
+        score = q @ state.keys.mT / state.keys.shape[-1] ** 0.5
         return score.masked_fill(~state.src_mask.unsqueeze(1), -torch.inf).softmax(-1)
 
 
@@ -90,16 +91,18 @@ class DotAttentionHeads(Attention):
         self.W_v = nn.Linear(2 * cfg.d_model, 2 * cfg.d_model, bias=False)
 
     def attention_weights(
-        self, s: Float[Tensor, "B J D"], state: bahdanau.State
+        self, s: Float[Tensor, "R D"], state: bahdanau.State
     ) -> Float[Tensor, "B H J S"]:
-        """Return each head's weights for each decoder state s_{i-1} of each source."""
-        q, k = (self.to_heads(x).transpose(1, 2) for x in (self.W_a(s), state.keys))
+        """Return each head's weights for each decoder state s_{i-1}."""
+        q = self.W_a(s).unflatten(0, (len(state.keys), -1))
+        q, k = (self.to_heads(x).transpose(1, 2) for x in (q, state.keys))
         return softmax(q @ k.mT / q.shape[-1] ** 0.5, state.src_mask[:, None, None])
 
-    def forward(self, s: Float[Tensor, "B J D"], state: bahdanau.State) -> Float[Tensor, "B J D2"]:
+    def forward(self, s: Float[Tensor, "R D"], state: bahdanau.State) -> Float[Tensor, "R D2"]:
         """Return the heads' weighted values side by side."""
         v = self.to_heads(state.h).transpose(1, 2)
-        return (self.attention_weights(s, state) @ v).transpose(1, 2).flatten(2)
+        heads = (self.attention_weights(s, state) @ v).transpose(1, 2)  # (B,J,H,_)
+        return heads.flatten(2).flatten(0, 1)
 
 
 class HeadsBahdanau(Bahdanau):
@@ -207,19 +210,20 @@ class RecurrentDecoder(Transformer):
         return self.dropout(self.embedding(tokens) * self.config.d_model**0.5)
 
     def annotate(
-        self, src: Int[Tensor, "B S"], src_mask: Bool[Tensor, "B S"]
+        self, src: Int[Tensor, "B S"], mask: Bool[Tensor, "B 1 1 S"]
     ) -> Float[Tensor, "B S D"]:
         """Return an annotation for every word, as the Transformer's encoder does."""
-        x, text = self.embed(src, torch.arange(src.shape[1], device=src.device)), KVCache(src_mask)
+        x = self.embed(src, torch.arange(src.shape[1], device=src.device))
         for layer in self.encoder:
-            x = layer(x, text.mask, text)
+            x = layer(x, mask)
         return self.norm_src(x)
 
     def encode(  # type: ignore[override]  # another State
         self, src: Int[Tensor, "B S"], src_mask: Bool[Tensor, "B S"]
     ) -> State:
         """Annotate the source; each layer's s_0 comes from the annotation of the first word."""
-        h, memory = self.annotate(src, src_mask), KVCache(src_mask)
+        memory = KVCache(src_mask)
+        h = self.annotate(src, memory.mask)
         for i, attention in enumerate(self.cross_attentions):
             memory.update(i, *attention.keys_values(h))
         s = [torch.tanh(layer.W_s(h[:, 0])) for layer in self.decoder]  # type: ignore[operator]
@@ -262,9 +266,11 @@ class RecurrentEncoderLayer(Layer):
             )
         )
 
-    def attend_to_text(self, x: Tensor, mask: Tensor, cache: KVCache) -> Float[Tensor, "B N D"]:
+    def attend_to_text(
+        self, x: Tensor, mask: Tensor, cache: KVCache | None
+    ) -> Float[Tensor, "B N D"]:
         """Return both states of each word, in place of self-attention."""
-        return self.recurrence(x, cache.visible)
+        return self.recurrence(x, mask.flatten(1))
 
 
 class RecurrentTransformer(RecurrentDecoder):

@@ -25,7 +25,6 @@ from torch import Tensor, nn
 from seqmodels.interface import EOS
 from seqmodels.models import lstm_seq2seq
 from seqmodels.models.lstm_seq2seq import DeepLSTM, LSTMSeq2Seq
-from seqmodels.models.ops import tanh
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,7 +76,9 @@ class GlobalAttention(nn.Module):
         """Return the weights for the J outputs of each source: those of its beams or N words."""
         h = h.reshape(len(state.memory), -1, h.shape[-1])
         if self.kind == "additive":
-            score = self.v_a(tanh(self.W_a(h).unsqueeze(2) + state.keys.unsqueeze(1))).squeeze(-1)
+            score = self.v_a(
+                torch.tanh(self.W_a(h).unsqueeze(2) + state.keys.unsqueeze(1))
+            ).squeeze(-1)
         else:  # to the last output alone, any score gives the weight 1
             score = h @ state.keys.mT
         return score.masked_fill(~state.memory_mask.unsqueeze(1), -torch.inf).softmax(-1)  # eq. (7)
@@ -120,10 +121,10 @@ class Ladder(LSTMSeq2Seq):
         cfg, order = self.config, self.reading_order(src, src_mask)
         empty = self.embed.weight.new_zeros(len(src), cfg.n_layers, cfg.d_model)
         start = lstm_seq2seq.State(empty, empty)
-        outputs, hs, cs = self.encoder(self.embed(src.gather(1, order)), start)
-        last = torch.arange(len(src), device=src.device), src_mask.sum(1) - 1  # pads come after it
-        h, c = (torch.stack([layer[last] for layer in layers], 1) for layers in (hs, cs))
-        memory, mask = outputs[last].unsqueeze(1), src_mask[:, :1]
+        n = src_mask.sum(1)
+        outputs, (h, c) = self.encoder(self.embed(src.gather(1, order)), start, n)
+        last = outputs[torch.arange(len(src), device=src.device), n - 1]  # pads come after it
+        memory, mask = last.unsqueeze(1), src_mask[:, :1]
         if cfg.attention == "none":
             memory, mask = memory[:, :0], mask[:, :0]
         elif cfg.attention != "last":
@@ -147,10 +148,9 @@ class Ladder(LSTMSeq2Seq):
         """Return the vectors from which N words are written; N is 1 if the first is fed back."""
         cfg, fed = self.config, state.fed.unsqueeze(1).expand(-1, e.shape[1], -1)
         before = lstm_seq2seq.State(state.h, state.c)
-        h, hs, cs = self.decoder(torch.cat([e, fed], -1), before)
+        h, (h_last, c_last) = self.decoder(torch.cat([e, fed], -1), before)
         if cfg.attention != "none":
             h = torch.tanh(self.W_c(torch.cat([self.attention(h, state), h], -1)))  #      eq. (5)
-        h_last, c_last = (torch.stack([layer[:, -1] for layer in layers], 1) for layers in (hs, cs))
         fed = h[:, -1] if cfg.is_input_feeding else state.fed
         return h, state._replace(h=h_last, c=c_last, fed=fed)
 

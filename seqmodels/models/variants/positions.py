@@ -24,7 +24,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from seqmodels.models import transformer
-from seqmodels.models.ops import KVCache
+from seqmodels.models.cache import KVCache
 from seqmodels.models.transformer import Layer, MultiHeadAttention, Transformer
 
 
@@ -56,17 +56,19 @@ class RotaryLayer(Layer):
 
     def __init__(self, cfg: Config, index: int, is_decoder: bool):
         super().__init__(cfg, index, is_decoder)
-        self.base, self.is_decoder = cfg.rotary_base, is_decoder
+        self.base = cfg.rotary_base
 
-    def attend_to_text(self, x: Tensor, mask: Tensor, cache: KVCache) -> Float[Tensor, "B N D"]:
+    def attend_to_text(
+        self, x: Tensor, mask: Tensor, cache: KVCache | None
+    ) -> Float[Tensor, "B N D"]:
         """Do as the published layer does; keys are rotated before they are cached."""
-        if self.is_decoder:
-            position = mask.sum(-1) - 1  # a target token sees all before it
-        else:
-            position = torch.arange(x.shape[1], device=x.device)
-        k, v = self.self_attention.keys_values(x)
-        k, v = cache.update(self.index, rotate(k, position, self.base), v)
-        q = rotate(self.self_attention.queries(x), position, self.base)
+        position = torch.arange(x.shape[1], device=x.device)
+        if cache is not None:
+            position = mask.sum(-1) - 1  # in the cache: all that the token sees
+        (k, v), q = self.self_attention.keys_values(x), self.self_attention.queries(x)
+        k, q = rotate(k, position, self.base), rotate(q, position, self.base)
+        if cache is not None:
+            k, v = cache.update(self.index, k, v)
         return self.self_attention(q, k, v, mask)
 
 
@@ -85,19 +87,20 @@ class BiasedLayer(Layer):
 
     def __init__(self, cfg: Config, index: int, is_decoder: bool):
         super().__init__(cfg, index, is_decoder)
-        self.is_decoder, H = is_decoder, cfg.n_heads
-        self.self_attention = BiasedAttention(cfg)
+        self.self_attention, H = BiasedAttention(cfg), cfg.n_heads
         self.slope = 0.5 ** (8 * torch.arange(1, H + 1, dtype=torch.double) / H)[:, None, None]
 
-    def attend_to_text(self, x: Tensor, mask: Tensor, cache: KVCache) -> Float[Tensor, "B N D"]:
+    def attend_to_text(
+        self, x: Tensor, mask: Tensor, cache: KVCache | None
+    ) -> Float[Tensor, "B N D"]:
         """Do as the published layer does, with a bias for each head and pair of tokens."""
-        if self.is_decoder:  # a target token sees all before it, itself last
+        (k, v), q = self.self_attention.keys_values(x), self.self_attention.queries(x)
+        if cache is not None:  # in the cache: all that a token sees, itself last
             distance = mask.sum(-1, keepdim=True) - mask.cumsum(-1)
+            k, v = cache.update(self.index, k, v)
         else:
             position = torch.arange(x.shape[1], device=x.device)
             distance = (position - position.unsqueeze(-1)).abs()
-        k, v = cache.update(self.index, *self.self_attention.keys_values(x))
-        q = self.self_attention.queries(x)
         bias = torch.where(mask, -self.slope.to(x.device) * distance, -torch.inf)
         return self.self_attention(q, k, v, bias.to(q))
 

@@ -1,74 +1,19 @@
-"""Models: the list of papers, what chapters share, and the recurrent ones as naive loops."""
+"""The recurrent chapters as naive loops, and the LSTM as torch's."""
 
 import math
-from dataclasses import replace
 from typing import NamedTuple
 
 import pytest
 import torch
-from conftest import RESULTS, Pairs, Tiny, V
+from conftest import Pairs, Tiny
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from torch.testing import assert_close
 
-from seqmodels import BOS, EOS, MODELS, PAD, UNK, SequenceModel, build, models
-from seqmodels.data import tokenizers
-from seqmodels.models import (
-    PAPERS,
-    lstm_seq2seq,
-    papers,
-)  # fmt: skip
-from seqmodels.records.record import load as load_record
+from seqmodels import SequenceModel
+from seqmodels.models import lstm_seq2seq
 
 
-def test_the_papers_describe_the_classes(fresh: Tiny) -> None:
-    """Keeps out an order that is not history's, and a module, memory or id unlike the classes'."""
-    five = ["rnn_encdec", "bahdanau", "lstm_seq2seq", "transformer", "gpt"]
-    assert [name for name, paper in PAPERS.items() if paper.group == "five"] == five
-    years = [paper.year for paper in PAPERS.values()]
-    assert years == sorted(years)
-    own = tokenizers.PAD, tokenizers.BOS, tokenizers.EOS, tokenizers.UNK
-    assert own == (PAD, BOS, EOS, UNK) == (0, 1, 2, 3)
-    assert list(PAPERS) == list(MODELS)
-    for name, paper in papers().items():
-        model_type = MODELS[name]
-        assert paper.home == f"{model_type.__module__}:{model_type.__name__}"
-        model = fresh(name)
-        assert paper.attends == bool(model.cross_attentions)
-        grows = model.config.source_floats(9) > model.config.source_floats(8)
-        assert (paper.memory == "grows") == grows
-        assert (paper.memory == "vector") == (not grows and not paper.attends)
-
-
-def test_a_model_is_registered_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keeps out a second list of models, and a model that takes another one's name."""
-    paper, n_models = replace(PAPERS["gpt"], label="GPT again"), len(MODELS)
-    monkeypatch.setitem(PAPERS, "again", paper)
-    models.register("again", paper)
-    assert list(MODELS)[-1] == "again"
-    assert len(MODELS) == len(PAPERS) == n_models + 1
-    assert type(build("again", V, d_model=8, n_heads=2, n_layers=1)) is MODELS["gpt"]
-    with pytest.raises(ValueError, match="gpt is the name of another model, seqmodels"):
-        models.register("gpt", paper)
-    with pytest.raises(ValueError, match="unknown model 'gru'; choose from rnn_encdec, bahdanau"):
-        build("gru", V)
-
-
-def test_the_committed_records_hold_what_is_handed_over() -> None:
-    """Keeps out a formula that no longer gives the bytes of the records."""
-    paths = sorted(RESULTS.glob("*/*-seed[0-9].json"))
-    assert len(paths) > 200
-    for path in paths:
-        record = load_record(path)
-        config = MODELS[record["model"]].config_type(**record["model_config"])
-        lengths = [n for n, _ in record["cache_bytes"]]
-        assert record["source_bytes"] == [[n, 4 * config.source_floats(n)] for n in lengths], path
-
-
-# --------------------------------------------------------------------- What chapters have in common
-
-
-# -------------------------------------------------------------------------------------- Naive loops
 def affine(linear: nn.Linear, x: Tensor) -> Tensor:
     """Return W x + b; a layer without b raises."""
     return linear.weight @ x + linear.bias
@@ -102,7 +47,6 @@ def sentences(pairs: Pairs) -> list[tuple[int, Tensor, Tensor]]:
 
 
 def test_cho_is_its_equations(tiny: Tiny, pairs: Pairs) -> None:
-    """Keeps out a wrong gate, a c that the decoder or the output does not read, a wrong maxout."""
     model = tiny("rnn_encdec")
     e, logits = model.embed.weight, model(*pairs)
     read, write = (Naive(part.unit, True) for part in (model.encoder, model))
@@ -118,7 +62,7 @@ def test_cho_is_its_equations(tiny: Tiny, pairs: Pairs) -> None:
 
 
 def test_the_score_starts_small(fresh: Tiny) -> None:
-    """Keeps out an opinionated start: N(0, 0.001²), v_a and biases zero (B.1), or a recipe's."""
+    """W_a and U_a are N(0, 0.001²), v_a and biases zero (B.1), unless a recipe says otherwise."""
     for sizes in ({}, {"std_align": 0.3, "v_align": 0.125}):
         model = fresh("bahdanau", d_model=100, d_align=90, **sizes)
         for w in (model.attention.W_a.weight, model.attention.U_a.weight):
@@ -159,7 +103,7 @@ def naive_bahdanau(model: SequenceModel, src: Tensor, tgt_in: Tensor) -> tuple[T
 
 
 def test_bahdanau_is_its_equations(tiny: Tiny, pairs: Pairs) -> None:
-    """Keeps out a score with s_i, another start state, annotations turned round, Luong's wiring."""
+    """The score reads s_{i-1}, and the keys are computed once for each source."""
     model, calls = tiny("bahdanau"), []
     model.attention.U_a.register_forward_hook(lambda *_: calls.append(1))
     logits, alphas = model(*pairs), model.align(*pairs)
@@ -171,7 +115,7 @@ def test_bahdanau_is_its_equations(tiny: Tiny, pairs: Pairs) -> None:
 
 
 def test_the_lstm_starts_uniform(fresh: Tiny) -> None:
-    """Keeps out torch's start for ±0.08 (section 3.4), and a forget bias on another gate."""
+    """The range is ±0.08 (section 3.4); the forget bias is on the forget gate alone."""
     for sizes, most in (({}, 0.08), ({"init_range": 0.3}, 0.3)):
         for path, p in fresh("lstm_seq2seq", d_model=64, **sizes).named_parameters():
             assert p.abs().max() <= most, path
@@ -194,7 +138,6 @@ def torch_lstm(deep: nn.Module, d_embed: int, d_model: int) -> nn.LSTM:
 
 @pytest.mark.parametrize("is_reversed", [True, False])
 def test_lstm_equals_torchs(tiny: Tiny, pairs: Pairs, is_reversed: bool) -> None:
-    """Keeps out swapped gates, layers fed with the wrong state, pads read, a lost hand-over."""
     model = tiny("lstm_seq2seq", n_layers=3, is_reversed=is_reversed)
     src, src_mask, tgt_in = pairs
     n_real = src_mask.sum(1)
@@ -207,7 +150,7 @@ def test_lstm_equals_torchs(tiny: Tiny, pairs: Pairs, is_reversed: bool) -> None
     assert_close(state.h, h.transpose(0, 1))
     assert_close(state.c, c.transpose(0, 1))
     empty = lstm_seq2seq.State(torch.zeros_like(state.h), torch.zeros_like(state.c))
-    ours, _, _ = model.encoder(e, empty)
+    ours, _ = model.encoder(e, empty)
     padded, _ = pad_packed_sequence(outputs, batch_first=True)
     assert_close(ours[src_mask], padded[src_mask])
     outputs, _ = decoder(model.embed(tgt_in), (h, c))

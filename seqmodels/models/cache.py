@@ -1,0 +1,214 @@
+"""What makes attention fast: the same numbers in fewer steps, held equal by tests.
+
+To a chapter `attend` is its equation, and a `KVCache` is `torch.cat` along the tokens. `B` sources,
+`R` = B × J rows, the J beams of each source.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+FEW = 16
+"""Queries per text in a search, at most: its beams."""
+
+# ---------------------------------------------------------------------------------- Attention
+
+
+def head_width(d_model: int, n_heads: int) -> int:
+    """Return the width of one of `n_heads` equal heads.
+
+    Raises ValueError if they do not fill the model.
+    """
+    if n_heads < 1 or d_model % n_heads:
+        raise ValueError(f"d_model {d_model} is not a multiple of n_heads {n_heads}")
+    return d_model // n_heads
+
+
+def attend(
+    q: Float[Tensor, "B H N K"],
+    k: Float[Tensor, "B H M K"],
+    v: Float[Tensor, "B H M Kv"],
+    mask: Bool[Tensor, ...] | Float[Tensor, ...],
+    dropout: float = 0.0,
+) -> Float[Tensor, "B H N Kv"]:
+    """Compute dropout(softmax(q kᵀ / √K)) v, where the mask is True; numbers are added to scores.
+
+    torch's fused kernel does not store the weights. On CPUs, separate products are faster than it
+    in bfloat16, where k qᵀ is faster than q kᵀ, and in float32 for a few queries of each of several
+    texts. A mask that is one value, expanded, hides nothing and is left out.
+    """
+    is_bfloat16 = q.dtype == torch.bfloat16
+    is_search = len(q) > 1 and q.shape[2] <= FEW and not torch.is_grad_enabled()
+    bias = mask if any(mask.stride()) else None
+    if q.device.type != "cpu" or not (is_bfloat16 or is_search):
+        return F.scaled_dot_product_attention(q, k, v, attn_mask=bias, dropout_p=dropout)
+    q = q / q.shape[-1] ** 0.5
+    score = (k @ q.mT).mT if is_bfloat16 else q @ k.mT
+    if bias is not None:
+        score = torch.where(bias, score, -torch.inf) if bias.dtype == torch.bool else score + bias
+    weights = score.softmax(-1)
+    return F.dropout(weights, dropout) @ v if dropout else weights @ v
+
+
+# ------------------------------------------------------------------------------------- The cache
+
+
+class Buffer:
+    """Slots for the keys and values of tokens in every layer, which several caches can share."""
+
+    def __init__(self, layers: Iterable[tuple[Tensor, Tensor]], n_taken: int):
+        self.layers = list(layers)
+        """Keys (B,H,M,K) and values (B,H,M,Kv) of each layer, in M slots."""
+        self.n_taken = n_taken
+        """How many slots are in use, from the first on; the others are spare room."""
+
+    def has_room(self, n: int) -> bool:
+        """Return whether every layer has n spare slots."""
+        return all(k.shape[2] >= self.n_taken + n for k, _ in self.layers)
+
+
+class KVCache:
+    """Keys and values of every layer, and which of them each row sees: a view of a `Buffer`.
+
+    `grow` and `reorder` return another view and leave this one as it is; `update` fills the slots
+    that `grow` has added. With gradients, `update` is `torch.cat`. In a search:
+
+        slots             0   1   2 | 3 | 4   5   6
+        a                 x   x   x                   covers 3 slots of a buffer that has room
+        b = a.grow()      x   x   x   x               1. takes the next slot and copies nothing;
+                                                         without room, it copies all to a larger
+                                                         buffer
+        a.reorder(rows)   x   x   x                   2. shares the buffer: `visible` says which
+                                                         slots each beam sees, and is reordered
+        c = a.grow()      x   x   x   x'              3. copies: slot 3 is b's
+        a.reorder(rows, sources)                      4. copies the slots of these sources
+    """
+
+    def __init__(
+        self, visible: Bool[Tensor, "R N"], n_sources: int | None = None,
+        buffer: Buffer | None = None,
+    ):  # fmt: skip
+        if not torch.is_grad_enabled() and visible.device.type == "cpu" and visible.all():
+            visible = visible.new_ones(()).expand(visible.shape)  # `attend` then needs no mask
+        self.visible = visible
+        self.n_sources = len(visible) if n_sources is None else n_sources
+        self.buffer = Buffer([], visible.shape[1]) if buffer is None else buffer
+
+    @classmethod
+    def empty(cls, src: Int[Tensor, "B S"]) -> KVCache:
+        """Return a cache for these sources that has no token yet."""
+        return cls(torch.ones(len(src), 0, dtype=torch.bool, device=src.device))
+
+    @property
+    def mask(self) -> Bool[Tensor, "B 1 J N"]:
+        """The slots that each row sees, the rows of one source side by side."""
+        return self.visible.unflatten(0, (self.n_sources, 1, -1))
+
+    @property
+    def lengths(self) -> Int[Tensor, " R"]:
+        """The number of tokens that each row sees: the position of its next one."""
+        return self.visible.sum(1)
+
+    @property
+    def layers(self) -> list[tuple[Tensor, Tensor]]:
+        """Keys (B,H,N,K) and values (B,H,N,Kv) of each layer, without the spare room."""
+        return [self[layer] for layer in range(len(self.buffer.layers))]
+
+    @property
+    def tensors(self) -> list[Tensor]:
+        """All that is cached."""
+        return [self.visible, *(t for layer in self.layers for t in layer)]
+
+    def __getitem__(self, layer: int) -> tuple[Float[Tensor, "B H N K"], Float[Tensor, "B H N Kv"]]:
+        """Return a layer's keys and values."""
+        k, v = self.buffer.layers[layer]
+        n = self.visible.shape[1]
+        return k.narrow(2, 0, n), v.narrow(2, 0, n)
+
+    def grow(self) -> KVCache:
+        """Return this cache with a slot for one more token of every row, which it alone sees."""
+        n, n_beams = self.visible.shape[1], len(self.visible) // self.n_sources
+        own = self.visible.new_ones(self.n_sources, 1)
+        if n_beams > 1:
+            own = torch.eye(n_beams, dtype=torch.bool, device=own.device).repeat(self.n_sources, 1)
+        visible, buffer = self.visible, self.buffer
+        if torch.is_grad_enabled():
+            buffer = Buffer(buffer.layers, n + n_beams)
+        elif buffer.n_taken == n and buffer.has_room(n_beams):
+            buffer.n_taken += n_beams
+        else:
+            visible, buffer = self.copy_with_room(n_beams)
+        return KVCache(torch.cat([visible, own], 1), self.n_sources, buffer)
+
+    def copy_with_room(self, n_beams: int) -> tuple[Bool[Tensor, "R N"], Buffer]:
+        """Copy the slots that any beam sees to a larger buffer, in which the next ones are taken.
+
+        Returns which of them each row sees, and the buffer.
+        """
+        seen = self.mask.any(2)  # (B,1,N)
+        n = int(seen.sum(-1).max())
+        slots = seen.sort(stable=True, descending=True).indices[..., :n]
+        room = max(2 * n, n + 16 * n_beams)
+        layers = [
+            (copy_slots(k, slots, room), copy_slots(v, slots, room)) for k, v in self.buffer.layers
+        ]
+        visible = self.mask.take_along_dim(slots.unsqueeze(2), 3).flatten(0, 2)
+        return visible, Buffer(layers, n + n_beams)
+
+    def update(
+        self, layer: int, k: Float[Tensor, "B H n K"], v: Float[Tensor, "B H n Kv"]
+    ) -> tuple[Float[Tensor, "B H N K"], Float[Tensor, "B H N Kv"]]:
+        """Put keys and values of the last n tokens into a layer; return all of the layer's."""
+        layers, is_search = self.buffer.layers, not torch.is_grad_enabled()
+        if layer == len(layers):
+            if is_search:  # otherwise every product of a search copies them
+                k, v = k.contiguous(), v.contiguous()
+            layers.append((k, v))
+            return k, v
+        old_k, old_v = layers[layer]
+        n = self.visible.shape[1] - k.shape[2]
+        if is_search:
+            old_k.narrow(2, n, k.shape[2]).copy_(k)
+            old_v.narrow(2, n, k.shape[2]).copy_(v)
+            return self[layer]
+        layers[layer] = torch.cat([old_k[:, :, :n], k], 2), torch.cat([old_v[:, :, :n], v], 2)
+        return layers[layer]
+
+    def reorder(
+        self, rows: Int[Tensor, " R2"], sources: Int[Tensor, " B2"] | None = None
+    ) -> KVCache:
+        """Return the cache whose row i continues the old row `rows[i]`.
+
+        Keys and values are kept for the given sources (None: all, uncopied).
+        """
+        visible, n_sources, buffer = self.visible.index_select(0, rows), self.n_sources, self.buffer
+        if sources is not None:
+            kept = [
+                (k.index_select(0, sources), v.index_select(0, sources)) for k, v in self.layers
+            ]
+            n_sources, buffer = len(sources), Buffer(kept, visible.shape[1])
+        return KVCache(visible, n_sources, buffer)
+
+
+def tensors_of(state: Iterable[Tensor | KVCache]) -> list[Tensor]:
+    """Return all tensors that a State holds."""
+    tensors = []
+    for field in state:
+        tensors += [field] if isinstance(field, Tensor) else field.tensors
+    return tensors
+
+
+def copy_slots(
+    t: Float[Tensor, "B H M K"], slots: Int[Tensor, "B 1 n"], room: int
+) -> Float[Tensor, "B H M2 K"]:
+    """Copy these slots of each source to the beginning of a buffer of `room` slots."""
+    B, H, M, K = t.shape
+    rows = slots + M * torch.arange(B * H, device=t.device).view(B, H, 1)
+    buffer = t.new_empty(B, H, room, K)
+    buffer[:, :, : rows.shape[2]] = F.embedding(rows, t.flatten(0, 2))
+    return buffer

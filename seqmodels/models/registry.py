@@ -1,0 +1,249 @@
+"""The list of models: the papers in order of history, then their variants. It imports no torch.
+
+A `ModelInfo` is what can be known about a model without building it; the rest is in its file.
+Another model is its file and one entry in PAPERS, or one call of `register`; another variant is a
+line of `variants/table.py`. A comparison trains variants only if they are named.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import date
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from seqmodels.models.variants.table import ROWS
+from seqmodels.utils.imports import explain, import_class
+
+if TYPE_CHECKING:
+    from seqmodels.interface import SequenceModel
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelInfo:
+    """A model, or a variant of one."""
+
+    label: str
+    """Its display name in all figures, tables and lists."""
+    year: int
+    cite: str
+    """Authors and arXiv number."""
+    class_path: str
+    """Where its class is: MODULE:CLASS or FILE.py:CLASS."""
+    config: str = "PAPER"
+    """The constant in its module that has the paper's sizes."""
+    group: Literal["five", "later"] = "later"
+    """Whether it is one of the five papers that titles and averages are about."""
+    memory: Literal["vector", "fixed", "grows"]
+    """What the decoder can see of the source: one vector, a memory of a fixed size that it attends
+    to, or one that grows with the source."""
+    attends: bool = False
+    """Whether the target weighs every word of the source: `align` returns the weights."""
+    variant_of: str = ""
+    """The model or variant from which it differs; empty: a model of its own."""
+    sizes: Mapping[str, Any] = field(default_factory=dict)
+    """Fields of its Config that make it this variant."""
+    width: int = 1
+    """Its d_model as a multiple of the one that fits a task's number of parameters."""
+
+
+HERE = "seqmodels.models"
+PAPERS = {
+    "rnn_encdec": ModelInfo(
+        label="RNN encoder–decoder", year=2014, cite="Cho et al., arXiv:1406.1078",
+        class_path=f"{HERE}.rnn_encdec:RNNEncDec", group="five", memory="vector",
+    ),
+    "bahdanau": ModelInfo(
+        label="Bahdanau", year=2014, cite="Bahdanau et al., arXiv:1409.0473",
+        class_path=f"{HERE}.bahdanau:Bahdanau", group="five", memory="grows", attends=True,
+    ),
+    "lstm_seq2seq": ModelInfo(
+        label="LSTM seq2seq", year=2014, cite="Sutskever et al., arXiv:1409.3215",
+        class_path=f"{HERE}.lstm_seq2seq:LSTMSeq2Seq", group="five", memory="vector",
+    ),
+    "transformer": ModelInfo(
+        label="Transformer", year=2017, cite="Vaswani et al., arXiv:1706.03762",
+        class_path=f"{HERE}.transformer:Transformer", config="BASE",
+        group="five", memory="grows", attends=True,
+    ),
+    "gpt": ModelInfo(
+        label="GPT", year=2019, cite="Radford et al., OpenAI (GPT-2)",
+        class_path=f"{HERE}.gpt:GPT", config="GPT2_SMALL",
+        group="five", memory="grows", attends=True,
+    ),
+    "linear_attention": ModelInfo(
+        label="Linear attention", year=2020, cite="Katharopoulos et al., arXiv:2006.16236",
+        class_path=f"{HERE}.linear_attention:LinearAttention", config="CIFAR",
+        memory="fixed", attends=True,
+    ),
+}  # fmt: skip
+
+
+def papers() -> dict[str, ModelInfo]:
+    """Return all papers by name: each model, then its variants."""
+    rank = {model: i for i, model in enumerate(PAPERS)}
+    names = sorted([*PAPERS, *VARIANTS], key=lambda name: rank[model_of(name)])
+    return {name: (PAPERS | VARIANTS)[name] for name in names}
+
+
+def paper_of(name: str) -> ModelInfo:
+    """Return the paper of a model or variant; raise ValueError for an unknown name."""
+    if (paper := PAPERS.get(name) or VARIANTS.get(name)) is None:
+        names = ", ".join(list_models())
+        raise ValueError(f"unknown model {name!r}; choose from {names}, or give FILE.py:CLASS")
+    return paper
+
+
+def list_models() -> list[str]:
+    """Return the names to choose from: papers, then variants with another class than their model.
+
+    The others are what `--vary` gives: they can be named, as records name them, but are not listed.
+    """
+    return [*PAPERS, *(
+        name for name, info in VARIANTS.items()
+        if info.class_path != paper_of(info.variant_of).class_path
+    )]  # fmt: skip
+
+
+def ancestors(name: str) -> list[str]:
+    """Return a name, that of what it varies, and so on, up to one of the PAPERS."""
+    names = [name]
+    while parent := paper_of(names[-1]).variant_of:
+        names.append(parent)
+    return names
+
+
+def model_of(name: str) -> str:
+    """Return which of the PAPERS a model or variant is, or varies."""
+    return ancestors(name)[-1]
+
+
+def derive(
+    variant_of: str, label: str, sizes: Mapping[str, Any], width: int = 1, **fields: Any
+) -> ModelInfo:
+    """Return a variant of a model or variant: its paper, with other sizes, fields and its label."""
+    base = paper_of(variant_of)
+    return replace(
+        base,
+        variant_of=variant_of,
+        label=f"{base.label if base.variant_of else base.label.split()[0]}, {label}",
+        sizes={**base.sizes, **sizes},
+        width=base.width if width == 1 else width,
+        **fields,
+    )
+
+
+VARIANTS = {
+    name: derive(**kind, label=label, sizes=sizes) for name, (kind, label, sizes) in ROWS.items()
+}
+"""Models that differ from one of the PAPERS in one respect, and keep its place in history."""
+
+
+def register_recorded(name: str, spec: Mapping[str, Any]) -> None:
+    """Add the arm that a record describes, unless its name is taken or its model is unknown."""
+    listed = papers()
+    if name not in listed and spec["varies"] in listed:
+        paper = derive(spec["varies"], "", spec["sizes"], spec["width"])
+        VARIANTS[name] = replace(paper, label=spec["label"])
+
+
+def register(name: str, paper: ModelInfo) -> None:
+    """Add a model or a variant to the list; raise ValueError if another one has the name."""
+    if (other := papers().get(name, paper)) != paper:
+        raise ValueError(f"{name} is the name of another model, {other.class_path}")
+    (VARIANTS if paper.variant_of else PAPERS)[name] = paper
+
+
+# --------------------------------------------------------------------------------------- Classes
+
+
+class _Models(Mapping[str, "type[SequenceModel]"]):
+    """The classes of all models by name, each imported when it is first asked for.
+
+    Variants are found by name as well, but are not counted or listed.
+    """
+
+    def __getitem__(self, name: str) -> type[SequenceModel]:
+        return import_class((PAPERS.get(name) or VARIANTS[name]).class_path)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(PAPERS)
+
+    def __len__(self) -> int:
+        return len(PAPERS)
+
+
+MODELS = _Models()
+
+
+def paper_config(name: str) -> Any:
+    """Return the Config of a paper's own sizes; raise ValueError if its module has none."""
+    model_type, constant = MODELS[name], paper_of(name).config
+    config = getattr(sys.modules[model_type.__module__], constant, None)
+    if not isinstance(config, model_type.config_type):
+        raise ValueError(f"{model_type.__module__} has no Config {constant}, the paper's sizes")
+    return config
+
+
+def register_packages() -> None:
+    """Register the `ModelInfo`s that installed packages offer as entry points `seqmodels.models`.
+
+    One that cannot be loaded is left out with a note: it concerns nobody who does not use it.
+    """
+    for entry in entry_points(group="seqmodels.models"):
+        try:
+            register(entry.name, entry.load())
+        except Exception as error:
+            print(f"note: the model {entry.name} of {entry.value}: {error}", file=sys.stderr)
+
+
+def register_file(class_path: str) -> str:
+    """Register the class of FILE.py:CLASS under its own name; return the name.
+
+    Its label is its attribute `label`, or its name. What its decoder sees of the source follows
+    from its Config's `source_floats` and from its attention. Raises ValueError if it is no model.
+    """
+    import torch
+
+    model_type: Any = import_class(class_path)
+    place, _, name = class_path.rpartition(":")
+    lacks = [part for part in ("config_type", "encode", "step") if not hasattr(model_type, part)]
+    if lacks or not hasattr(model_type.config_type, "source_floats"):
+        part = lacks[0] if lacks else "a Config with the method source_floats(n)"
+        raise ValueError(f"{class_path} lacks {part}; seqmodels check {class_path} says more")
+    if other := next((n for n in papers() if n.lower() == name.lower() and n != name), None):
+        raise ValueError(f"{class_path}: {other} is the name of another model; rename the class")
+    try:
+        with torch.device("meta"):
+            model = model_type(model_type.config_type(vocab_size=8))
+    except Exception as error:
+        where = Path(place).resolve()
+        raise ValueError(f"{class_path} cannot be built: {explain(error, where)}") from error
+    attends = bool(model.cross_attentions)
+    grows = model.config.source_floats(8) != model.config.source_floats(16)
+    paper = ModelInfo(
+        label=getattr(model_type, "label", name),
+        year=date.today().year,
+        cite=Path(place).name,
+        class_path=f"{Path(place).resolve()}:{name}",
+        memory="grows" if grows else "fixed" if attends else "vector",
+        attends=attends,
+    )
+    register(name, paper)
+    return name
+
+
+def build(name: str, vocab_size: int, **sizes: Any) -> SequenceModel:
+    """Build a model or a variant; sizes left out are the paper's.
+
+    Raises ValueError for an unknown name, TypeError for a size that the model's Config lacks.
+    """
+    sizes = {**paper_of(name).sizes, **sizes}
+    model_type = MODELS[name]
+    return model_type(model_type.config_type(vocab_size=vocab_size, **sizes))
+
+
+register_packages()

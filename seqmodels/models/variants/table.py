@@ -1,0 +1,108 @@
+"""The variants of the models, one line each: its kind, its label, and the fields that differ.
+
+A variant that has the class of its model has another value of a field of its Config, or a multiple
+of its width, as `--vary FIELD=VALUE` gives it. Records and commands know such names, but lists of
+models leave them out.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+Kind = dict[str, Any]
+"""Fields of `ModelInfo` that variants share; the others are those of the model `variant_of`."""
+
+
+def kind(variant_of: str, class_path: str, year: int, cite: str, **fields: Any) -> Kind:
+    """Return what the variants of a class share; the class is in a module beside this one."""
+    path = f"seqmodels.models.variants.{class_path}"
+    return {"variant_of": variant_of, "class_path": path, "year": year, "cite": cite, **fields}
+
+
+BOTH_PAPERS = "after Cho et al., arXiv:1406.1078, and Bahdanau et al., arXiv:1409.0473"
+LUONG = "Luong et al., arXiv:1508.04025"
+AFTER_VASWANI = "after Vaswani et al., arXiv:1706.03762"
+BRITZ = "after Britz et al., arXiv:1707.00110"
+CHEN = "after Chen et al., arXiv:1804.09849"
+ARORA = "after Arora et al., arXiv:2312.04927"
+
+LADDER, POSITIONS = "ladder:Ladder", "positions:TransformerPositions"
+BETWEEN, CONVOLVED = "bahdanau_to_transformer", "convolved"
+
+RNN: Kind = {"variant_of": "rnn_encdec"}
+READER = kind("rnn_encdec", "encoders:OtherEncoder", 2014, BOTH_PAPERS)
+LSTM: Kind = {"variant_of": "lstm_seq2seq"}
+LAST = kind("lstm_seq2seq", LADDER, 2015, LUONG)
+ATTENDING = LAST | {"memory": "grows", "attends": True}
+FED = {"is_input_feeding": True}
+DOT = kind("bahdanau", f"{BETWEEN}:DotBahdanau", 2017, AFTER_VASWANI, group="later")
+HEADS = kind("bahdanau", f"{BETWEEN}:HeadsBahdanau", 2017, AFTER_VASWANI, group="later")
+TIED = kind("bahdanau", f"{BETWEEN}:TiedBahdanau", 2017, AFTER_VASWANI, group="later")
+POOLED = kind("bahdanau", "pooled:PooledBahdanau", 2017, BRITZ, group="later", memory="fixed")
+SINUSOIDS = kind("transformer", POSITIONS, 2017, "Vaswani et al., arXiv:1706.03762")
+LEARNED = kind("transformer", POSITIONS, 2017, "Gehring et al., arXiv:1705.03122")
+ROTARY = kind("transformer", POSITIONS, 2021, "Su et al., arXiv:2104.09864")
+ALIBI = kind("transformer", POSITIONS, 2022, "Press et al., arXiv:2108.12409")
+NONE = kind("transformer", POSITIONS, 2022, "Haviv et al., arXiv:2203.16634")
+ABLATED = kind("transformer", "ablated:AblatedTransformer", 2017, AFTER_VASWANI, group="later")
+RECURRENT = kind("transformer", f"{BETWEEN}:RecurrentTransformer", 2018, CHEN, group="later")
+DECODER = kind("transformer", f"{BETWEEN}:RecurrentDecoder", 2018, CHEN, group="later")
+CONV = kind("transformer", f"{CONVOLVED}:ConvolvedTransformer", 2023, ARORA, group="later")
+GPT_CONV = kind("gpt", f"{CONVOLVED}:ConvolvedGPT", 2023, ARORA, group="later")
+LINEAR_CONV = kind("linear_attention", f"{CONVOLVED}:ConvolvedLinearAttention", 2023, ARORA)
+FAVOR = {
+    "variant_of": "linear_attention",
+    "year": 2021,
+    "cite": "Choromanski et al., arXiv:2009.14794",
+}
+
+ROWS: dict[str, tuple[Kind, str, dict[str, Any]]] = {
+    "rnn_encdec_32": (RNN, "32 numbers", {"d_model": 32}),
+    "rnn_encdec_64": (RNN, "64 numbers", {"d_model": 64}),
+    "rnn_encdec_128": (RNN, "128 numbers", {"d_model": 128}),
+    "rnn_encdec_256": (RNN, "256 numbers", {"d_model": 256}),
+    "rnn_encdec_512": (RNN, "512 numbers", {"d_model": 512}),
+    "rnn_encdec_both": (READER, "encoder of both directions", {"reads": "both"}),
+    "rnn_encdec_pooled": (READER, "pooled encoder", {"reads": "pooled"}),
+    "rnn_encdec_x2": (RNN | {"width": 2}, "2 × width", {}),
+    "rnn_encdec_x4": (RNN | {"width": 4}, "4 × width", {}),
+    "lstm_seq2seq_x2": (LSTM | {"width": 2}, "2 × width", {}),
+    "lstm_seq2seq_x4": (LSTM | {"width": 4}, "4 × width", {}),
+    "lstm_seq2seq_forward": (LSTM, "source not reversed", {"is_reversed": False}),
+    "lstm_seq2seq_last": (LAST, "last vector", {"attention": "last"}),
+    "lstm_seq2seq_last_fed": (LAST, "last vector, fed", FED | {"attention": "last"}),
+    "lstm_seq2seq_dot": (ATTENDING, "dot", {"attention": "dot"}),
+    "lstm_seq2seq_dot_fed": (ATTENDING, "dot, fed", FED | {"attention": "dot"}),
+    "lstm_seq2seq_general": (ATTENDING, "general", {"attention": "general"}),
+    "lstm_seq2seq_general_fed": (ATTENDING, "general, fed", FED | {"attention": "general"}),
+    "lstm_seq2seq_additive": (ATTENDING, "additive", {"attention": "additive"}),
+    "lstm_seq2seq_additive_fed": (ATTENDING, "additive, fed", FED | {"attention": "additive"}),
+    "transformer_sinusoids": (SINUSOIDS, "sinusoids", {"positions": "sinusoids"}),
+    "transformer_learned": (LEARNED, "learned positions", {"positions": "learned"}),
+    "transformer_rotary": (ROTARY, "rotary positions", {"positions": "rotary"}),
+    "transformer_alibi": (ALIBI, "linear biases", {"positions": "alibi"}),
+    "transformer_none": (NONE, "no positions", {"positions": "none"}),
+    "transformer_unscaled": (ABLATED, "scores not divided by √d", {"without": "scale"}),
+    "transformer_cosine": (ABLATED, "cosine scores", {"without": "lengths"}),
+    "transformer_unnormalised": (ABLATED, "weights not normalised", {"without": "normaliser"}),
+    "transformer_no_residual": (ABLATED, "no residual connections", {"without": "residual"}),
+    "transformer_no_feed_forward": (ABLATED, "no feed-forward layers", {"without": "feed_forward"}),
+    "transformer_no_norm": (ABLATED, "no layer normalisation", {"without": "norm"}),
+    "transformer_untied": (ABLATED, "output not tied", {"without": "tying"}),
+    "bahdanau_dot": (DOT, "scaled dot product", {}),
+    "bahdanau_heads": (HEADS, "several heads", {"n_heads": 4}),
+    "bahdanau_tied": (TIED, "tied output", {"n_heads": 4}),
+    "transformer_recurrent_1": (RECURRENT, "recurrent, 1 layer", {"n_layers": 1}),
+    "transformer_recurrent": (RECURRENT, "recurrent", {}),
+    "transformer_recurrent_decoder": (DECODER, "recurrent decoder", {}),
+    "bahdanau_1": (POOLED, "1 vector", {"n_queries": 1}),
+    "bahdanau_2": (POOLED, "2 vectors", {"n_queries": 2}),
+    "bahdanau_4": (POOLED, "4 vectors", {"n_queries": 4}),
+    "bahdanau_8": (POOLED, "8 vectors", {"n_queries": 8}),
+    "bahdanau_16": (POOLED, "16 vectors", {"n_queries": 16}),
+    "linear_attention_favor": (FAVOR, "FAVOR+", {"feature_map": "favor"}),
+    "transformer_conv": (CONV, "convolution", {}),
+    "gpt_conv": (GPT_CONV, "convolution", {}),
+    "linear_attention_conv": (LINEAR_CONV, "convolution", {}),
+}
+"""By name, in the order that gives them their colours: kind, end of the label, changed fields."""
