@@ -1,6 +1,6 @@
 """The list of models: the papers in order of history, then their variants. It imports no torch.
 
-A model's `Paper` is what can be known about it without building it; the rest is in its file.
+A model's `ModelInfo` is what can be known about it without building it; the rest is in its file.
 Another model is its file and one entry in PAPERS, or one call of `register`. A comparison trains
 variants only if they are named.
 """
@@ -278,7 +278,7 @@ def paper_config(name: str) -> Any:
 
 
 def register_packages() -> None:
-    """Register the `Paper`s that installed packages offer as entry points `seqmodels.models`.
+    """Register the `ModelInfo`s that installed packages offer as entry points `seqmodels.models`.
 
     One that cannot be loaded is left out with a note: it concerns nobody who does not use it.
     """

@@ -69,7 +69,7 @@ def test_only_missing_runs_are_trained(copied: Path, monkeypatch: Any, capsys: A
     """Keeps out hours of training for a figure: what is recorded is only drawn."""
     before = times(copied)
     with monkeypatch.context() as patch:
-        patch.setattr(launch, "run_one", lambda *_: pytest.fail("trained again"))
+        patch.setattr(launch, "train_if_missing", lambda *_: pytest.fail("trained again"))
         compare_and_report(toy(), flags(copied))
     assert times(copied) == before
     assert capsys.readouterr().out.count("recorded in") == len(MODELS)
