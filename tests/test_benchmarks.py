@@ -1,11 +1,10 @@
 """Measurements of speed at toy size: they run, and their arithmetic and files are right."""
 
 import json
-import sys
 from pathlib import Path
-from types import ModuleType
 
 import pytest
+import torch
 from conftest import Call
 
 from benchmarks import __main__ as command
@@ -58,13 +57,10 @@ def test_a_figure_is_drawn_from_its_results_alone(tmp_path: Path) -> None:
         draw.draw(other)
 
 
-@pytest.mark.slow
-def test_growth_stops_at_the_first_point_without_a_result(
+def test_growth_is_measured_at_each_length(
     call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(sys.modules, "__main__", ModuleType("__main__"))  # points import no pytest
     monkeypatch.setattr(growth, "MODELS", ["bahdanau", "gpt"])
-    monkeypatch.setattr(growth, "LIMIT_S", 600)  # on a busy machine a start alone takes long
     code, out, _ = call(command, "--size", "smoke", "--out", tmp_path)
     path, figure = map(Path, out.split())
     assert (code, figure.read_bytes()[:5]) == (0, b"<?xml")
@@ -75,6 +71,22 @@ def test_growth_stops_at_the_first_point_without_a_result(
             ("bahdanau", 8), ("bahdanau", 16), ("gpt", 8), ("gpt", 16),
         ]  # fmt: skip
         assert all(p[column] > 0 for p in points)
-    monkeypatch.setattr(growth, "measure_in_process", lambda *_: {"skipped": "why"})
-    points = growth.measure_growth("length", SIZES["smoke"])["points"]
-    assert all(point["skipped"] == "why" for point in points)
+
+
+def test_growth_stops_at_the_first_length_that_lacks_memory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def measure(name: str, n: int, width: int, seconds: float) -> growth.Point:
+        if (name, n) == ("bahdanau", 16):
+            torch.empty(2 * growth.LIMIT_BYTES, dtype=torch.uint8)
+        return {"rows": 1, "step_s": float(n)}
+
+    monkeypatch.setattr(growth, "MODELS", ["bahdanau", "gpt"])
+    monkeypatch.setitem(growth.AXES, "length", measure)
+    size = SIZES["smoke"]._replace(lengths=(8, 16, 32))
+    points = growth.measure_growth("length", size)["points"]
+    assert [p.get("step_s") for p in points] == [8.0, None, None, 8.0, 16.0, 32.0]
+    assert {p.get("skipped") for p in points} == {None, "needs more than 4 GB"}
+    monkeypatch.setitem(growth.AXES, "length", lambda *_: torch.zeros(2) @ torch.zeros(3))
+    with pytest.raises(RuntimeError, match="size"):
+        growth.measure_growth("length", size)
