@@ -14,12 +14,10 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from benchmarks.contests import CONTESTS, precisions
-from benchmarks.measure import Effort
+from benchmarks.workloads import precisions
 
 ROOT = Path(__file__).parent.parent
 N_DRAWS = 2_000
-PARTS = [name for name in CONTESTS if name != "peak"]
 
 
 class Ratio(NamedTuple):
@@ -88,21 +86,21 @@ def side(tree: Path, size: str, seconds: float) -> Iterator[Callable[[dict[str, 
 
 
 def against(
-    commit: str, parts: Sequence[str], size: str, effort: Effort
+    commit: str, workloads: Sequence[str], size: str, rounds: int, seconds: float
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the rates of both commits, round by round, for each contest and precision."""
+    """Yield the rates of both commits, round by round, for each workload and precision."""
     with ExitStack() as stack:
         tree = stack.enter_context(worktree(commit))
         asks = {
-            name: stack.enter_context(side(where, size, effort.seconds))
+            name: stack.enter_context(side(where, size, seconds))
             for name, where in (("old", tree), ("new", ROOT))
         }
-        for part in parts:
+        for workload in workloads:
             for precision in precisions():
                 rates: dict[str, list[float]] = {name: [] for name in asks}
                 for ask in asks.values():
-                    ask({"contest": part, "side": f"ours, {precision}"})
-                for i in range(effort.rounds):
+                    ask({"workload": workload, "precision": precision})
+                for i in range(rounds):
                     for name in sorted(asks, reverse=bool(i % 2)):
                         rates[name].append(asks[name]({}))
-                yield f"{part}, {precision}", rates
+                yield f"{workload}, {precision}", rates

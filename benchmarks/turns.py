@@ -2,35 +2,54 @@
 
     python turns.py SIZE SECONDS      in the root of a clone, whose own `benchmarks` it imports
 
-It reads JSON line by line: {"contest": …, "side": …} builds a side, {} takes a turn. It answers
-each line with a rate in units per second, which is 0 after building.
+It reads JSON line by line: {"workload": …, "precision": …} builds the work, {} takes a turn. It
+answers each line with a rate in units per second, which is 0 after building.
 """
 
 import json
 import os
 import sys
+import time
+from collections.abc import Callable
+from importlib import import_module
 
 sys.path[0] = os.getcwd()
 
 import torch  # noqa: E402
 
-from benchmarks.contests import CONTESTS  # noqa: E402
-from benchmarks.measure import SIZES, pace  # noqa: E402
+
+def build_work(name: str, precision: str, size: str) -> Callable[[], float]:
+    """Build the work of this clone, which may be of an earlier commit."""
+    torch.manual_seed(1)
+    try:
+        workloads = import_module("benchmarks.workloads")
+    except ModuleNotFoundError:  # up to commit b5751a6, they stood beside other libraries'
+        contest = import_module("benchmarks.contests").CONTESTS[name]
+        sides = contest.sides(import_module("benchmarks.measure").SIZES[size])
+        return sides[f"ours, {precision}"]()
+    return workloads.WORKLOADS[name](workloads.SIZES[size], precision)
+
+
+def measure_rate(work: Callable[[], float], seconds: float) -> float:
+    """Repeat the work for at least `seconds`; return units per second."""
+    done, since = 0.0, time.perf_counter()
+    while True:
+        done += work()
+        if (elapsed := time.perf_counter() - since) >= seconds:
+            return done / elapsed
 
 
 def main() -> None:
     """Answer until the input ends."""
-    size, seconds = SIZES[sys.argv[1]], float(sys.argv[2])
+    size, seconds = sys.argv[1], float(sys.argv[2])
     torch.set_num_threads(1)
     for line in sys.stdin:
         asked, rate = json.loads(line), 0.0
         if asked:
-            torch.manual_seed(1)
-            sides = CONTESTS[asked["contest"]].sides(size)  # type: ignore[attr-defined]
-            work = sides[asked["side"]]()
-            pace(work, seconds / 4)
+            work = build_work(asked["workload"], asked["precision"], size)
+            measure_rate(work, seconds / 4)
         else:
-            rate = pace(work, seconds)
+            rate = measure_rate(work, seconds)
         print(json.dumps(rate), flush=True)
 
 

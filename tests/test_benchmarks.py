@@ -1,42 +1,18 @@
-"""The benchmark suite at toy size: every part runs, and its arithmetic and its files are right."""
+"""Measurements of speed at toy size: they run, and their arithmetic and files are right."""
 
-import copy
 import json
-import logging
-import sys
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import ModuleType
-from typing import Any
 
 import pytest
+import torch
+from conftest import Call
 
 from benchmarks import __main__ as command
-from benchmarks import against, contests, draw, growth, harness, measure
-from seqmodels.data.batches import Example
-
-Run = Callable[..., Any]
-
-
-@pytest.fixture(autouse=True)
-def _points_start_fast(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the process of a point import no pytest, which is the main module here."""
-    monkeypatch.setitem(sys.modules, "__main__", ModuleType("__main__"))
-
-
-@pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch) -> Iterator[Run]:
-    def call(*args: object) -> None:
-        given = "--size", "smoke", "--rounds", 1, *args
-        monkeypatch.setattr(sys, "argv", ["benchmarks", *map(str, given)])
-        command.main()
-
-    yield call
-    logging.disable(logging.NOTSET)
+from benchmarks import against, draw, growth, turns
+from benchmarks.workloads import SIZES, WORKLOADS
 
 
 def test_slower_is_beyond_the_noise_and_three_per_cent() -> None:
-    """Keeps out old over new, an interval of 50 %, and noise that stops a change."""
     median, low, high = against.ratio_of([float(i) for i in range(1, 41)], [2.0] * 40)
     assert median == 10.25
     assert 5 < low < 8 < median < 13 < high < 16
@@ -47,97 +23,70 @@ def test_slower_is_beyond_the_noise_and_three_per_cent() -> None:
         assert against.is_as_fast(against.Ratio(*found)) == is_kept
 
 
-def test_padding_is_of_both_sides() -> None:
-    """Keeps out a share of the sources alone, of real tokens, or of the last batch."""
-    examples = [Example([5] * n, [6] * m) for n, m in ((1, 2), (3, 2), (4, 6))]
-    assert harness.padding(examples, 100) == pytest.approx(100 * (1 - 18 / 30))
-    assert harness.padding(examples, 1) == 0
-    names = ["aten::mm", "aten::addmv_", "aten::_foreach_add", "aten::matmul", "aten::TANH"]
-    groups = ["matrix products", "matrix products", "optimiser", "Python and dispatch"]
-    assert [*map(harness.group_of, names)] == [*groups, "elementwise"]
+def test_a_rate_is_of_all_work_of_a_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = iter([10.0, 11.0, 13.0, 14.0])
+    monkeypatch.setattr(turns.time, "perf_counter", lambda: next(clock))
+    assert turns.measure_rate(lambda: 6.0, 3.0) == 12.0 / 3.0
 
 
-def test_sides_take_turns() -> None:
-    """Keeps out all turns of one side before the other's."""
-    turns: list[str] = []
-
-    def work(name: str) -> Callable[[], float]:
-        return lambda: turns.append(name) or 1.0
-
-    rates = measure.alternate({"a": work("a"), "b": work("b")}, measure.Effort(3, 0.0))
-    assert "".join(turns) == "ab" + 3 * "ab"  # a warm-up, then the rounds
-    assert {name: len(values) for name, values in rates.items()} == {"a": 3, "b": 3}
+@pytest.mark.parametrize("name", WORKLOADS)
+def test_each_workload_does_the_same_amount_each_time(name: str) -> None:
+    work = WORKLOADS[name](SIZES["smoke"], "float32")
+    assert work() == work() > 1
 
 
-def test_a_missing_peer_is_a_skipped_row(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keeps out a contest that stops without its peer's library."""
-    for module in ("joeynmt", "joeynmt.vocabulary"):
-        monkeypatch.setitem(sys.modules, module, None)
-    part = contests.CONTESTS["train-bahdanau"](measure.SIZES["smoke"], measure.Effort(1, 0.0))
-    assert list(part["rates"]) == [f"ours, {p}" for p in contests.precisions()]
-    assert all("pip install joeynmt" in " ".join(row) for row in draw.contest_rows([part])[1:])
+def test_only_selects_by_prefix() -> None:
+    assert command.select_workloads(["beam", "sample-gpt-3"]) == [
+        "beam-bahdanau", "beam-transformer", "sample-gpt-32",
+    ]  # fmt: skip
+    assert command.select_workloads([""]) == [*WORKLOADS]
+    with pytest.raises(ValueError, match="--only am: choose from train-bahdanau"):
+        command.select_workloads(["beam", "am"])
 
 
-def test_autocast_stands_beside_bfloat16(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keeps out float32 under the name of autocast, and a row of two precisions."""
-    monkeypatch.setattr(contests, "precisions", lambda: ["float32", "bfloat16"])
-    sides = contests.their_training({"peer": lambda precision: precision})
-    assert {name: make() for name, make in sides.items()} == {
-        "peer": "float32", "peer, autocast": "bfloat16",
-    }  # fmt: skip
-    rates = {"ours, float32": [1.0], "ours, bfloat16": [2.0]} | {side: [4.0] for side in sides}
-    part = {"title": "", "unit": "", "rates": rates, "skipped": {}, "bars": {}}
-    found = [(row[2], row[4], row[6][:4]) for row in draw.contest_rows([part])[1:]]
-    assert found == [("float32", "peer", "0.25"), ("bfloat16", "peer", "0.50"),
-                     ("bfloat16", "peer, autocast", "0.50")]  # fmt: skip
+def test_a_figure_is_drawn_from_its_results_alone(tmp_path: Path) -> None:
+    committed = Path(command.__file__).parent / "results" / "2026-11-21-cpu-2.json"
+    copy = tmp_path / committed.name
+    copy.write_bytes(committed.read_bytes())
+    text = draw.draw(copy).read_text(encoding="utf-8")
+    assert "AMD EPYC · 2 threads · 2026-11-21" in text
+    assert "Bahdanau" in text
+    assert "Linear attention" not in text  # not measured then
+    other = committed.with_name("2026-11-26-cpu.json")
+    with pytest.raises(ValueError, match="holds no growth with length"):
+        draw.draw(other)
 
 
-RESULTS = sorted((command.Path(command.__file__).parent / "results").glob("*.json"))
+def test_growth_is_measured_at_each_length(
+    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(growth, "MODELS", ["bahdanau", "gpt"])
+    code, out, _ = call(command, "--size", "smoke", "--out", tmp_path)
+    path, figure = map(Path, out.split())
+    assert (code, figure.read_bytes()[:5]) == (0, b"<?xml")
+    parts = json.loads(path.read_text(encoding="utf-8"))["parts"]
+    for axis, column in (("length", "step_s"), ("writing", "token_s")):
+        points = parts[f"growth-{axis}"]["points"]
+        assert [(p["model"], p["n"]) for p in points] == [
+            ("bahdanau", 8), ("bahdanau", 16), ("gpt", 8), ("gpt", 16),
+        ]  # fmt: skip
+        assert all(p[column] > 0 for p in points)
 
 
-def test_the_committed_tables_are_those_of_the_results() -> None:
-    """Keeps out a ratio turned round, another side's rate, and another unit or model."""
-    for path in RESULTS:
-        assert draw.tables(draw.load(path)) == path.with_suffix(".md").read_text(encoding="utf-8")
+def test_growth_stops_at_the_first_length_that_lacks_memory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def measure(name: str, n: int, width: int, seconds: float) -> growth.Point:
+        if (name, n) == ("bahdanau", 16):
+            torch.empty(2 * growth.LIMIT_BYTES, dtype=torch.uint8)
+        return {"rows": 1, "step_s": float(n)}
 
-
-@pytest.mark.slow
-def test_all_parts_without_peers(run: Run, tmp_path: Path, monkeypatch: Any, capsys: Any) -> None:
-    """Keeps out a part that fails, and figures that the file alone does not give to the byte."""
-    for module in (growth, harness):
-        monkeypatch.setattr(module, "MODELS", ["bahdanau", "gpt"])
-    monkeypatch.setattr(growth, "LIMIT_S", 600)  # on a busy machine a start alone takes long
-    names = ["train-lstm", "train-cho", "peak", "growth", "text", "memory", "profile"]
-    run("--out", tmp_path, "--only", *names)
-    [path] = tmp_path.glob("*.json")
-    parts = draw.load(path)["parts"]
-    assert set(parts) == {part for part in command.PARTS if part.startswith(tuple(names))}
-    table = path.with_suffix(".md").read_text(encoding="utf-8")
-    assert capsys.readouterr().out.strip() == table.strip()
-    files = {file.name: file.read_bytes() for file in tmp_path.iterdir() if file != path}
-    endings = ("-batch.svg", "-length.svg", "-memory.svg", ".md")
-    assert sorted(files) == [f"{path.stem}{ending}" for ending in endings]
-    for name in files:
-        (tmp_path / name).unlink()
-    run("--draw", path)
-    assert {name: (tmp_path / name).read_bytes() for name in files} == files
-    points = [point for axis in draw.GROWTH for point in parts[f"growth-{axis}"]["points"]]
-    assert not [point for point in points if "skipped" in point]
-    for row in parts["profile"]["rows"]:
-        assert sum(row["shares"].values()) == pytest.approx(100, abs=1)
-
-
-def test_results_of_two_states_never_mix(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keeps out a run with other settings or code that changes the results of the same day."""
-    provenance = command.provenance("cpu") | {"commit": "c0ffee"}
-    monkeypatch.setattr(command, "provenance", lambda device: copy.deepcopy(provenance))
-    path, results = command.open_results("smoke", 1, tmp_path)
-    results["parts"]["startup"] = {"kind": "rows", "title": "Start-up", "rows": []}
-    path.write_text(json.dumps(results))
-    assert command.open_results("smoke", 1, tmp_path) == (path, results)
-    other, empty = command.open_results("smoke", 2, tmp_path)
-    assert (other.name, empty["parts"]) == (path.name.replace(".json", "-2.json"), {})
-    provenance["commit"] += "+"  # a changed working tree differs from itself
-    path, results = command.open_results("smoke", 1, tmp_path)
-    path.write_text(json.dumps(results))
-    assert command.open_results("smoke", 1, tmp_path)[0] not in (path, other)
+    monkeypatch.setattr(growth, "MODELS", ["bahdanau", "gpt"])
+    monkeypatch.setitem(growth.AXES, "length", measure)
+    size = SIZES["smoke"]._replace(lengths=(8, 16, 32))
+    points = growth.measure_growth("length", size)["points"]
+    assert [p.get("step_s") for p in points] == [8.0, None, None, 8.0, 16.0, 32.0]
+    assert {p.get("skipped") for p in points} == {None, "needs more than 4 GB"}
+    monkeypatch.setitem(growth.AXES, "length", lambda *_: torch.zeros(2) @ torch.zeros(3))
+    with pytest.raises(RuntimeError, match="size"):
+        growth.measure_growth("length", size)

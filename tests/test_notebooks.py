@@ -20,15 +20,13 @@ from tasks.recall import __main__ as recall
 
 
 def test_flags_by_name_are_those_of_the_command() -> None:
-    """Keeps out a flag lost or given that was not asked for, and a value that is split."""
     named = {"vary": {"lr": [1, 2], "d_k": [3]}, "dry_run": True, "fresh": False, "lr": None}
     found = by_name.to_arguments(named | {"models": ["gpt", "mine"], "out": "a b"})
     expected = "--vary|lr=1,2|--vary|d_k=3|--dry-run|--models|gpt|mine|--out|a b"
     assert found == expected.split("|")
 
 
-def test_a_comparison_by_name(run: Run, tmp_path: Path) -> None:
-    """Keeps out other records than the command's, a figure that is not written, silent faults."""
+def test_a_comparison_by_name_has_the_records_of_the_command(run: Run, tmp_path: Path) -> None:
     given: dict[str, Any] = {"size": "smoke", "tokens": 200, "device": "cpu", "models": ["gpt"]}
     given["precision"] = "float32"
     assert run(recall, *by_name.to_arguments(given)[6:], "--out", tmp_path / "command") == 0
@@ -51,8 +49,7 @@ def test_a_comparison_by_name(run: Run, tmp_path: Path) -> None:
     assert len(seqmodels.Comparison("translation-live").records) == 6
 
 
-def test_a_task_is_run_by_its_name(call: Call, tmp_path: Path) -> None:
-    """Keeps out help and faults of another program, and a task that only a clone can run."""
+def test_a_task_is_run_by_its_name_from_any_folder(call: Call, tmp_path: Path) -> None:
     code, out, _ = call(main, "run", "recall", "--help")
     assert (code, out[:28], "--seeds N" in out) == (0, "usage: seqmodels run recall ", True)
     check_one_line(call(main, "run", "recall", "--size", "x"), "seqmodels run recall: ", "'x'")
@@ -62,8 +59,7 @@ def test_a_task_is_run_by_its_name(call: Call, tmp_path: Path) -> None:
     assert subprocess.run(command, cwd=tmp_path, check=False).returncode == 0
 
 
-def test_results_are_shown_as_tables() -> None:
-    """Keeps out markup from a text, a weight in another cell, and a score without its interval."""
+def test_cells_show_tables_with_text_escaped() -> None:
     table = html.format_table([["", "<b>", "c"], ["d", 1, 2]], [[0.25, 0.5]])
     assert re.search("&lt;b&gt;.*0.150.*>1<.*0.300.*>2<", table)
     run, source = seqmodels.load("bahdanau"), "My friendly horse ran."
@@ -76,8 +72,9 @@ def test_results_are_shown_as_tables() -> None:
     assert f"BLEU {scores['bleu']['value']:.1f} 1.0–2.0 chrF" in shown[2]
 
 
-def test_progress_in_a_notebook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keeps out bars for a terminal in a notebook, a run's text as markup, a bar that stays."""
+def test_progress_in_a_notebook_is_one_cell_that_is_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     cell = Mock()
     monkeypatch.setattr(progress, "display_in_notebook", lambda text: cell)
     status = progress.StatusFile(tmp_path / "gpt-seed1.json", "gpt, seed 1", 200)
@@ -93,8 +90,9 @@ def test_progress_in_a_notebook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 @pytest.mark.slow
 @pytest.mark.parametrize("path", sorted(ROOT.glob("notebooks/*.py")), ids=lambda p: p.stem)
-def test_notebooks_run(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keeps out a cell that fails, and a number that is not that of its record."""
+def test_notebooks_run_and_show_numbers_of_their_records(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     nbclient, jupytext = map(pytest.importorskip, ("nbclient", "jupytext"))
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, [str(ROOT), *sys.path])))
     notebook = jupytext.read(path)

@@ -36,7 +36,7 @@ def find_numbers(text: str) -> Iterator[Number]:
         if line.startswith("```"):
             is_fenced = not is_fenced
         elif line.startswith(BLOCK):
-            place = "program"
+            place = "output" if line.endswith(OUTPUT) else "program"
         elif line.startswith(OUTPUT):
             place = "output"
         elif line.startswith(END):

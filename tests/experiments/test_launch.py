@@ -18,6 +18,7 @@ from unittest import mock
 import psutil
 import pytest
 from conftest import ROOT, Call, check_one_line
+from survival import PHASES, command, results, survive
 from toys import flags, stopped_after, toy
 
 from seqmodels.cli.status import format_status
@@ -27,7 +28,6 @@ from seqmodels.training import loop
 from seqmodels.training.trainer import Trainer
 from seqmodels.utils import files, progress
 from tasks.recall import __main__ as recall
-from tools.survival import PHASES, command, results, survive
 
 PAIR = ["rnn_encdec", "gpt"]
 
@@ -348,7 +348,6 @@ def test_ctrl_c_ends_remote_runs(kind: str, package: str, tmp_path: Path, monkey
 # ------------------------------------------------------------------------------------------ Signals
 @pytest.mark.slow
 def test_kills_leave_no_trace(tmp_path: Path) -> None:
-    """Keeps out any trace of a kill -9, in each phase; `python -m tools.survival` does more."""
     n, kills = survive(len(PHASES), ["lstm_seq2seq", "gpt"], 3_000, 1, tmp_path)
     assert n >= 1
     assert kills == dict.fromkeys(PHASES, 1)

@@ -1,7 +1,5 @@
 """Kill a comparison repeatedly, and check that it still ends with the same results.
 
-    python -m tools.survival --kills 50
-
 A smoke comparison is killed (SIGKILL) at random moments, in turn while it trains, writes a
 checkpoint, evaluates, records and draws: either all its processes or only the main one. The same
 command then resumes it. Once finished it is compared byte by byte with an uninterrupted one; if
@@ -10,25 +8,19 @@ kills are left, the next one begins.
 
 from __future__ import annotations
 
-import argparse
 import itertools
 import json
 import os
 import random
 import re
-import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
-
-from seqmodels.models import PAPERS
-from seqmodels.utils.terminal import Parser, positive
 
 ROOT = Path(__file__).parents[1]
 PHASES = {
@@ -128,19 +120,3 @@ def survive(
         assert not differ, f"{sorted(differ)} are not those of an uninterrupted comparison: {out}"
         assert not [name for name in names_in(out) if ".part" in name]
     return n, kills
-
-
-def main() -> None:
-    """Run the test, and print a summary."""
-    p = Parser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    p.add_argument("--kills", type=positive, default=50)
-    args = p.parse_args()
-    folder = Path(tempfile.mkdtemp())  # kept if something differs
-    n, kills = survive(args.kills, list(PAPERS), 15_000, 1, folder)
-    shutil.rmtree(folder)
-    counts = ", ".join(f"{kills[phase]} in {phase}" for phase in PHASES)
-    print(f"{args.kills} kills left no trace ({counts}) in {n} comparisons")
-
-
-if __name__ == "__main__":
-    main()

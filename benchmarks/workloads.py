@@ -1,0 +1,232 @@
+"""The work that is timed: training, search and sampling with our models, in fixed amounts."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from functools import cache, partial
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from seqmodels.data.batches import Example, batches_by_length, collate, training_batches
+from seqmodels.data.tokenizers import Bytes, Words
+from seqmodels.evaluation.evaluate import BATCH_TOKENS
+from seqmodels.experiments.compare import native_precision
+from seqmodels.interface import BOS, EOS, PAD, Batch, SequenceModel
+from seqmodels.models import build
+from seqmodels.search import beam, generate, greedy, sampler
+from seqmodels.training import loop
+from seqmodels.training.config import Precision, TrainConfig
+from seqmodels.training.trainer import Trainer
+from tasks.synthetic import grammar, trees
+
+Work = Callable[[], float]
+"""Do a fixed amount of work; return how many units it was."""
+
+RATE = 1e-4
+"""Learning rate: speed does not depend on it, and at this one nothing diverges."""
+
+
+class Size(NamedTuple):
+    """The sizes of the workloads."""
+
+    seconds: float
+    """The least time of a turn."""
+    n_pairs: int
+    """Sentence pairs from the English–German grammar, 4 to 40 words long."""
+    width: int
+    """Width of all models except GPT, which is 1.5 times as wide."""
+    n_layers: int
+    """Layers and heads of GPT; the Transformer has half as many layers on each side."""
+    block: int
+    """Bytes per row of GPT's training text."""
+    batch_tokens: int
+    n_batches: int
+    """Training batches; a turn cycles through all of them until its time is up."""
+    test_step: int
+    """Stride over the 34 batches of the translation task's test sentences."""
+    n_sampled: int
+    lengths: tuple[int, ...]
+    """Source and target tokens, for growth with length."""
+
+
+SIZES = {
+    "smoke": Size(0.0, 100, 16, 2, 16, 64, 2, 34, 4, (8, 16)),
+    "full": Size(
+        2.0, 4_000, 256, 6, 256, 1500, 8, 11, 128, (8, 16, 32, 64, 128, 256, 512, 1024, 2048)
+    ),
+}
+
+
+class Setting(NamedTuple):
+    """The sizes and data of a workload."""
+
+    vocab_size: int
+    width: int
+    n_layers: int
+    """Layers of the encoder and of the decoder, where there are two."""
+    n_heads: int
+    batches: list[Batch]
+    """Training batches, each of similar lengths."""
+    shown: list[tuple[Batch, int]]
+    """Batches to translate or continue, each with the number of tokens to generate per row."""
+
+
+# ---------------------------------------------------------------------------------------- Data
+@cache
+def sentences(n: int) -> list[trees.Sentence]:
+    """Draw sentence pairs of 4 to 40 words, mostly short ones."""
+    rng, lengths = random.Random(1), range(4, 41)
+    weights = [length**-2 for length in lengths]
+    return [grammar.draw_sentence(rng, length) for length in rng.choices(lengths, weights, k=n)]
+
+
+def encode_pairs(pairs: list[trees.Sentence]) -> tuple[int, list[Example]]:
+    """Return the number of words, and the pairs as tokens."""
+    words = Words.train(text for pair in pairs for text in (pair.en_text, pair.de_text))
+    encode = words.encode
+    return words.vocab_size, [Example(encode(p.en_text), [*encode(p.de_text), EOS]) for p in pairs]
+
+
+@cache
+def translation(size: Size) -> Setting:
+    """Return training batches of sentence pairs."""
+    vocab_size, examples = encode_pairs(sentences(size.n_pairs))
+    batches = training_batches(examples, size.batch_tokens, seed=1)
+    trained = [next(batches) for _ in range(size.n_batches)]
+    return Setting(vocab_size, size.width, size.n_layers // 2, 4, trained, [])
+
+
+@cache
+def test_sentences(size: Size) -> Setting:
+    """Return some of the batches in which the translation task translates its test sentences.
+
+    The sentences in a batch have similar lengths, overall from 4 to 80 words. Every row is decoded
+    to the length of the longest reference in its batch.
+    """
+    test = grammar.draw_corpus(seed=1, n_train=1, n_valid=1).test
+    vocab_size, examples = encode_pairs(test)
+    runs = batches_by_length(examples, BATCH_TOKENS // 5)
+    batches = [collate([examples[i] for i in run]) for run in runs[3 :: size.test_step]]
+    shown = [(batch, batch.tgt_out.shape[1]) for batch in batches]
+    return Setting(vocab_size, size.width, size.n_layers // 2, 4, batches, shown)
+
+
+@cache
+def prose(size: Size, n_prompts: int = 1) -> Setting:
+    """Return batches of 12 blocks of bytes, and prompts of 32 bytes.
+
+    The source of a block is BOS alone; with the target's own BOS the text fills all positions.
+    """
+    ids = Bytes().encode(" ".join(pair.en_text for pair in sentences(size.n_pairs)))
+    n = size.block - 1
+    blocks = [Example([BOS], ids[start : start + n]) for start in range(0, 24 * n, n)]
+    prompts = [Example(ids[32 * i : 32 * i + 32], [EOS]) for i in range(n_prompts)]
+    batches, layers = [collate(blocks[:12]), collate(blocks[12:])], size.n_layers
+    shown = [(collate(prompts), size.n_sampled)]
+    return Setting(Bytes().vocab_size, size.width * 3 // 2, layers, layers, batches, shown)
+
+
+# -------------------------------------------------------------------------------------- Models
+def sizes(name: str, width: int, n_layers: int, n_positions: int = 1024) -> dict[str, Any]:
+    """Return a model's sizes at a width, without dropout; a Transformer has `n_layers` per side."""
+    recurrent = {"d_model": width, "d_embed": width, "dropout": 0.0}
+    attending = {"d_model": width, "n_heads": 4, "n_layers": n_layers, "dropout": 0.0}
+    return {
+        "rnn_encdec": recurrent | {"d_maxout": width // 2},
+        "bahdanau": recurrent | {"d_maxout": width // 2, "d_align": width},
+        "lstm_seq2seq": recurrent | {"n_layers": 2},
+        "transformer": attending | {"d_ff": 4 * width},
+        "gpt": attending | {"n_layers": 2 * n_layers, "n_positions": n_positions},
+        "linear_attention": attending | {"n_layers": 2 * n_layers, "n_positions": n_positions},
+    }[name]
+
+
+def model(name: str, setting: Setting) -> SequenceModel:
+    """Build a model for a workload."""
+    more = sizes(name, setting.width, setting.n_layers)
+    if name == "gpt":
+        n_positions = max(setting.batches[0].tgt_in.shape[1], 2 * setting.shown[0][1]) + 33
+        more |= {"n_heads": setting.n_heads, "n_layers": setting.n_layers}
+        more |= {"n_positions": n_positions}
+    return build(name, setting.vocab_size, **more)
+
+
+def endless(model: SequenceModel) -> SequenceModel:
+    """Rule out EOS, so that every search generates exactly as many tokens as allowed."""
+
+    class Endless(type(model)):  # type: ignore[misc]
+        def step(self, y: Tensor, state: Any) -> tuple[Tensor, Any]:
+            logits, state = super().step(y, state)
+            logits[:, EOS] = -torch.inf
+            return logits, state
+
+    model.__class__ = Endless
+    return model.eval()
+
+
+def trainer_of(model: SequenceModel, precision: Precision = "float32") -> Trainer:
+    """Return a trainer at a fixed rate."""
+    return Trainer(model.train(), TrainConfig(tokens=1, lr=RATE, precision=precision))
+
+
+@cache
+def precisions() -> list[Precision]:
+    """Return float32 and, where the processor has instructions for it, bfloat16."""
+    return ["float32"] if native_precision("cpu") == "float32" else ["float32", "bfloat16"]
+
+
+# ----------------------------------------------------------------------------------- Workloads
+def train(name: str, size: Size, precision: Precision) -> Work:
+    """Train on the batches of a setting, counted in real target tokens."""
+    setting = prose(size) if name == "gpt" else translation(size)
+    trainer = trainer_of(model(name, setting), precision)
+    n_tokens = sum(int((batch.tgt_out != PAD).sum()) for batch in setting.batches)
+
+    def work() -> float:
+        for batch in setting.batches:
+            loop.optimizer_step(trainer, trainer.prepare(batch), RATE)
+        return n_tokens
+
+    return work
+
+
+def search(name: str, n_beams: int, size: Size, precision: Precision) -> Work:
+    """Translate the test sentences greedily or with a beam, weights in this precision."""
+    setting = test_sentences(size)
+    writer = endless(model(name, setting)).to(getattr(torch, precision))
+
+    def work() -> float:
+        for batch, n in setting.shown:
+            source = batch.src, batch.src_mask
+            is_greedy = n_beams == 1
+            written = greedy(writer, *source, n) if is_greedy else beam(writer, *source, n, n_beams)
+            assert {len(row) for row in written} == {n}
+        return sum(len(batch.src) for batch, _ in setting.shown)
+
+    return work
+
+
+def sample(n_rows: int, size: Size, precision: Precision) -> Work:
+    """Continue prompts of 32 bytes; every token is sampled from the full distribution."""
+    setting = prose(size, n_rows)
+    writer, [(batch, n)] = endless(model("gpt", setting)), setting.shown
+    writer.to(getattr(torch, precision))
+    source = batch.src, batch.src_mask
+    return lambda: sum(map(len, generate(writer, *source, n, sampler(torch.Generator()))))
+
+
+WORKLOADS: dict[str, Callable[[Size, Precision], Work]] = {
+    "train-bahdanau": partial(train, "bahdanau"),
+    "train-transformer": partial(train, "transformer"),
+    "train-gpt": partial(train, "gpt"),
+    "train-lstm": partial(train, "lstm_seq2seq"),
+    "train-cho": partial(train, "rnn_encdec"),
+    "beam-bahdanau": partial(search, "bahdanau", 5),
+    "beam-transformer": partial(search, "transformer", 5),
+    "greedy-transformer": partial(search, "transformer", 1),
+    "sample-gpt-1": partial(sample, 1),
+    "sample-gpt-32": partial(sample, 32),
+}

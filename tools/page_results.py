@@ -1,0 +1,714 @@
+"""The numbers and tables of README, docs/results.md and the pages of tasks, by section.
+
+Each function named `confirm_…` raises an error where the records no longer support a sentence.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import cache
+from itertools import pairwise
+from statistics import mean
+
+import numpy as np
+
+from seqmodels.records.record import load as load_record
+from seqmodels.records.significance import Difference
+from seqmodels.report import ledger
+from seqmodels.report.load_records import format_short, load_records
+from seqmodels.report.tables import format_markdown
+from tasks.bottleneck.figure import compute_bits, find_plateaus
+from tasks.heads.figure import format_article_heads
+from tasks.ladder.figure import compute_gains
+from tasks.lookup.figure import find_step
+from tools.numbers import (
+    BAHDANAU,
+    FIVE,
+    GPT,
+    LINEAR,
+    LSTM,
+    RESULTS,
+    RNN,
+    SIX,
+    TRANSFORMER,
+    Record,
+    Results,
+    bold_interval,
+    label_of,
+    load_runs,
+    lowest_loss,
+    score_table,
+    scores_of,
+    span,
+)
+
+ROTARY = "transformer_rotary"
+
+
+def largest_model() -> float:
+    """Return the number of parameters of the largest model with a committed record."""
+    return max(load_record(path)["n_parameters"] for path in RESULTS.glob("*/*-seed*[0-9].json"))
+
+
+# ---------------------------------------------------------------------------------- Grammar
+GRAMMAR = Results("translation-grammar")
+LAPTOP = Results("translation-grammar-laptop")
+IN_TRAINING = {"1–10 words": "1–10", "11–20": "11–20", "21–30": "21–30"}
+IN_TRAINING |= {"31–40, longest in training": "31–40"}
+BEYOND = {"41–50": "41–50", "71–80": "71–80"}
+
+
+def grammar_table() -> str:
+    """Return BLEU by source length after five million tokens."""
+    columns = {name: (GRAMMAR, bucket) for name, bucket in (IN_TRAINING | BEYOND).items()}
+    return score_table(FIVE, columns, "{:.1f}")
+
+
+def laptop_table() -> str:
+    """Return BLEU by source length in the default comparison."""
+    return score_table(SIX, {name: (LAPTOP, b) for name, b in IN_TRAINING.items()}, "{:.1f}")
+
+
+def share_of_shortest(model: str, bucket: str = "31–40") -> float:
+    """Return the BLEU in a bucket of the grammar, in % of that on the shortest sentences."""
+    return 100 * GRAMMAR.mean(model, bucket) / GRAMMAR.mean(model, "1–10")
+
+
+def confirm_grammar() -> None:
+    """Confirm: beyond training, GPT has the highest loss and more BLEU than the RNN."""
+    GRAMMAR.confirm(FIVE, tokens=5_000_000, parameters=1e6, seeds=3)
+    losses = {m: GRAMMAR.mean(m, "71–80", "nats") for m in FIVE}
+    assert losses[GPT] == max(losses.values())
+    assert GRAMMAR.mean(GPT, "71–80") > GRAMMAR.mean(RNN, "71–80")
+
+
+def confirm_laptop() -> None:
+    """Confirm: a larger budget raises both models with one vector by more than five points."""
+    LAPTOP.confirm(SIX, tokens=1_600_000, parameters=1e6, seeds=5)
+    assert all(GRAMMAR.mean(m, "31–40") > LAPTOP.mean(m, "31–40") + 5 for m in (RNN, LSTM))
+
+
+# ---------------------------------------------------------------------------------- Budgets
+BUDGETS = Results("budgets")
+TOKENS = 1_600_000, 5_000_000, 15_000_000, 40_000_000
+
+
+def at_budget(model: str, tokens: int) -> list[float]:
+    """Return each seed's BLEU at 31 to 40 words after a budget."""
+    name = model if tokens == 5_000_000 else f"{model}-tokens-{tokens}"
+    return BUDGETS.seeds(name, "31–40")
+
+
+def longest_run() -> Record:
+    """Return the record of the RNN encoder–decoder with 40 million tokens."""
+    (record,) = BUDGETS.records(f"{RNN}-tokens-40000000")
+    return record
+
+
+def confirm_budgets() -> None:
+    """Confirm: each budget gains more than ten points, and the largest does not overfit."""
+    assert at_budget(RNN, 40_000_000)[0] > max(at_budget(RNN, 15_000_000)) + 10
+    for model in (RNN, LSTM):
+        assert min(at_budget(model, 15_000_000)) > max(at_budget(model, 5_000_000)) + 10
+    last = longest_run()["curve"][-1]
+    assert lowest_loss(longest_run()) == last["valid_nats"]
+    assert abs(last["train_nats"] - last["valid_nats"]) < 0.01
+
+
+def budget_table() -> str:
+    """Return BLEU at 31 to 40 words by budget, from seed to seed."""
+    rows = [["BLEU at 31–40 words", "1.6 M tokens", "5 M", "15 M", "40 M"]]
+    for model, n in {RNN: 4, LSTM: 3, BAHDANAU: 2}.items():
+        scores = [span(at_budget(model, tokens), 1) for tokens in TOKENS[:n]]
+        rows.append([label_of(model), *scores, *["–"] * (4 - n)])
+    return format_markdown(rows)
+
+
+@cache
+def runs_by_cell() -> dict[tuple[str, int, int, int], list[Record]]:
+    """Return the records of each model, width, tokens per batch and budget."""
+    runs = [*load_records(RESULTS / "budgets"), *load_records(RESULTS / "widths")]
+    by_name = {(r["model"], r["seed"]): r for r in runs}
+    best = min(load_records(RESULTS / "batches"), key=lowest_loss)  # of three learning rates
+    cells: dict[tuple[str, int, int, int], list[Record]] = {}
+    for r in [*by_name.values(), best]:
+        cfg, model = r["train_config"], r["model"].partition("-")[0]
+        key = model, r["model_config"]["d_model"], cfg["batch_tokens"], cfg["tokens"]
+        cells.setdefault(key, []).append(r)
+    return cells
+
+
+def width_scores(width: int, tokens: int, batch_tokens: int = 1_600) -> list[float]:
+    """Return each seed's BLEU at 31 to 40 words of the RNN with a vector of this width."""
+    return scores_of(runs_by_cell()[RNN, width, batch_tokens, tokens], "31–40", "bleu", "length")
+
+
+def width_table() -> str:
+    """Return BLEU at 31 to 40 words, and the mean loss on valid, by width, batch and budget."""
+    cells = runs_by_cell()
+    rows = [["model, numbers, batch", *(f"{format_short(n)} tokens" for n in TOKENS)]]
+    for model in (RNN, LSTM):
+        for width, batch in sorted({key[1:3] for key in cells if key[0] == model}):
+            texts = []
+            for tokens in TOKENS:
+                own = cells.get((model, width, batch, tokens), [])
+                bleu = scores_of(own, "31–40", "bleu", "length")
+                texts.append(f"{span(bleu, 1)} ({mean(map(lowest_loss, own)):.2f})" if own else "–")
+            numbers = 2 * width if model == LSTM else width
+            rows.append([f"{label_of(model).split()[0]}, {numbers}, {batch:,}", *texts])
+    return format_markdown(rows)
+
+
+def confirm_widths() -> None:
+    """Confirm: tokens move BLEU more than half or twice the numbers do, and batches hardly do."""
+    half, usual, twice = (width_scores(width, 15_000_000) for width in (100, 200, 400))
+    assert max(half) < min(twice)
+    assert max(twice) < min(usual)
+    assert min(usual) > max(width_scores(200, 5_000_000)) + 10
+    assert max(width_scores(100, 5_000_000)) < min(width_scores(200, 5_000_000)) - 5
+    assert max(width_scores(200, 1_600_000, 400)) < max(width_scores(200, 1_600_000)) + 2
+
+
+# ---------------------------------------------------------------------------------- Look-up
+LOOKUP = Results("lookup", "query", "exact_match")
+CONVOLUTION = Results("lookup-convolution", "query", "exact_match")
+STATES = Results("lookup-state", "query", "exact_match")
+LOOKED_UP = [RNN, BAHDANAU, LSTM, TRANSFORMER, ROTARY, GPT, LINEAR]
+N_PAIRS = "2", "4", "6", "8", "12", "16"
+CONVOLVED = "linear_attention_conv"
+HEADS = {n: CONVOLVED + (f"-n_heads-{n}" if n != 2 else "") for n in (1, 2, 4, 8, 16)}
+
+
+def off_baseline() -> float:
+    """Return the largest distance from the baseline of the models that did not learn to look up."""
+    models = RNN, TRANSFORMER, LINEAR
+    pairs = [(m, n) for m in models for n in N_PAIRS]
+    return max(abs(LOOKUP.mean(m, n) - LOOKUP.mean(m, n, "baseline")) for m, n in pairs)
+
+
+def lookup_table() -> str:
+    """Return the queries answered correctly, by the number of pairs."""
+    names = "2 pairs", "4", "6", "8, most in training", "12", "16"
+    columns = {name: (LOOKUP, n) for name, n in zip(names, N_PAIRS, strict=True)}
+    return score_table(LOOKED_UP, columns, "{:.1f} %", baseline="baseline")
+
+
+def lookup_width_table() -> str:
+    """Return the queries answered correctly with eight pairs, by width."""
+    models = [RNN, BAHDANAU, LSTM, ROTARY, GPT, LINEAR]
+    columns = {
+        f"width {d}": (LOOKUP._replace(folder=f"lookup-width-{d}"), "8") for d in (32, 64, 128, 256)
+    }
+    return score_table(models, columns, "{:.1f} %")
+
+
+def lookup_step_table() -> str:
+    """Return the steps after which 95 % of the queries are answered correctly."""
+    models = BAHDANAU, ROTARY, GPT
+    rows = [["", "steps"]]
+    for model in models:
+        steps = [find_step(run) for run in LOOKUP.records(model)]
+        assert all(steps), model
+        rows.append([label_of(model), span(filter(None, steps))])
+    return format_markdown(rows)
+
+
+def lookup_step_gaps() -> set[int]:
+    """Return the numbers of steps between two validations."""
+    curves = [run["curve"] for m in (BAHDANAU, ROTARY, GPT) for run in LOOKUP.records(m)]
+    return {b["step"] - a["step"] for c in curves for a, b in pairwise(c)}
+
+
+def confirm_lookup_state() -> None:
+    """Confirm: no other number of heads differs from two significantly."""
+    others = [m for m in HEADS.values() if m != CONVOLVED]
+    assert not any(STATES.difference(m, CONVOLVED).is_significant for m in others)
+    counts = {m: len(STATES.records(m)) for m in (*HEADS.values(), "gpt_conv")}
+    assert {*counts.values()} == {2, 3}
+    assert counts["gpt_conv"] == 2
+
+
+def lookup_state_spread() -> float:
+    """Return the largest difference between two seeds, in points."""
+    own = [STATES.seeds(m, n) for m in HEADS.values() for n in ("8", "16", "32", "64")]
+    return max(max(values) - min(values) for values in own)
+
+
+def lookup_state_table() -> str:
+    """Return the queries answered by linear attention with 1 to 16 heads, and by GPT."""
+    pairs = "8", "16", "32", "64"
+    rows = [["", "numbers a layer keeps", *(f"{n} pairs" for n in pairs), "range at 32"]]
+    names = {m: f"{label_of(CONVOLVED)}, d_k {64 // n}" for n, m in HEADS.items()}
+    kept = {m: f"{64 * 64 // n + 64:,}" for n, m in HEADS.items()} | {"gpt_conv": "128 a token"}
+    for m, numbers in kept.items():
+        means = [f"{STATES.mean(m, n):.0f} %" for n in pairs]
+        rows.append(
+            [names.get(m, label_of(m)), numbers, *means, f"{span(STATES.seeds(m, '32'))} %"]
+        )
+    return format_markdown(rows)
+
+
+# ---------------------------------------------------------------------------------- Ladder
+LADDER = Results("ladder")
+BIAS = Results("ladder-bias")
+FORWARDS = "lstm_seq2seq_forward"
+
+
+def step_gain(row: str, column: str) -> Difference:
+    """Return the difference in BLEU at 16 to 20 words between two steps of the ladder."""
+    return LADDER.difference(LSTM + row, LSTM + column, "16–20")
+
+
+def backwards_gains() -> list[float]:
+    """Return by how much reading backwards lowers the last loss on valid, by seed."""
+    runs = zip(LADDER.records(FORWARDS), LADDER.records(LSTM), strict=True)
+    return [f["curve"][-1]["valid_nats"] - b["curve"][-1]["valid_nats"] for f, b in runs]
+
+
+def confirm_ladder() -> None:
+    """Confirm: reading backwards lowers every loss; input feeding matters to the last vector."""
+    LADDER.confirm([LSTM, FORWARDS], tokens=1_400_000, parameters=0.6e6, seeds=3)
+    assert all(gain > 0 for gain in backwards_gains())
+    assert step_gain("_last_fed", "_last").is_significant
+    scores = "_dot", "_general", "_additive"
+    assert not any(step_gain(f"{score}_fed", score).is_significant for score in scores)
+
+
+def ladder_table() -> str:
+    """Return BLEU at 16 to 20 words of each step, and its difference from another."""
+    steps = [
+        ("read backwards", "", "_forward", "read forwards"),
+        ("the last vector at every step", "_last", "", "read backwards"),
+        ("dot attention", "_dot", "_last", "last vector"),
+        ("general attention", "_general", "_last", "last vector"),
+        ("additive attention", "_additive", "_last", "last vector"),
+        ("input feeding, last vector", "_last_fed", "_last", "last vector"),
+        ("input feeding, dot", "_dot_fed", "_dot", "dot"),
+        ("input feeding, general", "_general_fed", "_general", "general"),
+        ("input feeding, additive", "_additive_fed", "_additive", "additive"),
+    ]
+    rows = [["step", "BLEU", "difference", "from"]]
+    rows.append(["read forwards", f"{LADDER.mean(FORWARDS, '16–20'):.1f}", "", ""])
+    for name, row, column, base in steps:
+        bleu = f"{LADDER.mean(LSTM + row, '16–20'):.1f}"
+        rows.append([name, bleu, bold_interval(step_gain(row, column)), base])
+    return format_markdown(rows)
+
+
+def place_table() -> str:
+    """Return the gain in next-word accuracy from reading backwards, by quarter of the target."""
+    gains = compute_gains({model: LADDER.records(model) for model in (LSTM, FORWARDS)})
+    assert gains is not None
+    cells = [f"{v:.1f} [{low:.1f}, {high:.1f}]".replace("-", "−") for v, low, high in gains.T]
+    return format_markdown([["first", "second", "third", "last"], cells])
+
+
+def with_bias(model: str, bias: int) -> str:
+    """Return the name of a model that starts with this forget bias."""
+    return model if bias == 2 else f"{model}-forget_bias-0.0"
+
+
+def bias_gain(bias: int, metric: str) -> Difference:
+    """Return the difference that reading backwards makes with a forget bias."""
+    return BIAS.difference(with_bias(LSTM, bias), with_bias(FORWARDS, bias), metric=metric)
+
+
+def confirm_bias() -> None:
+    """Confirm: reading backwards lowers each loss; it raises BLEU only without the bias."""
+    for bias in (0, 2):
+        runs = [BIAS.seeds(with_bias(m, bias), metric="nats") for m in (LSTM, FORWARDS)]
+        assert all(back < forth for back, forth in zip(*runs, strict=True))
+        assert bias_gain(bias, "nats").is_significant
+    assert bias_gain(0, "bleu").is_significant
+    assert bias_gain(0, "bleu").value > 0 > bias_gain(2, "bleu").value
+    assert not bias_gain(2, "bleu").is_significant
+    closed, opened = (BIAS.mean(with_bias(FORWARDS, bias), metric="nats") for bias in (0, 2))
+    assert closed - opened > -bias_gain(0, "nats").value
+
+
+def bias_table() -> str:
+    """Return loss and BLEU in both directions, without and with a forget bias, and differences."""
+    cells = [("nats", 0), ("nats", 2), ("bleu", 0), ("bleu", 2)]
+    digits = {"nats": 3, "bleu": 1}
+    rows = [["", "loss, bias 0", "loss, bias 2", "BLEU, bias 0", "BLEU, bias 2"]]
+    for name, model in (("read forwards", FORWARDS), ("read backwards", LSTM)):
+        means = [(BIAS.mean(with_bias(model, b), metric=m), digits[m]) for m, b in cells]
+        rows.append([name, *(f"{value:.{n}f}" for value, n in means)])
+    rows.append(["difference", *(bold_interval(bias_gain(b, m), digits[m]) for m, b in cells)])
+    return format_markdown(rows)
+
+
+# ---------------------------------------------------------------------------------- Distance
+DISTANCE = Results("distance")
+
+
+def gradient_ratios(*models: str) -> list[float]:
+    """Return the gradient at 1 token over that at 23, before training, for every seed."""
+    ratios = []
+    for rows in (rows for m in models for rows in DISTANCE.analyses(m, "gradients", when="before")):
+        median = {row["distance"]: row["median"] for row in rows}
+        ratios.append(median[1] / median[23])
+    return ratios
+
+
+def probed(model: str, **columns: int) -> float:
+    """Return the mean share (%) of the symbols that a linear probe recovers."""
+    return mean(row["accuracy"] for row in DISTANCE.rows(model, "probe", **columns))
+
+
+def gradient_along_source(forget_bias: float) -> list[float]:
+    """Return the gradient at the first of 25 source tokens over that at the last."""
+    columns = {"when": "before", "length": 25, "n_layers": 1, "forget_bias": forget_bias}
+    return [row["ratio"] for row in DISTANCE.rows(LSTM, "depth", **columns)]
+
+
+def confirm_distance() -> None:
+    """Confirm: the probe recovers most from linear attention."""
+    DISTANCE.confirm(SIX, tokens=1_000_000, parameters=0.24e6, seeds=3)
+    assert all(probed(LINEAR) > probed(m) for m in FIVE)
+
+
+def distance_table() -> str:
+    """Return the fall of the gradient with distance, and the symbols that a probe recovers."""
+    rows = [["", "gradient at 1 over 23 tokens", "first symbol", "middle", "all"]]
+    for model in SIX:
+        ratios = gradient_ratios(model)
+        shares = [probed(model, back=24), probed(model, back=12), probed(model)]
+        ratio = span(ratios, 1 if max(ratios) < 10 else 0)
+        rows.append([label_of(model), ratio, *(f"{share:.0f} %" for share in shares)])
+    return format_markdown(rows)
+
+
+# -------------------------------------------------------------------------------- Bottleneck
+BOTTLENECK = Results("bottleneck")
+WIDTHS = 32, 64, 128, 256, 512
+POOLED = 1, 2, 4, 8, 16
+
+
+def transmitted_bits(model: str) -> np.ndarray:
+    """Return the bits that each seed transmits at the largest number of symbols."""
+    return compute_bits({model: BOTTLENECK.records(model)})[model][:, -1, 0]
+
+
+@cache
+def plateaus() -> dict[int, np.ndarray]:
+    """Return the most bits that each seed transmits, by the width of the one vector."""
+    return find_plateaus({f"{RNN}_{d}": BOTTLENECK.records(f"{RNN}_{d}") for d in WIDTHS})
+
+
+def annotation_width() -> int:
+    """Return the numbers of the decoder's state beside one pooled vector."""
+    (width,) = {run["model_config"]["d_model"] for run in BOTTLENECK.records("bahdanau_1")}
+    return int(width)
+
+
+def confirm_bottleneck() -> None:
+    """Confirm: twice the numbers carry less than twice the bits, and one pooled vector more."""
+    BOTTLENECK.confirm([f"{RNN}_256"], tokens=2_000_000, parameters=0.9e6, seeds=3)
+    BOTTLENECK.confirm(["bahdanau_1"], tokens=2_000_000, parameters=0.157e6, seeds=3)
+    most = plateaus()
+    assert all(2 * most[d].mean() > most[2 * d].mean() for d in WIDTHS[:-1])
+    pooled = {k: transmitted_bits(f"bahdanau_{k}") for k in POOLED}
+    assert pooled[1].min() > transmitted_bits(f"{RNN}_256").max()
+    assert max(pooled, key=lambda k: float(np.ptp(pooled[k]))) == 16
+
+
+def bottleneck_table() -> str:
+    """Return the bits that one vector transmits, by its width."""
+    rows = [["one vector of", "bits", "range", "bits per number"]]
+    for width, bits in plateaus().items():
+        means = f"{bits.mean():.0f}", span(bits), f"{bits.mean() / width:.2f}"
+        rows.append([f"{width} numbers", *means])
+    return format_markdown(rows)
+
+
+def pooling_table() -> str:
+    """Return the bits that pooled annotations transmit, by the number of vectors."""
+    bits = {f"{k} vector{'s' * (k > 1)}": transmitted_bits(f"bahdanau_{k}") for k in POOLED}
+    bits["not pooled"] = transmitted_bits(BAHDANAU)
+    rows = [["annotations pooled into", "bits, of 288 (48 symbols × 6 bits)", "range"]]
+    rows += [[name, f"{values.mean():.0f}", span(values)] for name, values in bits.items()]
+    return format_markdown(rows)
+
+
+# --------------------------------------------------------------------------------- Positions
+POSITIONS = Results("positions")
+SINUSOIDS, LEARNED = "transformer_sinusoids", "transformer_learned"
+KINDS = SINUSOIDS, LEARNED, ROTARY
+
+
+def confirm_positions() -> None:
+    """Confirm: just beyond training, rotary positions lead with every seed; far beyond, none."""
+    POSITIONS.confirm([ROTARY, LEARNED], tokens=1_400_000, parameters=1e6, seeds=7)
+    for other in (SINUSOIDS, LEARNED):
+        assert min(POSITIONS.seeds(ROTARY, "21–25")) > max(POSITIONS.seeds(other, "21–25"))
+        assert POSITIONS.difference(ROTARY, other, "21–25").is_significant
+        assert not POSITIONS.difference(ROTARY, other, "56–60").is_significant
+    assert not POSITIONS.difference(SINUSOIDS, LEARNED, "56–60").is_significant
+
+
+def position_table() -> str:
+    """Return BLEU by kind of positions, mean and range."""
+    rows = [["", "16–20 words, longest in training", "21–25", "56–60"]]
+    for model in (*KINDS, "transformer_none"):
+        scores = [POSITIONS.seeds(model, bucket) for bucket in ("16–20", "21–25", "56–60")]
+        rows.append([label_of(model), *(f"{mean(x):.1f} ({span(x)})" for x in scores)])
+    return format_markdown(rows)
+
+
+def rotary_table() -> str:
+    """Return BLEU of rotary positions less that of the others."""
+    buckets = "21–25", "56–60"
+    rows = [["", *(f"{bucket} words" for bucket in buckets)]]
+    for model in (SINUSOIDS, LEARNED):
+        leads = [POSITIONS.difference(ROTARY, model, bucket) for bucket in buckets]
+        rows.append([label_of(model), *map(bold_interval, leads)])
+    return format_markdown(rows)
+
+
+# ------------------------------------------------------------------------------------- Bible
+BIBLE, BIBLE_TWICE = Results("translation-bible"), Results("translation-bible-8m")
+VERSES = "1–10", "11–20", "21–30", "31–40", "41–50", "51–60"
+
+
+def rnn_of_bahdanau(bucket: str) -> float:
+    """Return the RNN's BLEU on verses, in % of Bahdanau's."""
+    return 100 * BIBLE.mean(RNN, bucket) / BIBLE.mean(BAHDANAU, bucket)
+
+
+def transformer_behind(results: Results, metric: str = "bleu") -> float:
+    """Return the distance between the first seeds of Bahdanau and the Transformer."""
+    ours, theirs = (results.seeds(m, metric=metric)[0] for m in (BAHDANAU, TRANSFORMER))
+    return abs(ours - theirs)
+
+
+def bible_passes() -> float:
+    """Return the number of passes over train; half of its tokens are targets."""
+    (n_tokens,) = {r["data"]["n_tokens_train"] for m in FIVE for r in BIBLE.records(m)}
+    return 4_000_000 / (n_tokens / 2)
+
+
+def confirm_bible() -> None:
+    """Confirm: Bahdanau's lead over the Transformer is not significant; both lead over GPT."""
+    BIBLE.confirm(FIVE, tokens=4_000_000, parameters=2e6, seeds=3)
+    assert {r["data"]["n_train"] for m in FIVE for r in BIBLE.records(m)} == {28_944}
+    assert not BIBLE.difference(BAHDANAU, TRANSFORMER).is_significant
+    leads = [BIBLE.difference(m, GPT) for m in (BAHDANAU, TRANSFORMER)]
+    assert all(lead.is_significant and lead.value > 0 for lead in leads)
+
+
+def bible_table() -> str:
+    """Return BLEU by the length of the verse, over all verses, and the gain from the source."""
+    columns = ["all", "all, each seed", "gain from the source"]
+    rows = [["", "1–10 words", *VERSES[1:], *columns]]
+    for m in FIVE:
+        cells = [f"{BIBLE.mean(m, bucket):.1f}" for bucket in (*VERSES, "all")]
+        gain = f"{BIBLE.mean(m, metric='source_gain'):.2f}"
+        rows.append([label_of(m), *cells, span(BIBLE.seeds(m), 1), gain])
+    return format_markdown(rows)
+
+
+# ---------------------------------------------------------------------------------- Multi30k
+CAPTIONS = Results("translation-multi30k")
+GREEDY = Results("translation-multi30k", "greedy")
+INTO_GERMAN = Results("translation-multi30k-en-de")
+
+
+def lost_by_length(model: str) -> float:
+    """Return the BLEU that is lost from the shortest captions to the next bucket."""
+    return CAPTIONS.mean(model, "1–10") - CAPTIONS.mean(model, "11–20")
+
+
+def lost_at_most() -> float:
+    """Return a bound on what Bahdanau and the Transformer lose or gain, rounded up."""
+    return math.ceil(10 * max(abs(lost_by_length(m)) for m in (BAHDANAU, TRANSFORMER))) / 10
+
+
+def caption_spread() -> float:
+    """Return the largest difference between two seeds, in BLEU."""
+    seeds = [CAPTIONS.seeds(m) for m in (RNN, BAHDANAU, TRANSFORMER)]
+    return max(max(own) - min(own) for own in seeds)
+
+
+def confirm_captions() -> None:
+    """Confirm: the Transformer has a lower loss than Bahdanau, and no higher BLEU."""
+    for models, n in (([LSTM, GPT], 1), ([RNN, BAHDANAU, TRANSFORMER], 2)):
+        CAPTIONS.confirm(models, tokens=7_000_000, parameters=4e6, seeds=n)
+    assert CAPTIONS.mean(TRANSFORMER, metric="nats") < CAPTIONS.mean(BAHDANAU, metric="nats")
+    assert CAPTIONS.mean(TRANSFORMER) < CAPTIONS.mean(BAHDANAU)
+
+
+def caption_table() -> str:
+    """Return BLEU of captions with a beam, greedily, and by length."""
+    columns = {
+        "all, beam 5": (CAPTIONS, "all"), "all, greedy": (GREEDY, "all"),
+        "1–10 words, beam 5": (CAPTIONS, "1–10"), "11–20": (CAPTIONS, "11–20"),
+        "21–30": (CAPTIONS, "21–30"),
+    }  # fmt: skip
+    return score_table(FIVE, columns, "{:.1f}")
+
+
+def published(source: str) -> dict[str, str]:
+    """Return model -> the BLEU that a source in the ledger of published figures printed."""
+    (entry,) = [entry for entry in ledger.load_ledger(RESULTS) if entry.source.startswith(source)]
+    return {f.model: f.value for f in entry.figures if f.model and f.metric == "bleu"}
+
+
+def notebook_table() -> str:
+    """Return greedy BLEU here, and that which Trevett's notebooks print."""
+    theirs = published("bentrevett")
+    rows = [["", "here", "notebooks"]]
+    rows += [[label_of(m), f"{GREEDY.mean(m):.1f}", theirs[m]] for m in FIVE if m in theirs]
+    return format_markdown(rows)
+
+
+# ------------------------------------------------------------------------------- Next tokens
+SHAKESPEARE = Results("next_token-shakespeare", "whole", "nats")
+NOVEL = Results("next_token-war-and-peace", "context", "bits_per_byte")
+WORDS = Results("next_token", "distance", "exact_match")
+STORIES = Results("next_token", "context", "bits_per_byte")
+DISTANCES = "8", "16", "32", "64", "128", "256"
+SOURCE_LOSS = Results("next_token-source-loss")
+WITH_SOURCE_LOSS = "gpt-source_loss-1.0"
+
+
+def confirm_shakespeare() -> None:
+    """Confirm: the RNN has the lowest loss, and the Transformer and GPT the highest."""
+    losses = {m: SHAKESPEARE.mean(m) for m in FIVE}
+    assert losses[RNN] == min(losses.values())
+    highest = f"{max(losses.values()):.2f}"
+    assert [f"{losses[m]:.2f}" for m in (TRANSFORMER, GPT)] == [highest, highest]
+
+
+def shakespeare_table() -> str:
+    """Return loss and accuracy for each character."""
+    rows = [["", "nats per character", "characters predicted correctly"]]
+    for m in FIVE:
+        accuracy = SHAKESPEARE.mean(m, metric="token_accuracy")
+        rows.append([label_of(m), f"{SHAKESPEARE.mean(m):.2f}", f"{accuracy:.0f} %"])
+    return format_markdown(rows)
+
+
+def novel_gain(model: str, few: str, many: str) -> float:
+    """Return by how much more context lowers the loss, in bits per byte."""
+    return NOVEL.mean(model, few) - NOVEL.mean(model, many)
+
+
+def confirm_novel() -> None:
+    """Confirm: with the longest context, the RNN has the lowest loss and GPT the highest."""
+    NOVEL.confirm(FIVE, tokens=3_000_000, parameters=1.5e6, seeds=1)
+    assert f"{3e6 / NOVEL.records(RNN)[0]['data']['n_tokens_train']:.1f}" == "3.3"
+    losses = {m: NOVEL.mean(m, "512") for m in FIVE}
+    assert losses[RNN] == min(losses.values())
+    assert losses[GPT] == max(losses.values())
+
+
+def novel_table() -> str:
+    """Return bits per byte by context."""
+    buckets = {"no context": "0", "8 tokens": "8", "32": "32", "128": "128", "512": "512"}
+    return score_table(FIVE, {name: (NOVEL, n) for name, n in buckets.items()}, "{:.2f}")
+
+
+def lstm_words() -> float:
+    """Return the largest share (%) of needed words that an LSTM writes, at any distance."""
+    return max(WORDS.mean(m, n) for m in (LSTM, FORWARDS) for n in DISTANCES)
+
+
+def confirm_words() -> None:
+    """Confirm: neither LSTM has learned to write the word."""
+    WORDS.confirm([*SIX, FORWARDS], tokens=600_000, parameters=1e6, seeds=1)
+    assert lstm_words() < 6
+
+
+def word_table(models: list[str], *distances: str) -> str:
+    """Return the shares of stories in which the needed word is written, by distance."""
+    names = {"8": "8 words", "64": "64, longest in training"}
+    return score_table(models, {names.get(n, n): (WORDS, n) for n in distances}, "{:.0f} %")
+
+
+def story_table() -> str:
+    """Return the bits per byte that context saves."""
+    rows = [["", "8 tokens instead of none", "64 instead of 8"]]
+    for m in FIVE:
+        losses = [STORIES.mean(m, n) for n in ("0", "8", "64")]
+        saved = losses[0] - losses[1], losses[1] - losses[2]
+        rows.append([label_of(m), *(span([value], 2) for value in saved)])
+    return format_markdown(rows)
+
+
+def source_loss_gain(test: str, bucket: str = "all") -> Difference:
+    """Return the difference that a loss on the source makes to GPT."""
+    return SOURCE_LOSS.difference(WITH_SOURCE_LOSS, GPT, bucket, test=test)
+
+
+def source_loss_words(model: str) -> list[float]:
+    """Return the share (%) of stories in which each seed writes the needed word."""
+    return SOURCE_LOSS.seeds(model, metric="exact_match", test="distance")
+
+
+def confirm_source_loss() -> None:
+    """Confirm: with the loss on the source fewer words are written; no gain is significant."""
+    assert max(source_loss_words(WITH_SOURCE_LOSS)) < min(source_loss_words(GPT))
+    assert not any(source_loss_gain(test).is_significant for test in ("context", "distance"))
+
+
+# ------------------------------------------------------------------------------------ Others
+RECALL = Results("recall", metric="accuracy")
+
+
+def in_place(models: list[str], n: str = "32") -> list[float]:
+    """Return the share (%) of symbols in place of each model, copied and reversed."""
+    return [RECALL.mean(m, n, test=kind) for m in models for kind in ("copy", "reverse")]
+
+
+def recall_table() -> str:
+    """Return the symbols in place on the longest sequences in training."""
+    columns = {kind: (RECALL._replace(test=kind), "32") for kind in ("copy", "reverse")}
+    return score_table(SIX, columns, "{:.0f} %")
+
+
+def article_table(folder: str) -> str:
+    """Return the head of each run that finds the noun of an article."""
+    return format_markdown(format_article_heads(load_records(RESULTS / folder)))
+
+
+SECTIONS = {
+    "grammar": "translation-grammar",
+    "grammar with the default budget": "translation-grammar-laptop",
+    "grammar with other budgets": "budgets",
+    "look-up": "lookup",
+    "look-up with a convolution": "lookup-convolution",
+    "look-up by heads": "lookup-state",
+    "steps to attention": "ladder",
+    "reading backwards by forget gate": "ladder-bias",
+    "distance": "distance",
+    "bottleneck": "bottleneck",
+    "positions": "positions",
+    "Bible": "translation-bible",
+    "Bible with twice the budget": "translation-bible-8m",
+    "Bible with Muon": "translation-bible-muon",
+    "Multi30k": "translation-multi30k",
+    "Multi30k into German": "translation-multi30k-en-de",
+    "Shakespeare": "next_token-shakespeare",
+    "War and Peace": "next_token-war-and-peace",
+    "recall": "recall",
+    "stories": "next_token",
+    "stories with a loss on the source": "next_token-source-loss",
+    "parts of the Transformer": "choices",
+    "heads": "heads",
+    "heads after a larger budget": "heads-full",
+    "kernel": "smoothing",
+    "words and roles": "vector",
+    "Bahdanau to Transformer": "ladder-transformer",
+}
+"""The sections of the page, and the folder of each."""
+
+
+def sections_by_seeds() -> dict[str, list[str]]:
+    """Return the sections of each number of seeds ("2 to 3"), most first."""
+    by_count: dict[str, list[str]] = {}
+    for name, folder in SECTIONS.items():
+        paths = (RESULTS / folder).glob("*-seed*[0-9].json")
+        models = {path.name.rpartition("-seed")[0] for path in paths}
+        by_count.setdefault(span(len(load_runs(folder, m)) for m in models), []).append(name)
+    return dict(sorted(by_count.items(), reverse=True))

@@ -1,0 +1,306 @@
+"""The numbers and tables of docs/fairness.md and of the trials in tasks/translation/README.md.
+
+Each function named `confirm_…` raises an error where the records no longer support a sentence.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Sequence
+from functools import cache
+from statistics import mean
+from typing import Any
+
+from seqmodels.records.record import load as load_record
+from seqmodels.report.tables import format_markdown
+from tools.numbers import (
+    BAHDANAU,
+    GPT,
+    RESULTS,
+    RNN,
+    SIX,
+    TRANSFORMER,
+    Results,
+    label_of,
+    lowest_loss,
+    span,
+)
+
+GRAMMAR, LAPTOP = Results("translation-grammar"), Results("translation-grammar-laptop")
+
+
+# -------------------------------------------------------------------------------- Optimisers
+def folders_by_optimizer() -> dict[str, str]:
+    """Return the folders of results whose models each optimiser trained."""
+    folders: dict[str, list[str]] = {}
+    for folder in sorted(path.parent for path in RESULTS.glob("*/tables.md")):
+        record = load_record(min(folder.glob("*-seed*[0-9].json")))
+        optimizer = record["train_config"].get("optimizer") or "adamw"
+        folders.setdefault(optimizer, []).append(f"`{folder.name}`")
+    return {optimizer: ", ".join(names) for optimizer, names in folders.items()}
+
+
+@cache
+def adamw_bleu() -> dict[tuple[str, str], list[float]]:
+    """Return the BLEU that each seed of a folder's model had with AdamW, at 31 to 40 words."""
+    runs = json.loads((RESULTS / "adamw.json").read_text(encoding="utf-8"))["runs"]
+    return {(run["folder"], run["model"]): run["bleu"] for run in runs}
+
+
+def muon_gains(results: Results) -> dict[str, float]:
+    """Return the difference in mean BLEU that Muon makes to each model of a folder."""
+    olds = {model: old for (folder, model), old in adamw_bleu().items() if folder == results.folder}
+    return {model: results.mean(model, "31–40") - mean(old) for model, old in olds.items()}
+
+
+def confirm_muon() -> None:
+    """Confirm: Muon changes little at 5 million tokens, and much at 1.6 million."""
+    for results, n_seeds in ((LAPTOP, 1), (GRAMMAR, 3)):
+        assert {len(adamw_bleu()[results.folder, m]) for m in muon_gains(results)} == {n_seeds}
+    assert all(abs(gain) < 3 for gain in muon_gains(GRAMMAR).values())
+    assert min(muon_gains(LAPTOP)[m] for m in (TRANSFORMER, GPT)) > 15
+
+
+def muon_table() -> str:
+    """Return BLEU at 31 to 40 words with both optimisers, at both budgets."""
+    rows = [["", "AdamW, 1.6 M tokens", "Muon, 1.6 M", "AdamW, 5 M", "Muon, 5 M"]]
+    for m in SIX:
+        both = [r for r in (LAPTOP, GRAMMAR) if (r.folder, m) in adamw_bleu()]
+        pairs = [(adamw_bleu()[r.folder, m], r.seeds(m, "31–40")) for r in both]
+        cells = [span(bleu, 1) for pair in pairs for bleu in pair]
+        rows.append([label_of(m), *cells, *["–"] * (4 - len(cells))])
+    return format_markdown(rows)
+
+
+# ------------------------------------------------------------------------------------ Trials
+Trial = dict[str, str]
+
+
+@cache
+def load_trials() -> list[Trial]:
+    """Return the rows of the translation task's table of trials."""
+    path = RESULTS.parent / "tasks" / "translation" / "trials.csv"
+    with path.open(encoding="utf-8") as file:
+        return [*csv.DictReader(file)]
+
+
+def grammar_trials() -> list[Trial]:
+    """Return the trials of the grammar with Muon, by model, tokens, batch and rate."""
+
+    def order(trial: Trial) -> tuple[float, ...]:
+        batch, rate = float(trial["batch_tokens"]), float(trial["muon_lr"])
+        return SIX.index(trial["model"]), -int(trial["tokens"]), batch, rate
+
+    own = [t for t in load_trials() if t["optimizer"] == "muon" and "grammar" in t["data"]]
+    return sorted(own, key=order)
+
+
+def best_trial(trials: Sequence[Trial]) -> Trial:
+    """Return the trial with the lowest loss on valid."""
+    return min(trials, key=lambda trial: float(trial["valid_nats"]))
+
+
+def used_config(model: str) -> dict[str, Any]:
+    """Return the training settings of the default comparison."""
+    return dict(LAPTOP.records(model)[0]["train_config"])
+
+
+def rate_table() -> str:
+    """Return the number of trials of each model, and its best and its used learning rates."""
+    all_trials = [t for t in load_trials() if t["data"] == "English–German grammar"]
+    rows = [["", "trials, batches of 1,600", "in smaller ones", "best: lr / muon_lr", "used"]]
+    for m in SIX:
+        own = [t for t in all_trials if (t["model"], t["tokens"]) == (m, "1600000")]
+        n_large = sum(t["batch_tokens"] == "1600" for t in own)
+        rates = [
+            f"{float(t['lr']):g} / {float(t['muon_lr']):g}"
+            for t in (best_trial(own), used_config(m))
+        ]
+        rows.append([label_of(m), str(n_large), str(len(own) - n_large), *rates])
+    return format_markdown(rows)
+
+
+def format_trials(trials: Sequence[Trial], columns: dict[str, str]) -> str:
+    """Return a table of trials: the columns by their names in the file, and the loss on valid."""
+    rows = [[*columns.values(), "nats per token on valid"]]
+    rows += [[*(t[c] for c in columns), f"{float(t['valid_nats']):.3f}"] for t in trials]
+    return format_markdown(rows)
+
+
+def grammar_trial_table() -> str:
+    """Return all trials of the grammar; those of one rate differ less than seeds do."""
+    tried = [float(t["valid_nats"]) for t in grammar_trials() if t["model"] == TRANSFORMER]
+    by_seed = [lowest_loss(r) for r in LAPTOP.records(TRANSFORMER)]
+    assert max(tried) - min(tried) < max(by_seed) - min(by_seed)
+    columns = {"model": "model", "tokens": "tokens", "batch_tokens": "batch"}
+    return format_trials(grammar_trials(), columns | {"muon_lr": "muon_lr", "lr": "lr"})
+
+
+def bible_trial_table() -> str:
+    """Return all trials of the Bible with Muon."""
+    own = [t for t in load_trials() if t["optimizer"] == "muon" and "bible" in t["data"]]
+    own.sort(key=lambda t: (t["model"], int(t["tokens"]), float(t["muon_lr"])))
+    names = "model", "changes", "tokens", "muon_lr", "lr"
+    return format_trials(own, {name: name for name in names})
+
+
+def batch_rate_table() -> str:
+    """Return the best rate of each model in batches of 800 tokens, and the one used in 1,600."""
+    trials = grammar_trials()
+    large = [t["model"] for t in trials if t["batch_tokens"] == "1600"]
+    assert {m: large.count(m) for m in SIX} == dict.fromkeys(SIX, 0) | {GPT: 2, RNN: 3}
+    rows = [["model", "best muon_lr", "lr", "muon_lr used", "lr", "muon_lr, used over best"]]
+    for m in SIX:
+        key = m, "1600000", "800"
+        best = best_trial(
+            [t for t in trials if (t["model"], t["tokens"], t["batch_tokens"]) == key]
+        )
+        used = used_config(m)
+        assert used["batch_tokens"] == 1_600
+        ratio = used["muon_lr"] / float(best["muon_lr"])
+        rates = best["muon_lr"], best["lr"], f"{used['muon_lr']:g}", f"{used['lr']:g}"
+        rows.append([m, *rates, f"{ratio:.2f}"])
+    return format_markdown(rows)
+
+
+# -------------------------------------------------------------------------------- The Bible
+BIBLE, BIBLE_TWICE = Results("translation-bible"), Results("translation-bible-8m")
+BIBLE_MUON, BIBLE_30M = Results("translation-bible-muon"), Results("translation-bible-30m")
+LONG_MODEL = "transformer-batch_tokens-1600-dropout-0.3-muon_lr-0.008"
+LOOKING_BACK = BAHDANAU, TRANSFORMER, GPT
+
+
+def first_seed(results: Results, model: str, bucket: str = "all", metric: str = "bleu") -> float:
+    """Return the score of a model's first seed."""
+    return results.seeds(model, bucket, metric)[0]
+
+
+def transformer_loss(results: Results, bucket: str = "all") -> float:
+    """Return how much higher the Transformer's loss is than Bahdanau's, with the first seed."""
+    losses = [first_seed(results, m, bucket, "nats") for m in (TRANSFORMER, BAHDANAU)]
+    return losses[0] - losses[1]
+
+
+def bible_budget_table() -> str:
+    """Return BLEU and loss of Bahdanau and the Transformer at both budgets."""
+    assert 0.45 < transformer_loss(BIBLE_TWICE) / transformer_loss(BIBLE) < 0.55
+    both = BIBLE, BIBLE_TWICE
+    rows = [["", "BLEU, 4 M tokens", "BLEU, 8 M tokens", "nats per token, 4 M"]]
+    rows[0].append("nats per token, 8 M")
+    for m in (BAHDANAU, TRANSFORMER):
+        bleu = [f"{first_seed(r, m):.1f}" for r in both]
+        rows.append([label_of(m), *bleu, *(f"{first_seed(r, m, metric='nats'):.2f}" for r in both)])
+    return format_markdown(rows)
+
+
+def valid_losses(results: Results, model: str) -> list[float]:
+    """Return the losses on valid of a model's first seed, in their order."""
+    return [point["valid_nats"] for point in results.records(model)[0]["curve"]]
+
+
+def book_scores(results: Results, name: str) -> dict[str, Any]:
+    """Return the scores on the books of the Bible that training did not see."""
+    text = (RESULTS / results.folder / "test_books.json").read_text(encoding="utf-8")
+    (scores,) = [s for s in json.loads(text)["systems"] if s["name"] == name]
+    return dict(scores)
+
+
+def book_bleu(model: str) -> float:
+    """Return the BLEU on unseen books of a model that Muon trained."""
+    return float(book_scores(BIBLE_MUON, model)["overall"]["bleu"]["value"])
+
+
+def bahdanau_lead(bucket: str = "all") -> float:
+    """Return Bahdanau's BLEU less the Transformer's, with Muon and the first seed."""
+    return first_seed(BIBLE_MUON, BAHDANAU, bucket) - first_seed(BIBLE_MUON, TRANSFORMER, bucket)
+
+
+def confirm_bible_muon() -> None:
+    """Confirm: Muon gains in loss and BLEU; the Transformer is behind at each validation."""
+    for m in LOOKING_BACK:
+        assert min(valid_losses(BIBLE_MUON, m)) < min(valid_losses(BIBLE, m))
+        assert first_seed(BIBLE_MUON, m) > first_seed(BIBLE, m)
+    curves = [valid_losses(BIBLE_MUON, m) for m in (BAHDANAU, TRANSFORMER)]
+    assert all(b < t for b, t in zip(*curves, strict=True))
+    assert book_scores(BIBLE_MUON, TRANSFORMER)["against_first"]["bleu"]["p"] < 0.05
+
+
+def bible_muon_table() -> str:
+    """Return BLEU and loss of the models that look back, with both optimisers."""
+    rows = [["", "BLEU, AdamW", "BLEU, Muon", "unseen books, Muon"]]
+    rows[0] += ["nats per token on valid, AdamW", "nats, Muon"]
+    for m in LOOKING_BACK:
+        bleu = first_seed(BIBLE, m), first_seed(BIBLE_MUON, m), book_bleu(m)
+        losses = [min(valid_losses(r, m)) for r in (BIBLE, BIBLE_MUON)]
+        rows.append([label_of(m), *(f"{x:.1f}" for x in bleu), *(f"{x:.2f}" for x in losses)])
+    return format_markdown(rows)
+
+
+def last_losses() -> list[float]:
+    """Return the last three losses on valid of the longest training, which still fall."""
+    losses = valid_losses(BIBLE_30M, LONG_MODEL)
+    assert losses[-3:] == sorted(losses[-3:], reverse=True)
+    assert min(losses) == losses[-1]
+    return losses[-3:]
+
+
+def format_interval(score: dict[str, float]) -> str:
+    """Format a score with its interval."""
+    return f"{score['value']:.1f} [{score['low']:.1f}, {score['high']:.1f}]"
+
+
+# ------------------------------------------------------------------------------- Calibration
+@cache
+def load_calibration() -> dict[str, Any]:
+    """Return the simulated error and coverage of the test of significance."""
+    return dict(json.loads((RESULTS / "calibration.json").read_text(encoding="utf-8")))
+
+
+def largest_error() -> float:
+    """Return the largest family-wise error (%) in the design of a folder; at most six."""
+    families = load_calibration()["folders"]
+    assert {f["folder"] for f in families} >= {"choices", "positions", "translation-grammar"}
+    error = max(float(f["error"]) for f in families)
+    assert error <= 6
+    return error
+
+
+def lowest_coverage() -> float:
+    """Return the lowest coverage (%) of a pair and bucket; at least ninety."""
+    coverage = min(float(f["lowest"]) for f in load_calibration()["folders"])
+    assert coverage >= 90
+    return coverage
+
+
+def calibration_table() -> str:
+    """Return error and coverage in the designs of the committed records."""
+    families: dict[str, list[dict[str, Any]]] = {}
+    for family in load_calibration()["folders"]:
+        families.setdefault(family["folder"], []).append(family)
+    rows = [["", "seeds", "tests", "family-wise error", "coverage, mean", "lowest pair and bucket"]]
+    for folder, own in families.items():
+        n_seeds = sorted({n for f in own for n in f["seeds"]})
+        n_tests = sorted({f["tests"] for f in own})
+        worst = max(f["error"] for f in own), min(f["mean"] for f in own)
+        shares = [f"{x:.1f} %" for x in (*worst, min(f["lowest"] for f in own))]
+        rows.append([folder, ", ".join(map(str, n_seeds)), ", ".join(map(str, n_tests)), *shares])
+    return format_markdown(rows)
+
+
+def power_table() -> str:
+    """Return error and power of a generic design, by seeds and the spread of seeds."""
+    cells = {(c["seeds"], c["tau"], c["sd"]): c for c in load_calibration()["generic"]}
+    assert max(c["error"] for c in cells.values()) <= 6
+    seeds, _, spreads = (sorted(set(values)) for values in zip(*cells, strict=True))
+    rows = [["seeds", "models"]]
+    rows[0] += [f"{what}, {sd:g}" for what in ("error", "found") for sd in spreads]
+    for n in seeds:
+        for tau, kind in ((0.0, "equal spread"), (1.0, "unequal")):
+            own = [cells[n, tau, sd] for sd in spreads]
+            errors, power = (
+                [f"{c['error']:.1f} %" for c in own],
+                [f"{c['power']:.0f} %" for c in own],
+            )
+            rows.append([str(n), kind, *errors, *power])
+    return format_markdown(rows)
