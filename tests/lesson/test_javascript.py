@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 from browser import TESTS, compress, fake_run, fake_worker, pack, table_of
 
-from lesson import differences, essays, layout, vocabulary
+from lesson import essays, layout, vocabulary
 from seqmodels.data.tokenizers import BPE, WORD, Bytes, Characters, Spaces, Tokenizer, Words
+from seqmodels.report.snapshots import align_words
 
 pytestmark = pytest.mark.skipif(shutil.which("node") is None, reason="no Node.js on this machine")
 
@@ -88,13 +89,13 @@ def test_differences() -> None:
     found = run_node(body, "differences.js", pairs=pairs)
     for (hyp, ref), (steps, score) in zip(pairs, found, strict=True):
         words, expected = WORD.findall(hyp), WORD.findall(ref)
-        aligned = differences.align_words(words, expected)
+        aligned = align_words(words, expected)
         read = [(kind, "" if i is None else words[i], "" if j is None else expected[j])
                 for kind, i, j in aligned]  # fmt: skip
         assert [*map(tuple, steps)] == read
         own = essays.mark(hyp, ref)
         assert score == {"right": own["n_right"], "words": own["n"] or len(expected)}
-    known = differences.align_words([*"axbyz"], [*"abcz"])
+    known = align_words([*"axbyz"], [*"abcz"])
     assert [(kind[0], i, j) for kind, i, j in known] == [
         ("s", 0, 0), ("i", 1, None), ("s", 2, 1), ("s", 3, 2), ("s", 4, 3)
     ]  # fmt: skip
