@@ -31,8 +31,9 @@ export const countWords = (text) => countable(splitWords(text)).length;
 
 /** The longest run of equal words in these ranges, the first if there are several.
  * @param {Word[]} words
- * @param {Word[]} reference */
-function findLongest(words, reference, i0, i1, j0, j1) {
+ * @param {Word[]} reference
+ * @param {number[]} range */
+function findLongest(words, reference, [i0, i1, j0, j1]) {
   let best = { i: i0, j: j0, n: 0 };
   for (let i = i0; i < i1; i++) {
     for (let j = j0; j < j1; j++) {
@@ -51,7 +52,7 @@ function findLongest(words, reference, i0, i1, j0, j1) {
  * @param {Word[]} reference
  * @returns {Step[]} */
 export function alignWords(words, reference, i0 = 0, i1 = words.length, j0 = 0, j1 = reference.length) {
-  const { i, j, n } = findLongest(words, reference, i0, i1, j0, j1);
+  const { i, j, n } = findLongest(words, reference, [i0, i1, j0, j1]);
   if (!n) {
     return Array.from({ length: Math.max(i1 - i0, j1 - j0) }, (_, k) => {
       const [word, expected] = [words.slice(i0, i1)[k], reference.slice(j0, j1)[k]];
