@@ -167,7 +167,7 @@ def _share_limits(axes: Sequence[Axes]) -> None:
     limits = [ax.get_ylim() for ax in axes]
     for i, ax in enumerate(axes):
         ax.set_ylim(min(low for low, _ in limits), max(high for _, high in limits))
-        ax.tick_params(axis="y", labelleft=i % style.count_columns(len(axes)) == 0)
+        ax.tick_params(axis="y", labelleft=i == 0)
 
 
 def average_ends(rows: Sequence[Row]) -> tuple[list[int], list[float]]:

@@ -75,17 +75,11 @@ def draw_heads(r: Record) -> FigureWithData:
         tables[attention] = [row for row in by_pair if row]
     n_heads = len(tables["encoder"][0])
     column, label, cell, gap = 0.35, 1.95, 0.29, 0.7  # inches
-    if style.medium().is_page:
-        column, label, cell = 0.4, 2.3, 0.38
     sizes = {k: cell * (len(table) + len(EXPLAINED) + 0.4) for k, table in tables.items()}
     places = {
         "encoder": (0, 0.45), "decoder": (1, 0.45), "source": (1, 0.45 + sizes["decoder"] + gap),
     }  # fmt: skip
     width = max(WIDTH, 2 * (label + n_heads * column) + 0.3)
-    if style.medium().is_page:  # one below the other
-        down = sizes["encoder"] + gap
-        places = {key: (0, y + down * side) for key, (side, y) in places.items()}
-        width = label + n_heads * column + 0.1
     body = 0.05 + max(places[key][1] + sizes[key] for key in places)
     figure, _, top = style.make_canvas(body, title, describe_run(r), caption, width)
     height, points = figure.get_figheight(), Table()
@@ -138,18 +132,12 @@ def _draw_shares(ax: Axes, table: Sequence[Sequence[Row]], explained: Sequence[R
 
 def _draw_cell(ax: Axes, x: float, y: float, value: float, chance: float | None = None) -> None:
     """Draw one cell, with its number above that of chance."""
-    is_page = style.medium().is_page
-    colour = "white" if value > 45 and not is_page else INK
-    most = 0.45 if is_page else 1  # the ink of a page below its text
-    ax.add_patch(Rectangle((x, y), 1, 1, fc=style.heat()(most * value / 100), ec="#E0E0E0", lw=0.5))
-    centred: dict[str, Any] = {"ha": "center", "va": "center", "color": colour}
-    above = 0.5 if chance is None else 0.3 if is_page else 0.36
-    ax.text(x + 0.5, y + above, f"{value:.0f}", size=8, **centred)
+    fill = style.HEAT(0.45 * value / 100)  # so light that the numbers can be read
+    ax.add_patch(Rectangle((x, y), 1, 1, fc=fill, ec="#E0E0E0", lw=0.5))
+    centred: dict[str, Any] = {"ha": "center", "va": "center", "color": INK}
+    ax.text(x + 0.5, y + (0.5 if chance is None else 0.36), f"{value:.0f}", size=8, **centred)
     if chance is not None:
-        below: dict[str, Any] = {"size": 5.5, "alpha": 0.75} | (
-            {"style": "italic"} if is_page else {}
-        )
-        ax.text(x + 0.5, y + 0.79, f"{chance:.0f}", **below, **centred)
+        ax.text(x + 0.5, y + 0.79, f"{chance:.0f}", size=5.5, alpha=0.75, **centred)
 
 
 # ------------------------------------------------------------------------------ without one head
@@ -247,9 +235,8 @@ def draw_article_head(r: Record) -> FigureWithData:
     )
     maps = {when: rows_of(r, "maps", when=when, **place) for when in ("before", "after")}
     n = len(maps["after"])
-    n_rows = 2 // style.count_columns(2)
-    figure = style.make_figure((0.9 + 0.21 * n) * n_rows, (title, text, caption))
-    axes, table = style.split_into_panels(figure, 2), Table()
+    figure = style.make_figure(0.9 + 0.21 * n, (title, text, caption))
+    axes, table = figure.subplots(1, 2), Table()
     for ax, (when, rows) in zip(axes, maps.items(), strict=True):
         keys = rows[0]["keys"].split()
         weights = [[float(w) for w in row["weights"].split()] for row in rows]

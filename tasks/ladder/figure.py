@@ -322,9 +322,8 @@ def draw_steps(records: Sequence[Record]) -> FigureWithData:
         "shortest. Hollow: before training."
     )
     texts = "From Bahdanau's model to the Transformer", format_subtitle(records), caption
-    n_rows = 4 // style.count_columns(4)
-    figure = style.make_figure((0.6 + 0.42 * len(groups)) * n_rows, texts)
-    axes, table = style.split_into_panels(figure, 4, sharey=True), Table()
+    figure = style.make_figure(0.6 + 0.42 * len(groups), texts)
+    axes, table = figure.subplots(1, 4, sharey=True), Table()
     bucket = f"{metric_of(key).name} at {format_bucket(test['buckets'][place])} {test['unit']}"
     titles = (bucket, "Seconds a step", "Sequential steps", "Gradient, far / near")
     for ax, title in zip(axes, titles, strict=True):
@@ -351,8 +350,7 @@ def draw_steps(records: Sequence[Record]) -> FigureWithData:
             gradient_ratio_before=before, gradient_ratio=after,
         )  # fmt: skip
         table.add(**about, seed="all", seconds_per_step=seconds, sequential_steps=steps["steps"])
-    for ax in axes[:: 4 // n_rows]:
-        ax.set_yticks(range(len(groups)), [STEPS[model] for model in groups])
+    axes[0].set_yticks(range(len(groups)), [STEPS[model] for model in groups])
     axes[0].set_ylim(len(groups) - 0.5, -0.6)
     for ax in axes[1:3]:
         ax.set_xlim(0)

@@ -67,9 +67,6 @@ def draw_smoothing(group: Sequence[Record]) -> FigureWithData:
 
 def _make_panels(texts: style.Texts) -> tuple[Figure, np.ndarray]:
     """Return a figure with a legend above two rows of three panels."""
-    if style.medium().is_page:
-        figure, axes = style.make_page_panels(texts, _handles(), n_panels=6, panel=2.9)
-        return figure, axes.reshape(2, 3)
     figure, bottom, top = style.make_canvas(5.6, *texts)
     height, width = figure.get_figheight(), WIDTH
     figure.legend(handles=_handles(), loc="upper left", bbox_to_anchor=(0.06 / width, top), ncols=6,

@@ -90,7 +90,7 @@ def draw_by_length(groups: Sequence[Group], attending: Group) -> FigureWithData:
     key = [*LINE_STYLES.values()][: 3 if attending else 2]
     texts = title, format_subtitle(records), caption
     figure, axes = style.make_panels(texts, key, (1,) * n_rows, n_columns)
-    if n_rows > 1 and not style.medium().is_page:  # room for the titles between the rows
+    if n_rows > 1:  # room for the titles between the rows
         figure.set_figheight(figure.get_figheight() + 1.2 * (n_rows - 1))
         axes[0, 0].get_gridspec().hspace = 0.25
         for ax in axes.flat:
