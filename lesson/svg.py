@@ -19,8 +19,8 @@ FIGURE = Markup(
     '<p class="title" id="{name}-title">{title}</p><p class="note" id="{name}-about">{about}</p>'
     '<div class="plot" tabindex="0"><style>{css}</style>{svg}</div>{caption}'
 )
-PIXELS_PER_POINT = 1.2
-"""Least scale of figures in pages: a figure in its usual width has 820 pixels."""
+PIXELS_PER_POINT = 1.16
+"""Least scale of figures in pages: a figure in its usual width has 793 pixels."""
 Styles = dict[str, str]
 """CSS declarations of a page's figures -> the name of their class."""
 ROUNDED = ("d", "x", "y", "transform")

@@ -94,14 +94,14 @@ class Tab:
         return self.page.evaluate("document.documentElement.scrollWidth")
 
     def check_figures(self, *widths: int) -> None:
-        """Assert that in windows of these widths texts of figures have at least 6.5 pixels.
+        """Assert that in windows of these widths texts of figures have at least 6 pixels.
 
         Those are the numbers of chance in small cells; most have 10.
         """
         assert not self.page.locator("main image").count()
         for width in widths or (390, 1360):
             self.page.set_viewport_size({"width": width, "height": 800})
-            assert min(self.page.evaluate(SIZES), default=10) >= 6.5
+            assert min(self.page.evaluate(SIZES), default=10) >= 6
             assert self.width() <= width
 
 
