@@ -11,7 +11,6 @@ import re
 import textwrap
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
 from itertools import combinations, groupby
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,7 +19,6 @@ from markupsafe import Markup
 
 from lesson import essays, glossary, layout, pair, report, results, rows, source, svg
 from lesson.source import LESSON, TEXT, Chapter, Line, Unit, convert_equations
-from lesson.svg import Pair
 from seqmodels.models import PAPERS
 from seqmodels.report import bucket_plots, load_records, render_folder, style
 from seqmodels.report.load_records import Folder, Record
@@ -48,6 +46,28 @@ MIN_WORDS = 7
 """Least words of the sentence for which a chapter shows what its lines compute."""
 
 
+class Site:
+    """The site that is being written: its records and chapters, and the pages so far."""
+
+    def __init__(self, out: Path, folders: dict[str, Folder], **shared: Any):
+        self.out, self.folders, self.chapters = out, folders, source.read_chapters()
+        five = [name for name, paper in PAPERS.items() if paper.group == "five"]
+        self.main = find_folder(folders, *five) or next(iter(folders))
+        """The folder in which the five papers are compared."""
+        self.numbers = essays.collect(folders, self.main)
+        self.questions = essays.ask(self.numbers)
+        self.shared = shared | {"chapters": self.chapters, "questions": self.questions}
+        self.pages: list[Path] = []
+
+    def write(self, page: str, template: str = "", /, **content: Any) -> None:
+        """Write a page from its template, by default the one of its name."""
+        has_terms = template in WITH_TERMS or page in essays.ENTRIES
+        finish = glossary.link_terms if has_terms else str
+        content = {"here": page, **self.shared, **content}
+        text = layout.render(f"{template or page}.html", finish, **content)
+        self.pages.append(files.write_own(self.out / f"{page}.html", text))
+
+
 def build(
     out: Path,
     runs: Path,
@@ -64,33 +84,51 @@ def build(
     Raises ValueError if there are no records in `runs`, or no weights in `live`.
     """
     files.check_own(out / "index.html")
-    folders, chapters = read_folders(runs), source.read_chapters()
-    five = [name for name, paper in PAPERS.items() if paper.group == "five"]
-    main = find_folder(folders, *five) or next(iter(folders))
-    numbers = essays.collect(folders, main)
-    questions = essays.ask(numbers)
-    shared = {"chapters": chapters, "questions": questions, "url": url.rstrip("/")}
-    shared |= {"has_live": live is not None, "has_training": has_training}
-    pages: list[Path] = []
-
-    def write(page: str, template: str = "", /, **content: Any) -> None:
-        has_terms = template in WITH_TERMS or page in essays.ENTRIES
-        finish = glossary.link_terms if has_terms else str
-        text = layout.render(f"{template or page}.html", finish, here=page, **shared, **content)
-        pages.append(files.write_own(out / f"{page}.html", text))
-
-    taught = select_records(folders, main, [c.name for c in chapters])
-    scores = taught or select_records(folders, main)
-    opening = make_chapter_chart(folders, "index") or make_chart(main, draw_scores(scores))
-    write("index", chart=opening, timeline=TIMELINE)
-    files.check_own(preview := out / "preview.png")
-    (test, *_) = load_records.tests_by_name(scores).values()
+    shared = {"has_live": live is not None, "has_training": has_training, "url": url.rstrip("/")}
+    site = Site(out, read_folders(runs), **shared)
     with style.context():
-        figure, stamp = bucket_plots.draw_scores(scores, test).figure, style.STAMPS[".png"]
-        figure.savefig(preview, dpi=100, metadata=stamp)
+        write_home(site)
+        write_chapters(site)
+        write_pairs(site)
+        write_essays(site)
+        site.write("glossary", terms=glossary.GLOSSARY["field"])
+        there = {path.name for path in site.pages}
+        plan = [step for step in TEACHING["step"] if step["page"].partition("#")[0] in there]
+        site.write("teach", plan=plan)
+        reports = write_reports(site, live)
+        site.write("results", sections=make_sections(site.folders), reports=reports)
+    site.write("sources", groups=compute_checksums(site.chapters, site.folders))
+    if live:
+        from lesson.live import describe  # imports torch and onnx
+
+        site.write("live", **describe(live, None if is_single else out))
+    if has_training:
+        from lesson import training_page
+
+        site.write("training", **training_page.describe())
+    return site.pages
+
+
+def write_home(site: Site) -> None:
+    """Write the home page, and its figure as a picture for previews of links."""
+    taught = select_records(site.folders, site.main, [c.name for c in site.chapters])
+    scores = taught or select_records(site.folders, site.main)
+    opening = make_chapter_chart(site.folders, "index") or make_chart(
+        site.main, draw_scores(scores)
+    )
+    site.write("index", chart=opening, timeline=TIMELINE)
+    files.check_own(preview := site.out / "preview.png")
+    (test, *_) = load_records.tests_by_name(scores).values()
+    figure, stamp = bucket_plots.draw_scores(scores, test).figure, style.STAMPS[".png"]
+    figure.savefig(preview, dpi=100, metadata=stamp)
+
+
+def write_chapters(site: Site) -> None:
+    """Write a page for each chapter."""
+    chapters = site.chapters
     for before, c, after in zip([None, *chapters], chapters, [*chapters[1:], None], strict=False):
-        example = compute_example(c, folders)
-        write(
+        example = compute_example(c, site.folders)
+        site.write(
             c.name,
             "chapter",
             chapter=c,
@@ -101,61 +139,63 @@ def build(
                 for section, units in groupby(c.units, key=lambda unit: unit.section)
             ],
             example=example,
-            chart=make_chapter_chart(folders, c.name),
+            chart=make_chapter_chart(site.folders, c.name),
             before=before,
             after=after,
         )
-    for i, j in combinations(range(len(chapters)), 2):
-        old, new = chapters[i], chapters[j]
-        folder = find_folder(folders, old.name, new.name) if j == i + 1 else None
-        write(
+
+
+def write_pairs(site: Site) -> None:
+    """Write a page for each two chapters; those that follow each other have a figure."""
+    for i, j in combinations(range(len(site.chapters)), 2):
+        old, new = site.chapters[i], site.chapters[j]
+        folder = find_folder(site.folders, old.name, new.name) if j == i + 1 else None
+        chart = None
+        if folder:
+            records = select_records(site.folders, folder, [old.name, new.name])
+            chart = make_chart(folder, draw_scores(records))
+        equations = {
+            (c.name, unit.name): convert_equations(c, unit) for c in (old, new) for unit in c.units
+        }
+        site.write(
             f"{old.name}-{new.name}",
             "pair",
             old=old,
             new=new,
             is_next=j == i + 1,
-            steps=chapters[i : j + 1],
+            steps=site.chapters[i : j + 1],
             blocks=pair.compare_chapters(old, new),
-            equations={
-                (c.name, u.name): convert_equations(c, u) for c in (old, new) for u in c.units
-            },
-            chart=folder
-            and make_chart(
-                folder, draw_scores(select_records(folders, folder, [old.name, new.name]))
-            ),
+            equations=equations,
+            chart=chart,
         )
-    for question in questions:
+
+
+def write_essays(site: Site) -> None:
+    """Write a page for each question that the records can answer."""
+    for question in site.questions:
         if question.page == "attention":
             from lesson import attention  # imports torch
 
-            content = attention.describe() | {"page_script": "numbers.js", **numbers}
+            content = attention.describe() | {"page_script": "numbers.js"}
         else:
-            name = "learning.js" if question.page == "learning" else ""
-            chart = make_chapter_chart(folders, question.page)
-            content = {"page_script": name, "chart": chart, **numbers}
-        write(question.page, question=question, **content)
-    write("glossary", terms=glossary.GLOSSARY["field"])
-    there = {path.name for path in pages}
-    write("teach", plan=[s for s in TEACHING["step"] if s["page"].partition("#")[0] in there])
+            content = {"chart": make_chapter_chart(site.folders, question.page)}
+            content["page_script"] = "learning.js" if question.page == "learning" else ""
+        site.write(question.page, question=question, **content, **site.numbers)
+
+
+def write_reports(site: Site, live: Path | None) -> dict[str, str]:
+    """Write the report of each folder with hypotheses; return the names of their pages."""
     reports = {}
-    for name, its in folders.items():
+    for name, its in site.folders.items():
         if any((its.path / file).with_suffix(".jsonl").exists() for file in its.records):
             reports[name] = f"report-{render_folder.format_file_name(name)}"
             part = report.describe(its.path, 0, N_MAPS, False, svg.Styles(), has_further=False)
-            is_live = live is not None and its.records == load_records.read_folder(live).records
+            is_live = (
+                live is not None and its.records == load_records.load_folder(live, True).records
+            )
             data = {"folders": [part["data"]], "state": "", "live": is_live and "live.html"}
-            write(reports[name], "report", parts=[part], data=data, state="")
-    write("results", sections=make_sections(folders), reports=reports)
-    write("sources", groups=compute_checksums(chapters, folders))
-    if live:
-        from lesson.live import describe  # imports torch and onnx
-
-        write("live", **describe(live, None if is_single else out))
-    if has_training:
-        from lesson import training_page
-
-        write("training", **training_page.describe())
-    return pages
+            site.write(reports[name], "report", parts=[part], data=data, state="")
+    return reports
 
 
 def compute_checksums(
@@ -269,33 +309,32 @@ class Chart(NamedTuple):
     """Sentence under it on what it shows."""
 
 
-def make_chart(folder: str, drawn: Pair, name: str = "figure") -> Chart:
+def make_chart(folder: str, drawn: FigureWithData, name: str = "figure") -> Chart:
     """Return a chart of a figure that is alone in its page."""
     return add_chart([], {}, folder, drawn, name)
 
 
 def add_chart(
-    charts: list[Chart], styles: svg.Styles, folder: str, drawn: Pair, name: str
+    charts: list[Chart], styles: svg.Styles, folder: str, drawn: FigureWithData, name: str
 ) -> Chart:
     """Add a chart of a figure to those of a page; return it."""
-    title = style.texts_of(drawn.wide.figure)[0]
+    title = style.texts_of(drawn.figure)[0]
     markup = svg.inline(drawn, f"f{len(charts)}", styles)
-    charts.append(Chart(name, title, markup, folder, drawn.wide.table))
+    charts.append(Chart(name, title, markup, folder, drawn.table))
     return charts[-1]
 
 
-def draw_scores(records: Sequence[Record], is_narrow: bool = False) -> Pair:
+def draw_scores(records: Sequence[Record]) -> FigureWithData:
     """Draw the scores of the test set "distance" if there is one, otherwise of the first."""
     tests = load_records.tests_by_name(records)
     test = tests.get("distance") or next(iter(tests.values()))
-    drawn = svg.draw_for_pages(lambda: {"": bucket_plots.draw_scores(records, test)}, is_narrow)
-    return drawn[""]
+    return bucket_plots.draw_scores(records, test)
 
 
 def read_folders(root: Path) -> dict[str, Folder]:
     """Read the folders of records in `root`, which may be a folder of records itself."""
     paths = sorted({path.parent for path in [*root.glob("*.json"), *root.glob("*/*.json")]})
-    folders = {path.resolve().name: load_records.read_folder(path) for path in paths}
+    folders = {path.resolve().name: load_records.load_folder(path, True) for path in paths}
     if not any(folder.records for folder in folders.values()):
         raise ValueError(f"{root} holds no records; name a folder of records, or of such folders")
     return {name: folder for name, folder in folders.items() if folder.records}
@@ -330,18 +369,12 @@ def make_chapter_chart(folders: Mapping[str, Folder], model: str) -> Chart | Non
     return chart._replace(caption=entry.get("caption", ""))
 
 
-def draw_figure(
-    folder: Folder, records: Sequence[Record], name: str, is_narrow: bool = False
-) -> Pair:
+def draw_figure(folder: Folder, records: Sequence[Record], name: str) -> FigureWithData:
     """Draw a figure of some records of a folder by the name of its file."""
-
-    def draw() -> dict[str, FigureWithData]:
-        if name in (own := render_folder.draw_task_figures(records)):
-            return {name: own[name]}
-        compared = render_folder.find_significance(folder.path, folder.records)
-        return {name: render_folder.draw_all(records, compared, own=[])[name]}
-
-    return svg.draw_for_pages(draw, is_narrow)[name]
+    if name in (own := render_folder.draw_task_figures(records)):
+        return own[name]
+    compared = render_folder.find_significance(folder.path, folder.records)
+    return render_folder.draw_all(records, compared, own=[])[name]
 
 
 class Section(NamedTuple):
@@ -359,10 +392,7 @@ class Section(NamedTuple):
 
 
 def make_sections(folders: Mapping[str, Folder]) -> list[Section]:
-    """Return the findings of the documentation about these folders, then the other comparisons.
-
-    The page is large: figures are drawn for phones alone, and stand beside the text elsewhere.
-    """
+    """Return the findings of the documentation about these folders, then the other comparisons."""
     committed = render_folder.TASKS.parent / "results"
     findings = [
         finding
@@ -374,7 +404,7 @@ def make_sections(folders: Mapping[str, Folder]) -> list[Section]:
     for name, figure, title, asked, observed in findings:
         records, its = select_records(folders, name), list[Chart]()
         for each in (figure, *FURTHER_FIGURES.get((name, figure), ())):
-            drawn = draw_figure(folders[name], records, each, is_narrow=True)
+            drawn = draw_figure(folders[name], records, each)
             its.append(add_chart(charts, styles, name, drawn, f"{name}-{each}"))
         sections.append(Section(title, asked, its, observed))
     in_findings = {finding.folder for finding in findings}
@@ -397,14 +427,12 @@ def make_comparison_charts(
         by_task.setdefault(select_records(folders, name)[0]["task"], []).append(name)
     for task, names in by_task.items():
         records = [record for name in names for record in select_records(folders, name)]
-        across = svg.draw_for_pages(partial(render_folder.draw_across, [records]), is_narrow=True)
+        across = render_folder.draw_across([records])
         for name, drawn in across.items():
             yield add_chart(charts, styles, ", ".join(names), drawn, name), task
         largest = max(names, key=lambda name: len(select_records(folders, name)))
         for name in [largest] if across else names:
             own = select_records(folders, name)
-            drawn_own = svg.draw_for_pages(
-                partial(render_folder.draw_task_figures, own), is_narrow=True
-            )
-            first = next(iter(drawn_own.values()), None) or draw_scores(own, is_narrow=True)
+            drawn_own = render_folder.draw_task_figures(own)
+            first = next(iter(drawn_own.values()), None) or draw_scores(own)
             yield add_chart(charts, styles, name, first, name), task

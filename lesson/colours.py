@@ -8,10 +8,10 @@ from __future__ import annotations
 from colorsys import hls_to_rgb, rgb_to_hls
 from functools import cache
 
-from matplotlib.colors import to_hex, to_rgb
+from matplotlib.colors import LinearSegmentedColormap, to_hex, to_rgb
 
 from seqmodels.report.bucket_plots import BETTER, WORSE
-from seqmodels.report.style import INK_HEAT
+from seqmodels.report.style import HEAT
 
 DAY, NIGHT = "#ffffff", "#141414"
 """The paper of the pages, as in style.css."""
@@ -19,13 +19,13 @@ TEXT, MARK = 4.5, 3.0
 """Least contrasts to the paper of texts, and of coloured lines and fills by night."""
 PALE = 0.78
 """Lightness from which a fill is a background: by night it is dark."""
-HEAT = to_hex(INK_HEAT(1.0))
+DARK_HEAT = LinearSegmentedColormap.from_list("dark", [NIGHT, "#17405F", "#4A90C8", "#CFE6F7"])
+HEAT_BY_NIGHT = {to_hex(HEAT(i)): to_hex(DARK_HEAT(i)) for i in range(HEAT.N)}
+"""The colours of heat maps: large values are dark by day, and light by night."""
 
 
 def declare(key: str, colour: str, is_text: bool) -> str:
     """Return the CSS that sets a property to a colour for each scheme."""
-    if colour == HEAT:
-        return f"{key}:var(--pick);"
     day, night = for_day(colour, is_text), for_night(colour, is_text, key == "fill")
     return f"{key}:light-dark({day},{night});"
 
@@ -41,6 +41,8 @@ def for_day(colour: str, is_text: bool) -> str:
 @cache
 def for_night(colour: str, is_text: bool, is_fill: bool) -> str:
     """Return the colour on dark paper: greys and backgrounds are inverted, others are lighter."""
+    if colour in HEAT_BY_NIGHT and not is_text:
+        return HEAT_BY_NIGHT[colour]
     hue, lightness, saturation = rgb_to_hls(*to_rgb(colour))
     if is_neutral(colour):
         red, green, blue = (1 - value * (1 - to_rgb(NIGHT)[0]) for value in to_rgb(colour))

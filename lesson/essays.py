@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from markupsafe import Markup, escape
 
-from lesson import differences, layout, rows
+from lesson import layout, rows
 from lesson.source import TEXT
 from seqmodels.data.tokenizers import WORD
 from seqmodels.models import paper_of
@@ -26,7 +26,7 @@ from seqmodels.records import snapshots
 from seqmodels.records.snapshots import SnapshotsFile
 from seqmodels.report import effects, load_records
 from seqmodels.report.load_records import Folder, Record, format_bucket, format_range, label_of
-from seqmodels.report.snapshots import share_right
+from seqmodels.report.snapshots import align_words, share_right
 
 ENTRIES: dict[str, dict[str, str]] = tomllib.loads(
     (TEXT / "essays.toml").read_text(encoding="utf-8")
@@ -308,7 +308,7 @@ def mark(hyp: str, ref: str) -> Numbers:
     `n_right` is the number of the reference's words, `n`, that are right.
     """
     found, expected = [*WORD.finditer(hyp)], WORD.findall(ref)
-    steps = differences.align_words([m[0] for m in found], expected)
+    steps = align_words([m[0] for m in found], expected)
     html, end = Markup(), 0
     for is_omitted, its in groupby(steps, key=lambda step: step[0] == "omission"):
         if is_omitted:

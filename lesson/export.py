@@ -14,8 +14,7 @@ import hashlib
 import json
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -31,7 +30,7 @@ from torch import Tensor
 from lesson import graphs
 from lesson.graphs import Graphs
 from seqmodels.experiments import inference
-from seqmodels.interface import BOS, EOS, PAD, UNK, SequenceModel
+from seqmodels.interface import BOS, EOS, PAD, UNK, SequenceModel, mute_heads
 from seqmodels.search import allowed_argmax
 from seqmodels.utils import files
 
@@ -45,6 +44,8 @@ CHECKED_SOURCES = (1, 2, 7, 30, 86)
 """Lengths in tokens of the sources on which graphs and model are compared."""
 CHECKED_STEPS = 12
 """Target tokens generated for each of these sources."""
+PACKAGES = ("seqmodels", "torch", "onnx", "onnxscript", "onnxruntime")
+"""Packages whose versions are in the manifest."""
 TOLERANCE = 1e-3
 """Largest difference of a logit, as a share of the largest logit.
 
@@ -77,11 +78,10 @@ def contents_of(path: Path, is_half: bool) -> tuple[dict[str, bytes], Check]:
     Raises ValueError for what is not a run, or a model whose graphs do not compute the same.
     """
     run = inference.load(path)
-    model, record = run.model, run.record
     if is_half:
-        for p in model.parameters():
+        for p in run.model.parameters():
             p.data = p.data.half().float()
-    traced = graphs.trace(model)
+    traced = graphs.trace(run.model)
     weights = deduplicate_weights(traced.protos.values(), is_half)
     record_path = Path(path).with_name(Path(path).name.removesuffix(".json") + ".json")
     contents = {
@@ -92,44 +92,55 @@ def contents_of(path: Path, is_half: bool) -> tuple[dict[str, bytes], Check]:
     with tempfile.TemporaryDirectory() as folder:
         for name, content in contents.items():
             (Path(folder) / name).write_bytes(content)
-        checked = check(model, traced, make_runner(Path(folder), traced.protos))
-    layers = [*range(len(graphs.source_attentions(model)))]
-    attention = {
-        "graph": traced.attention,
-        "layers": len(layers),
-        "heads": getattr(model.config, "n_heads", 1),
-        "aligned_layers": layers[model.alignment_layers],
-        "mask_rows": [i for i, path in enumerate(traced.masked)
-                      if model.get_submodule(path) in graphs.source_attentions(model)],
-    }  # fmt: skip
-    heads = {"attentions": traced.masked, "n": getattr(model.config, "n_heads", 1)}
-    manifest = {
-        "schema": SCHEMA,
-        "model": record["model"],
-        "task": record["task"],
-        "seed": record["seed"],
-        "run_weights_sha256": record["weights_sha256"],
+        checked = check(run.model, traced, make_runner(Path(folder), traced.protos))
+    manifest = describe_run(run) | describe_graphs(run.model, traced)
+    manifest |= {
         "files": {name: sha256(content) for name, content in contents.items()},
-        "ids": {"PAD": PAD, "BOS": BOS, "EOS": EOS, "UNK": UNK},
-        "case": record["data"].get("case"),
-        "source_end": record["data"].get("source_end"),
-        "max_tokens": model.config.n_positions if model.max_target(1) < sys.maxsize else None,
-        "state": [
-            {"name": name, "dtype": str(dtype).removeprefix("torch."), "shape": shape}
-            for name, dtype, shape in traced.state
-        ],
-        "attention": attention if traced.attention else None,
-        "heads": heads if traced.masked else None,
-        "versions": {
-            name: version(name)
-            for name in ("seqmodels", "torch", "onnx", "onnxscript", "onnxruntime")
-        },
+        "versions": {name: version(name) for name in PACKAGES},
         "precision": "float16" if is_half else "float32",
         "record": {"file": record_path.name, "sha256": sha256(files.read(record_path))},
         "checked": checked._asdict(),
     }
     contents["manifest.json"] = (json.dumps(manifest, indent=1) + "\n").encode()
     return contents, checked
+
+
+def describe_run(run: inference.TrainedModel) -> dict[str, Any]:
+    """Return what the manifest says of a run and its tokens."""
+    model, record = run.model, run.record
+    return {
+        "schema": SCHEMA,
+        "model": record["model"],
+        "task": record["task"],
+        "seed": record["seed"],
+        "run_weights_sha256": record["weights_sha256"],
+        "ids": {"PAD": PAD, "BOS": BOS, "EOS": EOS, "UNK": UNK},
+        "case": record["data"].get("case"),
+        "source_end": record["data"].get("source_end"),
+        "max_tokens": model.config.n_positions if model.max_target(1) < sys.maxsize else None,
+    }
+
+
+def describe_graphs(model: SequenceModel, traced: Graphs) -> dict[str, Any]:
+    """Return what the manifest says of the state, of the attention, and of its heads."""
+    attending, n_heads = graphs.source_attentions(model), getattr(model.config, "n_heads", 1)
+    attention = {
+        "graph": traced.attention,
+        "layers": len(attending),
+        "heads": n_heads,
+        "aligned_layers": [*range(len(attending))][model.alignment_layers],
+        "mask_rows": [
+            i for i, path in enumerate(traced.masked) if model.get_submodule(path) in attending
+        ],
+    }
+    return {
+        "state": [
+            {"name": name, "dtype": str(dtype).removeprefix("torch."), "shape": shape}
+            for name, dtype, shape in traced.state
+        ],
+        "attention": attention if traced.attention else None,
+        "heads": {"attentions": traced.masked, "n": n_heads} if traced.masked else None,
+    }
 
 
 def sha256(content: bytes) -> str:
@@ -191,57 +202,51 @@ def check(model: SequenceModel, traced: Graphs, run: Run) -> Check:
     For every second source, one head of each attention is muted. Raises ValueError if logits or
     attention differ.
     """
-    draw, n_tokens, worst, worst_weight = torch.Generator().manual_seed(1), 0, 0.0, 0.0
-    names = [part.name for part in traced.state]
+    draw, checks = torch.Generator().manual_seed(1), list[Check]()
     for i, n in enumerate(n for n in CHECKED_SOURCES if model.max_target(n) > 0):
         src = torch.randint(UNK + 1, model.config.vocab_size, (1, n), generator=draw)
         mask = torch.ones(len(traced.masked), getattr(model.config, "n_heads", 1))
         mask[:, i // 2 % mask.shape[1]] = (i + 1) % 2
-        with zero_heads(model, traced.masked, mask):
-            state, tgt_in, alphas = model.encode(src, src != PAD), [BOS], list[np.ndarray]()
-            muted = {"head_mask": mask.numpy()}
-            graph_state = run("encode", {"src": src.numpy(), **muted})
-            for _ in range(min(CHECKED_STEPS, model.max_target(n))):
-                logits, state = model.step(torch.tensor(tgt_in[-1:]), state)
-                given = dict(zip(names, graph_state, strict=False)) | muted  # attention comes last
-                graph_logits, *graph_state = run("step", {"y": np.array(tgt_in[-1:]), **given})
-                largest = float(logits.abs().max())
-                worst = max(worst, max_difference(graph_logits, logits.numpy()) / largest)
-                tgt_in.append(int(allowed_argmax(logits)))
-                alphas += graph_state[len(names) :]
-            n_tokens += len(tgt_in) - 1
-            if traced.attention or traced.masked:
-                written = torch.tensor([tgt_in[:-1]])
-                pairs = []
-                if traced.attention == "step":
-                    true = model.attention_weights(src, src != PAD, written)[0]
-                    pairs = [(np.stack([alpha[..., :n] for alpha in alphas], 2), true)]
-                if traced.masked:
-                    given = {"src": src.numpy(), "tgt_in": written.numpy(), **muted}
-                    maps = graphs.weights_of(model, traced.masked, src, written)
-                    pairs += zip(run("attend", given), maps, strict=True)
-                for weights, true in pairs:
-                    worst_weight = max(worst_weight, max_difference(weights, true.numpy()))
-    if max(worst, worst_weight) > TOLERANCE:
+        checks.append(check_source(model, traced, run, src, mask))
+    n_tokens, worst, worst_weight = zip(*checks, strict=True)
+    checked = Check(sum(n_tokens), max(worst), max(worst_weight))
+    if max(checked[1:]) > TOLERANCE:
         raise ValueError(
-            f"the exported graphs differ from the model: logits by {worst:.1e} of the largest, "
-            f"attention by {worst_weight:.1e}"
+            f"the exported graphs differ from the model: logits by {checked.difference:.1e} of the "
+            f"largest, attention by {checked.attention_difference:.1e}"
         )
-    return Check(n_tokens, worst, worst_weight)
+    return checked
 
 
-@contextmanager
-def zero_heads(model: SequenceModel, paths: Sequence[str], mask: Tensor) -> Iterator[None]:
-    """Mute heads in another way than the graphs: set the weights that read their output to zero."""
-    layers: list[Any] = [model.get_submodule(f"{path}.W_o") for path in paths]
-    kept = [layer.weight.data.clone() for layer in layers]
-    for layer, row in zip(layers, mask, strict=True):
-        layer.weight.data.mul_(row.repeat_interleave(layer.weight.shape[1] // len(row)))
-    try:
-        yield
-    finally:
-        for layer, weight in zip(layers, kept, strict=True):
-            layer.weight.data.copy_(weight)
+def check_source(
+    model: SequenceModel, traced: Graphs, run: Run, src: Tensor, mask: Tensor
+) -> Check:
+    """Compare graphs and model on one source, with the heads muted that are 0 in the mask."""
+    names, muted = [part.name for part in traced.state], {"head_mask": mask.numpy()}
+    n, worst, worst_weight, alphas = src.shape[1], 0.0, 0.0, list[np.ndarray]()
+    outputs = [model.get_submodule(f"{path}.W_o") for path in traced.masked]
+    with mute_heads(outputs, mask):
+        state, tgt_in = model.encode(src, src != PAD), [BOS]
+        graph_state = run("encode", {"src": src.numpy(), **muted})
+        for _ in range(min(CHECKED_STEPS, model.max_target(n))):
+            logits, state = model.step(torch.tensor(tgt_in[-1:]), state)
+            given = dict(zip(names, graph_state, strict=False)) | muted  # attention comes last
+            graph_logits, *graph_state = run("step", {"y": np.array(tgt_in[-1:]), **given})
+            largest = float(logits.abs().max())
+            worst = max(worst, max_difference(graph_logits, logits.numpy()) / largest)
+            tgt_in.append(int(allowed_argmax(logits)))
+            alphas += graph_state[len(names) :]
+        written, pairs = torch.tensor([tgt_in[:-1]]), list[tuple[Any, Tensor]]()
+        if traced.attention == "step":
+            true = model.attention_weights(src, src != PAD, written)[0]
+            pairs.append((np.stack([alpha[..., :n] for alpha in alphas], 2), true))
+        if traced.masked:
+            given = {"src": src.numpy(), "tgt_in": written.numpy(), **muted}
+            maps = graphs.weights_of(model, traced.masked, src, written)
+            pairs += zip(run("attend", given), maps, strict=True)
+    for weights, true in pairs:
+        worst_weight = max(worst_weight, max_difference(weights, true.numpy()))
+    return Check(len(tgt_in) - 1, worst, worst_weight)
 
 
 def max_difference(a: np.ndarray, b: np.ndarray) -> float:

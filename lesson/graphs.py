@@ -31,7 +31,7 @@ from torch import Tensor, nn
 from torch._higher_order_ops.scan import scan
 from torch.export import Dim
 
-from seqmodels.interface import BOS, SequenceModel, watch_attention
+from seqmodels.interface import BOS, SequenceModel, mute_heads, watch_attention
 from seqmodels.models import bahdanau, linear_attention, lstm_seq2seq, rnn_encdec
 from seqmodels.models.cache import Buffer, KVCache
 
@@ -73,68 +73,78 @@ class TracedFunction(nn.Module):
         return self.function(*tensors)
 
 
-def trace(model: SequenceModel) -> Graphs:
-    """Return the graphs of a model. Raises ValueError for a model that cannot be traced."""
-    state, like = describe_state(model), state_after(model, 7, 3)
-    given = [tensor.detach() for tensor in flatten_state(like).values()]
-    names = [part.name for part in state]
-    after = [f"{name}'" for name in names]
-    attending, masked = source_attentions(model), multi_head_attentions(model)
-    masks = [torch.ones(len(masked), model.config.n_heads)] if masked else []
-    head_mask = ["head_mask"] * len(masks)
+class Functions:
+    """The functions of a model that become graphs: all that they take and return are tensors."""
 
-    def encode(src: Tensor, *masks: Tensor) -> tuple[Tensor, ...]:
+    def __init__(self, model: SequenceModel):
+        self.model = model
+        self.state, self.like = describe_state(model), state_after(model, 7, 3)
+        self.names = [part.name for part in self.state]
+        self.attending, self.masked = source_attentions(model), multi_head_attentions(model)
+        self.outputs = [model.get_submodule(f"{path}.W_o") for path in self.masked]
+
+    def encode(self, src: Tensor, *masks: Tensor) -> tuple[Tensor, ...]:
         """Return the state; tensors that only `step` creates are empty."""
-        with mute_heads(model, masked, *masks):
-            state_of_source = model.encode(src, torch.ones_like(src, dtype=torch.bool))
-        tensors = flatten_state(state_of_source)
-        for name, dtype, shape in state:
+        with mute_heads(self.outputs, *masks):
+            state = self.model.encode(src, torch.ones_like(src, dtype=torch.bool))
+        tensors = flatten_state(state)
+        for name, dtype, shape in self.state:
             if name not in tensors:
                 size = [n if isinstance(n, int) else 0 for n in shape]
                 tensors[name] = torch.zeros(size, dtype=dtype)
-        return tuple(tensors[name] for name in names)
+        return tuple(tensors[name] for name in self.names)
 
-    def step(y: Tensor, *tensors: Tensor) -> tuple[Tensor, ...]:
+    def step(self, y: Tensor, *tensors: Tensor) -> tuple[Tensor, ...]:
         """Return the logits, the new state and, if the model attends, the weights."""
-        tensors, masks = tensors[: len(names)], tensors[len(names) :]
-        before = unflatten_state(like, dict(zip(names, tensors, strict=True)))
-        with watch_attention(attending) as alphas, mute_heads(model, masked, *masks):
-            logits, state = model.step(y, before)
+        tensors, masks = tensors[: len(self.names)], tensors[len(self.names) :]
+        before = unflatten_state(self.like, dict(zip(self.names, tensors, strict=True)))
+        with watch_attention(self.attending) as alphas, mute_heads(self.outputs, *masks):
+            logits, state = self.model.step(y, before)
         rows = [alpha[0].flatten(0, -2) for calls in alphas for alpha in calls]
         weights = [torch.stack(rows)] if rows else []
         return logits, *flatten_state(state).values(), *weights
 
-    def attend(src: Tensor, tgt_in: Tensor, *masks: Tensor) -> tuple[Tensor, ...]:
+    def attend(self, src: Tensor, tgt_in: Tensor, *masks: Tensor) -> tuple[Tensor, ...]:
         """Return all weights of a forward pass."""
-        with mute_heads(model, masked, *masks):
-            return weights_of(model, masked, src, tgt_in)
+        with mute_heads(self.outputs, *masks):
+            return weights_of(self.model, self.masked, src, tgt_in)
 
+
+def trace(model: SequenceModel) -> Graphs:
+    """Return the graphs of a model. Raises ValueError for a model that cannot be traced."""
+    functions = Functions(model)
+    state, names, masked = functions.state, functions.names, functions.masked
+    given = [tensor.detach() for tensor in flatten_state(functions.like).values()]
+    masks = [torch.ones(len(masked), model.config.n_heads)] if masked else []
+    head_mask, fixed = ["head_mask"] * len(masks), [dict[int, Any]() for _ in masks]
+    src, y = torch.full((1, 7), BOS), torch.tensor([BOS])
     limit = getattr(model.config, "n_positions", MAX_TOKENS)
     dims = {n: Dim(n, max=limit - (n in "PT")) for n in "SNPT"}
-    src, y = torch.full((1, 7), BOS), torch.tensor([BOS])
     sizes = [{i: dims[str(n)] for i, n in enumerate(part.shape) if n in dims} for part in state]
-    fixed = [dict[int, Any]() for _ in masks]
-    shows_attention = len(step(y, *given)) > 1 + len(state)
+    shows_attention = len(functions.step(y, *given)) > 1 + len(state)
+    after = [f"{name}'" for name in names]
     results = ["logits", *after, *["attention"] * shows_attention]
+    plans: dict[str, tuple[Any, ...]] = {  # function, example, free sizes, inputs and outputs
+        "encode": (functions.encode, (src, *masks), [{1: dims["S"]}, *fixed],
+                   ["src", *head_mask], after),
+        "step": (functions.step, (y, *given, *masks), [{}, *sizes, *fixed],
+                 ["y", *names, *head_mask], results),
+    }  # fmt: skip
+    if masked:
+        plans["attend"] = (
+            functions.attend, (src, src[:, :5], *masks), [{1: dims["S"]}, {1: dims["T"]}, *fixed],
+            ["src", "tgt_in", *head_mask], [f"w{i}" for i in range(len(masked))],
+        )  # fmt: skip
     try:
-        with replace_methods([*SCANS, *UNCHECKED]):
-            module, free = TracedFunction(model, encode), [{1: dims["S"]}, *fixed]
-            protos = {"encode": to_onnx(module, (src, *masks), free, ["src", *head_mask], after)}
-        with replace_methods(UNCHECKED):
-            module, free = TracedFunction(model, step), [{}, *sizes, *fixed]
-            inputs = ["y", *names, *head_mask]
-            protos["step"] = to_onnx(module, (y, *given, *masks), free, inputs, results)
-            if masked:
-                module = TracedFunction(model, attend)
-                free, texts = [{1: dims["S"]}, {1: dims["T"]}, *fixed], (src, src[:, :5], *masks)
-                inputs = ["src", "tgt_in", *head_mask]
-                weights = [f"w{i}" for i in range(len(masked))]
-                protos["attend"] = to_onnx(module, texts, free, inputs, weights)
+        protos = {}
+        for name, (function, *plan) in plans.items():
+            with replace_methods([*SCANS, *UNCHECKED] if name == "encode" else UNCHECKED):
+                protos[name] = to_onnx(TracedFunction(model, function), *plan)
     except Exception as error:  # torch raises many kinds
         reason = str(error.__cause__ or error).strip().split("\n")[0]
         raise ValueError(f"this model cannot be traced for ONNX: {reason}") from error
     attention = "step" if shows_attention else "attend"
-    return Graphs(protos, state, attention if attending else None, masked)
+    return Graphs(protos, state, attention if functions.attending else None, masked)
 
 
 def to_onnx(
@@ -239,22 +249,6 @@ def weights_of(
     with watch_attention([model.get_submodule(path) for path in paths]) as calls:
         model(src, torch.ones_like(src, dtype=torch.bool), tgt_in)
     return tuple(torch.cat(alphas, -2)[0] for alphas in calls)
-
-
-@contextmanager
-def mute_heads(
-    model: SequenceModel, paths: Sequence[str], mask: Tensor | None = None
-) -> Iterator[None]:
-    """Multiply the output of each head of these attentions by its number in the mask (A,H)."""
-    with ExitStack() as hooks:
-        for path, row in zip(paths, () if mask is None else mask, strict=mask is not None):
-
-            def mute(_: Any, args: tuple[Tensor], row: Tensor = row) -> Tensor:
-                return (args[0].unflatten(-1, (len(row), -1)) * row.unsqueeze(-1)).flatten(-2)
-
-            layer = model.get_submodule(f"{path}.W_o")
-            hooks.enter_context(layer.register_forward_pre_hook(mute))
-        yield
 
 
 # ------------------------------------------------------------------------------------- The loops

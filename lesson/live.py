@@ -17,6 +17,7 @@ from seqmodels.data.scripts import count_words
 from seqmodels.models import PAPERS, paper_of
 from seqmodels.report import load_records, style
 from seqmodels.report.load_records import Record, format_bucket, format_subtitle
+from seqmodels.report.style import LineStyle
 from seqmodels.utils import files
 from seqmodels.utils.terminal import print_line
 
@@ -47,49 +48,28 @@ def describe(folder: Path, out: Path | None = None) -> dict[str, Any]:
 
     Its large parts are in it, or in files of the folder `out`. Raises ValueError like `write`.
     """
-    by_model: dict[str, tuple[Path, Record]] = {}
-    for name, record in load_records.load_folder(folder).records.items():
-        if (folder / name).with_suffix(".safetensors").exists():
-            by_model.setdefault(record["model"], (folder / name, record))
-    if not by_model:
-        raise ValueError(f"{folder} holds no weights (RUN.safetensors); train its runs again")
-    paths, records = zip(*by_model.values(), strict=True)
-    tokenizer = vocabulary.describe(tokenizers.load(folder / "tokenizer.json"))
+    chosen = choose_runs(folder)
+    records = [*chosen.values()]
     worker, wasm, versions = runtime.build_runtime()
-    line_styles, runs, packed = (
-        style.line_styles_for(by_model),
-        list[dict[str, Any]](),
-        list[bytes](),
-    )
-    for path, record in by_model.values():
-        print_line(f"exporting {path.stem}")
-        contents, _ = export.contents_of(path, is_half=True)
-        weights = np.frombuffer(contents.pop(export.WEIGHTS), np.uint8)
-        parts = {"weights": weights.reshape(-1, 2).T.tobytes()}  # compresses better
-        parts |= {Path(name).stem: contents[name] for name in contents if name.endswith(".onnx")}
-        packed.append(b"".join(parts.values()))
-        runs.append({
-            "model": record["model"],
-            "label": line_styles[record["model"]].label,
-            "colour": line_styles[record["model"]].colour,
-            "is_vector": paper_of(record["model"]).memory == "vector",
-            "is_fixed": paper_of(record["model"]).memory == "fixed",
-            "is_first": record["model"] in LOADED_FIRST,
-            "chapter": record["model"] in PAPERS,
-            "n_parameters": record["n_parameters"],
-            "tokens": record["train_config"]["tokens"],
-            "manifest": json.loads(contents["manifest.json"]),
-            "sizes": [(name, len(part)) for name, part in parts.items()],
-        })  # fmt: skip
-    task, data, test = records[0]["task"], records[0]["data"], records[0]["tests"][0]
-    examples = read_examples(folder / EXAMPLES) or sample_hypotheses(paths, test)
-    lengths = {x for x, *_ in examples}
-    buckets = [b for b in test["buckets"] if not lengths.isdisjoint(range(b["low"], b["high"] + 1))]
+    line_styles = style.line_styles_for([record["model"] for record in records])
+    runs, packed = zip(*(
+        export_run(path, record, line_styles[record["model"]]) for path, record in chosen.items()
+    ), strict=True)  # fmt: skip
+    test, is_translation = records[0]["tests"][0], records[0]["task"] == "translation"
+    examples = read_examples(folder / EXAMPLES) or sample_hypotheses([*chosen], test)
     in_order = sorted(range(len(runs)), key=lambda i: (runs[i]["model"] not in LOADED_FIRST, i))
     parts = {"worker": worker.encode(), "examples": json.dumps(examples).encode(), "wasm": wasm}
     parts |= {f"model-{i}": packed[i] for i in in_order}
     parts = {name: gzip.compress(content, mtime=0) for name, content in parts.items()}
-    continues = "prefix" if data.get("context") == 0 else "context"
+    tokenizer = vocabulary.describe(tokenizers.load(folder / "tokenizer.json"))
+    data = {
+        "joins": JOINS if (folder / EXAMPLES).exists() and is_translation else None,
+        "unit": "symbols" if tokenizer["kind"] == "spaces" else "words",
+        "vocabulary": tokenizer,
+        "sizes": {name: len(part) for name, part in parts.items()},
+        "files": write_parts(out, parts) if out else {},
+        "runs": runs,
+    }
     return {
         "name": folder.resolve().name,
         "subtitle": format_subtitle(records),
@@ -101,28 +81,66 @@ def describe(folder: Path, out: Path | None = None) -> dict[str, Any]:
         "has_examples": bool(examples),
         "versions": versions,
         "parts": parts,
-        "data": {
-            "task": task,
-            "noun": test["noun"],
-            "axis": test["axis"],
-            "unit": "symbols" if tokenizer["kind"] == "spaces" else "words",
-            "continues": continues if task == "next_token" else None,
-            "block": data.get("block"),
-            "n_new": N_NEW,
-            "most_characters": MAX_CHARACTERS,
-            "case": data.get("case"),
-            "joins": JOINS if (folder / EXAMPLES).exists() and task == "translation" else None,
-            "has_source_end": data.get("source_end") == "EOS",
-            "vocabulary": tokenizer,
-            "sizes": {name: len(part) for name, part in parts.items()},
-            "files": write_parts(out, parts) if out else {},
-            "limit": test["max_train_length"],
-            "per_bucket": EXAMPLES_PER_BUCKET,
-            "buckets": [
-                {"low": b["low"], "high": b["high"], "name": format_bucket(b)} for b in buckets
-            ],
-            "runs": runs,
-        },
+        "data": data | describe_texts(records[0], {x for x, *_ in examples}),
+    }
+
+
+def choose_runs(folder: Path) -> dict[Path, Record]:
+    """Return the first run with weights of each model of a folder; ValueError if there is none."""
+    by_model: dict[str, tuple[Path, Record]] = {}
+    for name, record in load_records.load_folder(folder).records.items():
+        if (folder / name).with_suffix(".safetensors").exists():
+            by_model.setdefault(record["model"], (folder / name, record))
+    if not by_model:
+        raise ValueError(f"{folder} holds no weights (RUN.safetensors); train its runs again")
+    return dict(by_model.values())
+
+
+def export_run(path: Path, record: Record, line_style: LineStyle) -> tuple[dict[str, Any], bytes]:
+    """Return what the page knows of a run, and its weights and graphs."""
+    print_line(f"exporting {path.stem}")
+    contents, _ = export.contents_of(path, is_half=True)
+    weights = np.frombuffer(contents.pop(export.WEIGHTS), np.uint8)
+    parts = {"weights": weights.reshape(-1, 2).T.tobytes()}  # compresses better
+    parts |= {Path(name).stem: contents[name] for name in contents if name.endswith(".onnx")}
+    model = record["model"]
+    memory = paper_of(model).memory
+    about = {
+        "model": model,
+        "label": line_style.label,
+        "colour": line_style.colour,
+        "is_vector": memory == "vector",
+        "is_fixed": memory == "fixed",
+        "is_first": model in LOADED_FIRST,
+        "chapter": model in PAPERS,
+        "n_parameters": record["n_parameters"],
+        "tokens": record["train_config"]["tokens"],
+        "manifest": json.loads(contents["manifest.json"]),
+        "sizes": [(name, len(part)) for name, part in parts.items()],
+    }
+    return about, b"".join(parts.values())
+
+
+def describe_texts(record: Record, lengths: set[int]) -> dict[str, Any]:
+    """Return what the page's script knows of the texts, whose examples have these lengths."""
+    task, data, test = record["task"], record["data"], record["tests"][0]
+    buckets = [b for b in test["buckets"] if not lengths.isdisjoint(range(b["low"], b["high"] + 1))]
+    continues = "prefix" if data.get("context") == 0 else "context"
+    return {
+        "task": task,
+        "noun": test["noun"],
+        "axis": test["axis"],
+        "continues": continues if task == "next_token" else None,
+        "block": data.get("block"),
+        "n_new": N_NEW,
+        "most_characters": MAX_CHARACTERS,
+        "case": data.get("case"),
+        "has_source_end": data.get("source_end") == "EOS",
+        "limit": test["max_train_length"],
+        "per_bucket": EXAMPLES_PER_BUCKET,
+        "buckets": [
+            {"low": b["low"], "high": b["high"], "name": format_bucket(b)} for b in buckets
+        ],
     }
 
 

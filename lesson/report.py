@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from markupsafe import Markup
 
 from lesson import layout, rows, svg
 from seqmodels.data.tokenizers import WORD
@@ -46,20 +47,16 @@ def page(folders: Sequence[Path], n_maps: int, state: str = "") -> str:
     """
     check_folders(folders)
     styles = svg.Styles()
-    parts = [describe(f, i, n_maps, bool(state), styles) for i, f in enumerate(folders)]
-    return render(parts, state)
+    with style.context():
+        parts = [describe(f, i, n_maps, bool(state), styles) for i, f in enumerate(folders)]
+    data = {"folders": [part["data"] for part in parts], "state": state}
+    return layout.render("report.html", parts=parts, data=data, state=state)
 
 
 def check_folders(folders: Sequence[Path]) -> None:
     """Raise ValueError for a folder that is given twice."""
     if len({folder.resolve() for folder in folders}) < len(folders):
         raise ValueError("a folder is given twice; give each once")
-
-
-def render(parts: Sequence[Mapping[str, Any]], state: str = "") -> str:
-    """Render the page from the content of each folder (see `describe`)."""
-    data = {"folders": [part["data"] for part in parts], "state": state}
-    return layout.render("report.html", parts=parts, data=data, state=state)
 
 
 def describe(
@@ -79,68 +76,89 @@ def describe(
         from seqmodels.training import unfinished  # imports torch
 
         running = unfinished.find(folder)
-    by_file = (load_records.read_folder if is_served else load_records.load_folder)(folder).records
+    by_file = load_records.load_folder(folder, may_be_empty=is_served).records
     records, with_running = [*by_file.values()], [*by_file.values(), *running]
+    drawn = draw_figures(folder, by_file, running, has_further)
+    svgs = {
+        name: svg.inline(figure, f"f{number}-{name}", styles, has_buckets=True)
+        for name, figure in drawn.items()
+    }
+    tests = load_records.tests_by_name(records)
+    figures_of_tests = [take_figures(name, drawn, svgs) for name in tests]
     line_styles = style.line_styles_for(load_records.group_by_model(with_running))
     labels = {model: line_style.label for model, line_style in line_styles.items()}
-    compared = render_folder.find_significance(folder, by_file) if records else None
-
-    def draw() -> dict[str, FigureWithData]:
-        drawn = render_folder.draw_all(records, compared) if records else {}
-        if not has_further:
-            kept = ("curves", "score-", "significance-")
-            drawn = {name: its for name, its in drawn.items() if name.startswith(kept)}
-        return drawn | ({"curves": bucket_plots.draw_curves(with_running)} if running else {})
-
-    drawn = svg.draw_for_pages(draw)
-    svgs = {
-        name: svg.inline(pair, f"f{number}-{name}", styles, has_buckets=True)
-        for name, pair in drawn.items()
-    }
-    by_run = {name: rows.read((folder / name).with_suffix(".jsonl")) for name in by_file}
-    by_run = {name: its for name, its in by_run.items() if its}
-    runs = {name: by_file[name] for name in by_run}
-    figures_of_tests, described = [], list[dict[str, Any]]()
-    for name, test in load_records.tests_by_name(records).items():
-        key = render_folder.format_file_name(name)
-        figures_of_tests.append({
-            "name": name,
-            "key": key,
-            "figure": svgs.pop(f"score-{key}"),
-            "differences": svgs.pop(f"significance-{key}", None),
-            "table": drawn[f"score-{key}"].wide.table,
-            "scores": table_by_bucket(drawn[f"score-{key}"].wide.table),
-        })  # fmt: skip
-        if runs:
-            tokenize = next(iter(runs.values()))["data"].get("bleu_tokenize", "13a")
-            examples = rows.side_by_side(by_run, test, tokenize)
-            count_errors(records[0], examples)
-            maps = {} if described else attention_maps(folder, runs, examples, test, n_maps)
-            values = load_records.score_array([*runs.values()], name, test["primary_metric"])[
-                :, 1:, 0
-            ]
-            described.append(describe_test(test, examples, maps, values.tolist()))
+    name = folder.resolve().name
     return {
         "id": f"f{number}",
-        "name": folder.resolve().name,
-        "heading": folder.resolve().name,
+        "name": name,
         "title": format_subtitle(records or running) if with_running
                  else "No run has reached the first point of its learning curve yet.",
         "tests": figures_of_tests,
         "curves": svgs.pop("curves", None),
         "further": svgs,
-        "table_of": {name: pair.wide.table for name, pair in drawn.items()},
-        "paired": [],
-        "signatures": {},
+        "table_of": {name: figure.table for name, figure in drawn.items()},
         "records": by_file,
         "running": running,
         "labels": labels,
-        "data": {
-            "name": folder.resolve().name,
-            "runs": [{"model": r["model"], "label": labels[r["model"]], "seed": r["seed"]}
-                     for r in runs.values()],
-            "tests": described,
-        },
+        "data": {"name": name, **describe_hypotheses(folder, by_file, tests, labels, n_maps)},
+    }  # fmt: skip
+
+
+def draw_figures(
+    folder: Path, by_file: dict[str, Record], running: Sequence[Record], has_further: bool
+) -> dict[str, FigureWithData]:
+    """Draw the figures of a folder; the learning curves are also those of unfinished runs."""
+    drawn, records = dict[str, FigureWithData](), [*by_file.values()]
+    if records:
+        compared = render_folder.find_significance(folder, by_file)
+        drawn = render_folder.draw_all(records, compared)
+    if not has_further:
+        kept = ("curves", "score-", "significance-")
+        drawn = {name: figure for name, figure in drawn.items() if name.startswith(kept)}
+    if running:
+        drawn["curves"] = bucket_plots.draw_curves([*records, *running])
+    return drawn
+
+
+def take_figures(
+    test: str, drawn: Mapping[str, FigureWithData], svgs: dict[str, Markup]
+) -> dict[str, Any]:
+    """Return the figures of a test set and their numbers; remove them from `svgs`."""
+    key = render_folder.format_file_name(test)
+    table = drawn[f"score-{key}"].table
+    return {
+        "name": test,
+        "key": key,
+        "figure": svgs.pop(f"score-{key}"),
+        "differences": svgs.pop(f"significance-{key}", None),
+        "table": table,
+        "scores": table_by_bucket(table),
+    }
+
+
+def describe_hypotheses(
+    folder: Path,
+    by_file: Mapping[str, Record],
+    tests: Mapping[str, dict[str, Any]],
+    labels: Mapping[str, str],
+    n_maps: int,
+) -> dict[str, Any]:
+    """Return the runs that have hypotheses, and by test set what they wrote."""
+    by_run = {name: rows.read((folder / name).with_suffix(".jsonl")) for name in by_file}
+    by_run = {name: its for name, its in by_run.items() if its}
+    runs = {name: by_file[name] for name in by_run}
+    described = list[dict[str, Any]]()
+    for name, test in tests.items() if runs else ():
+        first, *_ = records = [*runs.values()]
+        examples = rows.side_by_side(by_run, test, first["data"].get("bleu_tokenize", "13a"))
+        count_errors(first, examples)
+        maps = {} if described else attention_maps(folder, runs, examples, test, n_maps)
+        scores = load_records.score_array(records, name, test["primary_metric"])[:, 1:, 0]
+        described.append(describe_test(test, examples, maps, scores.tolist()))
+    return {
+        "runs": [{"model": r["model"], "label": labels[r["model"]], "seed": r["seed"]}
+                 for r in runs.values()],
+        "tests": described,
     }  # fmt: skip
 
 
@@ -162,10 +180,10 @@ def table_by_bucket(table: Table) -> Table:
 def describe_test(
     test: Mapping[str, Any],
     examples: Sequence[Mapping[str, Any]],
-    maps: dict[int, list[Any]] | None,
+    maps: dict[int, list[Any]],
     values: Sequence[Sequence[float]],
 ) -> dict[str, Any]:
-    """Return the examples of a test set; maps=None: its systems have no attention maps.
+    """Return the examples of a test set, and the attention maps of some of them.
 
     `values` are the scores of each run by bucket.
     """

@@ -32,8 +32,6 @@ class Row(BaseModel):
     x: Count
     src: str
     ref: str
-    refs: tuple[str, ...] = ()
-    """All references, if there are several; `ref` shows them."""
     hyp: str | None = None
     """None: nothing was generated."""
     nats: Finite | None = None
@@ -59,7 +57,6 @@ def side_by_side(
     by_run: Mapping[str, Sequence[Row]],
     test: Mapping[str, Any],
     tokenize: str,
-    is_lowercase: bool = False,
 ) -> list[dict[str, Any]]:
     """Return the examples of a test set: x, src, ref and, in the order of the runs, hyps, scores.
 
@@ -78,7 +75,7 @@ def side_by_side(
     metrics: dict[str, Any] = {}
     if metric_of(test["primary_metric"]).sacrebleu:
         check_tokenizer(tokenize)
-        metrics = sacrebleu_metrics(tokenize, is_lowercase)
+        metrics = sacrebleu_metrics(tokenize)
         metrics["bleu"].effective_order = True  # otherwise a sentence of three words has none
     return [
         {
@@ -98,7 +95,7 @@ def score(row: Row, metrics: Mapping[str, Any]) -> dict[str, float]:
     scores = {}
     if row.hyp is not None and metrics:
         for key, metric in metrics.items():
-            scores[key] = metric.sentence_score(row.hyp, row.refs or [row.ref]).score
+            scores[key] = metric.sentence_score(row.hyp, [row.ref]).score
     elif row.hyp is not None:
         scores["right"] = 100 * row.n_same / max(row.n_places, 1)
     if row.nats is not None:

@@ -164,3 +164,20 @@ def reorder(
         else:
             fields.append(field.reorder(picked, sources))
     return type(state)(*fields)
+
+
+@contextmanager
+def mute_heads(outputs: Sequence[Any], mask: Sequence[Tensor] | Tensor = ()) -> Iterator[None]:
+    """Multiply the output of each head by its number in the mask inside the context.
+
+    The mask (A,H) has a row for each of `outputs`, the layers W_o that merge the heads of an
+    attention: they are called with (B, N, H × K).
+    """
+    with ExitStack() as hooks:
+        for layer, row in zip(outputs, mask, strict=True):
+
+            def mute(_: Any, args: tuple[Tensor], row: Tensor = row) -> Tensor:
+                return (args[0].unflatten(-1, (len(row), -1)) * row.unsqueeze(-1)).flatten(-2)
+
+            hooks.enter_context(layer.register_forward_pre_hook(mute))
+        yield

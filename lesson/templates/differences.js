@@ -29,38 +29,38 @@ function countable(words) {
 }
 export const countWords = (text) => countable(splitWords(text)).length;
 
-/** Align an output with its reference: the longest common subsequence is right; between two right
- * words, those of both sides are substitutions in order, and what is left is inserted or omitted.
+/** The longest run of equal words in these ranges, the first if there are several.
+ * @param {Word[]} words
+ * @param {Word[]} reference
+ * @param {number[]} range */
+function findLongest(words, reference, [i0, i1, j0, j1]) {
+  let best = { i: i0, j: j0, n: 0 };
+  for (let i = i0; i < i1; i++) {
+    for (let j = j0; j < j1; j++) {
+      let n = 0;
+      while (i + n < i1 && j + n < j1 && words[i + n].text === reference[j + n].text) n++;
+      if (n > best.n) best = { i, j, n };
+    }
+  }
+  return best;
+}
+
+/** Align an output with its reference, as `align_words` of report/snapshots.py does: the longest run of
+ * equal words is right, and so on to both sides of it; what has no equal is substituted in order, and
+ * what is left is inserted or omitted.
  * @param {Word[]} words
  * @param {Word[]} reference
  * @returns {Step[]} */
-export function alignWords(words, reference) {
-  const n = words.length, m = reference.length;
-  const best = Array.from({ length: n + 1 }, () => new Uint16Array(m + 1));
-  for (let i = n - 1; i >= 0; i--) {
-    for (let j = m - 1; j >= 0; j--) {
-      best[i][j] = words[i].text === reference[j].text ? best[i + 1][j + 1] + 1 : Math.max(best[i + 1][j], best[i][j + 1]);
-    }
+export function alignWords(words, reference, i0 = 0, i1 = words.length, j0 = 0, j1 = reference.length) {
+  const { i, j, n } = findLongest(words, reference, [i0, i1, j0, j1]);
+  if (!n) {
+    return Array.from({ length: Math.max(i1 - i0, j1 - j0) }, (_, k) => {
+      const [word, expected] = [words.slice(i0, i1)[k], reference.slice(j0, j1)[k]];
+      return { kind: !word ? "omission" : !expected ? "insertion" : "substitution", word, expected };
+    });
   }
-  /** @type {Step[]} */
-  const steps = [];
-  let own = [], theirs = [];
-  const closeGap = () => {
-    for (let k = 0; k < Math.max(own.length, theirs.length); k++) {
-      const kind = k >= own.length ? "omission" : k >= theirs.length ? "insertion" : "substitution";
-      steps.push({ kind, word: own[k], expected: theirs[k] });
-    }
-    [own, theirs] = [[], []];
-  };
-  for (let i = 0, j = 0; i < n || j < m;) {
-    if (i < n && j < m && words[i].text === reference[j].text) {
-      closeGap();
-      steps.push({ kind: "same", word: words[i++], expected: reference[j++] });
-    } else if (j === m || (i < n && best[i + 1][j] >= best[i][j + 1])) own.push(words[i++]);
-    else theirs.push(reference[j++]);
-  }
-  closeGap();
-  return steps;
+  const same = words.slice(i, i + n).map((word, k) => ({ kind: "same", word, expected: reference[j + k] }));
+  return [...alignWords(words, reference, i0, i, j0, j), ...same, ...alignWords(words, reference, i + n, i1, j + n, j1)];
 }
 
 /** How many words of a reference an output has in their order.

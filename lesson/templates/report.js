@@ -53,7 +53,7 @@ function filterExamples(test, b, runs, pair, only, q) {
     const { x, src, ref, hyps } = test.examples[i];
     if (x < low || x > high) return false;
     if (only === "better" && !(isRight(test, i, one) && !isRight(test, i, other))) return false;
-    if (only === "maps" && !(test.maps && test.maps[i])) return false;
+    if (only === "maps" && !test.maps[i]) return false;
     return !word || [src, ref, ...runs.map((run) => hyps[run.i] ?? "")].some((text) => text.toLowerCase().includes(word));
   });
 }
@@ -93,7 +93,7 @@ function listExamples({ test, listed, runs, pair, sort }) {
     const told = key === undefined || !test.scores.length ? "" : formatScore(test, run ? scoreOf(test, i, run) : key);
     return element("li", { role: "option", id: `option-${i}`, tabindex: "-1", "aria-selected": "false" },
       element("span", {}, test.examples[i].src || "(empty)"),
-      ...(test.maps && test.maps[i] ? [element("span", { class: "chip" }, "map")] : []),
+      ...(test.maps[i] ? [element("span", { class: "chip" }, "map")] : []),
       ...(told ? [element("span", { class: "note" }, told)] : []));
   });
 }
@@ -165,7 +165,6 @@ let panel;
 
 async function drawAttention(state) {
   const { test, e, runs } = state;
-  if (!test.maps) return [];
   const maps = test.maps[e];
   const withMaps = maps ? runs.filter((run) => maps[run.i]) : [];
   if (!withMaps.length) {
@@ -198,7 +197,7 @@ function layOut({ t, folder, test, seeds, runs }, root) {
   const orders = [["gap", "largest difference first"], ["lead", "A − B, largest first"], ["test", "as in the test set"],
     ...models.map(([model, label]) => [model, `worst of ${label}`])];
   const kinds = [["", "all"], ["better", "A right, B wrong"], ["maps", "with attention maps"]]
-    .filter(([kind]) => !kind || (kind === "better" ? !isLower(test) && test.scores.length : test.maps));
+    .filter(([kind]) => kind !== "better" || (!isLower(test) && test.scores.length));
   const search = element("input", { type: "search", "data-key": "q" });
   search.addEventListener("input", () => { history.replaceState(null, "", addressWith({ q: search.value })); render(); });
   const list = element("ul", { class: "pick", role: "listbox", "aria-label": test.noun });

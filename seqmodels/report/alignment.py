@@ -13,10 +13,9 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
-from matplotlib.patches import Patch
 
 from seqmodels.report import style
-from seqmodels.report.style import GREY
+from seqmodels.report.style import GREY, WIDTH
 from seqmodels.report.tidy import FigureWithData, Table
 
 SIGNS = {
@@ -53,52 +52,42 @@ def draw_heat_maps(alignments: Mapping[str, dict[str, Any]], subtitle: str) -> F
         model: a | {"src": show_tokens(a["src"]), "tgt": show_tokens(a["tgt"])}
         for model, a in alignments.items()
     }
-    n, width = len(readable), style.medium().width
+    n = len(readable)
     n_src, n_tgt = (max(len(a[side]) for a in readable.values()) for side in ("src", "tgt"))
     above, beside = (
         0.08 * max(len(word) for a in readable.values() for word in a[side])
         for side in ("src", "tgt")
     )  # inches of the words
-    n_columns = n
-    if style.medium().is_page:
-        n_columns = max(1, min(n, int((width - 1.2 - beside) / (0.2 * n_src))))
-    n_rows = -(-n // n_columns)
-    cell = min(0.24, max(0.14, (width - 1.2 - beside) / n_columns / n_src))
-    width = max(width, 1.2 + beside + n_columns * cell * n_src)
+    cell = min(0.24, max(0.14, (WIDTH - 1.2 - beside) / n / n_src))
+    width = max(WIDTH, 1.2 + beside + n * cell * n_src)
     line_styles = style.line_styles_for(readable)
     names = [textwrap.fill(k.label, max(12, int(11 * cell * n_src))) for k in line_styles.values()]
     body = 0.5 + 0.17 * max(name.count("\n") for name in names) + above + cell * n_tgt
-    figure = style.make_figure(body * n_rows, _texts(readable, subtitle), width, "compressed")
-    axes = figure.subplots(n_rows, n_columns, squeeze=False).ravel()
+    figure = style.make_figure(body, _texts(readable, subtitle), width, "compressed")
+    axes = figure.subplots(1, n, squeeze=False)[0]
     is_same = len({tuple(a["tgt"]) for a in readable.values()}) == 1  # target words written once
     table = Table()
     for i, (name, (model, line_style)) in enumerate(zip(names, line_styles.items(), strict=True)):
         ax, a = axes[i], readable[model]
-        _draw_heat(ax, a, is_labelled=i % n_columns == 0 or not is_same)
+        _draw_heat(ax, a, is_labelled=i == 0 or not is_same)
         ax.set_title(name, loc="left", color=line_style.colour, weight="bold", size=10)
-        gold = {(s, t) for s, t in a.get("gold") or ()}
-        for t, (word, weights) in enumerate(zip(a["tgt"], a["alpha"], strict=True)):
-            is_gold = [int((s, t) in gold) for s in range(len(weights))]
-            places = {"target_place": t + 1, "source_place": range(1, len(weights) + 1)}
-            words = {"target_word": word, "source_word": a["src"]}
-            table.add(model=line_style.label, **places, **words, weight=weights, is_gold=is_gold)
-    for ax in axes[n:]:
-        ax.remove()
-    if style.medium().is_page:  # where a colour bar would be an image
-        handles = [
-            Patch(fc=style.heat()(weight), ec="#E0E0E0", label=f"{weight:g}")
-            for weight in (0, 0.25, 0.5, 0.75, 1.0)
-        ]
-        figure.legend(handles=handles, loc="outside lower left", ncols=6, title="weight",
-                      alignment="left", handlelength=1.2, columnspacing=1)  # fmt: skip
-        return FigureWithData(figure, table.rows())
-    scale = figure.colorbar(
-        ScalarMappable(cmap=style.HEAT), ax=[*axes[:n]], ticks=[0, 0.5, 1], aspect=12
-    )
+        _add_weights(table, line_style.label, a)
+    levels = ScalarMappable(cmap=style.HEAT.resampled(16))  # so few are drawn as paths
+    scale = figure.colorbar(levels, ax=[*axes], ticks=[0, 0.5, 1], aspect=12)
     scale.outline.set_visible(False)
     scale.ax.set_title("weight", loc="left", size=8.5, color=GREY, pad=5)
     scale.ax.grid(False)
     return FigureWithData(figure, table.rows())
+
+
+def _add_weights(table: Table, label: str, a: dict[str, Any]) -> None:
+    """Add the weights of one heat map, and whether each is a gold link."""
+    gold = {(s, t) for s, t in a.get("gold") or ()}
+    for t, (word, weights) in enumerate(zip(a["tgt"], a["alpha"], strict=True)):
+        is_gold = [int((s, t) in gold) for s in range(len(weights))]
+        places = {"target_place": t + 1, "source_place": range(1, len(weights) + 1)}
+        words = {"target_word": word, "source_word": a["src"]}
+        table.add(model=label, **places, **words, weight=weights, is_gold=is_gold)
 
 
 def _texts(alignments: Mapping[str, dict[str, Any]], subtitle: str) -> style.Texts:

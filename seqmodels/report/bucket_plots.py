@@ -31,7 +31,7 @@ from seqmodels.report.load_records import (
     format_subtitle,
     negate,
 )
-from seqmodels.report.style import GREY, INK, LineStyle, Texts
+from seqmodels.report.style import GREY, INK, WIDTH, LineStyle, Texts
 from seqmodels.report.tidy import FigureWithData, Table
 
 Line = tuple[LineStyle, Sequence[Record]]
@@ -57,46 +57,36 @@ SIZES = {
 
 def draw_scores(records: Sequence[Record], test: dict[str, Any]) -> FigureWithData:
     """Draw the primary metric and a teacher-forced score by bucket, and the counts below."""
-    name, primary = test["name"], test["primary_metric"]
-    metric, is_gain = metric_of(primary), _is_gain(test)
-    title = f"{metric.name} by {test['axis']}"
+    primary = metric_of(test["primary_metric"])
+    is_loss = primary.is_loss and primary.is_teacher_forced
+    metrics = (test["primary_metric"], "token_accuracy" if is_loss else "nats")
+    title = f"{primary.name} by {test['axis']}"
     title = title[0].upper() + title[1:]
-    if name not in test["axis"] and len({t["name"] for r in records for t in r["tests"]}) > 1:
-        title = f"{name}: {title}"
-    records = [r for r in records if any(t["name"] == name for t in r["tests"])]
+    if test["name"] not in test["axis"] and len(load_records.tests_by_name(records)) > 1:
+        title = f"{test['name']}: {title}"
+    line_styles = style.line_styles_for(load_records.group_by_model(records))
+    labelled = dict(zip(line_styles, style.label_line_styles(records), strict=True))
+    records = [r for r in records if any(t["name"] == test["name"] for t in r["tests"])]
     groups = load_records.group_by_model(records)
-    lines = [
-        (line_style, groups[model]) for model, line_style in style.line_styles_for(groups).items()
-    ]
-    second = "token_accuracy" if metric.is_loss and metric.is_teacher_forced else "nats"
-    key = style.label_line_styles(records)
-
-    is_many = len(records) > len(groups)
-    seeds = "Line: mean of the seeds; whisker: lowest to highest seed" if is_many else "One seed"
-    units = test.get("grouped_by") or test["noun"]
-    band = f"95 % interval ({format_interval_methods(records, (primary, second))}) over {units}"
-    caption = f"{seeds}; band: {band}{', its ends averaged over the seeds' * is_many}."
-    if is_gain:
-        without = [
-            load_records.score_array(group, name, primary)[:, 1, 0].mean() for _, group in lines
-        ]
-        key = [k._replace(label=f"{k.label} · {x:.2f}") for k, x in zip(key, without, strict=True)]
-        caption = (
-            f"Gain: the score with context minus that without. {seeds}; no intervals of gains."
-        )
-    caption += f" {_explain_bars(test, test['noun'])}"
-    if is_gain:
-        caption += f" Key: parameters and, without context, {metric.name}."
-    memories = {paper.memory for model, paper in papers().items() if model in groups}
-    if len(memories) > 1:
-        caption += "".join(f" {text}" for kind, text in MEMORIES.items() if kind in memories)
-    if test.get("baseline"):
-        caption += f" Dotted: {test['baseline']}."
-    notes = {}
-    for m in (primary, second):
-        is_forced = metric_of(m).is_teacher_forced or test.get("beam") is None
-        notes[m] = ", teacher-forced" if is_forced else f", free-running{format_search(test)}"
-    return _draw_buckets((title, format_subtitle(records), caption), key, lines, test, notes)
+    key = [labelled[model] for model in groups]
+    if _is_gain(test):
+        without = [load_records.score_array(group, test["name"], test["primary_metric"])[:, 1, 0]
+                   for group in groups.values()]  # fmt: skip
+        key = [k._replace(label=f"{k.label} · {x.mean():.2f}")
+               for k, x in zip(key, without, strict=True)]  # fmt: skip
+    texts = title, format_subtitle(records), _explain_scores(groups, test, metrics)
+    figure, axes = style.make_panels(texts, key, (5.6, 0.9))
+    lines, table = [(line_styles[model], group) for model, group in groups.items()], Table()
+    for column, metric in enumerate(metrics):
+        _mark_trained(axes[:, column], test)
+        _draw_metric(axes[0, column], table, lines, test, metric)
+        _title_panel(axes[0, column], test, metric)
+        _draw_counts(axes[1, column], test)
+    # Invisible areas by which a page can choose a bucket; an id occurs once in a file.
+    for ax, letter in zip(axes.ravel(), ("", *"bcd"), strict=True):
+        for i in range(len(test["buckets"])):
+            ax.axvspan(i - 0.5, i + 0.5, fc="none", ec="none", gid=f"bucket-{i}{letter}")
+    return FigureWithData(figure, table.rows())
 
 
 def _is_gain(test: dict[str, Any]) -> bool:
@@ -104,33 +94,30 @@ def _is_gain(test: dict[str, Any]) -> bool:
     return bool(test["kind"] == "context") and metric_of(test["primary_metric"]).is_loss
 
 
-def _explain_bars(test: dict[str, Any], examples: str) -> str:
-    """Explain the bars, and the hollow ones if there are any."""
-    has_few = any(b["n"] < MIN_EXAMPLES for b in test["buckets"])
-    hollow = f" Hollow: fewer than {MIN_EXAMPLES}; lines end before."
-    return f"Bars: number n of {examples}.{hollow * has_few}"
-
-
-def _draw_buckets(
-    texts: Texts,
-    key: Sequence[LineStyle],
-    lines: Sequence[Line],
-    test: dict[str, Any],
-    metrics: Mapping[str, str],
-) -> FigureWithData:
-    """Draw two metrics, with the notes on their titles, against the buckets of a test set."""
-    figure, axes = style.make_panels(texts, key, (5.6, 0.9))
-    table = Table()
-    for column, (metric, note) in enumerate(metrics.items()):
-        _mark_trained(axes[:, column], test)
-        _draw_metric(axes[0, column], table, lines, test, metric)
-        _title_panel(axes[0, column], test, metric, note)
-        _draw_counts(axes[1, column], test)
-    # Invisible areas by which a page can choose a bucket; an id occurs once in a file.
-    for ax, letter in zip(axes.ravel(), ("", *"bcd"), strict=True):
-        for i in range(len(test["buckets"])):
-            ax.axvspan(i - 0.5, i + 0.5, fc="none", ec="none", gid=f"bucket-{i}{letter}")
-    return FigureWithData(figure, table.rows())
+def _explain_scores(
+    groups: Mapping[str, Sequence[Record]], test: dict[str, Any], metrics: Sequence[str]
+) -> str:
+    """Return the caption: what lines, bands, bars and dashes are."""
+    records = [r for group in groups.values() for r in group]
+    is_many, units = len(records) > len(groups), test.get("grouped_by") or test["noun"]
+    seeds = "Line: mean of the seeds; whisker: lowest to highest seed" if is_many else "One seed"
+    band = f"95 % interval ({format_interval_methods(records, metrics)}) over {units}"
+    caption = f"{seeds}; band: {band}{', its ends averaged over the seeds' * is_many}."
+    if _is_gain(test):
+        caption = (
+            f"Gain: the score with context minus that without. {seeds}; no intervals of gains."
+        )
+    caption += f" Bars: number n of {test['noun']}."
+    if any(b["n"] < MIN_EXAMPLES for b in test["buckets"]):
+        caption += f" Hollow: fewer than {MIN_EXAMPLES}; lines end before."
+    if _is_gain(test):
+        caption += f" Key: parameters and, without context, {metric_of(metrics[0]).name}."
+    memories = {paper.memory for model, paper in papers().items() if model in groups}
+    if len(memories) > 1:
+        caption += "".join(f" {text}" for kind, text in MEMORIES.items() if kind in memories)
+    if test.get("baseline"):
+        caption += f" Dotted: {test['baseline']}."
+    return caption
 
 
 def _mark_trained(axes: Iterable[Axes], test: dict[str, Any]) -> None:
@@ -179,9 +166,11 @@ def _draw_metric(
     ax.text(0.5, 0.5, text, transform=ax.transAxes, color=GREY, size=9, ha="center")
 
 
-def _title_panel(ax: Axes, test: dict[str, Any], name: str, note: str) -> None:
-    """Write the metric of a panel above it, and which direction is better."""
+def _title_panel(ax: Axes, test: dict[str, Any], name: str) -> None:
+    """Write the metric of a panel above it, how it is measured, and which direction is better."""
     metric, is_gain = metric_of(name), _is_gain(test)
+    is_forced = metric.is_teacher_forced or test.get("beam") is None
+    note = ", teacher-forced" if is_forced else f", free-running{format_search(test)}"
     title = metric.name
     if is_gain:
         gain = title.replace(" (%)", ", gain (points)")
@@ -193,9 +182,8 @@ def _title_panel(ax: Axes, test: dict[str, Any], name: str, note: str) -> None:
 
 def _note(ax: Axes, x: float, text: str, **options: Any) -> None:
     """Write a small grey text just above the panel, at x in axes coordinates."""
-    y = 1.05 if style.medium().is_page else 1.02
     options |= {"transform": ax.transAxes, "color": GREY, "size": 9, "in_layout": False}
-    ax.text(x, y, text, **options)
+    ax.text(x, 1.02, text, **options)
 
 
 def _draw_line(
@@ -225,18 +213,15 @@ def _draw_counts(strip: Axes, test: dict[str, Any]) -> None:
     counts, names = [b["n"] for b in test["buckets"]], [format_bucket(b) for b in test["buckets"]]
     fills = ["white" if n < MIN_EXAMPLES else "#BDBDBD" for n in counts]
     bars = strip.bar(range(len(counts)), counts, 0.62, color=fills, edgecolor="#9A9A9A", lw=0.8)
-    is_dense, step = len(counts) >= 11, 1
-    if is_dense and style.medium().is_page:  # where letters are too large for all
-        step = 2
-    labels = [format_short(n) if i % step == 0 else "" for i, n in enumerate(counts)]
-    strip.bar_label(bars, labels, size=6 if is_dense else 8, color=GREY, padding=1)
+    size = 6 if len(counts) >= 11 else 8
+    strip.bar_label(bars, [*map(format_short, counts)], size=size, color=GREY, padding=1)
     strip.set_ylim(0, 1.9 * max(counts))
     strip.set_ylabel("n", rotation=0, labelpad=10, va="center", color=GREY)
     strip.set_yticks([])
     strip.spines["left"].set_visible(False)
     is_crowded = sum(len(name) + 1 for name in names) > 34
     rotation: dict[str, Any] = {"rotation": 38, "ha": "right"} if is_crowded else {}
-    strip.set_xticks(range(0, len(names), step), names[::step], **rotation)
+    strip.set_xticks(range(len(names)), names, **rotation)
     strip.tick_params(axis="x", length=0)
     strip.set_xlabel(test["axis"])
 
@@ -249,13 +234,13 @@ def draw_differences(
 ) -> FigureWithData:
     """Draw a matrix of differences, row minus column, with a square for each bucket."""
     compared = {model for pair in comparison.pairs for model in (pair.row, pair.column)}
+    line_styles = style.line_styles_for(load_records.group_by_model(records))
+    line_styles = {model: its for model, its in line_styles.items() if model in compared}
     records = [record for record in records if record["model"] in compared]
-    line_styles = style.line_styles_for(compared)
     models, n, metric = [*line_styles], len(line_styles), comparison.metric
-    width, least = style.medium().width, 1.35 if style.medium().is_page else 1.12
-    cell_width = min(max((width - 1.7) / n, least), 1.56)  # inches
+    cell_width = min(max((WIDTH - 1.7) / n, 1.12), 1.56)  # inches
     texts = _difference_texts(records, test, comparison)
-    figure = style.make_figure(0.5 + 0.74 * n, texts, max(width, 1.7 + n * cell_width))
+    figure = style.make_figure(0.5 + 0.74 * n, texts, max(WIDTH, 1.7 + n * cell_width))
     table = Table()
     ax = figure.subplots()
     ax.xaxis.tick_top()
@@ -371,15 +356,8 @@ def draw_curves(records: Sequence[Record]) -> FigureWithData:
             line_style = line_styles[r["model"]]
             x, y = ([p[k] for p in r["curve"]] for k in (field, "valid_nats"))
             ax.plot(x, y, color=line_style.colour, ls=line_style.dashes, lw=1.4)
-            ax.plot(
-                x[-1:],
-                y[-1:],
-                line_style.marker,
-                color=line_style.colour,
-                ms=4.5,
-                clip_on=False,
-                zorder=4,
-            )
+            end: dict[str, Any] = {"ms": 4.5, "clip_on": False, "zorder": 4}
+            ax.plot(x[-1:], y[-1:], line_style.marker, color=line_style.colour, **end)
         ax.set_title("nats per token, teacher-forced", loc="left")
         ax.set_xlim(0)
         ax.set_xlabel(label)
@@ -408,14 +386,8 @@ def draw_memory_size(records: Sequence[Record]) -> FigureWithData:
                 S, size = np.array(sizes, float).T
                 table.add(panel=title, model=line_style.label, source_tokens=S, bytes=size)
                 ax.plot(S, size, color=line_style.colour, ls=line_style.dashes, lw=1.8)
-                ax.plot(
-                    S,
-                    size,
-                    line_style.marker,
-                    color=line_style.colour,
-                    ms=5.5,
-                    markevery=(i % 3, 3),
-                )
+                marks: dict[str, Any] = {"ms": 5.5, "markevery": (i % 3, 3)}
+                ax.plot(S, size, line_style.marker, color=line_style.colour, **marks)
         ax.set_title(title, loc="left")
         ax.set_xlabel("source length S (tokens)")
         ax.grid(True, axis="both")

@@ -12,12 +12,24 @@ FIGURE = "scores.png"
 """The figure beside a card."""
 TASKS = {"translation": "translation", "next_token": "text-generation"}
 """The Hub's names of tasks."""
+END = """\
+It was tested on nothing but what the tables say. One seed says how sentences differ, not how \
+trainings do.
+
+## Use
+
+```python
+import seqmodels
+
+run = seqmodels.load("hub:{repository}")
+```
+"""
+"""The end of a card."""
 
 
 def format_card(record: Record, repository: str) -> str:
     """Return the card of a run that is shared as OWNER/NAME, in Markdown with metadata."""
-    label = load_records.label_of(record["model"])
-    data, training = record["data"], record["train_config"]
+    label, test = load_records.label_of(record["model"]), record["tests"][0]
     head: dict[str, Any] = {"library_name": "seqmodels", "tags": ["seqmodels", record["model"]]}
     if task := TASKS.get(record["task"]):
         head["pipeline_tag"] = task
@@ -25,7 +37,25 @@ def format_card(record: Record, repository: str) -> str:
     lines += [f"# {label}, {record['task']}", ""]
     if (paper := papers().get(record["model"])) and paper.cite:
         lines += [f"The model of {paper.cite} ({paper.year}).", ""]
-    settings = {
+    settings = [["", record["model"]], *map(list, list_settings(record).items())]
+    lines += [tables.format_markdown(settings), ""]
+    for each in record["tests"]:
+        title, rows, notes = tables.score_rows([record], each, tables.format_cell)
+        columns = [list(column) for column in zip(*rows, strict=True)]  # a row for each bucket
+        columns[0][0] = each["axis"]
+        table = tables.format_markdown(columns)
+        title = title.removeprefix(f"{each['name']}: ")
+        lines += [f"## {title}", "", table, "", "; ".join(notes), ""]
+    lines += [f"![{test['axis']}]({FIGURE})", "", "## Limits", ""]
+    if longest := test.get("max_train_length"):
+        lines.append(f"Nothing longer than {longest} {test['unit']} was seen in training.")
+    return "\n".join([*lines, END.format(repository=repository)])
+
+
+def list_settings(record: Record) -> dict[str, str]:
+    """Return what a card says of a run's data, size and training."""
+    data, training = record["data"], record["train_config"]
+    return {
         "data": f"{data['name']}, {data.get('n_train', 0):,} training examples",
         "tokens": data.get("tokenizer", "unknown"),
         "parameters": f"{record['n_parameters']:,}",
@@ -34,29 +64,3 @@ def format_card(record: Record, repository: str) -> str:
         "seed": str(record["seed"]),
         "weights, SHA-256": record["weights_sha256"] or "not recorded",
     }
-    lines += [tables.format_markdown([["", record["model"]], *map(list, settings.items())]), ""]
-    for test in record["tests"]:
-        title, rows, notes = tables.score_rows([record], test, tables.format_cell)
-        columns = [list(column) for column in zip(*rows, strict=True)]  # a row for each bucket
-        columns[0][0] = test["axis"]
-        title = title.removeprefix(f"{test['name']}: ")
-        table = tables.format_markdown(columns)
-        lines += [f"## {title}", "", table, "", "; ".join(notes), ""]
-    lines += [f"![{record['tests'][0]['axis']}]({FIGURE})", "", "## Limits", ""]
-    test = record["tests"][0]
-    if longest := test.get("max_train_length"):
-        lines.append(f"Nothing longer than {longest} {test['unit']} was seen in training.")
-    lines += [
-        "It was tested on nothing but what the tables say. One seed says how sentences differ, not "
-        "how trainings do.",
-        "",
-        "## Use",
-        "",
-        "```python",
-        "import seqmodels",
-        "",
-        f'run = seqmodels.load("hub:{repository}")',
-        "```",
-        "",
-    ]
-    return "\n".join(lines)

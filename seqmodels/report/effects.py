@@ -139,8 +139,7 @@ def draw_effects(
         f"{test['name']}. Blue: significantly better; orange: worse; grey: not significant, or not "
         f"tested. {format_significance(comparison, test.get('grouped_by') or test['noun'])}",
     )
-    is_narrow = style.medium() is style.NARROW
-    figure = style.make_figure(0.7 + (0.6 if is_narrow else 0.3) * len(effects), texts)
+    figure = style.make_figure(0.7 + 0.3 * len(effects), texts)
     ax, table = figure.subplots(), Table()
     for y, effect in enumerate(effects):
         part = effect.overall
@@ -154,14 +153,10 @@ def draw_effects(
             ax.hlines(y, part.low, part.high, color=colour, lw=2)
         ax.plot([part.value], [y], "o", color=colour, ms=6)
         text = f"{format_signed(part.value, metric)} {format_interval(part, metric)}"
-        if is_narrow:
-            ax.text(0, y - 0.3, f"{effect.label}: {text}", transform=ax.get_yaxis_transform())
-            continue
         ax.text(1.01, y, text, transform=ax.get_yaxis_transform(), color=GREY, size=9, va="center")
     ax.axvline(0, color=INK, lw=0.9)
-    labels = ["" if is_narrow else effect.label for effect in effects]
-    ax.set_yticks(range(len(effects)), labels)
-    ax.set_ylim(len(effects) - 0.5, -0.7 if is_narrow else -0.5)
+    ax.set_yticks(range(len(effects)), [effect.label for effect in effects])
+    ax.set_ylim(len(effects) - 0.5, -0.5)
     better = "lower is better" if metric_of(metric).is_loss else "higher is better"
     ax.set_xlabel(f"difference in {metric_of(metric).name}, {better}")
     ax.grid(True, axis="x")

@@ -15,7 +15,7 @@ import numpy as np
 
 from seqmodels.evaluation.intervals import student_quantile
 from seqmodels.evaluation.metrics import metric_of
-from seqmodels.models import papers
+from seqmodels.models import PAPERS, model_of, papers
 from seqmodels.records.record import SCHEMA, describe_unknown_version, is_record, parse
 from seqmodels.records.significance import (
     ALPHA,
@@ -41,11 +41,11 @@ class Folder(NamedTuple):
     """One sentence per record of an unknown version."""
 
 
-def read_folder(path: Path) -> Folder:
+def load_folder(path: Path, may_be_empty: bool = False) -> Folder:
     """Read each JSON file of a folder once; those that are not records are ignored.
 
     Raises ValueError for a file that is not JSON, a record that `record.parse` rejects, two records
-    of the same (model, seed), and more than one task.
+    of the same (model, seed), more than one task, and, unless it `may_be_empty`, without records.
     """
     by_run: dict[tuple[str, int], tuple[str, Record]] = {}
     unknown = []
@@ -62,18 +62,12 @@ def read_folder(path: Path) -> Folder:
         by_run[run] = file.name, record
     if len(tasks := sorted({r["task"] for _, r in by_run.values()})) > 1:
         raise ValueError(f"{path} mixes the tasks {', '.join(tasks)}; give each its own folder")
+    if not by_run and not may_be_empty:
+        reason = "; ".join(unknown) or f"*.json with schema {SCHEMA!r}"
+        raise ValueError(f"{path} holds no record that can be drawn ({reason})")
     groups = group_by_model(record for _, record in by_run.values())
     runs = [(r["model"], r["seed"]) for group in groups.values() for r in group]
     return Folder(Path(path), dict(by_run[run] for run in runs), unknown)
-
-
-def load_folder(path: Path) -> Folder:
-    """Read the records of a folder like `read_folder`; raise ValueError if there is none."""
-    folder = read_folder(path)
-    if not folder.records:
-        reason = "; ".join(folder.unknown) or f"*.json with schema {SCHEMA!r}"
-        raise ValueError(f"{path} holds no record that can be drawn ({reason})")
-    return folder
 
 
 def load_records(path: Path) -> list[Record]:
@@ -83,15 +77,24 @@ def load_records(path: Path) -> list[Record]:
 
 def group_by_model(records: Iterable[Record]) -> dict[str, list[Record]]:
     """Group records by model, in order of history, then by name; within a model, by seed."""
-
-    def order(r: Record) -> tuple[Any, ...]:
-        return rank.get(r["model"], 99), by_number(r["model"]), r["seed"]
-
-    rank = {model: i for i, model in enumerate(papers())}
     groups: dict[str, list[Record]] = {}
-    for r in sorted(records, key=order):
+    for r in sorted(records, key=lambda r: r["seed"]):
         groups.setdefault(r["model"], []).append(r)
-    return groups
+    return {model: groups[model] for model in sorted(groups, key=order_of)}
+
+
+def order_of(model: str) -> tuple[Any, ...]:
+    """Return the key that sorts models by history, variants and then arms behind their model."""
+    known = [*papers()]
+    if model not in known:
+        return len(PAPERS), 0, by_number(model)
+    rank = [*PAPERS].index(model_of(model))
+    return (rank, 1, by_number(f"{model}-")) if is_arm(model) else (rank, 0, [known.index(model)])
+
+
+def is_arm(name: str) -> bool:
+    """Return whether a name is that of an arm of a comparison, such as `gpt-n_heads-4`."""
+    return not name.isidentifier()
 
 
 def by_number(name: str) -> list[str | int]:

@@ -13,12 +13,12 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from types import ModuleType
 
-from seqmodels.models import VARIANTS
 from seqmodels.records import significance
 from seqmodels.report import (
     alignment,
     bucket_plots,
     effects,
+    ledger,
     load_records,
     snapshots,
     style,
@@ -33,6 +33,14 @@ from seqmodels.utils.pool import ProcessPool, n_cores
 Draw = Callable[[Sequence[Record]], dict[str, FigureWithData]]
 """Returns figures of a folder's records by the names of their files."""
 TABLES = "tables.md"
+INDEX = """# Results
+
+Made from the records in these folders by `seqmodels plot`. A record holds everything needed to \
+repeat its run (task, seed, settings, commit), `….sums.json.gz` the numbers behind its scores, and \
+`significance.json` the differences between the models; few folders hold weights \
+(`….safetensors`) and hypotheses (`….jsonl`). `python -m tasks --out FOLDER` repeats the runs; \
+`--corpora` includes those on real text."""
+"""The beginning of the index of a folder of folders."""
 MAX_IN_MATRIX = 8
 """Models, arms included, up to which all pairs are drawn as well as the effects of changes."""
 
@@ -155,56 +163,36 @@ def plot_results(root: Path) -> list[Path]:
 
     The README.md also compares the published figures of a ledger in the folder with the records.
     """
-    from seqmodels.report import ledger  # a folder of one comparison has none
-
-    read = [
-        load_records.read_folder(path) for path in sorted({p.parent for p in root.glob("*/*.json")})
-    ]
-    folders = [folder for folder in read if folder.records or folder.unknown]
+    paths = sorted({path.parent for path in root.glob("*/*.json")})
+    folders = [load_records.load_folder(path, may_be_empty=True) for path in paths]
+    folders = [folder for folder in folders if folder.records or folder.unknown]
     if not folders:
         return plot_folder(root)
-    index = root / "README.md"
-    files.check_own(index)
-    entries = ledger.load_ledger(root)
-    paths: list[Path] = []
-    parts = [
-        "# Results",
-        "Made from the records in these folders by `seqmodels plot`. A record holds everything "
-        "needed to repeat its run (task, seed, settings, commit), `….sums.json.gz` the numbers "
-        "behind its scores, and `significance.json` the differences between the models; few "
-        "folders hold weights (`….safetensors`) and hypotheses (`….jsonl`). `python -m tasks --out "
-        "FOLDER` repeats the runs; `--corpora` includes those on real text.",
-    ]
-    records = {folder.path.name: list(folder.records.values()) for folder in folders}
     if empty := [folder for folder in folders if not folder.records]:
         raise ValueError("; ".join(empty[0].unknown))
-    for folder, figure_paths in zip(folders, plot_each([f.path for f in folders]), strict=True):
-        paths += figure_paths
-        parts += _index_entry(folder.path.name, records[folder.path.name], figure_paths)
+    files.check_own(index := root / "README.md")
+    entries = ledger.load_ledger(root)
+    drawn = plot_each([folder.path for folder in folders])
+    records = {folder.path.name: [*folder.records.values()] for folder in folders}
+    parts = [INDEX]
+    for name, figure_paths in zip(records, drawn, strict=True):
+        parts += _index_entry(name, records[name], figure_paths)
+    paths = [path for figure_paths in drawn for path in figure_paths]
     with style.context():
-        for name, drawn in draw_across(records.values()).items():
-            paths += style.save_own({name: drawn}, root)
-            parts += [f"## {name}", str(drawn.figure.get_label()), f"![{name}]({name}.svg)"]
+        for name, figure in draw_across(records.values()).items():
+            paths += style.save_own({name: figure}, root)
+            parts += [f"## {name}", str(figure.figure.get_label()), f"![{name}]({name}.svg)"]
     if entries:
         parts += [ledger.format_published_figures(entries, records)]
     return [*paths, files.write_own(index, "\n\n".join(parts) + "\n")]
 
 
 def plot_each(folders: Sequence[Path]) -> list[list[Path]]:
-    """Draw each folder as if it were the only one; in several processes if there are many."""
+    """Draw each folder, in several processes if there are many."""
     if (n := min(n_cores(), len(folders) // 3)) < 2:
-        return [*map(plot_alone, folders)]
+        return [*map(plot_folder, folders)]
     with ProcessPool(n) as pool:
-        return [*pool.map(plot_alone, folders)]
-
-
-def plot_alone(folder: Path) -> list[Path]:
-    """Draw a folder; shades of variants depend on which arms are known, so only its own are."""
-    others = {name: VARIANTS.pop(name) for name in [*VARIANTS] if not name.isidentifier()}
-    try:
-        return plot_folder(folder)
-    finally:
-        VARIANTS.update(others)
+        return [*pool.map(plot_folder, folders)]
 
 
 def _index_entry(name: str, records: Sequence[Record], paths: Sequence[Path]) -> list[str]:

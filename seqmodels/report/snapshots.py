@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from difflib import SequenceMatcher
-from itertools import groupby
+from itertools import groupby, zip_longest
 from typing import Any
 
 import numpy as np
@@ -37,11 +37,13 @@ def draw_all_snapshots(folder: Folder) -> dict[str, FigureWithData]:
     If the snapshots are invalid, a note is printed.
     """
     figures = {}
+    line_styles = style.line_styles_for({r["model"] for r in folder.records.values()})
     for name, r in folder.records.items():
         path = snapshots.path_of(folder.path / name)
         if path.exists():
             try:
-                figure = draw_snapshots(r, snapshots.load(path))
+                colour = line_styles[r["model"]].colour
+                figure = draw_snapshots(r, snapshots.load(path), colour)
             except ValueError as error:
                 print(f"not drawn: {error}", file=sys.stderr)
                 continue
@@ -49,7 +51,7 @@ def draw_all_snapshots(folder: Folder) -> dict[str, FigureWithData]:
     return figures
 
 
-def draw_snapshots(r: Record, taken: SnapshotsFile) -> FigureWithData:
+def draw_snapshots(r: Record, taken: SnapshotsFile, colour: str) -> FigureWithData:
     """Draw a row for each snapshot, and the attention of some of them to the right."""
     table = Table()
     rows = choose_evenly(taken.snapshots, MAX_ROWS)
@@ -72,7 +74,6 @@ def draw_snapshots(r: Record, taken: SnapshotsFile) -> FigureWithData:
                 places = {"target_word": word, "source_word": taken.alignment.src}
                 table.add(panel="attention", tokens=snapshot.tokens, **places, weight=weights)
         right -= 0.2
-    colour = style.line_styles_for([r["model"]])[r["model"]].colour
     _draw_rows(ax, table, rows, taken.sentences, right, colour)
     return FigureWithData(figure, table.rows())
 
@@ -118,7 +119,7 @@ def _draw_rows(
         hyp = snapshot.hyps[sentences.index(shown)]
         texts = {"source": shown.src, "output": hyp, "reference": shown.ref}
         table.add(panel="outputs", tokens=snapshot.tokens, words_right=100 * share, **texts)
-        pairs = zip(hyp.split(), match_words(hyp, shown.ref), strict=True)
+        pairs = zip(hyp.split(), find_right_words(hyp, shown.ref), strict=True)
         pieces = [
             (" ".join(word for word, _ in group), INK if is_right else WRONG)
             for is_right, group in groupby(pairs, key=lambda pair: pair[1])
@@ -163,17 +164,32 @@ def share_right(hyps: Sequence[str], sentences: Sequence[Sentence]) -> float:
     """Return the right words of outputs as a share of the longer of output and reference."""
     n_right = n_words = 0
     for hyp, sentence in zip(hyps, sentences, strict=True):
-        is_right = match_words(hyp, sentence.ref)
+        is_right = find_right_words(hyp, sentence.ref)
         n_right += sum(is_right)
         n_words += max(len(is_right), len(sentence.ref.split()))
     return n_right / max(1, n_words)
 
 
-def match_words(hyp: str, ref: str) -> list[bool]:
+def find_right_words(hyp: str, ref: str) -> list[bool]:
     """Return which words of an output are words of the reference, in its order."""
-    words = hyp.split()
-    is_right = [False] * len(words)
-    matcher = SequenceMatcher(None, words, ref.split(), autojunk=False)
-    for block in matcher.get_matching_blocks():
-        is_right[block.a : block.a + block.size] = [True] * block.size
-    return is_right
+    steps = align_words(hyp.split(), ref.split())
+    return [kind == "same" for kind, i, _ in steps if i is not None]
+
+
+Step = tuple[str, int | None, int | None]
+"""same, substitution, insertion or omission; the places in output and reference."""
+
+
+def align_words(words: Sequence[str], reference: Sequence[str]) -> list[Step]:
+    """Align the words of an output with its reference, as difflib does.
+
+    Between two words that are the same, those of both sides are substitutions in order, and what is
+    left is inserted or omitted. templates/differences.js of the lesson does the same in pages.
+    """
+    kinds = {(True, True): "substitution", (True, False): "insertion", (False, True): "omission"}
+    steps = list[Step]()
+    matcher = SequenceMatcher(None, words, reference, autojunk=False)
+    for kind, a, b, c, d in matcher.get_opcodes():
+        for i, j in zip_longest(range(a, b), range(c, d)):
+            steps.append(("same" if kind == "equal" else kinds[i is not None, j is not None], i, j))
+    return steps

@@ -11,7 +11,6 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from contextvars import ContextVar
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -19,7 +18,6 @@ from typing import Any, Literal, NamedTuple
 import matplotlib.style
 import numpy as np
 from matplotlib import font_manager
-from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
@@ -29,9 +27,9 @@ from matplotlib.text import Text
 from matplotlib.ticker import FuncFormatter, LogLocator
 from matplotlib.transforms import Bbox
 
-from seqmodels.models import PAPERS, model_of, papers
+from seqmodels.models import PAPERS, model_of, paper_of, papers
 from seqmodels.report import load_records
-from seqmodels.report.load_records import Record, format_parameters
+from seqmodels.report.load_records import Record, format_parameters, is_arm, order_of
 from seqmodels.report.tidy import FigureWithData
 from seqmodels.utils import files
 
@@ -46,21 +44,37 @@ class LineStyle(NamedTuple):
 
 
 LINE_STYLES = {
-    "rnn_encdec": ("#C98200", "s", 1, 1),
-    "bahdanau": ("#1B75BC", "o", 5, 1),
-    "lstm_seq2seq": ("#B02A1E", "D", 0, -1),
-    "transformer": ("#009B77", "^", 3, 1),
-    "gpt": ("#3B2A84", "v", 6, 1),
-    "linear_attention": ("#C2459A", "P", 7, 1),
+    "rnn_encdec": ("#C98200", "s"),
+    "bahdanau": ("#1B75BC", "o"),
+    "lstm_seq2seq": ("#B02A1E", "D"),
+    "transformer": ("#009B77", "^"),
+    "gpt": ("#3B2A84", "v"),
+    "linear_attention": ("#C2459A", "P"),
 }
-"""Model -> colour, marker, index of its hue in SHADES, side of its variants' hues (see shade)."""
-FURTHER = (("#7F8F00", "P", 2, 1), ("#6B6B6B", "X", 4, 1), ("#7A5230", "*", 1, 1))
+"""Colour and marker of each model."""
+FURTHER = (("#7F8F00", "P"), ("#6B6B6B", "X"), ("#7A5230", "*"))
 """The same for further models, used in turn."""
-SHADES = (
-    ("#E87A67", "#7E3125"), ("#D48E23", "#723F00"), ("#A2A62A", "#505200"), ("#51B770", "#055D2C"),
-    ("#00B5CC", "#005C6C"), ("#4EA4F1", "#11538F"), ("#9B8FF0", "#4C4185"), ("#DE77AB", "#773056"),
-)  # fmt: skip
-"""A light and a dark colour of each hue, around the circle: the colours of variants."""
+SHADES_OF = {
+    "#C98200": "#D48E23 #A2A62A #505200 #E87A67 #7E3125 #51B770 #055D2C #DE77AB "
+    "#773056 #00B5CC #005C6C #9B8FF0 #4C4185 #4EA4F1 #11538F #723F00",
+    "#1B75BC": "#4EA4F1 #9B8FF0 #4C4185 #00B5CC #005C6C #DE77AB #773056 #51B770 "
+    "#055D2C #E87A67 #7E3125 #A2A62A #505200 #D48E23 #723F00 #11538F",
+    "#B02A1E": "#E87A67 #DE77AB #773056 #D48E23 #723F00 #9B8FF0 #4C4185 #A2A62A "
+    "#505200 #4EA4F1 #11538F #51B770 #055D2C #00B5CC #005C6C #7E3125",
+    "#009B77": "#51B770 #00B5CC #005C6C #A2A62A #505200 #4EA4F1 #11538F #D48E23 "
+    "#723F00 #9B8FF0 #4C4185 #E87A67 #7E3125 #DE77AB #773056 #055D2C",
+    "#3B2A84": "#9B8FF0 #DE77AB #773056 #4EA4F1 #11538F #E87A67 #7E3125 #00B5CC "
+    "#005C6C #D48E23 #723F00 #51B770 #055D2C #A2A62A #505200 #4C4185",
+    "#C2459A": "#DE77AB #E87A67 #7E3125 #9B8FF0 #4C4185 #D48E23 #723F00 #4EA4F1 "
+    "#11538F #A2A62A #505200 #00B5CC #005C6C #51B770 #055D2C #773056",
+    "#7F8F00": "#A2A62A #51B770 #055D2C #D48E23 #723F00 #00B5CC #005C6C #E87A67 "
+    "#7E3125 #4EA4F1 #11538F #DE77AB #773056 #9B8FF0 #4C4185 #505200",
+    "#6B6B6B": "#00B5CC #4EA4F1 #11538F #51B770 #055D2C #9B8FF0 #4C4185 #A2A62A "
+    "#505200 #DE77AB #773056 #D48E23 #723F00 #E87A67 #7E3125 #005C6C",
+    "#7A5230": "#D48E23 #A2A62A #505200 #E87A67 #7E3125 #51B770 #055D2C #DE77AB "
+    "#773056 #00B5CC #005C6C #9B8FF0 #4C4185 #4EA4F1 #11538F #723F00",
+}
+"""Colour of a model -> colours of its variants, used in turn."""
 DASHES: list[Any] = [(0, (4, 1.6)), (0, (1.6, 1.2)), (0, (6, 1.2, 1.6, 1.2))]
 """Line styles of the models with one vector, in order of history."""
 LATER: Any = (0, (1.2, 1.6, 6, 1.6, 1.2, 1.6))
@@ -70,8 +84,7 @@ UNKNOWN: Any = (0, (6, 1.5, 1.2, 1.5))
 VARIANT_MARKERS = "os^vDPX<>phd8*H"
 INK, GREY = "#222222", "#666666"
 HEAT = LinearSegmentedColormap.from_list("heat", ["#FFFFFF", "#9CC7E8", "#1B75BC", "#14254F"])
-INK_HEAT = LinearSegmentedColormap.from_list("ink", ["#14527F00", "#14527FFF"])
-"""One ink, the more opaque the larger the value: on a page, whose paper is light or dark."""
+"""The colours of heat maps."""
 NOT_IN_DEFAULT_FONT = re.compile("[\u0590-\u1dff\u2c00-\uffff\U00010000-\U0010ffff]")
 """Characters that the default font may lack: scripts other than Latin, Greek and Cyrillic."""
 FALLBACK_FONTS = (
@@ -99,54 +112,15 @@ RC: dict[str, Any] = {
 }
 
 
-class Medium(NamedTuple):
-    """Where figures are shown, which decides their size and layout."""
-
-    width: float
-    """Inches."""
-    n_columns: int
-    """Largest number of panels side by side."""
-    min_size: float
-    """Points of the smallest text."""
-
-    @property
-    def is_page(self) -> bool:
-        """Whether title and subtitle are texts of the page, and the legend is above the panels."""
-        return self is not FILE
-
-
 WIDTH = 9.5
-"""Width of a figure in a file in inches; at 800 pixels, a point is 1.17 pixels."""
-FILE = Medium(WIDTH, 99, 0)
-WIDE, NARROW = Medium(8.6, 3, 9.5), Medium(3.9, 1, 9.5)
-"""A page with at least 782 pixels for a figure, and a phone; see PIXELS_PER_POINT."""
-PIXELS_PER_POINT = 12 / 9.5
-"""Least scale of figures in pages, at which the smallest text has 12 pixels."""
-_MEDIUM = ContextVar("medium", default=FILE)
-
-
-def medium() -> Medium:
-    """Return the medium for which figures are drawn."""
-    return _MEDIUM.get()
+"""Width of a figure in inches; at 800 pixels, a point is 1.17 pixels."""
 
 
 @contextmanager
-def context(shown_in: Medium = FILE) -> Iterator[None]:
+def context() -> Iterator[None]:
     """Apply this style inside the context, and leave the caller's settings unchanged."""
-    own = RC | {key: max(RC[key], shown_in.min_size) for key in RC if key.endswith("size")}
-    if shown_in is not FILE:
-        own |= dict.fromkeys(("figure.facecolor", "axes.facecolor"), "none")  # the page's paper
-    with matplotlib.style.context(["default", own], after_reset=True):
-        token = _MEDIUM.set(shown_in)
-        try:
-            yield
-        finally:
-            _MEDIUM.reset(token)
-
-
-def heat() -> LinearSegmentedColormap:
-    """Return the colours of heat maps."""
-    return INK_HEAT if medium().is_page else HEAT
+    with matplotlib.style.context(["default", RC], after_reset=True):
+        yield
 
 
 # Looks
@@ -159,38 +133,27 @@ def line_styles_for(models: Collection[str]) -> dict[str, LineStyle]:
     with the source, and dash-dotted for models that attend to a memory of fixed size. A variant has
     its model's dashes unless its memory is of another kind, and a shade of its model's colour.
     """
-    registered = papers()
+    shown = [name for name in papers() if not is_arm(name) or name in models]
     own = dict(LINE_STYLES)
-    for name in [*PAPERS, *sorted(set(models) - registered.keys())]:
+    for name in [*PAPERS, *sorted(set(models) - {*shown})]:
         own.setdefault(name, FURTHER[(len(own) - len(LINE_STYLES)) % len(FURTHER)])
     vectors = [name for name, paper in PAPERS.items() if paper.memory == "vector"]
-    all_looks: dict[str, LineStyle] = {}
     n_variants: Counter[str] = Counter()
-    for name, paper in registered.items():
-        model = model_of(name)
-        colour, marker, hue, side = own[model]
+    line_styles: dict[str, LineStyle] = {}
+    for name in sorted(shown, key=order_of):
+        paper, model = paper_of(name), model_of(name)
+        colour, marker = own[model]
         if paper.variant_of:
-            colour = mix_shade(hue, side, n_variants[model])
-            markers = VARIANT_MARKERS.replace(marker, "")
+            shades, markers = SHADES_OF[colour].split(), VARIANT_MARKERS.replace(marker, "")
+            colour = shades[n_variants[model] % len(shades)]
             marker = markers[n_variants[model] % len(markers)]
             n_variants[model] += 1
         dashed = DASHES[vectors.index(model) % len(DASHES)] if model in vectors else DASHES[0]
         dashes = {"vector": dashed, "fixed": LATER, "grows": "-"}[paper.memory]
-        all_looks[name] = LineStyle(paper.label, colour, dashes, marker)
-    for name in own.keys() - registered.keys():
-        all_looks[name] = LineStyle(name, own[name][0], UNKNOWN, own[name][1])
-    return {name: all_looks[name] for name in (*registered, *own) if name in models}
-
-
-def mix_shade(hue: int, side: int, n: int) -> str:
-    """Return the colour of variant number n, from 0, of a model of this hue.
-
-    Variant 0 has the model's hue; the next ones are in pairs, light and dark, on both sides of it;
-    the last has the model's hue again, dark.
-    """
-    pair = (n + 1) // 2 % len(SHADES)
-    away = (pair + 1) // 2 * (side if pair % 2 else -side)
-    return SHADES[(hue + away) % len(SHADES)][n % 2 == (pair == 0) and n > 0]
+        line_styles[name] = LineStyle(paper.label, colour, dashes, marker)
+    for name in own.keys() - {*shown}:
+        line_styles[name] = LineStyle(name, own[name][0], UNKNOWN, own[name][1])
+    return {name: line_styles[name] for name in sorted(line_styles, key=order_of) if name in models}
 
 
 def label_line_styles(records: Sequence[Record]) -> list[LineStyle]:
@@ -223,37 +186,30 @@ class Chart(Figure):
 
 
 def make_canvas(
-    body: float, title: str, subtitle: str, caption: str, width: float | None = None
+    body: float, title: str, subtitle: str, caption: str, width: float = WIDTH
 ) -> tuple[Figure, float, float]:
     """Return a figure with title and subtitle, and the bottom and top of the `body` inches below.
 
-    The caption is not drawn: it is the figure's label, which pages show below the figure. In a page
-    the title and the subtitle are not drawn either.
+    The caption is not drawn: it is the figure's label, which pages show below the figure.
     """
-    width, is_page = width or medium().width, medium().is_page
-    if not is_page:
-        title = textwrap.fill(title, int(84 * width / WIDTH))
-        lines = subtitle.split("\n")
-        subtitle = "\n".join(textwrap.fill(line, int(122 * width / WIDTH)) for line in lines)
+    title = textwrap.fill(title, int(84 * width / WIDTH))
+    lines = subtitle.split("\n")
+    subtitle = "\n".join(textwrap.fill(line, int(122 * width / WIDTH)) for line in lines)
     first = 0.4 + 0.22 * title.count("\n")
     above, below = first + 0.1 + 0.17 * (subtitle.count("\n") + 1), 0.12
-    if is_page:
-        above = below = 0.02
     height, x = above + body + below, 0.12 / width
     figure = Chart(figsize=(width, height))
     figure.set_label(caption)
-    shown: dict[str, Any] = {"va": "top", "visible": not is_page}
-    figure.text(x, 1 - 0.12 / height, title, size=12.5, weight="bold", **shown)
-    figure.text(x, 1 - first / height, subtitle, color=GREY, **shown)
+    figure.text(x, 1 - 0.12 / height, title, size=12.5, weight="bold", va="top")
+    figure.text(x, 1 - first / height, subtitle, color=GREY, va="top")
     return figure, below / height, 1 - above / height
 
 
 def make_figure(
-    body: float, texts: Texts, width: float | None = None, engine: Engine = "constrained"
+    body: float, texts: Texts, width: float = WIDTH, engine: Engine = "constrained"
 ) -> Figure:
     """Return a canvas whose axes matplotlib fits into the `body` inches."""
     figure, bottom, top = make_canvas(body, *texts, width)
-    width = figure.get_figwidth()
     figure.set_layout_engine(engine, rect=(0.06 / width, bottom, 1 - 0.12 / width, top - bottom))
     return figure
 
@@ -263,12 +219,8 @@ def make_panels(
 ) -> tuple[Figure, np.ndarray]:
     """Return a figure with title and subtitle, rows of axes with shared x, and a legend.
 
-    The rows have these ratios of heights. In a file, all are at least as high as the legend to
-    their right.
+    The rows have these ratios of heights, and are at least as high as the legend to their right.
     """
-    if medium().is_page:
-        handles = [_legend_line(k, k.label.replace("\n", " · ")) for k in key]
-        return make_page_panels(texts, handles, ratios, n_columns)
     labels = ["\n".join(textwrap.fill(line, 26) for line in k.label.split("\n")) for k in key]
     lines = [line for label in labels for line in label.split("\n")]
     above, below, beside = 0.5, 0.5 + 0.3 * (len(ratios) > 1), 0.15  # inches
@@ -279,7 +231,10 @@ def make_panels(
     width, height = figure.get_size_inches()
     right, top = 1 - beside / width, top - above / height
     if key:
-        handles = [_legend_line(k, label) for k, label in zip(key, labels, strict=True)]
+        handles = [
+            Line2D([], [], color=k.colour, ls=k.dashes, marker=k.marker, lw=2, ms=5, label=label)
+            for k, label in zip(key, labels, strict=True)
+        ]
         figure.legend(
             handles=handles, loc="upper left", bbox_to_anchor=(right + 0.15 / width, top),
             handlelength=3, fontsize=9, labelspacing=0.6, borderaxespad=0,
@@ -291,49 +246,6 @@ def make_panels(
             "hspace": 0.07, "wspace": 0.22,
         },
     )  # fmt: skip
-    return figure, axes
-
-
-def _legend_line(line_style: LineStyle, label: str) -> Line2D:
-    """Return the entry of a legend."""
-    dashes, marker = line_style.dashes, line_style.marker
-    return Line2D(
-        [], [], color=line_style.colour, ls=dashes, marker=marker, lw=2, ms=5, label=label
-    )
-
-
-LINE, LETTER = 0.19, 0.078
-"""Inches: height of a line and mean width of a letter, in the text of pages."""
-
-
-def make_page_panels(
-    texts: Texts,
-    handles: Sequence[Artist],
-    ratios: Sequence[float] = (1,),
-    n_panels: int = 2,
-    panel: float = 3.3,
-) -> tuple[Figure, np.ndarray]:
-    """Return a figure like `make_panels`, with the legend on top and panels of these inches below.
-
-    Panels that do not fit side by side are stacked, each above its own further rows.
-    """
-    n_columns, width = count_columns(n_panels), medium().width
-    n_rows = n_panels // n_columns
-    entry = 0.65 + LETTER * max((len(str(h.get_label())) for h in handles), default=0)
-    in_line = max(1, int(width / entry))
-    legend = LINE * -(-len(handles) // in_line)
-    figure = make_figure(legend + panel * n_rows, texts)
-    if handles:
-        figure.legend(handles=handles, loc="outside upper left", ncols=in_line, handlelength=3,
-                      labelspacing=0.3, columnspacing=1, borderaxespad=0.1)  # fmt: skip
-    grid = figure.subplots(
-        n_rows * len(ratios), n_columns, squeeze=False, height_ratios=[*ratios] * n_rows
-    )
-    axes = grid.reshape(n_rows, len(ratios), n_columns).swapaxes(0, 1).reshape(len(ratios), -1)
-    for first, *others in axes.T:
-        for above, ax in zip([first, *others], others, strict=False):
-            ax.sharex(first)
-            above.tick_params(labelbottom=False)
     return figure, axes
 
 
@@ -368,7 +280,7 @@ def draw_map(
     ax: Axes, weights: Any, rows: Sequence[str], columns: Sequence[str], top: float, lw: float
 ) -> None:
     """Draw weights from 0 to `top` as a heat map, with words at its upper and left edge."""
-    ax.pcolormesh(weights, cmap=heat(), vmin=0, vmax=top, edgecolors="#EDEDED", lw=lw)
+    ax.pcolormesh(weights, cmap=HEAT, vmin=0, vmax=top, edgecolors="#EDEDED", lw=lw)
     ax.invert_yaxis()
     ax.grid(False)
     ax.xaxis.tick_top()
@@ -380,17 +292,6 @@ def draw_map(
 def mark_cell(ax: Axes, x: int, y: int, lw: float, colour: str = "#E8741C") -> None:
     """Draw an open square in a cell of a heat map."""
     ax.add_patch(Rectangle((x + 0.06, y + 0.06), 0.88, 0.88, fill=False, ec=colour, lw=lw))
-
-
-def count_columns(n: int) -> int:
-    """Return how many of n panels are side by side: so many that all rows are full."""
-    return max(k for k in range(1, min(n, medium().n_columns) + 1) if n % k == 0)
-
-
-def split_into_panels(figure: Figure, n: int, **options: Any) -> np.ndarray:
-    """Return n axes side by side, or in the rows of `count_columns`."""
-    n_columns = count_columns(n)
-    return figure.subplots(n // n_columns, n_columns, squeeze=False, **options).ravel()
 
 
 # Files
@@ -427,8 +328,6 @@ def render(figure: Figure, kind: str) -> bytes:
     buffer = io.BytesIO()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        if medium().is_page:
-            fit_to_page(figure)
         if figure.get_layout_engine():
             figure.draw_without_rendering()
             figure.set_layout_engine("none")
@@ -446,21 +345,6 @@ def render(figure: Figure, kind: str) -> bytes:
             rb"(<svg [^>]*>)", lambda m: m[0] + f"\n {head}".encode(), content, count=1
         )
     return content
-
-
-def fit_to_page(figure: Figure) -> None:
-    """Enlarge texts to the least size of the medium, and wrap titles to the width of their axes."""
-    for line in (line for ax in figure.axes for line in ax.lines):
-        line.set_in_layout(False)  # one without points would be at the corner of the figure
-    if engine := figure.get_layout_engine():
-        engine.execute(figure)
-    for text in figure.findobj(Text):
-        text.set_fontsize(max(text.get_fontsize(), medium().min_size))
-    for ax in figure.axes:
-        n_letters = int(ax.get_position().width * figure.get_figwidth() / LETTER)
-        for text in ax.findobj(Text, include_self=False):
-            if (title := text.get_text()) and title == ax.get_title("left"):
-                text.set_text(textwrap.fill(" ".join(title.split()), max(12, n_letters)))
 
 
 def texts_of(figure: Figure) -> list[str]:

@@ -9,9 +9,9 @@ from __future__ import annotations
 import copy
 import random
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -22,7 +22,7 @@ from seqmodels.data.batches import Example
 from seqmodels.data.corpus import Pair
 from seqmodels.data.tokenizers import Tokenizer
 from seqmodels.evaluation.evaluate import generate_targets
-from seqmodels.interface import SequenceModel, watch_attention
+from seqmodels.interface import SequenceModel, mute_heads, watch_attention
 
 from ..analyses import Attention, Rows, batch_of, device_of, list_attentions, name_head
 from ..synthetic import grammar
@@ -205,22 +205,11 @@ def describe_distances(model: SequenceModel, _: SequenceModel, sample: Sample) -
 # ------------------------------------------------------------------------------- without one head
 
 
-@contextmanager
-def muted(W_o: nn.Module, head: int, n_heads: int) -> Iterator[None]:
-    """Let a head, counted from 1, give zero in the context, as if its columns of W_o were zero.
-
-    W_o merges the heads: it is called with (B, N, H × K).
-    """
-
-    def mute(_: Any, args: tuple[Tensor]) -> Tensor:
-        is_kept = torch.arange(1, n_heads + 1, device=args[0].device) != head
-        return (args[0].unflatten(-1, (n_heads, -1)) * is_kept.unsqueeze(1)).flatten(-2)
-
-    hook = W_o.register_forward_pre_hook(mute)
-    try:
-        yield
-    finally:
-        hook.remove()
+def muted(W_o: nn.Linear, head: int, n_heads: int) -> AbstractContextManager[None]:
+    """Let a head, counted from 1, give zero in the context, as if its columns of W_o were zero."""
+    mask = torch.ones(1, n_heads, device=W_o.weight.device)
+    mask[0, head - 1] = 0
+    return mute_heads([W_o], mask)
 
 
 def translate(model: SequenceModel, sample: Sample) -> list[list[str]]:

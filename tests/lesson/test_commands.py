@@ -21,7 +21,6 @@ CALLS = [
 
 @pytest.mark.parametrize(("flags", "word"), CALLS, ids=lambda value: str(value)[:40])
 def test_a_mistake_gets_one_line(flags: str, word: str, call: Call, tmp_path: Path) -> None:
-    """Keeps out tracebacks, and the loss of a file that has, by chance, the name of one of ours."""
     (tmp_path / "two").mkdir()
     for name in ("notes.md", "index.html"):
         (tmp_path / name).write_text("my notes on `seqmodels`\n")
@@ -33,8 +32,7 @@ def test_a_mistake_gets_one_line(flags: str, word: str, call: Call, tmp_path: Pa
 
 
 @pytest.mark.slow
-def test_folders_of_folders(call: Call, tmp_path: Path) -> None:
-    """Keeps out a report that asks for each folder where `plot` takes the one around them."""
+def test_a_report_of_a_folder_of_folders(call: Call, tmp_path: Path) -> None:
     for name, model in (("b", "gpt"), ("a", "transformer")):
         copy_records(RESULTS / "recall", tmp_path / name, model=model)
     assert call(main, "report", tmp_path, "--out", tmp_path / "r.html")[0] == 0
@@ -42,6 +40,5 @@ def test_folders_of_folders(call: Call, tmp_path: Path) -> None:
 
 
 def test_the_report_needs_no_torch() -> None:
-    """Keeps out a report only where models can run."""
     program = "import sys; sys.modules['torch'] = None; from lesson import report"
     subprocess.run([sys.executable, "-c", program], check=True, cwd=ROOT)

@@ -18,7 +18,6 @@ from tools.numbers import span
 
 
 def test_numbers_are_those_of_the_records(site_folder: Path) -> None:
-    """Keeps out a number of another model, bucket, analysis, moment or seed than the text names."""
     runs = site_folder.parent / "runs"
     text = {p: (site_folder / f"{p}.html").read_text(encoding="utf-8") for p in essays.ENTRIES}
     budgets = load_records.group_by_model(load_records.load_records(runs / "budgets"))
@@ -73,8 +72,7 @@ def test_numbers_are_those_of_the_records(site_folder: Path) -> None:
     assert right in text["learning"].partition(">GPT</h3>")[2]
 
 
-def test_without_records() -> None:
-    """Keeps out a question without its page, and a sentence with a hole."""
+def test_without_records_only_attention_is_asked() -> None:
     nothing = essays.collect({}, "")
     assert [question.page for question in essays.ask(nothing)] == ["attention"]
     asked = {"question": essays.Question("", "Why?", "", "", ""), "chart": None, "here": ""}
@@ -82,8 +80,7 @@ def test_without_records() -> None:
     assert not re.search("None| % | bits", re.sub("<.*?>", "", page.partition("<main")[2]))
 
 
-def test_records_that_contradict_the_text() -> None:
-    """Keeps out an essay whose main sentence the records do not show, or no longer."""
+def test_records_that_contradict_an_essay_give_none() -> None:
 
     def translate_all(r: load_records.Record) -> None:
         for bucket in r["tests"][0]["buckets"]:
@@ -108,8 +105,7 @@ def test_records_that_contradict_the_text() -> None:
         assert collect(records) is None, name
 
 
-def test_marked_words() -> None:
-    """Keeps out an omission or a wrong word without its mark, and markup from a model."""
+def test_wrong_words_and_omissions_are_marked() -> None:
     for hyp, marked, n_right, n in [
         ("Der heute", "Der[Hund schläft‸] heute[.‸]", 2, 4),
         ("Der <b> schlief heute.", "Der [&lt;][b][&gt;] [schlief] heute.", 2, 4),
@@ -122,7 +118,6 @@ def test_marked_words() -> None:
 
 
 def test_terms_are_linked_at_their_first_use(site_folder: Path) -> None:
-    """Keeps out a link in code or a second one, and a term whose note is missing or another's."""
     prose = "<h1>Head</h1><p>A <code>head</code>, <a>head</a>, Heads, head.</p>key <li>keyless keys"
     button = '<button class="term" popovertarget="term-{}">{}</button>'.format
     linked = prose[:-4].replace("Heads", button("head", "Heads")) + button("key", "keys")
@@ -139,7 +134,6 @@ def test_terms_are_linked_at_their_first_use(site_folder: Path) -> None:
 
 
 def test_attention_equals_torch_after_any_edit(chromium: Any, site_folder: Path) -> None:
-    """Keeps out a table that is not computed again, or otherwise than torch computes it."""
     tab, draw = Tab(chromium, site_folder / "attention.html"), random.Random(3)
     edits = [(draw.randrange(18), round(draw.uniform(-3, 3), 1)) for _ in range(50)]
     read = """(edits) => edits.map(([place, value]) => {
@@ -162,8 +156,7 @@ def test_attention_equals_torch_after_any_edit(chromium: Any, site_folder: Path)
     tab.context.close()
 
 
-def test_a_lesson_with_arrow_keys(chromium: Any, site_folder: Path) -> None:
-    """Keeps out a key that skips a section or is taken from a slider, and small letters."""
+def test_arrow_keys_turn_one_section_at_a_time(chromium: Any, site_folder: Path) -> None:
     tab = Tab(chromium, site_folder / "learning.html")
     tab.page.goto(f"{tab.path.as_uri()}?present")
     size = tab.page.evaluate("getComputedStyle(document.querySelector('main p')).fontSize")

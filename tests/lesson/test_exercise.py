@@ -64,7 +64,6 @@ SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in PAPERS if name !=
 
 @pytest.mark.parametrize("name", ["gpt", *SLOW])
 def test_a_mistake_is_found_where_it_is(name: str, folders: Iterator[Path]) -> None:
-    """Keeps out a wrong equation that passes, a right one that fails, and a fault of another."""
     chapter = read_chapter(name)
     text = chapter.path.read_text(encoding="utf-8")
     tags = find_tags(text, chapter.own_class)
@@ -89,8 +88,7 @@ def test_a_mistake_is_found_where_it_is(name: str, folders: Iterator[Path]) -> N
     assert check_exercise(folder / f"{name}.py") == ""
 
 
-def test_commands_of_exercises(tmp_path: Path, call: Call) -> None:
-    """Keeps out a solution that is shown, a lost tag, a file of the student's, and a traceback."""
+def test_an_exercise_hides_the_solution_and_keeps_files(tmp_path: Path, call: Call) -> None:
     argv = "exercise", "bahdanau", "--out", tmp_path / "week3", "--hide"
     check_one_line(call(main, *argv, "(99)"), "(99)")
     code, out, _ = call(main, *argv, "(5)", "(6)")

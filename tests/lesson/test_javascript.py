@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 from browser import TESTS, compress, fake_run, fake_worker, pack, table_of
 
-from lesson import differences, essays, layout, vocabulary
+from lesson import essays, layout, vocabulary
 from seqmodels.data.tokenizers import BPE, WORD, Bytes, Characters, Spaces, Tokenizer, Words
+from seqmodels.report.snapshots import align_words
 
 pytestmark = pytest.mark.skipif(shutil.which("node") is None, reason="no Node.js on this machine")
 
@@ -48,8 +49,7 @@ HOSTILE = [
 
 @pytest.mark.parametrize("is_all", [False, pytest.param(True, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("tokenizer", TOKENIZERS, ids=lambda one: type(one).__name__)
-def test_tokens(tokenizer: Tokenizer, is_all: bool) -> None:
-    """Keeps out other letters, spaces or ends of words than Python's, of any character."""
+def test_tokens_are_those_of_python(tokenizer: Tokenizer, is_all: bool) -> None:
     draw = random.Random(1)
     alphabets = [vocabulary.CHARACTERS, "".join(LINES), " \n\t\xa0\x1c'-.,"]
     words = ["".join(draw.choice(draw.choice(alphabets)) for _ in range(40)) for _ in range(500)]
@@ -71,15 +71,13 @@ def test_tokens(tokenizer: Tokenizer, is_all: bool) -> None:
 
 
 # ---------------------------------------------------------------------------- What pages share
-def test_pure_functions() -> None:
-    """Keeps out what the modules' own tests keep out, and a module that needs a browser."""
+def test_the_modules_own_tests_pass() -> None:
     command = ["node", "--test", str(TESTS / "javascript.test.mjs")]
     process = subprocess.run(command, capture_output=True, encoding="utf-8", check=False)
     assert process.returncode == 0, process.stdout + process.stderr
 
 
-def test_differences() -> None:
-    """Keeps out an omission that nothing marks, and another count of right words than Python's."""
+def test_words_are_aligned_as_in_python() -> None:
     draw, words = random.Random(1), ["der", "Hund,", "die", "Katze", "lief.", "und-so", "ging's"]
     pairs = [[" ".join(draw.choices(words, k=draw.randrange(9))) for _ in "ab"] for _ in range(500)]
     body = """return given.pairs.map(([hyp, ref]) => [alignWords(splitWords(hyp), splitWords(ref))
@@ -88,21 +86,20 @@ def test_differences() -> None:
     found = run_node(body, "differences.js", pairs=pairs)
     for (hyp, ref), (steps, score) in zip(pairs, found, strict=True):
         words, expected = WORD.findall(hyp), WORD.findall(ref)
-        aligned = differences.align_words(words, expected)
+        aligned = align_words(words, expected)
         read = [(kind, "" if i is None else words[i], "" if j is None else expected[j])
                 for kind, i, j in aligned]  # fmt: skip
         assert [*map(tuple, steps)] == read
         own = essays.mark(hyp, ref)
         assert score == {"right": own["n_right"], "words": own["n"] or len(expected)}
-    known = differences.align_words([*"axbyz"], [*"abcz"])
+    known = align_words([*"axbyz"], [*"abcz"])
     assert [(kind[0], i, j) for kind, i, j in known] == [
         ("s", 0, 0), ("i", 1, None), ("s", 2, 1), ("s", 3, 2), ("s", 4, 3)
     ]  # fmt: skip
 
 
 # --------------------------------------------------------------------------------- The report
-def test_order_of_examples() -> None:
-    """Keeps out another bucket, order, seed or filter, losses sorted like scores, 0 for none."""
+def test_examples_are_sorted_and_filtered() -> None:
     runs = [{"model": m, "label": m.upper(), "seed": s} for m in "abc" for s in (1, 2)]
     values = [[1, 5, 3], [9, 9, 2], [4, 4, 4], [8, 1, 7], [0, 9, 0]]
     examples = [
@@ -214,8 +211,7 @@ def run_live(body: str, **changes: Any) -> Any:
     return run_node(start + body, "exercise.js", none={"base64": compress(b"1")}, **given)
 
 
-def test_requests_to_models() -> None:
-    """Keeps out an EOS that training did not have, and texts longer than a model's positions."""
+def test_sources_end_as_in_training_and_fit_the_positions() -> None:
     body = """const { manifest } = runs[0];
     return given.cases.map(([settings, most, text]) => {
       Object.assign(data, { continues: null, has_source_end: true, block: null }, settings);
@@ -240,8 +236,7 @@ def test_requests_to_models() -> None:
     ]  # fmt: skip
 
 
-def test_live_attention() -> None:
-    """Keeps out weights of another layer, head, position or token, and a prefix written again."""
+def test_live_attention_is_of_the_chosen_head() -> None:
     body = """const numbers = (row) => Array.from(row, (weight) => weight.toFixed(3));
     const written = await write([[0, "b d"], [1, "b d"], [2, "b d"], [3, "b d"]]);
     return written.map(({ tokens, rows }) => [tokens, rows.map(numbers)]);"""
@@ -261,8 +256,7 @@ def test_live_attention() -> None:
     ]  # fmt: skip
 
 
-def test_guess_and_bars() -> None:
-    """Keeps out shares of other words or buckets, and bars of another height."""
+def test_guesses_and_bars_show_the_shares() -> None:
     body = """const examples = given.examples.map(([src, x]) => ({ src, x, ref: src }));
     await runExercise({ preventDefault() {}, target: { guess: "1" } }, examples);
     const seen = query("#seen"), svg = seen.all("svg")[0];
@@ -282,7 +276,6 @@ def test_guess_and_bars() -> None:
 
 # --------------------------------------------------------------------------------- The worker
 def test_models_take_turns() -> None:
-    """Keeps out models that wait for others, texts past a limit, and answers to old requests."""
     models = [
         {**pack(run, b"1234"), "load": i, "manifest": run["manifest"]} for i, run in enumerate(RUNS)
     ]
@@ -322,8 +315,7 @@ def test_models_take_turns() -> None:
     assert last == [[5, True], [6, True], [3, False], [3, False], [None, None]]
 
 
-def test_chosen_tokens() -> None:
-    """Keeps out PAD or BOS in a text, the last of equal logits, and another distribution."""
+def test_a_chosen_token_is_likely_and_allowed() -> None:
     script = fake_worker() + "; Object.assign(globalThis, { chooseToken, rankTokens })"
     body = """new Function(given.source)();
     return given.cases.map(([logits, temperature, random]) => {

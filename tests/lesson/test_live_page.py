@@ -57,8 +57,9 @@ def run_script(script: str, *argv: object) -> str:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["bahdanau", "lstm_seq2seq", "gpt"])
-def test_an_exported_run(name: str, trained: Path, tmp_path: Path, monkeypatch: Any) -> None:
-    """Keeps out a manifest of other files, weights stored twice, and untried documented lines."""
+def test_an_exported_run_holds_each_weight_once(
+    name: str, trained: Path, tmp_path: Path, monkeypatch: Any
+) -> None:
     folder, path, is_half = tmp_path / "exported", trained / f"{name}-seed1.json", name == "gpt"
     given = ["export", trained / f"{name}-seed1", "--out", folder, *["--half"] * is_half]
     printed = run_script("from seqmodels.cli.main import main; main()", *given)
@@ -93,8 +94,7 @@ def test_an_exported_run(name: str, trained: Path, tmp_path: Path, monkeypatch: 
 
 
 @pytest.mark.slow
-def test_every_model_can_be_exported() -> None:
-    """Keeps out a model whose graphs are wrong, and a scan that reads other than the chapter."""
+def test_the_graphs_of_every_model_are_right() -> None:
     script = f"""
 import tempfile, torch
 from pathlib import Path
@@ -130,7 +130,6 @@ for name, sizes in { ({name: TINY[name] for name in [*MODELS, "bahdanau_4"]})!r}
 
 
 def test_only_rounded_weights_are_halved() -> None:
-    """Keeps out constants of a graph, such as frequencies of positions, that lose their digits."""
     values = {"rounded": np.linspace(0, 1, 129, dtype=np.float32)}
     values["constant"] = np.float32(1e4) ** -values["rounded"]
     graph = onnx.helper.make_graph(
@@ -168,14 +167,13 @@ def change(model: Any, logits_by: float, weights_by: float, n_steps: int = 99) -
 
 
 def test_graphs_are_compared_with_the_model(fresh: Tiny, monkeypatch: Any) -> None:
-    """Keeps out graphs that differ from their model, and a head that they do not mute."""
     model, traced = fresh("gpt", n_positions=128), graphs.Graphs({}, [], "attend", PATHS)
     for p in model.parameters():
         torch.nn.init.normal_(p, std=0.4)
     with pytest.raises(ValueError, match="differ"):
         export.check(model, traced, change(deepcopy(model), 0.0, 0.0))
     before = deepcopy(model.state_dict())
-    monkeypatch.setattr(export, "zero_heads", lambda *_: nullcontext())
+    monkeypatch.setattr(export, "mute_heads", lambda *_: nullcontext())
     assert export.check(model, traced, change(model, 0.0, 0.0)) == (60, 0.0, 0.0)
     assert export.check(model, traced, change(model, 5e-4, 5e-4)).difference > 0
     assert export.check(model, traced, change(model, 5e-4, 0.0, n_steps=2)).difference > 0
@@ -185,8 +183,9 @@ def test_graphs_are_compared_with_the_model(fresh: Tiny, monkeypatch: Any) -> No
     assert all(torch.equal(before[name], own) for name, own in model.state_dict().items())
 
 
-def test_what_has_no_export(call: Call, trained: Path, tmp_path: Path, monkeypatch: Any) -> None:
-    """Keeps out a traceback for what cannot be exported."""
+def test_what_cannot_be_exported_is_named(
+    call: Call, trained: Path, tmp_path: Path, monkeypatch: Any
+) -> None:
     (tmp_path / "file").write_text("")
     argv = "export", trained / "gpt-seed1", "--out"
     check_one_line(call(main, *argv, tmp_path / "file"), str(tmp_path / "file"))
@@ -211,8 +210,7 @@ def parts_of(page: Path) -> dict[str, str]:
     return dict(re.findall(r' data-part id="(.*?)">([^<]*)</script>', page.read_text()))
 
 
-def test_content(trained: Path, page: Path) -> None:
-    """Keeps out a page without its models, a wrong order or size, examples that crowd it."""
+def test_the_page_holds_its_models_in_order(trained: Path, page: Path) -> None:
     data, parts = data_of(page), parts_of(page)
     assert [*parts] == ["worker", "examples", "wasm", "model-0", "model-1", "model-2"]
     assert data["sizes"] == {name: len(base64.b64decode(part)) for name, part in parts.items()}
@@ -243,8 +241,9 @@ def test_content(trained: Path, page: Path) -> None:
     assert settings == [None, None, records[0]["data"]["source_end"] == "EOS", "words", limit]
 
 
-def test_language_models(chromium: Any, language_model: Path, tmp_path: Path) -> None:
-    """Keeps out a language model that is asked to translate, and a page that needs references."""
+def test_a_language_model_continues_texts(
+    chromium: Any, language_model: Path, tmp_path: Path
+) -> None:
     with pytest.MonkeyPatch.context() as patch:
         replace_runtime(patch)
         data = data_of(live.write(language_model, tmp_path / "live.html"))
@@ -255,8 +254,9 @@ def test_language_models(chromium: Any, language_model: Path, tmp_path: Path) ->
     assert (data["continues"], data["block"], data["has_source_end"]) == ("prefix", 12, False)
 
 
-def test_one_seed_with_weights(call: Call, trained: Path, tmp_path: Path, monkeypatch: Any) -> None:
-    """Keeps out a seed without weights, and a model that is in the page twice, or not at all."""
+def test_the_first_seed_with_weights_is_in_the_page(
+    call: Call, trained: Path, tmp_path: Path, monkeypatch: Any
+) -> None:
     replace_runtime(monkeypatch)
     folder = copy_records(trained, tmp_path / "seeds", "tokenizer.json", model="gpt")
     check_one_line(call(main, "live", folder, "--out", tmp_path / "live.html"), str(folder))
@@ -267,8 +267,7 @@ def test_one_seed_with_weights(call: Call, trained: Path, tmp_path: Path, monkey
     assert len(data_of(tmp_path / "live.html")["runs"]) == 1
 
 
-def test_sentences_of_the_committed_runs() -> None:
-    """Keeps out sentences that are not the test set's, of words that the models do not know."""
+def test_committed_examples_are_of_known_words() -> None:
     folder = RESULTS / "translation-live"
     examples = live.read_examples(folder / live.EXAMPLES)
     assert Counter(x for x, *_ in examples) == dict.fromkeys(range(4, 81), 20)
@@ -277,8 +276,7 @@ def test_sentences_of_the_committed_runs() -> None:
     assert not any(UNK in tokenizer.encode(text) for _, *texts in examples for text in texts)
 
 
-def test_unknown_tokenizer() -> None:
-    """Keeps out a page that tokenizes otherwise than its models learned."""
+def test_an_unknown_tokenizer_is_refused() -> None:
     methods = {"encode": list, "decode": str}
     other = type("Other", (Tokenizer,), {"name": "gpt2 (50,260)", "labels": (), **methods})()
     with pytest.raises(ValueError, match="gpt2"):
@@ -286,7 +284,6 @@ def test_unknown_tokenizer() -> None:
 
 
 def test_the_runtime_is_fetched_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Keeps out packages that are fetched again or not as locked, and a half-fetched folder."""
     monkeypatch.setenv("SEQMODELS_CACHE", str(tmp_path))
     monkeypatch.setattr(shutil, "which", lambda name, path=None: None)
     with pytest.raises(ValueError, match="npm"):
@@ -345,8 +342,9 @@ class Live(Tab):
         return [[*map(int, (row or "").split())] for row in rows]
 
 
-def test_fake_models(chromium: Any, trained: Path, page: Path) -> None:
-    """Keeps out a page whose scripts fail, forget a choice, need a mouse or run a hostile text."""
+def test_choices_are_kept_by_mouse_and_by_keyboard(
+    chromium: Any, trained: Path, page: Path
+) -> None:
     tab = Live(chromium, page)
     examples = json.loads(unpack(parts_of(page)["examples"]))
     run, lengths = seqmodels.load(trained / "gpt-seed1"), [x for x, *_ in examples]
@@ -387,8 +385,7 @@ def test_fake_models(chromium: Any, trained: Path, page: Path) -> None:
     tab.context.close()
 
 
-def test_what_is_typed(chromium: Any, page: Path, tmp_path: Path) -> None:
-    """Keeps out text lost while loading, words that nobody knows, blank text and closed lists."""
+def test_what_is_typed_is_translated(chromium: Any, page: Path, tmp_path: Path) -> None:
     early, typed = tmp_path / "live.html", "query('#text').value = 'the <b>zyx</b>'; "
     early.write_text(page.read_text().replace('arrive("examples")', f'{typed} arrive("examples")'))
     tab = Live(chromium, early)
@@ -408,8 +405,7 @@ def test_what_is_typed(chromium: Any, page: Path, tmp_path: Path) -> None:
     tab.context.close()
 
 
-def test_other_words_and_all_weights(chromium: Any, page: Path) -> None:
-    """Keeps out a choice that changes the words before it, and another attention's map."""
+def test_another_word_keeps_those_before_it(chromium: Any, page: Path) -> None:
     tab = Live(chromium, page)
     tab.page.wait_for_selector("body[data-played]")
     before = tab.tokens()
@@ -430,7 +426,6 @@ def test_other_words_and_all_weights(chromium: Any, page: Path) -> None:
 
 
 def test_words_light_up(chromium: Any, page: Path) -> None:
-    """Keeps out a source word that another target word attends to, by mouse or by keyboard."""
     tab = Live(chromium, page)
     tab.page.wait_for_selector("body[data-played]")
     tab.page.locator("#run-0 .w").nth(1).hover()
@@ -447,7 +442,6 @@ def test_words_light_up(chromium: Any, page: Path) -> None:
 
 
 def test_accessible_on_a_phone(chromium: Any, page: Path) -> None:
-    """Keeps out requests, what axe finds, and a page that is wider than a phone."""
     tab = Live(chromium, page, **PHONE)
     tab.check_isolation()
     tab.check_access()
@@ -455,8 +449,7 @@ def test_accessible_on_a_phone(chromium: Any, page: Path) -> None:
     tab.context.close()
 
 
-def test_from_a_report(chromium: Any, site_folder: Path) -> None:
-    """Keeps out a sentence of a report that the live page does not mark, or shows as typed."""
+def test_a_sentence_of_a_report_is_marked(chromium: Any, site_folder: Path) -> None:
     (path,) = (p for p in site_folder.glob("report-*") if data_of(p)["live"])
     tab = Tab(chromium, path)
     tab.page.locator("[id*='-bucket-']").first.click(position={"x": 4, "y": 4})
@@ -477,8 +470,9 @@ def test_from_a_report(chromium: Any, site_folder: Path) -> None:
     tab.context.close()
 
 
-def test_models_in_files(chromium: Any, trained: Path, tmp_path: Path, monkeypatch: Any) -> None:
-    """Keeps out files in another order, counted wrongly or overwritten, and a silent disk."""
+def test_models_come_from_files_in_order(
+    chromium: Any, trained: Path, tmp_path: Path, monkeypatch: Any
+) -> None:
     replace_runtime(monkeypatch)
     (tmp_path / "live-wasm.bin").write_text("mine")
     with pytest.raises(ValueError, match=r"live-wasm\.bin"):
@@ -511,8 +505,7 @@ def test_models_in_files(chromium: Any, trained: Path, tmp_path: Path, monkeypat
 
 
 @pytest.mark.slow
-def test_trained_models(chromium: Any, tmp_path: Path) -> None:
-    """Keeps out texts and weights that are not those of the committed runs."""
+def test_the_page_writes_what_the_committed_runs_write(chromium: Any, tmp_path: Path) -> None:
     folder, path = RESULTS / "translation-live", tmp_path / "live.html"
     try:
         run_script("from seqmodels.cli.main import main; main()", "live", folder, "--out", path)

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,7 @@ import pytest
 from browser import Tab
 from conftest import RESULTS
 from matplotlib.collections import LineCollection, PolyCollection, QuadMesh
-from matplotlib.colors import to_hex, to_rgb
-from matplotlib.figure import Figure
+from matplotlib.colors import to_hex
 from matplotlib.text import Text
 
 from lesson import colours, svg
@@ -25,7 +25,7 @@ CSS = (Path(svg.__file__).parent / "templates" / "style.css").read_text()
 
 def draw_folder(name: str) -> dict[str, FigureWithData]:
     """Draw all figures of committed records but the differences."""
-    folder = load_records.read_folder(RESULTS / name)
+    folder = load_records.load_folder(RESULTS / name)
     return render_folder.draw_all([*folder.records.values()], None)
 
 
@@ -73,7 +73,7 @@ def is_number(cell: Any) -> bool:
     "name", [pytest.param(n, marks=[pytest.mark.slow] * (n not in FAST)) for n in ALL]
 )
 def test_every_point_is_in_the_table(name: str) -> None:
-    """Keeps out a panel, an interval or a seed that the CSV lacks, and text that is hard to see."""
+    """Its texts also have enough contrast, by day and by night."""
     for figure_name, drawn in draw_folder(name).items():
         names, *rows = drawn.table
         assert all(names)
@@ -82,74 +82,71 @@ def test_every_point_is_in_the_table(name: str) -> None:
             assert in_table(drawn.table, points), (figure_name, what)
         for text in drawn.figure.findobj(Text):
             colour = to_hex(text.get_color())
-            if text.get_text() and colour != "#ffffff":  # in files, on dark cells
+            if text.get_text():
                 day = colours.for_day(colour, True)
                 assert colours.contrast(day, colours.DAY) >= 4.5
                 night = colours.for_night(colour, True, True)
                 assert colours.contrast(night, colours.NIGHT) >= 4.5
 
 
-def test_a_map_in_a_page() -> None:
-    """Keeps out an image, and a weight that stands out less than a smaller one, day or night."""
+def test_larger_weights_stand_out_more_by_day_and_by_night() -> None:
     weights = [[0.0, 0.013, 0.3], [0.62, 0.9, 1.0]]
     maps = {"bahdanau": {"src": ["a", "b", "c"], "tgt": ["d", "e"], "alpha": weights, "gold": None}}
-    (pair,) = svg.draw_for_pages(lambda: {"map": alignment.draw_heat_maps(maps, "")}).values()
-    text = svg.inline(pair, "f", styles := svg.Styles())
+    with style.context():
+        text = svg.inline(alignment.draw_heat_maps(maps, ""), "f", styles := svg.Styles())
     assert "<image" not in text
-    ink = next(name for rule, name in styles.items() if "fill:var(--pick)" in rule)
-    cells = re.findall(rf'<path d="[^"]*"(?: fill-opacity="(.*?)")? class="{ink}"', text)
-    opacity = [float(x or 1) for x in cells[:5]]
-    assert opacity == pytest.approx(np.ravel(weights)[1:].tolist(), abs=0.003)
-    papers, picks = (re.findall(rf"--{name}: (#\w+);", CSS) for name in ("paper", "pick"))
+    rules = {name: rule for rule, name in styles.items()}
+    fills = re.findall(r'<path d="[^"]*"(?: clip-path="[^"]*")? class="(c[0-9]+)"/>', text)
+    cells = [rules[name] for name in fills if "stroke:light-dark(#ededed" in rules[name]]
+    colours_of = [re.findall(r"fill:light-dark\((.*?),(.*?)\)", cell)[0] for cell in cells]
+    papers = re.findall(r"--paper: (#\w+);", CSS)
     assert [*map(to_hex, papers)] == [colours.DAY, colours.NIGHT]
-    for paper, pick in zip(papers, picks, strict=True):
-        mixed = [
-            to_hex((1 - x) * np.array(to_rgb(paper)) + x * np.array(to_rgb(pick))) for x in opacity
-        ]
-        contrasts = [1.0, *(colours.contrast(colour, paper) for colour in mixed)]
+    for paper, fills_of in zip(papers, zip(*colours_of, strict=True), strict=True):
+        contrasts = [colours.contrast(colour, paper) for colour in fills_of]
         assert contrasts == sorted(set(contrasts))
+        assert contrasts[0] == pytest.approx(1)
         assert contrasts[-1] > 7
 
 
-def test_only_clips_that_cut_are_kept() -> None:
-    """Keeps out a line that leaves its panel, clips of all the others, and a path that moves."""
-    figure = Figure(figsize=(4, 2))
-    for i, ax in enumerate(figure.subplots(1, 2)):
-        ax.plot([0, 1, 1], [0, 0, 9])
-        ax.axis([0, 1, 0, 4 + 6 * i])
-    drawn = FigureWithData(figure, [])
-    text = svg.inline(svg.Pair(drawn, drawn), "f", svg.Styles())
-    assert (text.count("<clipPath"), text.count('clip-path="')) == (1, 1)
-    assert svg.shorten_path("M 1 2 L 1 5 L 4 5 L 6 -7 z") == "M1 2V5H4L6-7z"
+def test_a_figure_in_a_page_is_that_of_the_file() -> None:
+    """Title and subtitle are cut off, coordinates are rounded, and clips have ids of the page."""
+    with style.context():
+        figure = style.make_figure(2, ("Title", "About\nit", "Caption"))
+        figure.subplots().plot([0, 1, 1], [0, 0, 9])
+        height = 72 * figure.get_figheight()
+        text = svg.inline(FigureWithData(figure, []), "f", svg.Styles())
+    assert "Title</p>" in text
+    assert "About<br>it</p>" in text
+    assert "Title" not in text[text.index("<svg") :]
+    (top, shown) = map(float, re.findall(r'viewBox="0 (\S+) 684 (\S+)"', text)[0])
+    assert shown == pytest.approx(height - top, abs=0.01)
+    assert 144 < shown < 170
+    clips = re.findall(r'<clipPath id="(f-\d)"', text)
+    assert {*re.findall(r"url\(#(.*?)\)", text)} == {*clips} != set()
+    assert svg.round_numbers("M 1.25 -2 L 1.04 5.96 z") == "M1.2-2L1 6z"
+    assert svg.round_numbers("rotate(-90.04 3.06 2)") == "rotate(-90 3.1 2)"
 
 
 def test_text_on_fills_can_be_read() -> None:
-    """Keeps out grey text on the blue of a better score, and numbers that a dark cell hides."""
-    pale = [style.INK_HEAT(0.45), *map(to_rgb, (*bucket_plots.BETTER[:1], *bucket_plots.WORSE[:1]))]
-    for text in (style.INK, style.GREY):
-        for fill in map(to_hex, pale[1:]):
-            assert colours.contrast(colours.for_day(text, True), fill) >= 4.5
-            night = colours.for_night(fill, False, True)
-            assert colours.contrast(colours.for_night(text, True, True), night) >= 4.5
+    heat = to_hex(style.HEAT(0.45))  # the darkest cell with a number
+    pale = bucket_plots.BETTER[0], bucket_plots.WORSE[0]
+    for text, fill in [(style.INK, heat), *product((style.INK, style.GREY), map(to_hex, pale))]:
+        assert colours.contrast(colours.for_day(text, True), fill) >= 4.5
+        night = colours.for_night(fill, False, True)
+        assert colours.contrast(colours.for_night(text, True, True), night) >= 4.5
 
 
 @pytest.mark.parametrize("width", [390, 1360])
 @pytest.mark.parametrize("name", ["index", "rnn_encdec-bahdanau", "rnn_encdec"])
 def test_figures_fit_the_page(chromium: Any, site_folder: Path, name: str, width: int) -> None:
-    """Keeps out text below 12 pixels, both figures at once, and panels side by side on a phone."""
+    """A phone shows a part of a figure, which is scrolled sideways in its frame."""
     tab = Tab(chromium, site_folder / f"{name}.html", viewport={"width": width, "height": 800})
-    (texts,) = tab.figure_texts()
-    starts = {
-        "index": ("RNN, 200 numbers, 5 M", "RNN, 200 numbers, 15 M"),
-        "rnn_encdec-bahdanau": ("BLEU,", "loss"),
-        "rnn_encdec": ("Bits transmitted", "Most bits"),
-    }[name]
-    (left, right) = (next(t for t in texts if t[0].startswith(start)) for start in starts)
-    if width == 390:
-        assert right[2] == pytest.approx(left[2], abs=1)
-        assert right[3] > left[3] + 100
-    else:
-        assert right[3] == pytest.approx(left[3], abs=20)
-        assert right[2] > left[2] + 200
+    tab.check_figures(width)
+    frame, figure = (
+        tab.page.locator(selector).first.bounding_box()["width"]
+        for selector in (".plot", ".plot svg")
+    )
+    assert (figure > frame) == (width == 390)
+    assert frame <= width
     assert tab.width() <= width
     tab.context.close()

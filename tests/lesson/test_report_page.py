@@ -38,8 +38,9 @@ def page(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 # ------------------------------------------------------------------------------- Its content
-def test_three_levels(trained: Path, page: Path, language_model: Path, tmp_path: Path) -> None:
-    """Keeps out a page that needs more than the records, or that is of translations alone."""
+def test_records_alone_make_a_report(
+    trained: Path, page: Path, language_model: Path, tmp_path: Path
+) -> None:
     whole, alone = data_of(page)["folders"]
     assert alone == {"name": "alone", "runs": [], "tests": []}
     assert [run["model"] for run in whole["runs"]] == ["bahdanau", "lstm_seq2seq", "gpt"]
@@ -51,8 +52,7 @@ def test_three_levels(trained: Path, page: Path, language_model: Path, tmp_path:
     assert [score["key"] for score in folder["tests"][0]["scores"]] == ["nats"]
 
 
-def test_examples(trained: Path, page: Path) -> None:
-    """Keeps out hypotheses under another model, and buckets that are not the record's."""
+def test_hypotheses_are_those_of_their_model(trained: Path, page: Path) -> None:
     (test,) = data_of(page)["folders"][0]["tests"]
     records = load_records.load_folder(trained).records
     buckets = [(b["low"], b["high"], b["n"]) for b in test["buckets"]]
@@ -72,7 +72,6 @@ def test_examples(trained: Path, page: Path) -> None:
 
 
 def test_examples_with_maps_differ_most() -> None:
-    """Keeps out maps of one bucket alone, and of sentences on which all models agree."""
     x, buckets = [3, 1, 12, 2, 14, 25], [{"low": n, "high": n + 9} for n in (1, 11, 21)]
     gaps = [0.0, 5.0, 7.0, 6.0, 8.0, 1.0]
     chosen = [report.spread_over_buckets(x, gaps, buckets, n) for n in (2, 4, 9)]
@@ -80,8 +79,7 @@ def test_examples_with_maps_differ_most() -> None:
     assert report.measure_gap([{"bleu": 3.0, "nats": 90.0}, {"bleu": 9.5, "nats": 0.0}]) == 6.5
 
 
-def test_kinds_of_errors() -> None:
-    """Keeps out kinds of another run, marks that count as words, and kinds of unknown words."""
+def test_errors_are_counted_by_kind() -> None:
     record = {"task": "translation", "data": {"name": "English–German grammar"}}
     example: dict[str, Any] = {"ref": "Der Hund sah heute die Katze."}
     example["hyps"] = ["Den Hund heute sah, die Maus.", None]
@@ -101,8 +99,7 @@ def weights_of(side: dict[str, Any]) -> np.ndarray:
     return parts.reshape(sizes) / report.PARTS
 
 
-def test_maps(trained: Path, page: Path) -> None:
-    """Keeps out a map of another sentence, model or head, and weights that are rounded too far."""
+def test_maps_are_those_of_the_model(trained: Path, page: Path) -> None:
     (test,) = data_of(page)["folders"][0]["tests"]
     assert len(test["maps"]) == min(9, len(test["examples"]))
     assert {sides[1] for sides in test["maps"].values()} == {None}  # the LSTM attends to nothing
@@ -126,7 +123,6 @@ def test_maps(trained: Path, page: Path) -> None:
 
 
 def test_maps_of_the_first_seed_with_weights(trained: Path, tmp_path: Path) -> None:
-    """Keeps out two maps of a model, and none where the first seed has no weights."""
     folder = copy_records(trained, tmp_path / "seeds", ".jsonl", "tokenizer.json")
     for seed in (2, 3):
         copy_seed(trained / "gpt-seed1", folder, seed)
@@ -137,8 +133,7 @@ def test_maps_of_the_first_seed_with_weights(trained: Path, tmp_path: Path) -> N
     assert has_map == [False, False, False, True, False]
 
 
-def test_tables_and_ids(trained: Path, page: Path) -> None:
-    """Keeps out numbers that are not the record's, and figures with each other's clip paths."""
+def test_tables_are_the_records_and_ids_are_unique(trained: Path, page: Path) -> None:
     text = page.read_text()
     tables = points_of(text)
     scores, curves = tables[0], next(rows for rows in tables if "valid_nats" in rows[0])
@@ -158,7 +153,6 @@ def test_tables_and_ids(trained: Path, page: Path) -> None:
 
 
 def test_a_page_without_maps(call: Call, trained: Path, tmp_path: Path) -> None:
-    """Keeps out a flag without effect."""
     page = tmp_path / "p.html"
     assert call(main, "report", trained, "--out", page, "--maps", 0)[:2] == (0, f"{page}\n")
     assert data_of(page)["folders"][0]["tests"][0]["maps"] == {}
@@ -174,7 +168,6 @@ def tab(chromium: Any, page: Path) -> Iterator[Tab]:
 
 
 def test_from_bucket_to_head(tab: Tab) -> None:
-    """Keeps out another bucket, sentence, text or map than the one that was chosen."""
     (test,) = data_of(tab.path)["folders"][0]["tests"]
     tab.page.locator("#f0-score-length-bucket-0 path").click()
     tab.settle()
@@ -209,8 +202,7 @@ def test_from_bucket_to_head(tab: Tab) -> None:
     np.testing.assert_allclose(numbers, weights, atol=1e-4)
 
 
-def test_keys_and_filters(tab: Tab) -> None:
-    """Keeps out a list that needs a mouse, loses the focus or is silent, and a first view empty."""
+def test_the_list_can_be_used_by_keyboard(tab: Tab) -> None:
     tab.page.wait_for_selector(".map .cell")  # what comes first has a map
     assert tab.page.locator(".pick [aria-selected=true] .chip").inner_text() == "map"
 
@@ -234,7 +226,6 @@ def test_keys_and_filters(tab: Tab) -> None:
 
 
 def test_accessible_on_a_phone(chromium: Any, page: Path) -> None:
-    """Keeps out requests, what axe finds, and sideways scrolling."""
     tab = Tab(chromium, page, **PHONE)
     tab.page.wait_for_selector(".map .cell")
     tab.page.evaluate("document.querySelectorAll('details').forEach(d => { d.open = true })")
@@ -248,7 +239,6 @@ HOSTILE = '</script><script>window.ran = 1</script><img src=x onerror="window.ra
 
 
 def test_hostile_text_runs_nowhere(chromium: Any, trained: Path, tmp_path: Path) -> None:
-    """Keeps out markup from a stranger's files, and a long word that widens the page."""
     folder = copy_records(trained, tmp_path / "hostile", ".jsonl")
     texts = {"src": HOSTILE, "ref": HOSTILE, "hyp": HOSTILE + "x" * 10_000}
     for path in folder.glob("*.jsonl"):
@@ -305,8 +295,7 @@ def ask(tmp_path: Path) -> Iterator[Ask]:
         server.shutdown()
 
 
-def test_follows_a_run(ask: Ask, unfinished_run: Path, compared: Path) -> None:
-    """Keeps out another run's curve, and a page that stays as it was when a file arrives."""
+def test_a_served_report_follows_a_run(ask: Ask, unfinished_run: Path, compared: Path) -> None:
     (run,) = unfinished.find(unfinished_run)
     record = unfinished_run / "gpt-seed1.json"
     newest, older, *_ = checkpoint.Checkpoints(record).paths()
@@ -335,7 +324,6 @@ def test_follows_a_run(ask: Ask, unfinished_run: Path, compared: Path) -> None:
 def test_a_new_record_closes_nothing(
     chromium: Any, trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Keeps out a page that misses a change while it is drawn, and one that closes what is open."""
     folder = copy_records(trained, tmp_path / "live", ".jsonl", model="bahdanau")
     with serve.Server([folder], 0, 0) as server:
         threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
@@ -361,7 +349,6 @@ def test_a_new_record_closes_nothing(
 
 
 def test_answers_this_machine_alone(ask: Ask) -> None:
-    """Keeps out a page elsewhere that asks by another name, other files, and an empty folder."""
     answers = [ask("/")[0], ask("/state", "localhost:PORT")[0], ask("/state", "example.org")[0]]
     answers += [ask("/state", "localhost:1")[0], ask("/a.json")[0], ask("/../etc/passwd")[0]]
     assert answers == [200, 200, 403, 403, 404, 404]
@@ -369,7 +356,6 @@ def test_answers_this_machine_alone(ask: Ask) -> None:
 
 
 def test_a_wrong_file_is_named(ask: Ask, call: Call, compared: Path, tmp_path: Path) -> None:
-    """Keeps out a server that dies of one wrong file, and a traceback for a port that is taken."""
     with serve.Server([compared], 0, 0) as server:
         port = str(server.server_address[1])
         check_one_line(call(main, "report", compared, "--serve", port), port)
@@ -381,15 +367,13 @@ def test_a_wrong_file_is_named(ask: Ask, call: Call, compared: Path, tmp_path: P
 
 
 def test_ctrl_c_ends_it(call: Call, compared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keeps out a traceback on the way out."""
     monkeypatch.setattr(serve.Server, "serve_forever", Mock(side_effect=KeyboardInterrupt))
     code, out, err = call(main, "report", compared, "--serve", "0")
     assert (code, out.partition(":")[0]) == (130, "http")
     assert "Traceback" not in err
 
 
-def test_runs_are_aligned() -> None:
-    """Keeps out a sentence beside another's, other scores than sacreBLEU's, and summed losses."""
+def test_sentences_of_runs_are_side_by_side() -> None:
 
     def row(src: str, hyp: str, name: str = "length") -> page_rows.Row:
         return page_rows.Row(set=name, x=3, src=src, ref=ref, hyp=hyp, nats=6.0, n_tokens=4)

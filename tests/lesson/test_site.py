@@ -55,7 +55,6 @@ def check_code(chapter: source.Chapter, cells: list[str]) -> None:
 
 
 def test_pages_hold_all_code(site_folder: Path) -> None:
-    """Keeps out a page that leaves out, changes or moves a line of either file."""
     for chapter in CHAPTERS.values():
         check_code(chapter, re.findall("<code id=.*?</code>", page(site_folder, chapter.name)))
     for names in PAIRS:
@@ -67,7 +66,6 @@ def test_pages_hold_all_code(site_folder: Path) -> None:
 
 @pytest.mark.parametrize("names", PAIRS, ids="-".join)
 def test_changed_lines_are_marked(names: tuple[str, str]) -> None:
-    """Keeps out a changed line that is called the same, and marks at what both lines have."""
     old, new = (CHAPTERS[name] for name in names)
     for block in pair.compare_chapters(old, new):
         assert (block.kind == "same") == all(row.kind == "same" for row in block.rows)
@@ -82,7 +80,6 @@ def test_changed_lines_are_marked(names: tuple[str, str]) -> None:
 
 
 def test_every_change_has_its_reason(site_folder: Path) -> None:
-    """Keeps out a unit that changed without a sentence why, and a reason for an unchanged unit."""
     assert {*pair.REASONS} == {"-".join(names) for names in CONSECUTIVE}
     for names in CONSECUTIVE:
         blocks = pair.compare_chapters(*(CHAPTERS[name] for name in names))
@@ -100,8 +97,7 @@ def test_every_change_has_its_reason(site_folder: Path) -> None:
             assert str(layout.format_prose(reason)) in re.sub("</?button.*?>", "", section)
 
 
-def test_prose_code_and_tables_in_a_page() -> None:
-    """Keeps out markup that stays a sign, a mark a letter off, and a cell cut at a # or comma."""
+def test_prose_code_and_tables_become_elements() -> None:
     prose = layout.format_prose("`a*b*c` is\n  *not so?* <b> 2 * 3 * 4: arXiv:1409.0473v7, 3")
     link = '<a href="https://arxiv.org/abs/1409.0473">arXiv:1409.0473v7</a>'
     assert prose == f"<code>a*b*c</code> is <em>not so?</em> &lt;b&gt; 2 * 3 * 4: {link}, 3"
@@ -128,8 +124,7 @@ def test_prose_code_and_tables_in_a_page() -> None:
 
 
 @each_chapter
-def test_equations(site_folder: Path, chapter: source.Chapter) -> None:
-    """Keeps out an equation beside another line, twice or not at all, and a tag without one."""
+def test_each_equation_is_beside_its_line(site_folder: Path, chapter: source.Chapter) -> None:
     lines = [(unit, line) for unit in chapter.units for line in unit.lines if line.tag]
     entries = source.EQUATIONS[chapter.name]
     listed = [(unit, e["tag"]) for unit, its in entries.items() for e in its]
@@ -143,8 +138,7 @@ def test_equations(site_folder: Path, chapter: source.Chapter) -> None:
         assert html.unescape(tag) == line.tag
 
 
-def test_symbols() -> None:
-    """Keeps out symbols as they are typed, in names and code as well, and an index cut short."""
+def test_symbols_are_typeset_outside_code() -> None:
     found = layout.format_prose("h'<t-1> alpha_ij, s_{i-1} v_jᵀ n_layers `c_i` W_s. x.y_t 3_a")
     texts = [html.unescape(text) for text in re.findall("<math.*?</math>", found)]
     assert [re.sub("<.*?>", "", text) for text in texts] == ["h⟨t−1⟩′", "αij", "si−1", "vj", "Ws"]
@@ -164,8 +158,7 @@ TRACED = {
 
 
 @each_chapter
-def test_values_beside_lines(chapter: source.Chapter, fresh: Tiny) -> None:
-    """Keeps out values of another line or name, of a later run, and a line without its own."""
+def test_values_are_those_that_lines_compute(chapter: source.Chapter, fresh: Tiny) -> None:
     model, src, tgt = fresh(chapter.name), torch.tensor([[5, 9, 4, 7]]), torch.tensor([[1, 6, 8]])
     before, mask = sys.gettrace(), src == src
     values = trace.trace_lines(chapter, model, src, tgt)
@@ -187,8 +180,7 @@ def test_values_beside_lines(chapter: source.Chapter, fresh: Tiny) -> None:
     assert value.first == pytest.approx(tensor.flatten()[:4].tolist(), abs=1e-5)
 
 
-def test_the_sentence_of_a_chapter(trained: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keeps out another model's values, and a sentence that is not of the test set."""
+def test_a_chapter_shows_a_test_sentence(trained: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(build, "MIN_WORDS", 5)
     folders, chapter = build.read_folders(trained), CHAPTERS["lstm_seq2seq"]
     assert build.compute_example(CHAPTERS["transformer"], folders) is None  # it has no weights
@@ -200,8 +192,7 @@ def test_the_sentence_of_a_chapter(trained: Path, monkeypatch: pytest.MonkeyPatc
     assert build.compute_example(chapter, folders) == example
 
 
-def test_findings(site_folder: Path) -> None:
-    """Keeps out a finding without question, command or figure, and one about other records."""
+def test_findings_have_question_command_and_figure(site_folder: Path) -> None:
     findings = results.read_findings()
     assert findings[0][:3] == ("translation-grammar", "score-length", "Grammar")
     assert results.find_question(findings[0].asked).startswith("How does BLEU depend on the length")
@@ -215,8 +206,7 @@ def test_findings(site_folder: Path) -> None:
     assert str(layout.format_prose(results.read_question("bottleneck"))) in text
 
 
-def test_attention_step_by_step() -> None:
-    """Keeps out a step that computes something else than attention, and a row marked wrongly."""
+def test_each_step_computes_attention() -> None:
     one, causal, looped, reshaped, chapter = attention.compute_steps()
     q, k, v = (attention.X @ W for W in attention.WEIGHTS.values())
     attend = torch.nn.functional.scaled_dot_product_attention
@@ -231,8 +221,7 @@ def test_attention_step_by_step() -> None:
     assert all(reshaped.is_same + chapter.is_same)
 
 
-def test_parameters_by_part() -> None:
-    """Keeps out a parameter that is counted nowhere, or as part of something else."""
+def test_every_parameter_is_counted_once() -> None:
     for count in attention.count_by_part():
         config = attention.paper_config(count["name"])
         with torch.device("meta"):
@@ -245,7 +234,6 @@ def test_parameters_by_part() -> None:
 
 
 def test_scores_are_those_of_the_records(site_folder: Path) -> None:
-    """Keeps out a figure of other records or models than the page names."""
     records = load_records.load_records(RESULTS / "translation-grammar-laptop")
     for pair_of_names in CONSECUTIVE:
         (rows,) = points_of(page(site_folder, "-".join(pair_of_names)))
@@ -290,10 +278,9 @@ def test_the_first_page_shows_three_curves(site_folder: Path) -> None:
             assert shown == pytest.approx([*scores], rel=1e-5)
 
 
-def test_every_table_of_scores(site_folder: Path) -> None:
-    """Keeps out a number, a bucket or a run that a CSV of scores lacks, or has from elsewhere."""
+def test_every_csv_of_scores_is_complete(site_folder: Path) -> None:
     records = [r for path in (site_folder.parent / "runs").iterdir()
-               for r in load_records.read_folder(path).records.values()]  # fmt: skip
+               for r in load_records.load_folder(path).records.values()]  # fmt: skip
     kept, names = set[tuple[str, ...]](), ("value", "low", "high")
     for r in records:
         parts = [p for test in r["tests"] for p in (*test["buckets"], test["overall"])]
@@ -315,7 +302,6 @@ def test_every_table_of_scores(site_folder: Path) -> None:
 
 
 def test_links_lead_somewhere(site_folder: Path) -> None:
-    """Keeps out a link to a page or place that is not there, and a checksum of another file."""
     pages = {path.name: path.read_text(encoding="utf-8") for path in site_folder.glob("*.html")}
     ids = {name: {*re.findall(r'\bid="([^"]*)"', text)} for name, text in pages.items()}
     (report,) = (name for name in pages if name.startswith("report-"))
@@ -336,8 +322,7 @@ def test_links_lead_somewhere(site_folder: Path) -> None:
                 assert not place or "=" in place or place in ids[target or name], link
 
 
-def test_a_hostile_name(site_folder: Path) -> None:
-    """Keeps out markup in a folder's name."""
+def test_a_hostile_name_is_escaped(site_folder: Path) -> None:
     assert "<img" not in (text := page(site_folder, "results"))
     (folder,) = (path for path in (site_folder.parent / "runs").iterdir() if "<" in path.name)
     assert html.escape(folder.name) in text.replace("&#34;", "&quot;")
@@ -345,8 +330,7 @@ def test_a_hostile_name(site_folder: Path) -> None:
 
 
 @pytest.mark.slow
-def test_all_results(tmp_path: Path) -> None:
-    """Keeps out a site of over 4 MB, a chapter without its figure, and a finding left out."""
+def test_a_site_of_all_results_is_below_4_mb(tmp_path: Path) -> None:
     pages = build.build(tmp_path, RESULTS)
     assert sum(path.stat().st_size for path in pages) < 4e6
     for name, entry in build.FIGURE_OF_CHAPTER.items():
@@ -361,8 +345,7 @@ def test_all_results(tmp_path: Path) -> None:
     assert text.count('id="translation-grammar-state"') == 1
 
 
-def test_changes_without_colours(chromium: Any, site_folder: Path) -> None:
-    """Keeps out changes that print, forced colours or a phone do not show, or that are hidden."""
+def test_changes_can_be_seen_without_colours(chromium: Any, site_folder: Path) -> None:
     tab = Tab(chromium, site_folder / "rnn_encdec-bahdanau.html", forced_colors="active", **PHONE)
     see = """[".gone > :first", ".changed > :first", ".new > :last", ".same > :last"].map((side) =>
         [...new Set([...document.querySelectorAll(`.pair${side}-child`)]
@@ -387,8 +370,7 @@ SLOW_PAGES += ["rnn_encdec-gpt", "results", "sources"]
 @pytest.mark.parametrize(
     "name", ["index", "teach", *(pytest.param(n, marks=pytest.mark.slow) for n in SLOW_PAGES)]
 )
-def test_pages(chromium: Any, site_folder: Path, name: str) -> None:
-    """Keeps out requests, messages, what a phone or a weak eye cannot read, and rows of links."""
+def test_pages_are_isolated_and_accessible(chromium: Any, site_folder: Path, name: str) -> None:
     tab = Tab(chromium, site_folder / f"{name}.html", **PHONE)
     tab.check_isolation()
     tab.check_access()

@@ -77,7 +77,6 @@ def train(model: Any, batches: Iterable[tuple[Tensor, Tensor]]) -> Iterator[tupl
 @pytest.mark.slow
 @pytest.mark.parametrize("name", training.SIZES)
 def test_steps_are_those_of_torch(name: str, built: Any) -> None:
-    """Keeps out a graph that trains otherwise than torch: a moment, a gradient, Adam's 1e-8."""
     graph, draw = onnxruntime.InferenceSession(built[0] / f"{name}.onnx"), np.random.default_rng(3)
     lengths = [(1, 3, *draw.integers(1, 4, 2)) for _ in range(100)]
     batches = [make_batch([draw.integers(4, 14, n).tolist() for n in its]) for its in lengths]
@@ -105,8 +104,7 @@ def finish(tab: Tab) -> list[Any]:
 
 
 @pytest.mark.slow
-def test_training_in_the_page(chromium: Any, built: Any) -> None:
-    """Keeps out other losses than torch's, lines that stand still, and steps during a pause."""
+def test_the_page_trains_as_torch_does(chromium: Any, built: Any) -> None:
     folder, reason = built
     if not (folder / "training.html").exists():
         pytest.skip(reason)

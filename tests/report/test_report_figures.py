@@ -24,7 +24,6 @@ def texts_of(ax: Any) -> list[str]:
 
 @pytest.mark.parametrize("column", [0, 1])
 def test_lines_bands_whiskers_and_bars_are_the_records(column: int) -> None:
-    """Keeps out the first seed drawn as the mean, another model's band, and bars of other bins."""
     records, key = several(3), ("bleu", "nats")[column]
     figure = drawn_scores(records)
     assert style.texts_of(figure)[0] == "BLEU by source length (words)"
@@ -58,7 +57,6 @@ def test_lines_bands_whiskers_and_bars_are_the_records(column: int) -> None:
 
 
 def test_few_examples_are_hollow_and_fewer_have_no_interval() -> None:
-    """Keeps out 29 sentences that look as sure as a thousand, and a band over nine of them."""
     records = scored({"gpt": (30, 20, 25, 24, 23)}, counts=(30, 9, 10, 100, 29))
     figure = drawn_scores(records)
     line, marks, hollow = figure.axes[0].lines
@@ -80,7 +78,6 @@ def test_few_examples_are_hollow_and_fewer_have_no_interval() -> None:
 
 
 def test_a_missing_score_leaves_a_gap() -> None:
-    """Keeps out a crash, or a zero drawn, where a model was not scored."""
     records = several(2)
     for part in (part for r in records for part in r["tests"][0]["buckets"]):
         del part["nats"]
@@ -91,7 +88,6 @@ def test_a_missing_score_leaves_a_gap() -> None:
 
 
 def test_a_title_names_the_search() -> None:
-    """Keeps out a beam's score beside a greedy one, and a teacher-forced one sold as a search."""
     for task, beam, title in (
         ("recall", 5, "symbol accuracy (%), free-running, beam 5"),
         ("next_token", None, "exact match (%), teacher-forced"),
@@ -110,7 +106,6 @@ def test_a_title_names_the_search() -> None:
 
 
 def test_no_two_variants_look_alike() -> None:
-    """Keeps out a colour or a marker given twice, and dashes of another kind of memory."""
     registered = papers()
     line_styles = style.line_styles_for(["zz", *reversed(registered), "aa"])
     assert [*line_styles] == [*registered, "aa", "zz"]
@@ -135,13 +130,11 @@ def test_no_two_variants_look_alike() -> None:
 
 
 def test_losses_are_the_metrics_of_which_less_is_better() -> None:
-    """Keeps out a metric that is turned round in every table and figure."""
     losses = {key for key, metric in METRICS.items() if metric.is_loss}
     assert losses == {"nats", "bits_per_byte", "perplexity"}
 
 
 def test_a_context_is_drawn_as_the_gain_from_it() -> None:
-    """Keeps out lines that differ by 0.05 on an axis of 2.5, and a gain turned round."""
     none = {0: {"low": 0, "high": 0, "token_accuracy": {"value": 10, "low": 9, "high": 11}}}
     more = {i: {"token_accuracy": {"value": 10 + i, "low": 9, "high": 11}} for i in (1, 2)}
     values = {"rnn_encdec": (2.0, 1.9, 1.8), "gpt": (2.5, 2.2, 1.9)}
@@ -161,7 +154,6 @@ def test_a_context_is_drawn_as_the_gain_from_it() -> None:
 
 
 def test_lengths_beyond_training_are_shaded() -> None:
-    """Keeps out a shade that begins a bucket late, or a bucket early."""
     for trained, expected in ((40, [(3.5, 7.5)]), (41, [(4.5, 7.5)]), (None, [])):
         records = several(1)[:1]
         records[0]["tests"][0]["max_train_length"] = trained
@@ -172,7 +164,6 @@ def test_lengths_beyond_training_are_shaded() -> None:
 
 
 def test_a_baseline_is_drawn_and_printed() -> None:
-    """Keeps out a look-up that seems to be learned, where it is what anyone gets without it."""
     records = several(1, "recall")[:2]
     for test in (r["tests"][0] for r in records):
         test["baseline"] = "knows the values"
@@ -190,7 +181,6 @@ def test_a_baseline_is_drawn_and_printed() -> None:
 
 
 def test_records_without_the_tasks_measurements_are_named(capsys: Any) -> None:
-    """Keeps out a traceback, or a figure that is missing in silence, for records from elsewhere."""
     bare = fake_record("gpt", 1) | {"task": "distance"}
     bare["tests"][0]["name"] = "a / b"
     assert {*render_folder.draw_all([bare], None)} == {"curves", "state", "score-a-b", "alignment"}
@@ -198,7 +188,6 @@ def test_records_without_the_tasks_measurements_are_named(capsys: Any) -> None:
 
 
 def test_curves_and_sizes_are_those_of_the_records() -> None:
-    """Keeps out the training loss for validation's, exchanged axes, one size twice, two scales."""
     records, line_styles = several(1), style.line_styles_for(MODELS)
     curves = bucket_plots.draw_curves(records).figure.axes
     sizes = [ax for ax in bucket_plots.draw_memory_size(records).figure.axes if ax.lines]
@@ -215,7 +204,6 @@ def test_curves_and_sizes_are_those_of_the_records() -> None:
 
 
 def test_alignments_that_cannot_be_drawn_are_refused(tmp_path: Path) -> None:
-    """Keeps out words read as formulas, and a map whose rows and columns are swapped."""
     a = {"src": ["$5", "and", "$6"], "tgt": ["5", "$"], "alpha": [[1, 0, 0], [0, 0.5, 0.5]]}
     path = alignment.draw_alignment(
         {"bahdanau": a | {"gold": [[0, 0], [2, 1]]}}, tmp_path / "a.PNG"
@@ -233,7 +221,6 @@ def test_alignments_that_cannot_be_drawn_are_refused(tmp_path: Path) -> None:
 
 
 def test_tokens_are_shown_as_text() -> None:
-    r"""Keeps out marks of spaces, bytes such as \xe4, and pieces that look like whole words."""
     for tokens, texts in (
         ("The ▁mag ic , ▁isn 't ▁ 8 ]", "The mag ·ic , isn 't ␣ 8 ]"),
         (r"Fr \xc3 \xa4 u ▁", "Fr ä … u ␣"),
@@ -244,7 +231,6 @@ def test_tokens_are_shown_as_text() -> None:
 
 
 def test_alignments_are_drawn_in_a_row_with_one_scale() -> None:
-    """Keeps out transposed links or words, rows upside down, and maps of different ranges."""
     a = {"src": ["▁a", "b", "▁c"], "tgt": ["▁d", "e"], "alpha": [[1, 0, 0], [0, 0.6, 0.4]]}
     a["gold"] = [[0, 0], [2, 1]]
     partial = a | {"alpha": [[0.2, 0.6, 0], [0, 0, 1]]}
@@ -321,7 +307,6 @@ BLUE, ORANGE = ("#A9D3EE", "#1B75BC"), ("#F6C9A0", "#E8741C")
     ("metric", "better", "worse"), [("bleu", BLUE, ORANGE), ("nats", ORANGE, BLUE)]
 )
 def test_a_cell_is_row_minus_column(metric: str, better: Any, worse: Any) -> None:
-    """Keeps out a matrix that is turned round, and a loss of which more is called better."""
     contents = cells(*compared(metric))
     assert all(contents[model, model] == ([], []) for model in COMPARED)
     digits = ".1f" if metric == "bleu" else ".3f"
@@ -341,7 +326,6 @@ def test_a_cell_is_row_minus_column(metric: str, better: Any, worse: Any) -> Non
 
 
 def test_the_table_marks_each_bucket() -> None:
-    """Keeps out marks of other buckets, and p-values before the correction."""
     records, comparison = compared()
     significance = Significance(schema=SCHEMA, records={}, comparisons=[comparison])
     text = tables.format_differences(records[0]["tests"][0], significance)
@@ -353,7 +337,6 @@ def test_the_table_marks_each_bucket() -> None:
 
 
 def test_few_examples_have_no_interval() -> None:
-    """Keeps out a traceback without an interval, a sign of nothing, and squares of no test."""
     records, comparison = compared()
     changes = {"overall": Difference(value=-0.01, low=None, high=None, p=None), "is_tested": False}
     comparison.pairs[0] = comparison.pairs[0].model_copy(update=changes)
@@ -372,7 +355,6 @@ def swept(model: str, seed: int, field: str, value: Any, bleu: float, **more: An
 
 
 def test_a_sweep_is_drawn_over_the_values_of_one_field() -> None:
-    """Keeps out another bucket, a seed for the mean, arms of two fields, an order of names."""
     base = [fake_record("gpt", seed) for seed in (1, 2)]
     for record, bleu in zip(base, (40.0, 44.0), strict=True):
         record["tests"][0]["buckets"][3]["bleu"]["value"] = bleu  # at 2 M tokens
@@ -406,7 +388,6 @@ def test_a_sweep_is_drawn_over_the_values_of_one_field() -> None:
 
 
 def test_the_effect_of_a_change_is_the_arm_minus_the_model_as_it_is() -> None:
-    """Keeps out the base minus the arm, a loss of which more is better, and arms of others."""
 
     def difference(value: float, p: float) -> Difference:
         return Difference(value=value, low=value - 1.5, high=value + 4.0, p=p)
@@ -456,8 +437,9 @@ def test_the_effect_of_a_change_is_the_arm_minus_the_model_as_it_is() -> None:
     assert (row[0], row[-1]) == ("Transformer, cosine scores", "significantly worse")
 
 
-def test_own_figures_are_recognised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keeps out figures of an earlier version that stay, and one of the user's that is lost."""
+def test_figures_of_earlier_versions_are_overwritten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "curves.png"
     for software in (None, "seqmodels", "Matplotlib"):
         monkeypatch.setitem(style.STAMPS, ".png", {"Software": software})

@@ -19,7 +19,6 @@ Records = list[dict[str, Any]]
 
 @pytest.mark.parametrize("task", ["translation", "recall", "next_token"])
 def test_a_summary_has_all_buckets_in_100_columns(task: str) -> None:
-    """Keeps out a table that wraps in a terminal, or that leaves out buckets between the ends."""
     records = several(3 if task == "translation" else 1, task)
     for test in (test for r in records for test in r["tests"]):
         test["overall"]["length_ratio"] = {"value": 0.931, "low": None, "high": None}
@@ -50,7 +49,6 @@ def test_a_summary_has_all_buckets_in_100_columns(task: str) -> None:
     ({"counts": (29, 99, 99, 99)}, ""), ({"counts": (99, 29, 29, 99)}, ""), ({"kind": "place"}, ""),
 ])  # fmt: skip
 def test_a_share_is_that_of_the_longest_trained_bucket(about: Any, shares: str) -> None:
-    """Keeps out another bucket, one that ends beyond training, 29 sentences, the best seed."""
     values = {"rnn_encdec": (80, 60, 40, 10), "bahdanau": (100, 99, 98, 96)}
     values |= {"transformer": (0.9, 0.9, 0.9, 0.9), "gpt": (50, 48, 46, 10)}
     about = {"counts": (99, 99, 30, 99), "trained": 30} | about
@@ -64,7 +62,6 @@ def test_a_share_is_that_of_the_longest_trained_bucket(about: Any, shares: str) 
 
 
 def test_models_that_learned_nothing_are_marked() -> None:
-    """Keeps out a newcomer who takes 0.3 BLEU after a smoke run for a defect."""
     records = scored(dict.fromkeys(MODELS, (0.4, 0.4, 0.3)))
     records += [deepcopy(r) | {"seed": 2} for r in records]
     for r in records:
@@ -94,7 +91,6 @@ def budget_cells(records: Records) -> list[list[str]]:
 
 
 def test_each_model_is_read_off_at_the_budget() -> None:
-    """Keeps out a budget not spent or not counted, seconds of two machines, and a later loss."""
     head, _, lstm, gpt = budget_cells([FAST, SLOW])
     assert head[1:] == ["equal target tokens: 300", "equal compute: 600 MFLOP", "equal time: 3 s"]
     assert lstm == ["LSTM seq2seq", "3.000", "3.000", "3.000"]  # its best, not its last
@@ -115,7 +111,6 @@ def fake_arm(n_heads: int) -> dict[str, Any]:
 
 
 def test_a_folder_is_drawn_as_if_alone(tmp_path: Path, monkeypatch: Any) -> None:
-    """Keeps out shades that depend on the arms of other folders, and a folder left out."""
     curves, state = bucket_plots.draw_curves, bucket_plots.draw_memory_size
 
     def draw_few(its: list[dict[str, Any]], *_: Any) -> dict[str, Any]:
@@ -135,7 +130,6 @@ def test_a_folder_is_drawn_as_if_alone(tmp_path: Path, monkeypatch: Any) -> None
 
 
 def test_models_are_in_order_of_history(tmp_path: Path) -> None:
-    """Keeps out a reader's own model that is dropped, or that borrows a colour of the five."""
     seeds = [fake_record("gpt", seed) for seed in (10, 9)]
     specs = [fake_arm(n) for n in (16, 4)]
     folder = write(tmp_path, [fake_record("a_sixth", 1), *seeds, *several(1), *specs])
@@ -150,7 +144,6 @@ def test_models_are_in_order_of_history(tmp_path: Path) -> None:
 
 
 def test_only_records_are_read(tmp_path: Path) -> None:
-    """Keeps out other JSON files drawn as records, and an error without its file or field."""
     (tmp_path / "other.json").write_text('{"schema": "something else"}')
     (tmp_path / "list.json").write_text("[1, 2]")
     with pytest.raises(ValueError, match="holds no record"):
@@ -167,8 +160,9 @@ def test_only_records_are_read(tmp_path: Path) -> None:
         load_records.load_records(tmp_path)
 
 
-def test_another_version_is_named(tmp_path: Path, capsys: Any, monkeypatch: Any) -> None:
-    """Keeps out a record that is dropped in silence: which file, and why; alone it is an error."""
+def test_a_record_of_another_version_is_named(
+    tmp_path: Path, capsys: Any, monkeypatch: Any
+) -> None:
     newer = fake_record("gpt", 1) | {"schema": "seqmodels.record/9"}
     folder = write(tmp_path / "made", [newer])
     why = r"gpt-seed1\.json has the schema 'seqmodels\.record/9'; this version reads "
@@ -184,7 +178,6 @@ def test_another_version_is_named(tmp_path: Path, capsys: Any, monkeypatch: Any)
 
 
 def test_what_cannot_be_compared_is_refused(tmp_path: Path) -> None:
-    """Keeps out two tasks, two runs or two sets of sentences blended into one line."""
     other = fake_record("gpt", 1, "recall")
     with pytest.raises(ValueError, match="mixes the tasks"):
         load_records.load_records(write(tmp_path / "a", [fake_record("bahdanau", 1), other]))
@@ -199,7 +192,6 @@ def test_what_cannot_be_compared_is_refused(tmp_path: Path) -> None:
 
 
 def test_an_interval_is_of_one_training() -> None:
-    """Keeps out the mean of the ends of several intervals, which is an interval of nothing."""
     for n_seeds, pattern, has_interval in (
         (1, r"\d+\.\d \[\d+\.\d, \d+\.\d\]", True),
         (3, r"\d+\.\d ± \d+\.\d", False),
@@ -222,7 +214,6 @@ def save(folder: Path, content: Any) -> Path:
 
 @pytest.mark.slow
 def test_the_committed_tables_are_those_of_the_records(tmp_path: Path, monkeypatch: Any) -> None:
-    """Keeps out a README older than a record or the ledger, and a number typed into it."""
     monkeypatch.setattr(style, "save", lambda figure, path: path)
     for path in [*RESULTS.glob("*/*.json"), RESULTS / "ledger.json"]:
         copy = tmp_path / path.relative_to(RESULTS)
@@ -236,7 +227,6 @@ def test_the_committed_tables_are_those_of_the_records(tmp_path: Path, monkeypat
 
 @pytest.mark.parametrize(("key", "value"), [("folder", "none"), ("test", "none"), ("score", None)])
 def test_a_missing_record_is_a_dash(key: str, value: Any, valid: Any, tmp_path: Path) -> None:
-    """Keeps out a crash, or a zero, for a folder, test set or score that is not there yet."""
     record, (entry, *_) = fake_record("bahdanau", 1), valid["entries"]
     (ours,) = (f["ours"] for f in entry["figures"] if f["model"] == "bahdanau")
     ours |= {"folder": "records", "test": "length"}
@@ -255,7 +245,6 @@ def test_a_missing_record_is_a_dash(key: str, value: Any, valid: Any, tmp_path: 
     ("figures.0.ours.folder", "../up"),
 ])  # fmt: skip
 def test_damaged_ledgers_name_the_field(place: str, value: Any, valid: Any, tmp_path: Path) -> None:
-    """Keeps out a traceback, an error without its place, and a field that is passed over."""
     assert len(ledger.load_ledger(save(tmp_path, valid))) == len(valid["entries"])
     inner, keys = valid["entries"][1], place.split(".")
     for key in keys[:-1]:
