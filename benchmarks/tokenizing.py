@@ -18,8 +18,8 @@ from argparse import RawDescriptionHelpFormatter
 from pathlib import Path
 
 from seqmodels.data import prepare
-from seqmodels.data.corpus import read_parallel
 from seqmodels.data.prepare import PrepareConfig
+from seqmodels.data.splits import read_parallel
 from seqmodels.utils.terminal import Parser, positive, run_cli
 from tools.large import write_pairs
 

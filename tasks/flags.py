@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from seqmodels.data.presets import TOKENIZERS
+from seqmodels.data import TOKENIZERS
 from seqmodels.models import PAPERS, VARIANTS, register_file
 from seqmodels.utils.terminal import (
     Parser,

@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from seqmodels.data.presets import FACTS_FILE
+from seqmodels.data.cache import FACTS_FILE
 from seqmodels.interface import BOS, PAD, Batch
 from seqmodels.utils.files import read_json
 

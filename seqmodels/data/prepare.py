@@ -22,12 +22,13 @@ from unicodedata import is_normalized, normalize
 
 import numpy as np
 
-from seqmodels.data import tokenizers
+from seqmodels.data import SPLITS, TOKENIZERS, tokenizers
 from seqmodels.data.batches import LINE_EVERY, TokenizedPairs, TokenStream
-from seqmodels.data.corpus import Pair, ParallelCorpus, TextCorpus
-from seqmodels.data.presets import FACTS_FILE, TOKENIZERS, cached, fingerprint
-from seqmodels.data.readers import SPLITS, preview
+from seqmodels.data.cache import FACTS_FILE, cached, fingerprint
+from seqmodels.data.running_text import TextCorpus
 from seqmodels.data.scripts import count_words
+from seqmodels.data.splits import Pair, ParallelCorpus
+from seqmodels.data.text import preview
 from seqmodels.data.tokenizers import EOS, UNK, Tokenizer
 from seqmodels.utils import files
 from seqmodels.utils.terminal import printable

@@ -30,7 +30,7 @@ import regex
 import tiktoken
 import tokenizers as hf
 
-from seqmodels.data.presets import TOKENIZERS, TOKENIZERS_WITH_VOCAB_SIZE
+from seqmodels.data import TOKENIZERS, TOKENIZERS_WITH_VOCAB_SIZE
 from seqmodels.utils.files import MAX_JSON_BYTES, read, read_json, write
 from seqmodels.utils.terminal import one_line, printable
 

@@ -35,8 +35,8 @@ import random
 from functools import partial
 
 from seqmodels.data.batches import Example
-from seqmodels.data.corpus import Pair
-from seqmodels.data.readers import sha256
+from seqmodels.data.splits import Pair
+from seqmodels.data.text import sha256
 from seqmodels.data.tokenizers import Tokenizer, Words
 from seqmodels.experiments.task import Recipe, Task, TestSet
 from seqmodels.interface import EOS

@@ -1,4 +1,4 @@
-"""Read lines and text from files; what a table is.
+"""Read lines and text from files.
 
 Lines end at LF or CRLF and nowhere else. U+0085, U+2028 and form feeds occur inside sentences, and
 `str.splitlines`, which splits there, shifts every later pair of a parallel corpus. Anything that is
@@ -12,10 +12,10 @@ import gzip
 import hashlib
 import re
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import IO, Any
 
 from seqmodels.utils import files
 from seqmodels.utils.terminal import one_line
@@ -33,7 +33,7 @@ MARKUP = re.compile(
 """How files begin that do not have a sentence on each line."""
 TAKE_SEGMENTS = r"sed -n 's|.*<seg[^>]*>\(.*\)</seg>.*|\1|p'"
 GZIP = b"\x1f\x8b"
-UNREAD = {
+NOT_READ = {
     b"PK\x03\x04": "a zip archive; unpack it with unzip",
     b"7z\xbc\xaf": "a 7z archive; unpack it with 7z x",
     b"BZh": "compressed with bzip2; unpack it with bunzip2",
@@ -51,12 +51,19 @@ def preview(text: str) -> str:
     return f"{line[:79]}…" if len(line) > 80 else line or "(blank)"
 
 
-# ----------------------------------------------------------------------------------- Text files
+def ending_of(path: Path) -> str:
+    """Return the ending of a file before that of its compression: `.tsv` of `pairs.tsv.gz`."""
+    return next((end for end in map(str.lower, reversed(path.suffixes)) if end != ".gz"), "")
+
+
+def stem_of(path: Path) -> str:
+    """Return the name of a file without its ending and that of its compression."""
+    return Path(path.stem).stem if path.suffix == ".gz" else path.stem
 
 
 def check_kind(path: str | Path, raw: bytes) -> None:
     """Raise ValueError for the first bytes of a file that is not read, naming what converts it."""
-    for magic, kind in UNREAD.items():
+    for magic, kind in NOT_READ.items():
         if raw.startswith(magic):
             raise ValueError(f"{path} is {kind}")
     if raw[257:262] == b"ustar":
@@ -65,42 +72,54 @@ def check_kind(path: str | Path, raw: bytes) -> None:
         raise ValueError(f"{path} has lines that end in CR; convert it with tr '\\r' '\\n'")
 
 
-def text_chunks(path: str | Path, open_file: Open = files.open_regular) -> Iterator[str]:
-    """Yield the chunks of a UTF-8 file, with LF for CRLF and without a byte-order mark.
+@contextmanager
+def open_bytes(path: str | Path, open_file: Open) -> Iterator[Any]:
+    """Open a file, which may be compressed by gzip.
 
-    Chunks end where lines do, unless a line is longer than CHUNK_BYTES or ends in a carriage
-    return. The file may be compressed by gzip. Raises ValueError that names file and line for
-    anything that is not text.
+    Raises ValueError if it cannot be read, or is not read.
     """
-    decode, n, is_empty = codecs.getincrementaldecoder("utf-8-sig")().decode, 1, True
     try:
-        with open_file(Path(path)) as raw_file:
-            is_gzip, is_first, is_last = raw_file.read(2) == GZIP, True, False
-            raw_file.seek(0)
-            file: Any = gzip.GzipFile(fileobj=raw_file) if is_gzip else raw_file
-            while not is_last:
-                raw = file.read(CHUNK_BYTES) + file.readline(CHUNK_BYTES)
-                raw += file.read(1) if raw.endswith(b"\r") else b""
-                if is_first:
-                    check_kind(path, raw)
-                is_first, is_last = False, not raw
-                text = decode(raw.replace(b"\r\n", b"\n"), is_last)
-                if (zero := text.find("\0")) >= 0:
-                    n += text.count("\n", 0, zero)
-                    hint = "if it is UTF-16, convert it with iconv -f UTF-16LE -t UTF-8"
-                    raise ValueError(f"{path}, line {n}: a zero byte, not text; {hint}")
-                is_empty, n = is_empty and not text, n + text.count("\n")
-                if text:
-                    yield text
-    except UnicodeDecodeError as fault:
-        n += fault.object.count(b"\n", 0, fault.start)
-        byte = fault.object[fault.start]
-        raise ValueError(f"{path}, line {n}: not UTF-8 (byte 0x{byte:02x})") from fault
+        with open_file(Path(path)) as raw:
+            is_gzip = raw.read(2) == GZIP
+            raw.seek(0)
+            file: Any = gzip.GzipFile(fileobj=raw) if is_gzip else raw
+            check_kind(path, file.read(CHUNK_BYTES))
+            file.seek(0)
+            yield file
     except FileNotFoundError as fault:
         raise ValueError(f"{path} does not exist; give the path of a UTF-8 text file") from fault
     except (OSError, EOFError, zlib.error) as fault:
         reason = getattr(fault, "strerror", None) or fault
         raise ValueError(f"{path} cannot be read: {reason}") from fault
+
+
+def text_chunks(path: str | Path, open_file: Open = files.open_regular) -> Iterator[str]:
+    """Yield the chunks of a UTF-8 file, with LF for CRLF and without a byte-order mark.
+
+    Chunks end where lines do, unless a line is longer than CHUNK_BYTES or ends in a carriage
+    return. Raises ValueError that names file and line for anything that is not text.
+    """
+    decode = codecs.getincrementaldecoder("utf-8-sig")().decode
+    n, is_empty, is_last = 1, True, False
+    with open_bytes(path, open_file) as file:
+        while not is_last:
+            raw = file.read(CHUNK_BYTES) + file.readline(CHUNK_BYTES)
+            raw += file.read(1) if raw.endswith(b"\r") else b""
+            is_last = not raw
+            try:
+                text = decode(raw.replace(b"\r\n", b"\n"), is_last)
+            except UnicodeDecodeError as fault:
+                n += fault.object.count(b"\n", 0, fault.start)
+                byte = fault.object[fault.start]
+                raise ValueError(f"{path}, line {n}: not UTF-8 (byte 0x{byte:02x})") from fault
+            if (zero := text.find("\0")) >= 0:
+                n += text.count("\n", 0, zero)
+                hint = "if it is UTF-16, convert it with iconv -f UTF-16LE -t UTF-8"
+                raise ValueError(f"{path}, line {n}: a zero byte, not text; {hint}")
+            n += text.count("\n")
+            if text:
+                is_empty = False
+                yield text
     if is_empty:
         raise ValueError(f"{path} is empty")
 
@@ -126,9 +145,9 @@ def lines(path: str | Path, open_file: Open = files.open_regular) -> Iterator[st
         yield rest.removesuffix("\r")
 
 
-def read_lines(path: str | Path, open_file: Open = files.open_regular) -> list[str]:
+def read_lines(path: str | Path) -> list[str]:
     """Return the `lines` of a file."""
-    return list(lines(path, open_file))
+    return list(lines(path))
 
 
 def count_lines(path: str | Path) -> int:
@@ -145,53 +164,3 @@ def sha256(chunks: Iterable[str]) -> str:
     for chunk in chunks:
         digest.update(f"{chunk}\n".encode())
     return digest.hexdigest()
-
-
-# ---------------------------------------------------------------------------------- Tables
-
-SPLITS = ("train", "valid", "test")
-SPLIT_ALIASES = {
-    "train": ("train", "training"),
-    "valid": ("valid", "validation", "val", "dev"),
-    "test": ("test", "test_2016_flickr", "testing", "eval", "evaluation"),
-}
-"""Names of a split; Multi30k has several test sets."""
-TABLES = (".tsv", ".csv", ".jsonl", ".json", ".parquet")
-"""Endings of files with a pair, or a text, in each row."""
-Rows = Iterator[tuple[int, dict[str, Any]]]
-"""The line, or the number, of each row, and its cells."""
-
-
-class Table(NamedTuple):
-    """Rows of texts, in splits, which can be read any number of times."""
-
-    name: str
-    origin: str
-    """Its path, or its id on the hub."""
-    columns: list[str]
-    """Columns that are text, or the languages of a column `translation`."""
-    splits: Mapping[str, Callable[[], Rows]]
-    """Read the rows of a split."""
-    size: Callable[[], int]
-    """Return the number of rows of train."""
-    key: str
-    """Changes whenever the content does; known without reading it."""
-
-
-class TableFile(NamedTuple):
-    """One file of a table, with its own header."""
-
-    path: Path
-    columns: list[str]
-    """Columns that are text, or the languages of a column `translation`."""
-    read: Callable[[], Rows]
-
-
-def ending_of(path: Path) -> str:
-    """Return the ending of a file before that of its compression: `.tsv` of `pairs.tsv.gz`."""
-    return next((end for end in map(str.lower, reversed(path.suffixes)) if end != ".gz"), "")
-
-
-def stem_of(path: Path) -> str:
-    """Return the name of a file without its ending and that of its compression."""
-    return Path(path.stem).stem if path.suffix == ".gz" else path.stem
