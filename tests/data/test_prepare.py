@@ -4,6 +4,7 @@ import hashlib
 import random
 from collections import Counter
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -27,11 +28,7 @@ TRAIN = [
     ("Oh.", "\t"), ("Alt.", "Old."), ("Alt.", "Elderly."), ("Neu.", "Newer."),
     ("lang " * 300, "long " * 300),
 ]  # fmt: skip
-
-
 VALID = [("Neu.", "New."), ("Neu.", "New.")]
-
-
 TEST = [("Alt.", "Aged."), ("Jung.", "Young."), ("", "")]
 
 
@@ -45,19 +42,24 @@ def corpus_of(key: str = "key", **splits: list[tuple[str, str]]) -> ParallelCorp
 
 
 BYTES = PrepareConfig(tokenizer="bytes")
-
-
 WORDS = PrepareConfig(tokenizer="words")
-
-
 CLEANED = replace(BYTES, is_cleaned=True)
-
-
 LOWER = replace(BYTES, is_lowercase=True)
 
 
 def prepare_quietly(opened: ParallelCorpus, config: PrepareConfig = BYTES) -> prepare.Prepared:
     return prepare.prepare(opened, config, lambda line: None)
+
+
+def test_a_corpus_is_read_once() -> None:
+    opened, n_read = corpus_of(), Counter[str]()
+
+    def read(split: str):
+        n_read[split] += 1
+        return opened.splits[split]()
+
+    prepare_quietly(opened._replace(splits={split: partial(read, split) for split in SPLITS}))
+    assert n_read == dict.fromkeys(SPLITS, 1)
 
 
 def test_lines_that_a_tokenizer_changes_are_counted() -> None:
