@@ -100,13 +100,13 @@ def read_text_corpus(
         raise ValueError(f"{named[0]} is a table; several files must all be text files")
     key = " ".join([*map(fingerprint, paths), str(shares)])
     more = f" and {len(paths) - 1} more" if paths[1:] else ""
-    books = [partial(book_chunks if has_boilerplate(p) else text_chunks, p) for p in paths]
-    files = [partial(text_chunks, path) for path in paths]
+    chunks = [partial(text_chunks, path) for path in paths]
+    books = [partial(read_book, path) for path in paths]
     whole = partial(concatenate, books)
     return TextCorpus(
         first.name + more, split_by_share(whole, shares), key, f"{first}{more}", whole,
         shares["valid"] == shares["test"],
-        lambda: sum(map(count_characters, files)) - sum(map(count_characters, books)),
+        lambda: sum(map(count_characters, chunks)) - sum(map(count_characters, books)),
     )  # fmt: skip
 
 
@@ -178,22 +178,9 @@ BOILERPLATE = re.compile(
 """A line that begins or ends a book of Project Gutenberg."""
 
 
-def has_boilerplate(path: Path) -> bool:
-    """Return whether a text begins with a header of Project Gutenberg."""
-    first = next(text_chunks(path))
-    return any(mark[1] == "START" for mark in BOILERPLATE.finditer(first))
-
-
-def book_chunks(path: Path) -> Iterator[str]:
-    """Yield the books of a file without Project Gutenberg's headers and licences, each whole."""
-    book: list[str] | None = None  # outside of a book
-    for chunk in text_chunks(path):
-        start = 0
-        for mark in BOILERPLATE.finditer(chunk):
-            if book is not None:
-                yield "".join([*book, chunk[start : mark.start()]])
-            book, start = [] if mark[1] == "START" else None, mark.end()
-        if book is not None:
-            book.append(chunk[start:])
-    if book is not None:
-        yield "".join(book)
+def read_book(path: Path) -> Iterator[str]:
+    """Yield a text, without Project Gutenberg's headers and licences if it begins with one."""
+    if "START" not in BOILERPLATE.findall(next(text_chunks(path))):
+        return text_chunks(path)
+    parts = BOILERPLATE.split("".join(text_chunks(path)))  # text, mark, text, …, mark, text
+    return (text for mark, text in zip(parts[1::2], parts[2::2], strict=True) if mark == "START")

@@ -14,6 +14,7 @@ import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from itertools import chain, islice
 from pathlib import Path
 from typing import IO, Any
 
@@ -21,10 +22,10 @@ from seqmodels.utils import files
 from seqmodels.utils.terminal import one_line
 
 Open = Callable[[Path], AbstractContextManager[IO[bytes]]]
-CHUNK_BYTES = 2**20
-"""Bytes of text that are read at a time, plus the rest of the last line."""
+CHUNK = 2**20
+"""Characters of a chunk of text, plus the rest of its last line."""
 MAX_LINE = 2**24
-"""Limit of a line, in characters."""
+"""Limit of a line, in bytes: a longer one is text, in parts, and not a line."""
 MARKUP = re.compile(
     r"\s*(<\?xml|<!doctype|<(srcset|refset|tstset|mteval|html|tmx|doc|url)\b|"
     r"WEBVTT|1\s+[\d:,]+ -->)",
@@ -32,17 +33,10 @@ MARKUP = re.compile(
 )
 """How files begin that do not have a sentence on each line."""
 TAKE_SEGMENTS = r"sed -n 's|.*<seg[^>]*>\(.*\)</seg>.*|\1|p'"
-GZIP = b"\x1f\x8b"
-NOT_READ = {
-    b"PK\x03\x04": "a zip archive; unpack it with unzip",
-    b"7z\xbc\xaf": "a 7z archive; unpack it with 7z x",
-    b"BZh": "compressed with bzip2; unpack it with bunzip2",
-    b"\xfd7zXZ\0": "compressed with xz; unpack it with unxz",
-    b"\x28\xb5\x2f\xfd": "compressed with Zstandard; unpack it with unzstd",
-    codecs.BOM_UTF16_LE: "in UTF-16; convert it with iconv -f UTF-16 -t UTF-8",
-    codecs.BOM_UTF16_BE: "in UTF-16; convert it with iconv -f UTF-16 -t UTF-8",
-}
-"""What is not read, by its first bytes."""
+NOT_TEXT = (
+    "not UTF-8 text: unpack what is compressed (gzip aside) or archived, or convert UTF-16 with "
+    "iconv -f UTF-16 -t UTF-8"
+)
 
 
 def preview(text: str) -> str:
@@ -61,31 +55,14 @@ def stem_of(path: Path) -> str:
     return Path(path.stem).stem if path.suffix == ".gz" else path.stem
 
 
-def check_kind(path: str | Path, raw: bytes) -> None:
-    """Raise ValueError for the first bytes of a file that is not read, naming what converts it."""
-    for magic, kind in NOT_READ.items():
-        if raw.startswith(magic):
-            raise ValueError(f"{path} is {kind}")
-    if raw[257:262] == b"ustar":
-        raise ValueError(f"{path} is an archive; unpack it with tar -xf")
-    if b"\r" in raw[:-1] and b"\n" not in raw:
-        raise ValueError(f"{path} has lines that end in CR; convert it with tr '\\r' '\\n'")
-
-
 @contextmanager
 def open_bytes(path: str | Path, open_file: Open) -> Iterator[Any]:
-    """Open a file, which may be compressed by gzip.
-
-    Raises ValueError if it cannot be read, or is not read.
-    """
+    """Open a file, which may be compressed by gzip; raise ValueError if it cannot be read."""
     try:
-        with open_file(Path(path)) as raw:
-            is_gzip = raw.read(2) == GZIP
-            raw.seek(0)
-            file: Any = gzip.GzipFile(fileobj=raw) if is_gzip else raw
-            check_kind(path, file.read(CHUNK_BYTES))
+        with open_file(Path(path)) as file:
+            is_gzip = file.read(2) == b"\x1f\x8b"
             file.seek(0)
-            yield file
+            yield gzip.GzipFile(fileobj=file) if is_gzip else file
     except FileNotFoundError as fault:
         raise ValueError(f"{path} does not exist; give the path of a UTF-8 text file") from fault
     except (OSError, EOFError, zlib.error) as fault:
@@ -93,56 +70,62 @@ def open_bytes(path: str | Path, open_file: Open) -> Iterator[Any]:
         raise ValueError(f"{path} cannot be read: {reason}") from fault
 
 
-def text_chunks(path: str | Path, open_file: Open = files.open_regular) -> Iterator[str]:
-    """Yield the chunks of a UTF-8 file, with LF for CRLF and without a byte-order mark.
+def raw_lines(path: str | Path, open_file: Open = files.open_regular) -> Iterator[str]:
+    """Yield the lines of a UTF-8 file, with LF for CRLF; those above MAX_LINE bytes in parts.
 
-    Chunks end where lines do, unless a line is longer than CHUNK_BYTES or ends in a carriage
-    return. Raises ValueError that names file and line for anything that is not text.
+    Raises ValueError that names file and line for anything that is not text.
     """
-    decode = codecs.getincrementaldecoder("utf-8-sig")().decode
-    n, is_empty, is_last = 1, True, False
+    decode, n, is_empty, raw = codecs.getincrementaldecoder("utf-8-sig")().decode, 1, True, b"\n"
     with open_bytes(path, open_file) as file:
-        while not is_last:
-            raw = file.read(CHUNK_BYTES) + file.readline(CHUNK_BYTES)
-            raw += file.read(1) if raw.endswith(b"\r") else b""
-            is_last = not raw
+        while raw:
+            raw = file.readline(MAX_LINE)
+            raw += file.read(1) if raw.endswith(b"\r") else b""  # a line feed, if it is cut there
             try:
-                text = decode(raw.replace(b"\r\n", b"\n"), is_last)
+                line = decode(raw.replace(b"\r\n", b"\n"), not raw)
             except UnicodeDecodeError as fault:
-                n += fault.object.count(b"\n", 0, fault.start)
-                byte = fault.object[fault.start]
-                raise ValueError(f"{path}, line {n}: not UTF-8 (byte 0x{byte:02x})") from fault
-            if (zero := text.find("\0")) >= 0:
-                n += text.count("\n", 0, zero)
-                hint = "if it is UTF-16, convert it with iconv -f UTF-16LE -t UTF-8"
-                raise ValueError(f"{path}, line {n}: a zero byte, not text; {hint}")
-            n += text.count("\n")
-            if text:
+                raise ValueError(f"{path}, line {n}: {NOT_TEXT}") from fault
+            if "\0" in line:
+                raise ValueError(f"{path}, line {n}: {NOT_TEXT}")
+            if n == 1 and "\r" in line[:-1] and not line.endswith("\n"):
+                raise ValueError(f"{path} has lines that end in CR; convert it with tr '\\r' '\\n'")
+            n += line.endswith("\n")
+            if line:
                 is_empty = False
-                yield text
+                yield line
     if is_empty:
         raise ValueError(f"{path} is empty")
+
+
+def text_chunks(path: str | Path) -> Iterator[str]:
+    """Yield a text in chunks of whole lines; raises as `raw_lines` does."""
+    chunk, size = [], 0
+    for line in raw_lines(path):
+        chunk.append(line)
+        size += len(line)
+        if size >= CHUNK:
+            yield "".join(chunk)
+            chunk, size = [], 0
+    if chunk:
+        yield "".join(chunk)
 
 
 def lines(path: str | Path, open_file: Open = files.open_regular) -> Iterator[str]:
     """Yield the lines of a UTF-8 file, without their LF or CRLF.
 
-    Raises ValueError for markup, and as `text_chunks` does.
+    Raises ValueError for markup and for lines above MAX_LINE bytes, and as `raw_lines` does.
     """
-    n, rest = 0, ""
-    for chunk in text_chunks(path, open_file):
-        if not (n or rest) and MARKUP.match(chunk):
-            raise ValueError(
-                f"{path} has markup ({preview(chunk[:60])}), not a sentence per line; take the "
-                f"sentences out, those of <seg> with {TAKE_SEGMENTS}"
-            )
-        *complete, rest = (rest + chunk).split("\n")
-        yield from complete
-        n += len(complete)
-        if len(rest) > MAX_LINE:
-            raise ValueError(f"{path}, line {n + 1}: more than {MAX_LINE:,} characters")
-    if rest:
-        yield rest.removesuffix("\r")
+    rows, is_whole = raw_lines(path, open_file), True
+    first = [*islice(rows, 2)]
+    if MARKUP.match(start := "".join(first)):
+        raise ValueError(
+            f"{path} has markup ({preview(start[:60])}), not a sentence per line; take the "
+            f"sentences out, those of <seg> with {TAKE_SEGMENTS}"
+        )
+    for n, line in enumerate(chain(first, rows)):
+        if not is_whole:
+            raise ValueError(f"{path}, line {n}: more than {MAX_LINE:,} bytes")
+        is_whole = line.endswith("\n")
+        yield line.removesuffix("\n").removesuffix("\r")
 
 
 def read_lines(path: str | Path) -> list[str]:

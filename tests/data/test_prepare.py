@@ -236,7 +236,7 @@ def test_every_token_has_its_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     text = "".join(f"{i} spoke,\n\nand went.\n" for i in range(400))
     (tmp_path / "a.txt").write_text(text)
     for i, size in enumerate((3, 31, 33, 5_000_000)):
-        monkeypatch.setattr(text_files, "CHUNK_BYTES", size)
+        monkeypatch.setattr(text_files, "CHUNK", size)
         opened = read_text_corpus([tmp_path / "a.txt"])
         ids = prepare_text_quietly(opened, "bytes", 300 + i).train
         written = tokenizers.Bytes().decode(ids.slice(0, len(ids)))

@@ -36,7 +36,7 @@ def test_a_text_is_cut_by_its_characters(tmp_path: Path, monkeypatch: pytest.Mon
     text = "".join(f"{i} €\n" for i in range(999))
     (tmp_path / "a.txt").write_text(text, "utf-8")
     for n in (7, 2**20):
-        monkeypatch.setattr(text_files, "CHUNK_BYTES", n)
+        monkeypatch.setattr(text_files, "CHUNK", n)
         opened = read_text_corpus([tmp_path / "a.txt"])
         assert read(opened) == text
         assert len(read(opened, "train")) == int(0.9 * len(text))
