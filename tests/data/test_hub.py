@@ -18,8 +18,6 @@ pytestmark = pytest.mark.usefixtures("cached")
 
 
 PAIRS = [(f"Satz {i}", f"sentence {i}") for i in range(400)]
-
-
 PARTS = {"train": PAIRS[:300], "validation": PAIRS[300:350], "test": PAIRS[350:]}
 
 

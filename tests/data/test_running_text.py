@@ -50,8 +50,6 @@ def test_a_text_is_cut_by_its_characters(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 ROWS = {"train": ["one", "two\n", "", "thrée"], "validation": ["four"], "test": ["five", "six"]}
-
-
 TEXT = {"train": "one\ntwo\n\nthrée\n", "valid": "four\n", "test": "five\nsix\n"}
 
 

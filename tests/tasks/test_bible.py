@@ -14,8 +14,6 @@ pytestmark = pytest.mark.usefixtures("cached")
 
 
 TEST_VERSES = read_lines(bible.TEST_VERSES)
-
-
 VERSES = {
     "train": [(f"GEN 90:{i}", f"Vers {i} ", f"verse {i}") for i in range(30)],
     "valid": [(f"{book} 1:2", f"{book} deutsch", book) for book in ("EST", "HOS", "GAL", "JAS")],
