@@ -33,8 +33,8 @@ MARKUP = re.compile(
 )
 """How files begin that do not have a sentence on each line."""
 TAKE_SEGMENTS = r"sed -n 's|.*<seg[^>]*>\(.*\)</seg>.*|\1|p'"
-NOT_TEXT = (
-    "not UTF-8 text: unpack what is compressed (gzip aside) or archived, or convert UTF-16 with "
+CONVERT = (
+    "unpack what is compressed (gzip aside) or archived; convert another encoding, such as with "
     "iconv -f UTF-16 -t UTF-8"
 )
 
@@ -83,9 +83,10 @@ def raw_lines(path: str | Path, open_file: Open = files.open_regular) -> Iterato
             try:
                 line = decode(raw.replace(b"\r\n", b"\n"), not raw)
             except UnicodeDecodeError as fault:
-                raise ValueError(f"{path}, line {n}: {NOT_TEXT}") from fault
+                byte = f"byte 0x{fault.object[fault.start]:02x}"
+                raise ValueError(f"{path}, line {n}: not UTF-8 ({byte}); {CONVERT}") from fault
             if "\0" in line:
-                raise ValueError(f"{path}, line {n}: {NOT_TEXT}")
+                raise ValueError(f"{path}, line {n}: a zero byte, not text; {CONVERT}")
             if n == 1 and "\r" in line[:-1] and not line.endswith("\n"):
                 raise ValueError(f"{path} has lines that end in CR; convert it with tr '\\r' '\\n'")
             n += line.endswith("\n")

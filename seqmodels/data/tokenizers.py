@@ -260,20 +260,20 @@ class Characters(Words):
 
 
 class Pieces(Tokenizer):
-    """Pieces of UTF-8: a pattern splits a text, and in each part bytes merge into pieces.
+    """Pieces of UTF-8: SPLIT splits a text, and in each part bytes merge into pieces.
 
     `pieces` are in the order in which they merge, including the 256 single bytes. Decoding
     concatenates them: a text comes back exactly.
     """
 
-    def __init__(self, pieces: Sequence[bytes], pattern: str = SPLIT):
+    def __init__(self, pieces: Sequence[bytes]):
         ids = {piece: i for i, piece in enumerate(pieces, N_SPECIALS)}
         if len(ids) != len(pieces) or any(bytes([value]) not in ids for value in range(256)):
             raise ValueError("the ranks must contain every piece once, including all 256 bytes")
         self._pieces = [b""] * UNK + [SPECIALS[UNK].encode(), *pieces]
         self.labels = [*SPECIALS, *map(_visible, pieces)]
         self._encoding = tiktoken.Encoding(
-            "shifted", pat_str=pattern, mergeable_ranks=ids, special_tokens={}
+            "shifted", pat_str=SPLIT, mergeable_ranks=ids, special_tokens={}
         )
 
     def encode(self, text: str) -> list[int]:

@@ -66,7 +66,7 @@ def test_chunks_end_where_lines_do(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize(("raw", "fault"), [
-    (b"\xef\xbb\xbfa\n" + b"b\n" * 15 + b"caf\xff\n", "line 17: not UTF-8"),
+    (b"\xef\xbb\xbfa\n" + b"b\n" * 15 + b"caf\xff\n", r"line 17: not UTF-8 \(byte 0xff\)"),
     (b"a\n" * 30 + "ä".encode()[:1], "line 31: not UTF-8"),
     (b"a\n" * 30 + b"b\0", "line 31: .*UTF-16"),
     (gzip.compress(b"a\nb\n" * 99, mtime=0)[:-20], "cannot be read: Compressed file ended"),
