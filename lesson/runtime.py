@@ -17,7 +17,7 @@ from pathlib import Path
 
 from filelock import FileLock
 
-from seqmodels.data.presets import cache_dir, ensure_dir
+from seqmodels.data.cache import cache_dir, ensure_dir
 from seqmodels.utils.terminal import print_line
 
 TEMPLATES = Path(__file__).parent / "templates"

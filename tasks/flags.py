@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from seqmodels.data.presets import TOKENIZERS
+from seqmodels.data import TOKENIZERS
 from seqmodels.models import PAPERS, list_models, paper_of, register_file
 from seqmodels.utils.terminal import (
     Parser,

@@ -212,7 +212,7 @@ NETWORK = {
 
 def test_nothing_opens_a_connection_by_itself() -> None:
     allowed = {
-        "seqmodels/data/presets.py": {"urllib"},  # texts that no hub has, from fixed addresses
+        "seqmodels/data/corpora.py": {"urllib"},  # texts that no hub has, from fixed addresses
         "lesson/serve.py": {"http"},  # answers on this machine
         "lesson/layout.py": {"urllib"},  # only quotes
     }

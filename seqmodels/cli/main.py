@@ -186,7 +186,7 @@ def translate(args: argparse.Namespace) -> None:
     """Translate the lines of a text, or of standard input, with a trained run."""
     from tqdm import tqdm
 
-    from seqmodels.data import readers
+    from seqmodels.data.text import lines as read_lines
     from seqmodels.experiments.inference import check_search, load
     from seqmodels.utils import files
 
@@ -202,7 +202,7 @@ def translate(args: argparse.Namespace) -> None:
         )
     lines: Iterable[str] = args.text.split("\n")
     if args.text == "-":
-        lines = readers.lines("standard input", files.open_stdin)
+        lines = read_lines("standard input", files.open_stdin)
     rest, sources = iter(lines), list[list[int]]()
     with tqdm(unit=" lines", disable=None if args.text == "-" else True) as bar:
         while chunk := [run.encode_line(line) for line in islice(rest, LINES_AT_ONCE)]:

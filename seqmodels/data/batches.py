@@ -10,7 +10,7 @@ import random
 import sys
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
-from itertools import chain, islice, pairwise
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, NamedTuple, overload
 
@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from seqmodels.data.presets import FACTS_FILE
+from seqmodels.data.cache import FACTS_FILE
 from seqmodels.interface import BOS, PAD, Batch
 from seqmodels.utils.files import read_json
 
@@ -239,32 +239,19 @@ def collate(examples: Sequence[Example], device: str = "cpu") -> Batch:
     return Batch(src, src != PAD, tgt_in, tgt_out)
 
 
-def batch_ends(sizes: np.ndarray, batch_tokens: int) -> list[int]:
-    """Return the end index of each batch, where rows in order of length fill `batch_tokens`.
-
-    A batch counts its rows times its longest row, and holds at least one. Rows of the same size are
-    counted, not walked.
-    """
-    ends, n_before, n_open = [], 0, 0
-    for size, n in enumerate(np.bincount(sizes).tolist()):
-        if n == 0:
-            continue
-        most = max(1, batch_tokens // max(size, 1))
-        if n_open > most:
-            ends.append(n_before)
-            n_open = 0
-        ends += range(n_before + most - n_open, n_before + n, most)
-        n_open = (n_open + n - 1) % most + 1
-        n_before += n
-    return [*ends, n_before]
-
-
 def cut_into_batches(rows: np.ndarray, n_tokens: np.ndarray, batch_tokens: int) -> list[list[int]]:
-    """Sort rows by their number of tokens, (n, 2), and cut them into batches."""
+    """Sort rows by their number of tokens, (n, 2), and cut them into batches.
+
+    A batch counts its rows times its longest row, and holds at least one.
+    """
     sizes = n_tokens.max(1)
-    by_length = rows[np.lexsort((n_tokens[:, 0], sizes))]
-    ends = batch_ends(sizes, batch_tokens)
-    return [by_length[start:end].tolist() for start, end in pairwise([0, *ends])]
+    by_length = np.lexsort((n_tokens[:, 0], sizes))
+    batches: list[list[int]] = [[]]
+    for row, size in zip(rows[by_length].tolist(), sizes[by_length].tolist(), strict=True):
+        if batches[-1] and size * (len(batches[-1]) + 1) > batch_tokens:
+            batches.append([])
+        batches[-1].append(row)
+    return batches
 
 
 def batches_by_length(examples: Sequence[Example], batch_tokens: int) -> list[list[int]]:
@@ -276,39 +263,27 @@ def batches_by_length(examples: Sequence[Example], batch_tokens: int) -> list[li
 
 BATCHES_PER_POOL = 50
 """Batches in a pool, whose examples are sorted by length together."""
-SECTION = 1_000_000
-"""Examples whose batches are made and shuffled at a time."""
 
 
 def shuffled_batches(
     examples: Sequence[Example], batch_tokens: int, seed: int, epoch: int, first: int = 0
 ) -> Iterator[list[int]]:
-    """Yield one epoch's batches of indices, from any of them on.
+    """Return one epoch's batches of indices, from any of them on.
 
     All examples are shuffled; pools of about BATCHES_PER_POOL batches are sorted by length and cut;
-    then the batches are shuffled, those of each SECTION examples together. A batch thus has similar
-    lengths, and no two epochs have the same batches.
+    then all batches are shuffled. A batch thus has similar lengths, and no two epochs have the same
+    batches.
     """
     rng = random.Random(f"{seed}/{epoch}")
-    n_tokens = lengths(examples)
-    order = shuffle(len(examples), rng)
+    shuffled = list(range(len(examples)))
+    rng.shuffle(shuffled)
+    order, n_tokens, batches = np.array(shuffled), lengths(examples), list[list[int]]()
+    del shuffled  # takes ten times the memory of the array
     size = max(1, BATCHES_PER_POOL * batch_tokens * len(order) // int(n_tokens.max(1).sum()))
-    for section in np.split(order, range(SECTION, len(order), SECTION)):
-        batches: list[list[int]] = []
-        for pool in np.split(section, range(size, len(section), size)):
-            batches += cut_into_batches(pool, n_tokens[pool], batch_tokens)
-        rng.shuffle(batches)
-        yield from islice(batches, first, None)
-        first = max(0, first - len(batches))
-
-
-def shuffle(n: int, rng: random.Random) -> np.ndarray:
-    """Return the indices 0 … n-1 in random order; NumPy draws the order of many, for speed."""
-    if n > SECTION:
-        return np.random.default_rng(rng.getrandbits(64)).permutation(n)
-    order = list(range(n))
-    rng.shuffle(order)
-    return np.array(order)
+    for pool in np.split(order, range(size, len(order), size)):
+        batches += cut_into_batches(pool, n_tokens[pool], batch_tokens)
+    rng.shuffle(batches)
+    return islice(batches, first, None)
 
 
 class BatchIndices(NamedTuple):

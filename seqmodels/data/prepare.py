@@ -1,7 +1,7 @@
 """From a corpus to tokens, once: read, clean, train the tokenizer, encode.
 
-The tokens are arrays of numbers on disk, which `batches` maps into memory. Of a pair, only hashes
-are held in memory.
+The corpus is read in one pass. Its texts, and then its tokens, are on disk, and only hashes of a
+pair are held in memory. `batches` maps the tokens, arrays of numbers, into memory.
 """
 
 from __future__ import annotations
@@ -13,21 +13,23 @@ from array import array
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, field
 from functools import partial
-from itertools import islice
+from itertools import chain, compress, islice
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 from unicodedata import is_normalized, normalize
 
 import numpy as np
 
-from seqmodels.data import tokenizers
+from seqmodels.data import SPLITS, TOKENIZERS, tokenizers
 from seqmodels.data.batches import LINE_EVERY, TokenizedPairs, TokenStream
-from seqmodels.data.corpus import Pair, ParallelCorpus, TextCorpus
-from seqmodels.data.presets import FACTS_FILE, TOKENIZERS, cached, fingerprint
-from seqmodels.data.readers import SPLITS, preview
+from seqmodels.data.cache import FACTS_FILE, cached, fingerprint
+from seqmodels.data.running_text import TextCorpus
 from seqmodels.data.scripts import count_words
+from seqmodels.data.splits import Pair, ParallelCorpus
+from seqmodels.data.text import preview
 from seqmodels.data.tokenizers import EOS, UNK, Tokenizer
 from seqmodels.utils import files
 from seqmodels.utils.terminal import printable
@@ -44,17 +46,12 @@ N_DECODED = 1_000
 MAX_LENGTH_RATIO = 9.0
 """Ratio of the sides' words above which a pair is not a translation (as in Moses)."""
 
-FAULTS = ("duplicate", "unequal", "held_out")
-FAULT_LABELS = {
+FAULTS = {
     "duplicate": "repeated",
     "unequal": f"with one side {MAX_LENGTH_RATIO:.0f} times as long as the other",
     "held_out": "with a source that is in valid or test",
 }  # fmt: skip
-COUNTS = [f"n_{split}" for split in SPLITS]
-COUNTS += [f"n_{kind}_{split}" for split in SPLITS for kind in ("blank", "too_long", *FAULTS)]
-COUNTS = [key for key in COUNTS if key not in ("n_held_out_valid", "n_held_out_test")]
-COUNTS += ["n_test_sources_in_train", "n_not_nfc", "n_lossy"]
-COUNTS += [f"n_{kind}_{split}" for split in SPLITS for kind in ("tokens", "unknown")]
+"""Faults of a pair, each with its description."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,7 +59,7 @@ class PrepareConfig:
     """Settings of the preparation of a corpus."""
 
     tokenizer: str = "bpe"
-    """One of presets.TOKENIZERS, or the path of a tokenizer.json."""
+    """One of TOKENIZERS, or the path of a tokenizer.json."""
     vocab_size: int = 4_000
     """Maximum number of ids, for the tokenizers whose size can be chosen."""
     is_lowercase: bool = False
@@ -132,40 +129,118 @@ def tokenizer_key(kind: str) -> str:
 
 def build(folder: Path, corpus: ParallelCorpus, config: PrepareConfig) -> dict[str, Any]:
     """Write the tokenizer, the tokens and the test texts; return facts for the record."""
-    counts: Counter[str] = Counter()
-    sha256, train_sources, is_clean = scan_pairs(corpus, config, counts)
-    for split in SPLITS:
-        if not is_clean[split].any():
-            raise ValueError(explain_empty(split, corpus, config, counts))
-    train = clean_pairs(corpus, config, is_clean, "train")
-    sides = (side for _, pair in train for side in pair[:2])
-    tokenizer = tokenizers.make(config.tokenizer, sides, config.vocab_size)
-    tokenizer.save(folder / TOKENIZER)
-    train = clean_pairs(corpus, config, is_clean, "train")
-    lossy = find_lossy_lines(tokenizer, (side for _, pair in train for side in pair[:2]))
+    with TemporaryDirectory(dir=folder) as scratch:
+        scans, counts, sha256 = scan_corpus(Path(scratch), corpus, config)
+        find_faults(scans, counts, config.is_cleaned)
+        for split in SPLITS:
+            if not scans[split].is_kept.any():
+                raise ValueError(explain_empty(split, corpus, config, counts))
+        tokenizer = tokenizers.make(config.tokenizer, scans["train"].sides(), config.vocab_size)
+        tokenizer.save(folder / TOKENIZER)
+        lossy = find_lossy_lines(tokenizer, scans["train"].sides())
+        most_words, texts = 0, list[tuple[str, str]]()
+        for split in SPLITS:
+            for pair in encode_pairs(folder, scans[split], tokenizer, config, counts):
+                if split == "train":
+                    most_words = max(most_words, count_words(pair.src))
+                elif split == "test":
+                    texts.append(pair[:2])
+            if not counts[f"n_{split}"]:
+                raise ValueError(explain_empty(split, corpus, config, counts))
+    files.write(folder / TEST_TEXTS, json.dumps(texts))
+    tested = [hash(src) for src, _ in texts]
+    counts["n_test_sources_in_train"] = int(np.isin(tested, scans["train"].sources).sum())
     counts["n_lossy"] = len(lossy)
-    pairs = clean_pairs(corpus, config, is_clean, *SPLITS)
-    most_words = encode_pairs(folder, pairs, tokenizer, config, counts)
-    for split in SPLITS:
-        if not counts[f"n_{split}"]:
-            raise ValueError(explain_empty(split, corpus, config, counts))
-    tested = [hash(src) for src, _ in json.loads((folder / TEST_TEXTS).read_text("utf-8"))]
-    counts["n_test_sources_in_train"] = int(np.isin(tested, train_sources).sum())
     data = {
         "sha256": sha256,
-        **{key: counts[key] for key in COUNTS},
+        **counts,
         "source_end": "EOS" if config.has_source_eos else "none",
         "max_tokens": config.limit("train"),
         "max_tokens_test": config.limit("test"),
     }
-    return {
-        "data": data,
-        "most_words": most_words,
-        "dtype": tokenizer.dtype.name,
-        "lossy_example": " → ".join(
-            map(preview, min(lossy, key=lambda two: len(two[0]), default=()))
-        ),
-    }
+    example = " → ".join(map(preview, min(lossy, key=lambda two: len(two[0]), default=())))
+    dtype = tokenizer.dtype.name
+    return {"data": data, "most_words": most_words, "dtype": dtype, "lossy_example": example}
+
+
+@dataclass
+class SplitScan:
+    """What reading a split once has found; its pairs without a blank side are in a file."""
+
+    split: str
+    path: Path
+    pairs: array[int] = field(default_factory=lambda: array("q"))
+    """A hash of each pair."""
+    sources: array[int] = field(default_factory=lambda: array("q"))
+    """A hash of each source."""
+    is_unequal: bytearray = field(default_factory=bytearray)
+    """Whether one side has MAX_LENGTH_RATIO times as many words as the other."""
+    is_kept: np.ndarray = field(default_factory=lambda: np.ones(0, bool))
+    """The pairs that `read` yields."""
+
+    def read(self) -> Iterator[Pair]:
+        """Yield the pairs that are kept."""
+        with open(self.path) as lines:
+            for line in compress(lines, self.is_kept):
+                yield Pair(*json.loads(line))
+
+    def sides(self) -> Iterator[str]:
+        """Yield both sides of each pair that is kept."""
+        return chain.from_iterable(pair[:2] for pair in self.read())
+
+
+def scan_corpus(
+    folder: Path, corpus: ParallelCorpus, config: PrepareConfig
+) -> tuple[dict[str, SplitScan], Counter[str], str]:
+    """Read a corpus, once, and write its pairs into a folder, except those with a blank side.
+
+    Return the splits, counts, and the checksum of all pairs, which is the same in both directions.
+    """
+    counts = Counter({"n_not_nfc": 0, **{f"n_blank_{split}": 0 for split in SPLITS}})
+    digests = hashlib.sha256(), hashlib.sha256()
+    scans = {split: SplitScan(split, folder / split) for split in SPLITS}
+    with ExitStack() as stack:
+        written = {split: stack.enter_context(open(scans[split].path, "w")) for split in SPLITS}
+        for split, pair in corpus.pairs(*SPLITS):
+            for digest, side in zip(digests, pair[:2], strict=True):
+                digest.update(f"{side}\n".encode())
+                counts["n_not_nfc"] += not is_normalized("NFC", side)
+            pair, scan = normalize_pair(pair, config), scans[split]
+            fewer, more = sorted(map(count_words, pair[:2]))
+            if not fewer:
+                counts[f"n_blank_{split}"] += 1
+                continue
+            scan.pairs.append(hash(pair[:2]))
+            scan.sources.append(hash(pair.src))
+            scan.is_unequal.append(more > MAX_LENGTH_RATIO * fewer)
+            written[split].write(f"{json.dumps(pair)}\n")
+    both = b"".join(sorted(digest.digest() for digest in digests))
+    return scans, counts, hashlib.sha256(both).hexdigest()
+
+
+def normalize_pair(pair: Pair, config: PrepareConfig) -> Pair:
+    """Return a pair in Unicode's normal form C, and in lower case if the config says so."""
+    src, tgt = (normalize("NFC", side) for side in pair[:2])
+    lower = str.lower if config.is_lowercase else str
+    return pair._replace(src=lower(src), tgt=lower(tgt))
+
+
+def find_faults(scans: Mapping[str, SplitScan], counts: Counter[str], is_cleaned: bool) -> None:
+    """Count the pairs of each split with one of FAULTS, and leave them out of train if cleaned.
+
+    A pair is faulty if it has occurred before, if its sides are of very unequal length, or, in
+    train, if its source is also in valid or test.
+    """
+    held_out = np.concatenate([scans[split].sources for split in ("valid", "test")])
+    for split, scan in scans.items():
+        is_repeated = np.ones(len(scan.pairs), bool)
+        is_repeated[np.unique(scan.pairs, return_index=True)[1]] = False
+        faults = {"duplicate": is_repeated, "unequal": np.array(scan.is_unequal, bool)}
+        if split == "train":
+            faults["held_out"] = np.isin(scan.sources, held_out)
+        counts.update({f"n_{kind}_{split}": int(n.sum()) for kind, n in faults.items()})
+        is_left_out = np.logical_or.reduce([*faults.values()]) & is_cleaned & (split == "train")
+        scan.is_kept = ~is_left_out
 
 
 def find_lossy_lines(tokenizer: Tokenizer, lines: Iterator[str]) -> list[tuple[str, str]]:
@@ -179,105 +254,34 @@ def find_lossy_lines(tokenizer: Tokenizer, lines: Iterator[str]) -> list[tuple[s
     return [two for two in decoded if len({"".join(text.split()) for text in two}) == 2]
 
 
-def scan_pairs(
-    corpus: ParallelCorpus, config: PrepareConfig, counts: Counter[str]
-) -> tuple[str, np.ndarray, dict[str, np.ndarray]]:
-    """Count the pairs that are blank, and those with one of FAULTS.
-
-    A pair is blank if a side has only white space. It is faulty if it is repeated, if one side has
-    MAX_LENGTH_RATIO times as many words as the other, or, in train, if its source is also in valid
-    or test. Only train is cleaned. Return the checksum of all pairs, which is the same in both
-    directions, the hashes of the sources of train, and which pairs of each split are left.
-    """
-    digests = hashlib.sha256(), hashlib.sha256()
-    is_blank, is_unequal = ({split: bytearray() for split in SPLITS} for _ in range(2))
-    sources, hashes = ({split: array("q") for split in SPLITS} for _ in range(2))
-    for split, pair in corpus.pairs(*SPLITS):
-        for digest, side in zip(digests, pair[:2], strict=True):
-            digest.update(f"{side}\n".encode())
-        counts["n_not_nfc"] += sum(not is_normalized("NFC", side) for side in pair[:2])
-        pair = normalize_pair(pair, config)
-        fewer, more = sorted(map(count_words, pair[:2]))
-        is_blank[split].append(not fewer)
-        if fewer:
-            is_unequal[split].append(more > MAX_LENGTH_RATIO * fewer)
-            sources[split].append(hash(pair.src))
-            hashes[split].append(hash(pair[:2]))
-    held_out = np.concatenate([sources["valid"], sources["test"]])
-    is_clean = {}
-    for split in SPLITS:
-        is_repeated = np.ones(len(hashes[split]), bool)
-        is_repeated[np.unique(hashes[split], return_index=True)[1]] = False
-        is_held_out = np.isin(sources[split], held_out) & (split == "train")
-        faults = is_repeated, np.array(is_unequal[split], bool), is_held_out
-        counts.update(
-            {f"n_{f}_{split}": int(is_so.sum()) for f, is_so in zip(FAULTS, faults, strict=True)}
-        )
-        is_clean[split] = ~np.array(is_blank[split], bool)
-        counts[f"n_blank_{split}"] = len(is_clean[split]) - len(is_repeated)
-        if config.is_cleaned and split == "train":
-            is_clean[split][is_clean[split]] = ~np.logical_or.reduce(faults)
-    sha256 = hashlib.sha256(b"".join(sorted(digest.digest() for digest in digests))).hexdigest()
-    return sha256, np.array(sources["train"]), is_clean
-
-
-def normalize_pair(pair: Pair, config: PrepareConfig) -> Pair:
-    """Return a pair in Unicode's normal form C, and in lower case if the config says so."""
-    src, tgt = (normalize("NFC", side) for side in pair[:2])
-    lower = str.lower if config.is_lowercase else str
-    return pair._replace(src=lower(src), tgt=lower(tgt))
-
-
-def clean_pairs(
-    corpus: ParallelCorpus, config: PrepareConfig, is_clean: Mapping[str, np.ndarray], *splits: str
-) -> Iterator[tuple[str, Pair]]:
-    """Yield the pairs of some splits that are clean, each with its split."""
-    marks = {split: iter(is_clean[split]) for split in splits}
-    for split, pair in corpus.pairs(*splits):
-        if next(marks[split], False):  # a file that grows meanwhile has another key
-            yield split, normalize_pair(pair, config)
-
-
 def encode_pairs(
-    folder: Path,
-    pairs: Iterator[tuple[str, Pair]],
-    tokenizer: Tokenizer,
-    config: PrepareConfig,
-    counts: Counter[str],
-) -> int:
-    """Write the tokens of each split, and the texts of test; count the pairs that are too long.
-
-    Return the words of the longest source of train.
-    """
-    source_end = [EOS] if config.has_source_eos else []
-    n_words, ends, texts = 0, {split: [0, 0] for split in SPLITS}, list[tuple[str, str]]()
+    folder: Path, scan: SplitScan, tokenizer: Tokenizer, config: PrepareConfig, counts: Counter[str]
+) -> Iterator[Pair]:
+    """Write the tokens of a split, and yield its pairs; leave out and count those too long."""
+    split, source_end = scan.split, [EOS] if config.has_source_eos else []
+    n = n_long = n_unknown = 0
+    ends = np.zeros(2, np.int64)
     with ExitStack() as stack:
-        written = {
-            (split, kind): stack.enter_context(open(folder / f"{split}.{kind}", "wb"))
-            for split in SPLITS
+        src_file, tgt_file, ends_file, lines_file = (
+            stack.enter_context(open(folder / f"{split}.{kind}", "wb"))
             for kind in ("src", "tgt", "ends", "lines")
-        }
-        for split in SPLITS:
-            array("q", ends[split]).tofile(written[split, "ends"])
-        for split, pair in tqdm(pairs, "tokenizing", disable=None, leave=False):
-            sides = [*tokenizer.encode(pair.src), *source_end], [*tokenizer.encode(pair.tgt), EOS]
-            if max(map(len, sides)) > config.limit(split):
-                counts[f"n_too_long_{split}"] += 1
+        )
+        ends.tofile(ends_file)
+        for pair in tqdm(scan.read(), f"tokenizing {split}", disable=None, leave=False):
+            src = [*tokenizer.encode(pair.src), *source_end]
+            tgt = [*tokenizer.encode(pair.tgt), EOS]
+            if max(len(src), len(tgt)) > config.limit(split):
+                n_long += 1
                 continue
-            for i, kind in enumerate(("src", "tgt")):
-                array(tokenizer.dtype.char, sides[i]).tofile(written[split, kind])
-                ends[split][i] += len(sides[i])
-            array("q", ends[split]).tofile(written[split, "ends"])
-            array("q", [pair.line]).tofile(written[split, "lines"])
-            counts[f"n_{split}"] += 1
-            counts[f"n_unknown_{split}"] += sum(ids.count(UNK) for ids in sides)
-            if split == "train":
-                n_words = max(n_words, count_words(pair.src))
-            elif split == "test":
-                texts.append(pair[:2])
-    counts.update({f"n_tokens_{split}": sum(ends[split]) for split in SPLITS})
-    files.write(folder / TEST_TEXTS, json.dumps(texts))
-    return n_words
+            array(tokenizer.dtype.char, src).tofile(src_file)
+            array(tokenizer.dtype.char, tgt).tofile(tgt_file)
+            ends += len(src), len(tgt)
+            ends.tofile(ends_file)
+            array("q", [pair.line]).tofile(lines_file)
+            n, n_unknown = n + 1, n_unknown + src.count(UNK) + tgt.count(UNK)
+            yield pair
+    found = {"": n, "_too_long": n_long, "_tokens": int(ends.sum()), "_unknown": n_unknown}
+    counts.update({f"n{kind}_{split}": number for kind, number in found.items()})
 
 
 def explain_empty(
@@ -306,7 +310,7 @@ def summarize(data: dict[str, Any], is_cleaned: bool) -> str:
         n_blank, n_long = (data[f"n_{kind}_{split}"] for kind in ("blank", "too_long"))
         limit = data["max_tokens_test" if split == "test" else "max_tokens"]
         out = f"{n_blank:,} blank, {n_long:,} longer than {limit:,} tokens on a side"
-        odd = [f"{n:,} {FAULT_LABELS[k]}" for k in FAULTS if (n := data.get(f"n_{k}_{split}", 0))]
+        odd = [f"{n:,} {FAULTS[k]}" for k in FAULTS if (n := data.get(f"n_{k}_{split}", 0))]
         is_out = is_cleaned and split == "train"
         rest = [f"; {'also left out' if is_out else 'kept'}: {', '.join(odd)}"] if odd else []
         lines.append(f"  {split}: left out: {out}{''.join(rest)}")

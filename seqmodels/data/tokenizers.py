@@ -30,8 +30,8 @@ import regex
 import tiktoken
 import tokenizers as hf
 
-from seqmodels.data.presets import TOKENIZERS, TOKENIZERS_WITH_VOCAB_SIZE
-from seqmodels.utils.files import MAX_JSON_BYTES, read, read_json, write
+from seqmodels.data import TOKENIZERS, TOKENIZERS_WITH_VOCAB_SIZE
+from seqmodels.utils.files import read, read_json, write
 from seqmodels.utils.terminal import one_line, printable
 
 PAD, BOS, EOS, UNK = range(4)  # as in `interface`, which imports torch
@@ -39,13 +39,10 @@ SPECIALS = ("<pad>", "<bos>", "<eos>", "⁇")
 N_SPECIALS = len(SPECIALS)
 WORD = regex.compile(r"[\w\p{M}]+(?:['’-][\w\p{M}]+)*|[^\w\p{M}\s]")
 """A word, of letters and the marks that combine with them, or another character."""
-MAX_PIECES = 2**20
+MAX_VOCAB = N_SPECIALS + 2**20
 """Largest vocabulary."""
-MAX_VOCAB = N_SPECIALS + MAX_PIECES
 MIN_COUNT = 2
 """How often a word must occur for `make` to include it: from the others, models learn UNK."""
-RANKS = ".tiktoken"
-"""Ending of the file with the ranks of a BPE."""
 
 
 # ------------------------------------------------------------------ Splitting and merging
@@ -159,7 +156,7 @@ class Tokenizer(ABC):
         return len(self.decode(ids).encode())
 
     def save(self, path: str | Path) -> None:
-        """Write the tokenizer as JSON, which `load` reads; the ranks of a BPE also for tiktoken.
+        """Write the tokenizer as JSON, which `load` reads.
 
         Raises ValueError for the file of another program.
         """
@@ -167,12 +164,6 @@ class Tokenizer(ABC):
         if path.exists() and not read(path).startswith(b'{\n"kind"'):
             raise ValueError(f"{path} was not written by seqmodels; move it, or use another folder")
         write(path, json.dumps(self.fields, ensure_ascii=False, indent=0) + "\n")
-        ranks = path.with_suffix(RANKS)
-        if "ranks" in self.fields:
-            rows = (f"{piece} {rank}\n" for rank, piece in enumerate(self.fields["ranks"]))
-            write(ranks, "".join(rows))
-        else:
-            ranks.unlink(missing_ok=True)  # from another tokenizer
 
 
 def split_words(text: str) -> list[str]:
@@ -269,20 +260,20 @@ class Characters(Words):
 
 
 class Pieces(Tokenizer):
-    """Pieces of UTF-8: a pattern splits a text, and in each part bytes merge into pieces.
+    """Pieces of UTF-8: SPLIT splits a text, and in each part bytes merge into pieces.
 
     `pieces` are in the order in which they merge, including the 256 single bytes. Decoding
     concatenates them: a text comes back exactly.
     """
 
-    def __init__(self, pieces: Sequence[bytes], pattern: str = SPLIT):
+    def __init__(self, pieces: Sequence[bytes]):
         ids = {piece: i for i, piece in enumerate(pieces, N_SPECIALS)}
         if len(ids) != len(pieces) or any(bytes([value]) not in ids for value in range(256)):
             raise ValueError("the ranks must contain every piece once, including all 256 bytes")
         self._pieces = [b""] * UNK + [SPECIALS[UNK].encode(), *pieces]
         self.labels = [*SPECIALS, *map(_visible, pieces)]
         self._encoding = tiktoken.Encoding(
-            "shifted", pat_str=pattern, mergeable_ranks=ids, special_tokens={}
+            "shifted", pat_str=SPLIT, mergeable_ranks=ids, special_tokens={}
         )
 
     def encode(self, text: str) -> list[int]:
@@ -315,10 +306,9 @@ class Bytes(Pieces):
 class BPE(Pieces):
     """Byte-pair encoding (Sennrich et al. 2016, arXiv:1508.07909) on bytes, as in GPT-2.
 
-    When saved, it is a tiktoken encoding as well, with the ids of `encode` (tiktoken caches what it
-    loads by its path, unless TIKTOKEN_CACHE_DIR is empty):
+    The ranks in its file make the same tiktoken encoding:
 
-        ranks = tiktoken.load.load_tiktoken_bpe("tokenizer.tiktoken")
+        ranks = {base64.b64decode(piece): rank for rank, piece in enumerate(saved["ranks"])}
         own = tiktoken.Encoding("own", pat_str=SPLIT, mergeable_ranks=ranks, special_tokens={})
         ids = [N_SPECIALS + rank for rank in own.encode_ordinary(text)]
     """
@@ -326,7 +316,8 @@ class BPE(Pieces):
     def __init__(self, pieces: Sequence[bytes]):
         super().__init__(pieces)
         self.name = f"BPE ({self.vocab_size:,})"
-        self.fields = {"kind": "bpe", "split": SPLIT, "ranks": as_base64(pieces)}
+        ranks = [base64.b64encode(piece).decode() for piece in pieces]
+        self.fields = {"kind": "bpe", "split": SPLIT, "ranks": ranks}
 
     @classmethod
     def train(cls, lines: Iterable[str], vocab_size: int) -> BPE:
@@ -349,21 +340,16 @@ class HuggingFace(Tokenizer):
 
     def __init__(self, content: dict[str, Any]):
         text = json.dumps(content, ensure_ascii=False, indent=0)
-        if len(text.encode()) > MAX_JSON_BYTES - 2**10:
-            raise ValueError(f"a tokenizer has at most {MAX_JSON_BYTES:,} bytes")
         try:
             library: Any = hf.Tokenizer.from_str(text)
         except Exception as fault:  # the library's errors have no type
             raise ValueError(f"Hugging Face's library refuses it: {one_line(str(fault))}") from None
-        if not library.get_vocab():
-            raise ValueError("its vocabulary is empty")
         library.no_padding()
         library.no_truncation()
         library.encode_special_tokens = True  # as ordinary text
         library.add_special_tokens([SPECIALS[UNK]])
         self._library, self._unknown = library, library.token_to_id(SPECIALS[UNK])
-        added = library.get_added_tokens_decoder()
-        model = content["model"]
+        added, model = library.get_added_tokens_decoder(), content["model"]
         self._specials = {i for i, token in added.items() if token.special}
         self._specials |= {library.token_to_id(model.get("unk_token") or ""), model.get("unk_id")}
         n_ids = 1 + max(library.get_vocab().values())
@@ -393,16 +379,12 @@ class HuggingFace(Tokenizer):
 
 def _decode_bytes(piece: str) -> str:
     """Return the text of a piece in GPT-2's alphabet of bytes, or the piece if it is not."""
-    try:
-        return bytes(map(BYTE_VALUES.__getitem__, piece)).decode(errors="backslashreplace")
-    except KeyError:
+    if not BYTE_VALUES.keys() >= {*piece}:
         return piece
+    return bytes(BYTE_VALUES[char] for char in piece).decode(errors="backslashreplace")
 
 
-def as_base64(pieces: Iterable[bytes]) -> list[str]:
-    """Encode pieces in base64, as in JSON and in tiktoken's files."""
-    return [base64.b64encode(piece).decode() for piece in pieces]
-
+# --------------------------------------------------------------------------- Making and loading
 
 WORD_KINDS = {"words": Words, "spaces": Spaces}
 
@@ -449,29 +431,31 @@ def load(path: str | Path) -> Tokenizer:
     Raises ValueError that names file and fault.
     """
     try:
-        match read_json(Path(path)):
-            case {"kind": "words" | "spaces" as kind, "words": [*words]}:
-                if all(isinstance(word, str) for word in words):
-                    return WORD_KINDS[kind](words)
-            case {"kind": "characters", "characters": str(characters)}:
-                if [*characters] != sorted(characters):
-                    raise ValueError("the characters must be sorted")
-                return Characters(characters)
-            case {"kind": "bytes"}:
-                return Bytes()
-            case {"kind": "bpe", "split": str(split), "ranks": [*ranks]}:
-                if split != SPLIT:
-                    raise ValueError("its split is not the pattern of this version")
-                return BPE([base64.b64decode(rank, validate=True) for rank in ranks])
-            case {"kind": "huggingface", "content": {"model": {}} as content}:
-                return HuggingFace(content)
-            case {"model": {}} as content:  # as Hugging Face's library writes it
-                return HuggingFace(content)
+        return from_fields(read_json(Path(path)))
     except OSError as fault:
         raise ValueError(f"{path} cannot be read: {fault.strerror}") from fault
     except (TypeError, ValueError) as fault:
         raise ValueError(f"{path} is not a tokenizer: {fault}") from fault
-    raise ValueError(f"{path} is not a tokenizer: unknown kind, or wrong fields")
+
+
+def from_fields(fields: Any) -> Tokenizer:
+    """Build a tokenizer from its `fields`; raise TypeError or ValueError if they are wrong."""
+    match fields:
+        case {"kind": "words" | "spaces" as kind, "words": [*words]}:
+            return WORD_KINDS[kind](words)
+        case {"kind": "characters", "characters": str(characters)}:
+            return Characters(characters)
+        case {"kind": "bytes"}:
+            return Bytes()
+        case {"kind": "bpe", "split": str(split), "ranks": [*ranks]}:
+            if split != SPLIT:
+                raise ValueError("its split is not the pattern of this version")
+            return BPE([base64.b64decode(rank, validate=True) for rank in ranks])
+        case {"kind": "huggingface", "content": {"model": {}} as content}:
+            return HuggingFace(content)
+        case {"model": {}} as content:  # as Hugging Face's library writes it
+            return HuggingFace(content)
+    raise ValueError("unknown kind, or wrong fields")
 
 
 def _check_vocab_size(vocab_size: int, least: int) -> None:

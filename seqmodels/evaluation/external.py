@@ -17,8 +17,8 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 from sacrebleu.significance import PairedTest
 
-from seqmodels.data import readers
 from seqmodels.data.scripts import count_words, unit_of
+from seqmodels.data.text import read_lines, sha256
 from seqmodels.evaluation import intervals, metrics
 from seqmodels.utils.terminal import printable
 
@@ -34,7 +34,7 @@ class Text(NamedTuple):
 
     def facts(self) -> dict[str, Any]:
         """Return the file's path and checksum, and the number of its blank lines."""
-        about = {"file": printable(str(self.path)), "sha256": readers.sha256(self.lines)}
+        about = {"file": printable(str(self.path)), "sha256": sha256(self.lines)}
         return {**about, "n_blank": sum(not line.strip() for line in self.lines)}
 
 
@@ -47,7 +47,7 @@ def read_files(paths: Sequence[Path]) -> list[Text]:
     for one, other in combinations(paths, 2):
         if one.resolve() == other.resolve():
             raise ValueError(f"{one} and {other} are the same file; give each file once")
-    first, *others = [Text(path, readers.read_lines(path)) for path in paths]
+    first, *others = [Text(path, read_lines(path)) for path in paths]
     for text in others:
         if len(text.lines) != len(first.lines):
             raise ValueError(

@@ -16,7 +16,7 @@ from concurrent.futures import Executor
 from contextlib import contextmanager
 from typing import Any
 
-from seqmodels.data.presets import cache_dir, ensure_dir
+from seqmodels.data.cache import cache_dir, ensure_dir
 from seqmodels.experiments.launch import RunLostError, n_remote_threads
 from seqmodels.utils.terminal import defer_signals
 

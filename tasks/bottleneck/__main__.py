@@ -36,7 +36,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from seqmodels.data.batches import Example
-from seqmodels.data.corpus import Pair
+from seqmodels.data.splits import Pair
 from seqmodels.data.tokenizers import Words
 from seqmodels.experiments.task import Recipe, Task, TestSet
 

@@ -33,7 +33,7 @@ import random
 from functools import partial
 
 from seqmodels.data.batches import Example
-from seqmodels.data.readers import sha256
+from seqmodels.data.text import sha256
 from seqmodels.data.tokenizers import Words
 from seqmodels.experiments.task import Recipe, Task, TestSet
 from seqmodels.interface import EOS

@@ -44,7 +44,7 @@ from functools import partial
 from typing import NamedTuple
 
 from seqmodels.data.batches import Example
-from seqmodels.data.corpus import Pair
+from seqmodels.data.splits import Pair
 from seqmodels.data.tokenizers import Tokenizer, Words
 from seqmodels.experiments.task import AlignmentExample, Recipe, Task, TestSet
 from seqmodels.interface import EOS

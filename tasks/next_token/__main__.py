@@ -29,14 +29,13 @@ from __future__ import annotations
 
 import argparse
 
-from seqmodels.data import presets
-from seqmodels.data.presets import TOKENIZERS
+from seqmodels.data import SPLITS, TOKENIZERS, corpora
 from seqmodels.utils.terminal import non_negative, positive
 
 from ..flags import TaskParser, run, tokenizer
 
 DATA_HELP = (
-    f"a text by name ({', '.join(presets.TEXT)}); text files, concatenated in order; a .tsv, .csv, "
+    f"a text by name ({', '.join(corpora.TEXT)}); text files, concatenated in order; a .tsv, .csv, "
     ".jsonl or .parquet file, or a folder of them; OWNER/NAME or OWNER/NAME:CONFIG on the hub"
 )
 OWN_DATA_FLAGS = ("column", "limit", "block", "stride", "tokenizer", "vocab", "parameters")
@@ -87,9 +86,9 @@ from typing import Any, NamedTuple
 
 from seqmodels.data.batches import ContextWindows, Example, SlidingWindow, context_lengths
 from seqmodels.data.batches import longest as longest_of
-from seqmodels.data.corpus import SPLITS, open_text
 from seqmodels.data.prepare import PreparedText, prepare_text, summarize_text
-from seqmodels.data.readers import sha256
+from seqmodels.data.running_text import open_text
+from seqmodels.data.text import sha256
 from seqmodels.data.tokenizers import MAX_VOCAB, Words, resolve_vocab_size
 from seqmodels.experiments.task import Recipe, Task, TestSet
 from seqmodels.interface import BOS
@@ -388,9 +387,9 @@ def corpus_task(args: argparse.Namespace) -> Task:
     recipe = CORPUS_RECIPES.get(args.data[0], DEFAULT)
     context, block, stride = window_sizes(args, recipe)
     corpus = open_text(args.data, args.column, args.limit)
-    print(presets.describe(args.data[0]) + corpus.first_line())
+    print(corpora.describe(args.data[0]) + corpus.first_line())
     kind = args.tokenizer or recipe.tokenizer
-    preset = presets.TEXT.get(args.data[0])
+    preset = corpora.TEXT.get(args.data[0])
     if kind == "words" and preset and preset.is_tokenized:
         kind = "spaces"
     default = MAX_VOCAB if kind == "spaces" else recipe.vocab_size
@@ -399,7 +398,7 @@ def corpus_task(args: argparse.Namespace) -> Task:
     print(summarize_text(ready.data))
     if PRIMARY_METRICS.get(kind) == "perplexity" and not context:
         print(perplexity_note(args.data[0], kind, ready.data))
-    if note := presets.checksum_warning(args.data[0], ready.data["sha256"]):
+    if note := corpora.checksum_warning(args.data[0], ready.data["sha256"]):
         print(note)
     tokens = args.tokens or recipe.tokens[args.size]
     if context:

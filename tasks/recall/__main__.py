@@ -24,7 +24,7 @@ import random
 from collections.abc import Sequence
 from functools import partial
 
-from seqmodels.data.corpus import Pair
+from seqmodels.data.splits import Pair
 from seqmodels.data.tokenizers import Tokenizer, Words
 from seqmodels.experiments.task import AlignmentExample, Task, TestSet
 

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from seqmodels.data.batches import Example
-from seqmodels.data.corpus import Pair
-from seqmodels.data.readers import sha256
 from seqmodels.data.scripts import count_words
+from seqmodels.data.splits import Pair
+from seqmodels.data.text import sha256
 from seqmodels.data.tokenizers import Tokenizer, Words
 from seqmodels.experiments.task import AlignmentExample, Task, TestSet
 from seqmodels.interface import EOS

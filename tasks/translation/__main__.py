@@ -17,14 +17,13 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from seqmodels.data import presets
-from seqmodels.data.presets import TOKENIZERS
+from seqmodels.data import TOKENIZERS, corpora
 from seqmodels.utils.terminal import positive
 
 from ..flags import TaskParser, run, tokenizer
 
 DATA_HELP = (
-    f"a corpus by name ({', '.join(presets.PARALLEL)}); two text files, the first of which is the "
+    f"a corpus by name ({', '.join(corpora.PARALLEL)}); two text files, the first of which is the "
     "source unless --source or --target say otherwise; a folder of train|valid|test.{xx,yy}; a "
     ".tsv, .csv, .jsonl or .parquet file, a text with tabs such as Anki's deu.txt, or a folder of "
     "tables; OWNER/NAME or OWNER/NAME:CONFIG on the hub"
@@ -105,9 +104,9 @@ from typing import NamedTuple
 
 from seqmodels.data.batches import Example, lengths
 from seqmodels.data.batches import longest as longest_of
-from seqmodels.data.corpus import ParallelCorpus, add_split, open_parallel
 from seqmodels.data.prepare import PrepareConfig, Prepared, prepare, summarize
 from seqmodels.data.scripts import count_words, unit_of
+from seqmodels.data.splits import ParallelCorpus, add_split, open_parallel
 from seqmodels.data.tokenizers import resolve_vocab_size
 from seqmodels.evaluation.metrics import check_tokenizer, tokenizer_for
 from seqmodels.experiments.task import AlignmentExample, Measurement, Recipe, Task
@@ -118,6 +117,7 @@ from ..synthetic.pairs import SIZES, TOKENS, grammar_task, length_test
 from ..synthetic.surprisal import count_bits
 from ..synthetic.trees import Sentence
 from .best_state import BestState
+from .bible import open_bible
 from .figure import FIGURES
 from .frozen import with_frozen_decoder
 from .places import measure_places
@@ -205,11 +205,15 @@ def builtin_task(args: argparse.Namespace) -> Task:
 
 def open_corpus(args: argparse.Namespace) -> ParallelCorpus:
     """Return the corpus that --data names, with the splits that --valid and --test name."""
-    corpus = open_parallel(args.data, (args.source, args.target), args.limit)
+    languages = args.source, args.target
+    if args.data == ["bible"]:
+        corpus = open_bible(languages, args.limit)
+    else:
+        corpus = open_parallel(args.data, languages, args.limit)
     for split in ("valid", "test"):
         if given := getattr(args, split):
             corpus = add_split(corpus, split, given)
-    print(presets.describe(args.data[0]) + corpus.first_lines())
+    print(corpora.describe(args.data[0]) + corpus.first_lines())
     return corpus
 
 
@@ -229,7 +233,7 @@ def prepare_corpus(
     print(summarize(ready.data, args.clean))
     if ready.lossy_example:
         print(f"  for example, white space aside: {ready.lossy_example}")
-    if note := presets.checksum_warning(args.data[0], ready.data["sha256"]):
+    if note := corpora.checksum_warning(args.data[0], ready.data["sha256"]):
         print(note)
     return ready
 

@@ -16,7 +16,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from seqmodels.data.batches import Example, batches_by_length
-from seqmodels.data.corpus import Pair
+from seqmodels.data.splits import Pair
 from seqmodels.data.tokenizers import Tokenizer
 from seqmodels.evaluation.evaluate import BATCH_TOKENS, generate_targets
 from seqmodels.evaluation.intervals import compute_interval

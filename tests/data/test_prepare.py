@@ -1,24 +1,26 @@
 """From a corpus to tokens on disk: parallel text, and running text."""
 
 import hashlib
-import pickle
 import random
 from collections import Counter
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from unittest.mock import Mock
 
-import datasets
-import numpy as np
 import pytest
 
 from seqmodels import EOS, UNK
-from seqmodels.data import batches, corpus, prepare, presets, readers, scripts, tokenizers
-from seqmodels.data.batches import LINE_EVERY, Example, TokenizedPairs
-from seqmodels.data.corpus import SPLITS, Pair, ParallelCorpus, read_text_corpus
+from seqmodels.data import SPLITS, cache, prepare, tokenizers
+from seqmodels.data import text as text_files
+from seqmodels.data.batches import LINE_EVERY, Example
 from seqmodels.data.prepare import PrepareConfig, prepare_text, summarize, summarize_text
+from seqmodels.data.running_text import TextCorpus, read_text_corpus
+from seqmodels.data.splits import Pair, ParallelCorpus, uniform_hash
 from seqmodels.experiments.inference import TrainedModel
-from seqmodels.utils import files
+
+pytestmark = pytest.mark.usefixtures("cached")
+
 
 TRAIN = [
     ("Ein Hund.", "A dog."), (" ", "Nothing."), ("Eine Katze.", "A cat."), ("Ein Hund.", "A dog."),
@@ -28,8 +30,6 @@ TRAIN = [
 ]  # fmt: skip
 VALID = [("Neu.", "New."), ("Neu.", "New.")]
 TEST = [("Alt.", "Aged."), ("Jung.", "Young."), ("", "")]
-
-pytestmark = pytest.mark.usefixtures("cached")
 
 
 def corpus_of(key: str = "key", **splits: list[tuple[str, str]]) -> ParallelCorpus:
@@ -51,18 +51,18 @@ def prepare_quietly(opened: ParallelCorpus, config: PrepareConfig = BYTES) -> pr
     return prepare.prepare(opened, config, lambda line: None)
 
 
-def test_words_without_spaces() -> None:
-    """Keeps out sentences of one word, marks and vowel signs that count, and another count here."""
-    counts = {"Hi there .": 3, "嗨。": 1, "你敢！ OK": 3, "私は学生。": 4, "ทำดี": 3, "": 0}
-    assert {text: scripts.count_words(text) for text in counts} == counts
-    assert [scripts.unit_of([text]) for text in ("你敢 OK", "你 OK", "ทำดี")] == [
-        "characters", "words", "characters"
-    ]  # fmt: skip
-    assert scripts.unit_of(["OK"] * scripts.N_SAMPLED + ["你敢" * 9_999]) == "words"  # not all
+def test_a_corpus_is_read_once() -> None:
+    opened, n_read = corpus_of(), Counter[str]()
+
+    def read(split: str):
+        n_read[split] += 1
+        return opened.splits[split]()
+
+    prepare_quietly(opened._replace(splits={split: partial(read, split) for split in SPLITS}))
+    assert n_read == dict.fromkeys(SPLITS, 1)
 
 
-def test_what_a_tokenizer_loses() -> None:
-    """Keeps out a tokenizer that changes text without a word, and white space that counts."""
+def test_lines_that_a_tokenizer_changes_are_counted() -> None:
     ready = prepare_quietly(
         corpus_of(train=[("ab  cd.", "ef,gh"), ("ab gh", "ef cd x")] * 2), WORDS
     )
@@ -76,8 +76,7 @@ def test_what_a_tokenizer_loses() -> None:
     assert prepare_quietly(lossy, BYTES).data["n_lossy"] == 0
 
 
-def test_normal_forms() -> None:
-    """Keeps out one word in two spellings: its duplicate, its reference that no output matches."""
+def test_text_is_brought_to_normal_form_c() -> None:
     splits = {"train": [("e\u0301t", "o"), ("ét", "o")], "valid": [("a", "b")]}
     opened = corpus_of("nfd", **splits, test=[("ét", "u\u0308")])
     ready = prepare_quietly(opened)
@@ -86,14 +85,13 @@ def test_normal_forms() -> None:
     counts = {key: ready.data[f"n_{key}"] for key in ("not_nfc", "duplicate_train")}
     assert counts == {"not_nfc": 2, "duplicate_train": 1}
     assert ready.data["n_test_sources_in_train"] == 1
-    assert corpus.uniform_hash("E\u0301t") == corpus.uniform_hash("ét")
+    assert uniform_hash("E\u0301t") == uniform_hash("ét")
     run = Mock(record={"data": ready.data})
     assert TrainedModel.normalize(run, "E\u0301t") == "Ét"
     assert TrainedModel.normalize(Mock(record={"data": {}}), "E\u0301t") == "E\u0301t"
 
 
 def test_checksum_is_of_the_content() -> None:
-    """Keeps out a checksum that changes with direction, tokenizer or cleaning, or with nothing."""
     forth = prepare_quietly(corpus_of()).data["sha256"]
     splits = zip(SPLITS, (TRAIN, VALID, TEST), strict=True)
     back = corpus_of("back", **{split: [(b, a) for a, b in pairs] for split, pairs in splits})
@@ -104,17 +102,15 @@ def test_checksum_is_of_the_content() -> None:
 
 @pytest.mark.parametrize(("split", "most"), [("train", 200), ("valid", 200), ("test", 400)])
 @pytest.mark.parametrize("config", [BYTES, WORDS])
-def test_nothing_left(split: str, most: int, config: PrepareConfig) -> None:
-    """Keeps out a run that fails at its first batch, or at its end, for lack of sentences."""
+def test_why_a_split_is_empty(split: str, most: int, config: PrepareConfig) -> None:
     empty = corpus_of(**{split: [("", "x"), (" ", " "), ("y " * 900, "y " * 900)]})
     with pytest.raises(ValueError, match=f"no pair of {split} is left: 2 .* 1 .* {most} tokens"):
         prepare_quietly(empty, config)
-    assert [*presets.cache_dir().glob("*.part-*")] == []
+    assert [*cache.cache_dir().glob("*.part-*")] == []
 
 
 @pytest.mark.parametrize("pairs", [[("a", "b")], [("A ", "b"), ("a", "c")] * 40, [("", " ")] * 9])
 def test_too_little_to_split(pairs: list[tuple[str, str]]) -> None:
-    """Keeps out a wrong cause for an empty split: too long, or a vocabulary to be changed."""
     whole = corpus_of(train=pairs)
     alone = whole._replace(splits={"train": whole.splits["train"]}, size=lambda: len(pairs))
     with pytest.raises(ValueError, match=r"is left: [09] have .* with other sources"):
@@ -122,7 +118,6 @@ def test_too_little_to_split(pairs: list[tuple[str, str]]) -> None:
 
 
 def test_another_corpus_or_config_is_prepared_anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keeps out work that is done again, what was prepared in another way or of another text."""
     first = prepare_quietly(corpus_of())
     monkeypatch.setattr(prepare, "build", lambda *_: pytest.fail("prepared again"))
     again = prepare_quietly(corpus_of())
@@ -158,7 +153,6 @@ def draw_pairs(n: int = 1_000) -> list[tuple[str, str]]:
     PrepareConfig(tokenizer="characters", is_cleaned=True, max_tokens=61),
 ])  # fmt: skip
 def test_pairs_are_those_of_a_naive_loop(config: PrepareConfig) -> None:
-    """Keeps out pairs that are kept, left out or counted by other rules than a loop follows."""
     pairs = draw_pairs()
     opened = corpus_of(train=pairs[400:], valid=pairs[200:400], test=pairs[:200])
     ready, seen, n = prepare_quietly(opened, config), set(), Counter()
@@ -208,172 +202,23 @@ def test_pairs_are_those_of_a_naive_loop(config: PrepareConfig) -> None:
     assert (ready.data.get("case") == "lower") == config.is_lowercase
 
 
-def write_examples(folder: Path, examples: list[Example]) -> TokenizedPairs:
-    folder.mkdir(exist_ok=True)
-    np.array([i for e in examples for i in e.src], np.uint32).tofile(folder / "x.src")
-    np.array([i for e in examples for i in e.tgt], np.uint32).tofile(folder / "x.tgt")
-    ends = batches.lengths(examples).cumsum(0)
-    np.concatenate([np.zeros((1, 2), np.int64), ends]).tofile(folder / "x.ends")
-    np.array([e.line for e in examples]).tofile(folder / "x.lines")
-    files.write(folder / "made.json", '{"dtype": "uint32"}')
-    return TokenizedPairs(folder, "x")
-
-
-def test_examples_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keeps out examples that differ from those that were written, by one place or at the ends."""
-    examples = [Example([5, 6], [7, EOS], line=1), Example([8], [9, 10, EOS], line=4)]
-    examples += [Example([200_019], [EOS], line=2**40), Example([4], [5], line=3)]
-    examples += [Example([6, 7, 8, 9], [5, EOS], line=8)]
-    mapped = write_examples(tmp_path / "x", examples)
-    assert list(mapped) == examples
-    assert (mapped[-1], mapped[1:]) == (examples[-1], examples[1:])
-    with pytest.raises(IndexError):
-        mapped[5]
-    for start in range(5):
-        for end in range(start, 6):
-            sizes = mapped.lengths_between(start, end).tolist()
-            assert sizes == [[len(e.src), len(e.tgt)] for e in examples[start:end]]
-    assert batches.longest(mapped) == batches.longest(examples) == (4, 3)
-    assert list(pickle.loads(pickle.dumps(mapped))) == examples
-    assert len(pickle.dumps(mapped)) < 500
-    draw = np.random.default_rng(1).integers
-    many = [Example([4] * draw(1, 20), [5] * draw(1, 20), line=i) for i in range(500)]
-    order = list(batches.shuffled_batches(many, 100, 1, 2))
-    assert list(batches.shuffled_batches(write_examples(tmp_path / "y", many), 100, 1, 2)) == order
-
-
-# ------------------------------------------------------------------------------------- Running text
-def read(opened: corpus.TextCorpus, *splits: str) -> str:
+def read(opened: TextCorpus, *splits: str) -> str:
     return "".join(part for split in splits or SPLITS for part in opened.splits[split]())
 
 
-def prepare_text_quietly(opened: corpus.TextCorpus, kind: str = "bytes", size: int = 300):
+def prepare_text_quietly(opened: TextCorpus, kind: str = "bytes", size: int = 300):
     return prepare_text(opened, kind, size, log=lambda line: None)
-
-
-def test_files_are_read_in_their_order(tmp_path: Path) -> None:
-    """Keeps out an order by name, words of two files that grow together, and a lost last one."""
-    (tmp_path / "b").write_text("one")
-    (tmp_path / "a").write_text("two\n")
-    (tmp_path / "c").write_text("three")
-    opened = read_text_corpus([tmp_path / name for name in "bac"])
-    assert read(opened) == "one\ntwo\nthree"
-    assert opened.name == "b and 2 more"
-    keys = [read_text_corpus([tmp_path / n for n in names]).key for names in ("bac", "abc", "ba")]
-    assert opened.key == keys[0]
-    assert len(set(keys)) == 3
-    (tmp_path / "c").write_text("four!")
-    assert read_text_corpus([tmp_path / name for name in "bac"]).key not in keys
-
-
-def test_a_text_is_cut_by_its_characters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keeps out characters that are in two splits or in none, and a cut by bytes."""
-    text = "".join(f"{i} €\n" for i in range(999))
-    (tmp_path / "a.txt").write_text(text, "utf-8")
-    for n in (7, 2**20):
-        monkeypatch.setattr(readers, "CHUNK_BYTES", n)
-        opened = read_text_corpus([tmp_path / "a.txt"])
-        assert read(opened) == text
-        assert len(read(opened, "train")) == int(0.9 * len(text))
-        assert len(read(opened, "train", "valid")) == int(0.95 * len(text))
-        assert not opened.is_valid_tested
-        opened = read_text_corpus([tmp_path / "a.txt"], shares=presets.NANOGPT)
-        assert read(opened, "train", "test") == text
-        assert read(opened, "test") == read(opened, "valid") == text[int(0.9 * len(text)) :]
-        assert opened.is_valid_tested
-        assert opened.key != read_text_corpus([tmp_path / "a.txt"]).key
-
-
-ROWS = {"train": ["one", "two\n", "", "thrée"], "validation": ["four"], "test": ["five", "six"]}
-TEXT = {"train": "one\ntwo\n\nthrée\n", "valid": "four\n", "test": "five\nsix\n"}
-
-
-def write_rows(folder: Path, kind: str, splits: dict[str, list[str]], column: str = "text") -> Path:
-    """Write a folder as a dataset on the hub has it: a file for each split."""
-    folder.mkdir()
-    for split, rows in splits.items():
-        other = [row[:1] for row in rows]
-        columns = {column: rows, "other": other, "n": [*range(len(rows))]}
-        table = datasets.Dataset.from_dict(columns)
-        path = folder / f"{split}-00000-of-00001{kind}"
-        table.to_parquet(path) if kind == ".parquet" else table.to_json(path)
-    return folder
-
-
-@pytest.mark.parametrize(("kind", "column"), [(".parquet", "body"), (".jsonl", "sentence")])
-def test_a_folder_of_tables(kind: str, column: str, tmp_path: Path) -> None:
-    """Keeps out splits that are cut anew, rows that are lost, and columns that are not texts."""
-    folder = write_rows(tmp_path / "rows", kind, ROWS, column)
-    opened = read_text_corpus([folder], column if column == "body" else None)
-    assert opened.key != read_text_corpus([folder], "other").key
-    for _ in range(2):
-        assert {split: read(opened, split) for split in SPLITS} == TEXT
-    assert not opened.is_valid_tested
-
-
-def test_a_table_without_splits_is_cut(tmp_path: Path) -> None:
-    """Keeps out a dataset with train alone being refused, or tested on what it was trained on."""
-    rows = [f"row {i}" for i in range(100)]
-    text = "".join(f"{row}\n" for row in rows)
-    folder = write_rows(tmp_path / "rows", ".jsonl", {"train": rows})
-    for data in (folder, *folder.iterdir()):
-        opened = read_text_corpus([data])
-        assert read(opened) == text
-        assert len(read(opened, "train")) == int(0.9 * len(text))
-    assert len(read(read_text_corpus([folder], limit=20)).split("\n")) == 21
-
-
-@pytest.mark.parametrize("missing", ["validation", "test"])
-def test_two_splits_are_enough(missing: str, tmp_path: Path) -> None:
-    """Keeps out a dataset without test, as many are, being refused, and silence about it."""
-    rows = {split: texts for split, texts in ROWS.items() if split != missing}
-    opened = read_text_corpus([write_rows(tmp_path / "rows", ".jsonl", rows)])
-    held_out = TEXT["test"] if missing == "validation" else TEXT["valid"]
-    assert read(opened, "valid") == read(opened, "test") == held_out
-    assert read(opened, "train") == TEXT["train"]
-    ready = prepare_text_quietly(opened)
-    assert ready.data["tested"] == "valid"
-    once = (TEXT["train"] + held_out).encode()
-    assert ready.data["sha256"] == hashlib.sha256(once).hexdigest()
-    assert "test is valid" in summarize_text(ready.data)
-
-
-BOOK = (
-    "The Project Gutenberg eBook of Books\r\n\r\n"
-    "*** START OF {} PROJECT GUTENBERG EBOOK BOOKS ***\r\n"
-    "{}\r\nEnd of the Project Gutenberg EBook of Books\r\n\r\n"
-    "*** END OF {} PROJECT GUTENBERG EBOOK BOOKS ***\r\nSTART: FULL LICENSE\r\n"
-)
-
-
-def test_licences_are_left_out(tmp_path: Path) -> None:
-    """Keeps out Project Gutenberg's headers and licences, which would be learned and tested."""
-    books = ["Once.\n" * 3, "Twice.\n" * 200_000, "Never.\n"]  # the second is more than a chunk
-    one, two = tmp_path / "one.txt", tmp_path / "two.txt"
-    one.write_bytes(BOOK.format("THE", books[0], "THE").encode())
-    two.write_bytes("".join(BOOK.format("THIS", book, "THIS") for book in books[1:]).encode())
-    opened = read_text_corpus([one, two])
-    assert read(opened) == "\n".join(books) + "\n"
-    raw = one.read_text() + two.read_text()
-    assert opened.n_left_out() == len(raw) - len(read(opened))
-    assert f"{opened.n_left_out():,} " in summarize_text(prepare_text_quietly(opened).data)
-    other = tmp_path / "three.txt"
-    other.write_text("\n*** START\nEnd of the Project Gutenberg\nthe text\n" * 9)
-    opened = read_text_corpus([other])
-    assert (opened.n_left_out(), read(opened)) == (0, other.read_text())
 
 
 @pytest.mark.parametrize("kind", ["bytes", "words"])
 @pytest.mark.parametrize("text", ["\n \n" * 500, "x", "abc"])
 def test_an_empty_split(kind: str, text: str, tmp_path: Path) -> None:
-    """Keeps out a model of blank lines, and a division by zero where a split has nothing."""
     (tmp_path / "x.txt").write_text(text)
     with pytest.raises(ValueError, match=r"^x\.txt has no text in (train|valid)"):
         prepare_text_quietly(read_text_corpus([tmp_path / "x.txt"]), kind)
 
 
 def test_tokens_are_the_whole_text(tmp_path: Path) -> None:
-    """Keeps out tokens that are lost between chunks, or that overflow their bytes on disk."""
     path = tmp_path / "a.txt"
     path.write_text("".join(f"{i} spoke, and went.\n" for i in range(400)))
     opened = read_text_corpus([path])
@@ -388,11 +233,10 @@ def test_tokens_are_the_whole_text(tmp_path: Path) -> None:
 
 
 def test_every_token_has_its_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keeps out a message about a line that no one finds, across chunks of any size."""
     text = "".join(f"{i} spoke,\n\nand went.\n" for i in range(400))
     (tmp_path / "a.txt").write_text(text)
     for i, size in enumerate((3, 31, 33, 5_000_000)):
-        monkeypatch.setattr(readers, "CHUNK_BYTES", size)
+        monkeypatch.setattr(text_files, "CHUNK", size)
         opened = read_text_corpus([tmp_path / "a.txt"])
         ids = prepare_text_quietly(opened, "bytes", 300 + i).train
         written = tokenizers.Bytes().decode(ids.slice(0, len(ids)))
@@ -404,7 +248,6 @@ def test_every_token_has_its_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_unknown_tokens_are_counted(tmp_path: Path) -> None:
-    """Keeps out tokens of test in the vocabulary, and a perplexity that is low by ⁇."""
     path = tmp_path / "a.txt"
     path.write_text("".join(f"{'common' if i % 4 else f'word{i}'} " for i in range(4_000)))
     ready = prepare_text_quietly(read_text_corpus([path]), "words")
@@ -418,7 +261,6 @@ def test_unknown_tokens_are_counted(tmp_path: Path) -> None:
 
 
 def test_tokens_are_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keeps out work that is done again, and tokens of a text that has changed since."""
     path, messages = tmp_path / "a.txt", []
     path.write_text("".join(f"{i} spoke, and went.\n" for i in range(400)))
 

@@ -12,7 +12,7 @@ from sacrebleu.metrics import BLEU, CHRF
 from sacrebleu.significance import PairedTest
 
 from seqmodels.cli import main
-from seqmodels.data.readers import read_lines
+from seqmodels.data.text import read_lines
 from seqmodels.evaluation import external
 
 Score = Callable[..., dict[str, Any]]

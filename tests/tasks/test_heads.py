@@ -13,7 +13,7 @@ from torch.testing import assert_close
 
 from seqmodels import SequenceModel, build
 from seqmodels.data.batches import collate
-from seqmodels.data.corpus import Pair
+from seqmodels.data.splits import Pair
 from seqmodels.data.tokenizers import Words
 from tasks.heads import figure, measure, pairs
 from tasks.heads.__main__ import MEASURES

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from seqmodels import BOS
-from seqmodels.data import corpus, presets, tokenizers
+from seqmodels.data import SPLITS, corpora, tokenizers
 from seqmodels.data.batches import Example, collate, shuffled_batches
 from seqmodels.experiments.specs import model_sizes
 from seqmodels.experiments.task import Task
@@ -116,7 +116,7 @@ def test_untested_windows_are_counted(text: Path, monkeypatch: pytest.MonkeyPatc
 
 def test_without_context_each_token_of_a_split_is_scored_once(text: Path) -> None:
     task = task_on(text, context=0, block=20, stride=6, tokens=500)
-    n_tokens = {split: task.data[f"n_tokens_{split}"] for split in corpus.SPLITS}
+    n_tokens = {split: task.data[f"n_tokens_{split}"] for split in SPLITS}
     assert len(task.train) == n_tokens["train"] - 19
     assert (task.train[7].src, len(task.train[7].tgt)) == ([BOS], 20)
     assert task.train[8].tgt[:-1] == task.train[7].tgt[1:]  # any token may be first
@@ -134,7 +134,7 @@ def test_without_context_each_token_of_a_split_is_scored_once(text: Path) -> Non
 
 
 def test_shakespeare_is_as_in_nanogpt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    plays = tmp_path / presets.TEXT["shakespeare"].local
+    plays = tmp_path / corpora.TEXT["shakespeare"].local
     plays.parent.mkdir()
     plays.write_text("ROMEO:\nAy me!\n\n" * 2_000)
     monkeypatch.setenv("SEQMODELS_DATA", str(tmp_path))
@@ -150,7 +150,7 @@ def test_shakespeare_is_as_in_nanogpt(tmp_path: Path, monkeypatch: pytest.Monkey
 
 def test_wikitext_is_read_by_its_own_tokens(tmp_path: Path, monkeypatch: Any, capsys: Any) -> None:
     for name in ("wikitext-2", "wikitext-2-raw"):
-        folder = tmp_path / presets.TEXT[name].local
+        folder = tmp_path / corpora.TEXT[name].local
         folder.mkdir()
         for split in ("train", "validation", "test"):
             lines = " The <unk> cost 5 @,@ 000 pounds . \n" * 300 + "odd\n" * ("raw" in name)

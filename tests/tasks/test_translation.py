@@ -10,7 +10,7 @@ from fake_records import scored
 
 from seqmodels import EOS
 from seqmodels.cli import compare
-from seqmodels.data.corpus import SPLITS
+from seqmodels.data import SPLITS
 from seqmodels.experiments.task import Task
 from seqmodels.models import PAPERS
 from seqmodels.records import record

@@ -1,39 +1,20 @@
 """Corpora known by name, and where they are: at an address, in SEQMODELS_DATA, in the cache.
 
-The cache is ~/.cache/seqmodels, or the folder SEQMODELS_CACHE, and can be removed at any time. None
-of the corpora is part of this project.
+None of them is part of this project.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
 import os
-import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from tempfile import mkdtemp
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from urllib.request import urlopen
 
+from seqmodels.data.cache import cache_dir, ensure_dir
 from seqmodels.utils import files
 from seqmodels.utils.terminal import one_line
-
-TOKENIZERS = ("bpe", "words", "spaces", "characters", "bytes")
-"""The kinds of tokenizers that `tokenizers.make` makes."""
-TOKENIZERS_WITH_VOCAB_SIZE = ("bpe", "words", "spaces")
-"""Those that are trained up to a given vocabulary size."""
-
-ISO_639_1 = (
-    "aa ab ae af ak am an ar as av ay az ba be bg bh bi bm bn bo br bs ca ce ch co cr cs cu cv cy "
-    "da de dv dz ee el en eo es et eu fa ff fi fj fo fr fy ga gd gl gn gu gv ha he hi ho hr ht hu "
-    "hy hz ia id ie ig ii ik io is it iu ja jv ka kg ki kj kk kl km kn ko kr ks ku kv kw ky la lb "
-    "lg li ln lo lt lu lv mg mh mi mk ml mn mr ms mt my na nb nd ne ng nl nn no nr nv ny oc oj om "
-    "or os pa pi pl ps pt qu rm rn ro ru rw sa sc sd se sg sh si sk sl sm sn so sq sr ss st su sv "
-    "sw ta te tg th ti tk tl tn to tr ts tt tw ty ug uk ur uz ve vi vo wa wo xh yi yo za zh zu"
-)
-"""Two-letter codes."""
-LANGUAGES = frozenset(ISO_639_1.split())
 
 SHARES = {"train": (0.0, 0.9), "valid": (0.9, 0.95), "test": (0.95, 1.0)}
 """Where each split of a text without splits begins and ends."""
@@ -67,16 +48,6 @@ class Preset(NamedTuple):
         return "://" not in self.source
 
 
-EBIBLE = "https://raw.githubusercontent.com/BibleNLP/ebible/main/"
-EBIBLE_FILES = ("metadata/vref.txt", "corpus/deu-deu1912.txt", "corpus/eng-engwebp.txt")
-"""References of the verses, Luther 1912, World English Bible."""
-BIBLE_BOOKS = dict.fromkeys(("EST", "HOS", "GAL", "JAS"), "valid")
-BIBLE_BOOKS |= dict.fromkeys(("RUT", "JON", "MRK", "PHP"), "test_books")
-"""Whole books that are held out."""
-BIBLE_TEST = Path(__file__).with_name("bible.refs")
-"""References of the test verses, from the other books: drawn once at random, 100 for each bin of
-ten German words up to 60, and the 10 that are longer."""
-
 PARALLEL = {
     "multi30k": Preset(
         "image captions, 29,000 pairs; test 2016", "bentrevett/multi30k",
@@ -85,7 +56,7 @@ PARALLEL = {
     ),
     "bible": Preset(
         "Luther 1912 and World English Bible, 28,944 verses; test by length",
-        EBIBLE, "public domain", "bible",
+        "https://raw.githubusercontent.com/BibleNLP/ebible/main/", "public domain", "bible",
         "e7817d8447f992560c589335fa826340c96d170daa49ef52998ecf50641f9d7a",
     ),
     "anki-en-fr": Preset(
@@ -166,36 +137,10 @@ def offline_hint(name: str, preset: Preset) -> str:
     )
 
 
-# -------------------------------------------------------------------------------------- Cache
-
 TIMEOUT_S = 20.0
 """How long to wait for a download."""
 MAX_BYTES = 2**26
 """Limit of a download."""
-END_BYTES = 2**12
-"""Bytes at the beginning and at the end of a file that name its content."""
-FACTS_FILE = "made.json"
-"""File that is written last, with what `build` returns: a folder that has it is complete."""
-
-
-def cache_dir() -> Path:
-    """Return the folder of the cache."""
-    default = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "seqmodels"
-    try:
-        return Path(os.environ.get("SEQMODELS_CACHE") or default).expanduser()
-    except RuntimeError as fault:
-        raise ValueError("there is no home folder; set SEQMODELS_CACHE to a folder") from fault
-
-
-def ensure_dir(folder: Path) -> Path:
-    """Return a folder, created if it does not exist; raises WriteError if that fails."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as fault:
-        raise files.WriteError(
-            f"{folder} cannot be created: {fault.strerror}; set SEQMODELS_CACHE to another folder"
-        ) from fault
-    return folder
 
 
 def download(address: str, name: str, hint: str, sha256: str | None = None) -> Path:
@@ -211,71 +156,8 @@ def download(address: str, name: str, hint: str, sha256: str | None = None) -> P
         with urlopen(address, timeout=TIMEOUT_S) as answer:
             content = answer.read(MAX_BYTES + 1)
     except Exception as fault:  # from one of several network libraries
-        cause = one_line(str(fault)) or type(fault).__name__
-        raise ValueError(f"{address} cannot be fetched: {cause}; {hint}") from fault
+        raise ValueError(f"{address} cannot be fetched: {one_line(str(fault))}; {hint}") from fault
     is_page, is_cut = content[:1] == b"<", len(content) > MAX_BYTES
     if is_page or is_cut or sha256 not in (None, hashlib.sha256(content).hexdigest()):
         raise ValueError(f"{address} returned something else; {hint}")
     return files.write(path, content)
-
-
-def fingerprint(path: Path) -> str:
-    """Return what changes whenever a file does: path, size, times, inode, and a sum of its ends.
-
-    Raises ValueError if the file does not exist.
-    """
-    try:
-        now = path.stat()
-        with files.open_regular(path) as file:
-            ends = file.read(END_BYTES)
-            file.seek(max(0, now.st_size - END_BYTES))
-            ends += file.read(END_BYTES)
-    except FileNotFoundError as fault:
-        raise ValueError(f"{path} does not exist; give the path of a UTF-8 text file") from fault
-    except OSError as fault:
-        raise ValueError(f"{path} cannot be read: {fault.strerror}") from fault
-    times = f"{now.st_mtime_ns} {now.st_ctime_ns} {now.st_ino}"
-    return f"{path.resolve()} {now.st_size} {times} {hashlib.sha256(ends).hexdigest()}"
-
-
-def cached(
-    key: Sequence[Any],
-    message: str,
-    build: Callable[[Path], dict[str, Any]],
-    log: Callable[[str], None] = print,
-) -> Path:
-    """Return the folder for what depends only on `key`; `build` fills it if it is missing.
-
-    One of several processes builds it, and the others wait, if the file system has locks. It is
-    moved into place when it is complete. Raises WriteError.
-    """
-    from filelock import lock_descriptor  # takes longer to import than to print help
-
-    folder = ensure_dir(cache_dir()) / hashlib.sha256(json.dumps(key).encode()).hexdigest()[:24]
-    try:
-        with open(folder.with_suffix(".lock"), "w") as lock:
-            try:
-                if not lock_descriptor(lock.fileno(), blocking=False):
-                    log(f"another process is preparing {folder}; waiting for it")
-                    lock_descriptor(lock.fileno())
-            except OSError as error:
-                if error.errno not in files.NO_LOCKS:
-                    raise
-            if (folder / FACTS_FILE).exists():
-                return folder
-            log(f"{message}; cached in {folder}")
-            for left in folder.parent.glob(f"{folder.name}.part-*"):  # by a killed process
-                shutil.rmtree(left, ignore_errors=True)
-            part = Path(mkdtemp(prefix=f"{folder.name}.part-", dir=folder.parent))
-            try:
-                files.write(part / FACTS_FILE, json.dumps(build(part)))
-                shutil.rmtree(folder, ignore_errors=True)
-                part.rename(folder)
-            finally:
-                shutil.rmtree(part, ignore_errors=True)
-    except OSError as fault:
-        raise files.WriteError(
-            f"{folder} could not be written: {fault.strerror or fault}; set SEQMODELS_CACHE "
-            "to another folder"
-        ) from fault
-    return folder

@@ -1,0 +1,76 @@
+"""The Bible's splits, made from eBible's files."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+from seqmodels.data.cache import cached, fingerprint
+from seqmodels.data.corpora import PARALLEL, download, local_path, offline_hint
+from seqmodels.data.splits import ParallelCorpus, read_parallel
+from seqmodels.data.text import read_lines
+
+EBIBLE_FILES = ("metadata/vref.txt", "corpus/deu-deu1912.txt", "corpus/eng-engwebp.txt")
+"""References of the verses, Luther 1912, World English Bible."""
+HELD_OUT_BOOKS = dict.fromkeys(("EST", "HOS", "GAL", "JAS"), "valid")
+HELD_OUT_BOOKS |= dict.fromkeys(("RUT", "JON", "MRK", "PHP"), "test_books")
+"""The split of each book that is held out whole."""
+TEST_VERSES = Path(__file__).with_name("bible.refs")
+"""References of the test verses, from the other books: drawn once at random, 100 for each bin of
+ten German words up to 60, and the 10 that are longer."""
+
+
+def open_bible(languages: Sequence[str | None], limit: int | None = None) -> ParallelCorpus:
+    """Open the Bible: splits in SEQMODELS_DATA, or those that are made from eBible's files."""
+    folder = local_path(PARALLEL["bible"])
+    if folder is None or not (folder / "train.de").exists():
+        folder = prepare_bible(folder)
+    return read_parallel([folder], languages, limit)._replace(name="bible")
+
+
+def prepare_bible(folder: Path | None) -> Path:
+    """Return the splits of the Bible, made from eBible's files in a folder or at its address."""
+    preset = PARALLEL["bible"]
+    paths = [folder / Path(file).name for file in EBIBLE_FILES] if folder else []
+    if not (paths and all(path.exists() for path in paths)):
+        listed = ", ".join(Path(file).name for file in EBIBLE_FILES)
+        hint = f"{offline_hint('bible', preset)}; it has either our splits or eBible's {listed}"
+        paths = [download(preset.source + file, Path(file).name, hint) for file in EBIBLE_FILES]
+    key = ["bible", 2, *map(fingerprint, paths)]
+    return cached(key, "bible: splitting eBible's verses", partial(split_bible, paths))
+
+
+def split_bible(paths: Sequence[Path], out: Path) -> dict[str, int]:
+    """Write `train.de`, `train.en`, … into a folder; return how many pairs each split has.
+
+    Line n of each of eBible's files is verse n of `vref.txt`, such as `GEN 1:1`. A verse is a pair
+    if both translations have it on its own line: if the line is blank, the translation lacks the
+    verse; if it is `<range>`, the line before contains it together with other verses. Raises
+    ValueError if a test verse is missing.
+    """
+    refs, de, en = ([line.strip() for line in read_lines(path)] for path in paths)
+    if not len(refs) == len(de) == len(en):
+        raise ValueError(
+            f"{', '.join(map(str, paths))} have {len(refs):,}, {len(de):,}, {len(en):,} lines; "
+            "each needs one line per verse"
+        )
+    tested = set(read_lines(TEST_VERSES))
+    splits: dict[str, list[tuple[str, str]]] = {
+        name: [] for name in ("train", "valid", "test", "test_books")
+    }
+    for i, (ref, *verse) in enumerate(zip(refs, de, en, strict=True)):
+        if all(verse) and "<range>" not in (*verse, *de[i + 1 : i + 2], *en[i + 1 : i + 2]):
+            name = "test" if ref in tested else HELD_OUT_BOOKS.get(ref[:3], "train")
+            tested.discard(ref)
+            splits[name].append((verse[0], verse[1]))
+    if tested:
+        raise ValueError(
+            f"{len(tested):,} test verses, such as {min(tested)}, are not in both "
+            f"{paths[1]} and {paths[2]}; give eBible's Luther 1912 and World English Bible"
+        )
+    for name, verses in splits.items():
+        for side, code in enumerate(("de", "en")):
+            text = "".join(f"{verse[side]}\n" for verse in verses)
+            (out / f"{name}.{code}").write_text(text, "utf-8", newline="\n")
+    return {name: len(verses) for name, verses in splits.items()}

@@ -1,0 +1,188 @@
+"""Tables: headers, rows, files of a folder; every fault's place."""
+
+import gzip
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from seqmodels.data import SPLITS
+from seqmodels.data.running_text import read_text_corpus
+from seqmodels.data.splits import Pair, ParallelCorpus, read_parallel
+
+
+def read_pairs(opened: ParallelCorpus, *splits: str) -> list[Pair]:
+    return sorted((pair for _, pair in opened.pairs(*splits or SPLITS)), key=lambda p: p.line)
+
+
+TABLES = {
+    "x.tsv": 'de\ten\tlicence\nEr sagte "ja\tNA\tCC\n\n12\tnull\tCC\r\n',
+    "x.csv": 'licence,de,en\nCC,"Er sagte ""ja",NA\n\nCC,12,null\r\n',
+    "x.jsonl": '{"de": "Er sagte \\"ja", "en": "NA"}\n\n{"en": "null", "de": "12", "n": 3}\r\n',
+    "y.jsonl": '{"translation": {"de": "Er sagte \\"ja", "en": "NA"}}\n\n'
+    '{"id": 7, "translation": {"de": "12", "en": "null"}}\n',
+    "z.jsonl": '{"de": "Er sagte \\"ja", "en": null}\n\n{"de": "12", "en": "null"}\n',
+}
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_cells_are_read_as_they_are(name: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text(TABLES[name], newline="")
+    opened = read_parallel([tmp_path / name], ("de", "en"))
+    assert (opened.name, opened.src_lang, opened.tgt_lang) == (name[0], "de", "en")
+    header, first = "json" not in name, "" if name == "z.jsonl" else "NA"
+    pairs = [Pair('Er sagte "ja', first, 1 + header), Pair("12", "null", 3 + header)]
+    assert read_pairs(opened) == pairs
+    path = tmp_path / f"{name}.gz"
+    path.write_bytes(gzip.compress((tmp_path / name).read_bytes()))
+    opened = read_parallel([path], ("de", "en"))
+    assert (opened.name, read_pairs(opened)) == (name[0], pairs)
+
+
+@pytest.mark.parametrize(("ending", "limit"), [("json", None), ("jsonl", None), ("jsonl", 1)])
+def test_a_column_called_translation(ending: str, limit: int | None, tmp_path: Path) -> None:
+    path = tmp_path / f"x.{ending}"
+    path.write_text('{"text": "eins", "translation": "one"}\n')
+    opened = read_parallel([path], (None, None), limit)
+    assert (opened.src_lang, opened.tgt_lang) == ("text", "translation")
+    assert read_pairs(opened) == [Pair("eins", "one", 1)]
+
+
+def test_a_row_of_two_lines_counts_both(tmp_path: Path) -> None:
+    (tmp_path / "x.csv").write_text('\n"de",en\n"eins\nzwei",one\ndrei,three\n')
+    pairs = read_pairs(read_parallel([tmp_path / "x.csv"], ("de", "en")))
+    assert pairs == [Pair("eins\nzwei", "one", 4), Pair("drei", "three", 5)]
+
+
+@pytest.mark.parametrize(("ending", "limit"), [("tsv", None), ("csv", 2), ("csv", None)])
+def test_without_a_header_numbers_are_needed(
+    ending: str, limit: int | None, tmp_path: Path
+) -> None:
+    path = tmp_path / f"x.{ending}"
+    comma = {"tsv": "\t", "csv": ","}[ending]
+    path.write_text(f"No{comma}Non !\nHi.{comma}Salut !\n")  # no: Norwegian
+    for numbers in (("2", "1"), ("2", None)):
+        pairs = read_pairs(read_parallel([path], numbers, limit))
+        assert {pair[:2] for pair in pairs} == {("Non !", "No"), ("Salut !", "Hi.")}
+    for languages in ((None, None), (None, "fr")):
+        with pytest.raises(ValueError, match=r"No \| Non !; .* --source 1 --target 2$"):
+            read_parallel([path], languages, limit)
+
+
+@pytest.mark.parametrize("ending", ["", "\tCC-BY 2.0 (France) Attribution: tatoeba.org #1 (a)"])
+def test_text_with_tabs_is_a_table(ending: str, tmp_path: Path) -> None:
+    path = tmp_path / "deu.txt"
+    path.write_text(f"No\tNein!{ending}\nHi. Bye.\tHallo! Ade!{ending}\n")
+    for languages, limit in (((None, None), None), (("1", "2"), 2), (("2", "1"), None)):
+        opened = read_parallel([path], languages, limit)
+        step = -1 if languages[0] == "2" else 1
+        expected = {("No", "Nein!")[::step], ("Hi. Bye.", "Hallo! Ade!")[::step]}
+        assert {pair[:2] for pair in read_pairs(opened)} == expected
+    path.write_text("en\tde\na\tb\n")
+    assert read_pairs(read_parallel([path], ("de", None))) == [Pair("b", "a", 2)]
+    path.write_text("a\tb\nc\n")
+    with pytest.raises(ValueError, match=r"deu\.txt is neither a table"):
+        read_parallel([path])
+
+
+@pytest.mark.parametrize(("first", "languages", "expected"), [
+    ("de,en,note", ("de", "en"), ("a", "b")), ("German,English", (None, None), ("a", "b")),
+    ("ours,theirs", ("theirs", "ours"), ("b", "a")), ("ours,theirs", ("ours", None), ("a", "b")),
+    ("en,fr", ("1", "2"), ("a", "b")), ("source,target", ("2", "1"), ("b", "a")),
+])  # fmt: skip
+@pytest.mark.parametrize("limit", [None, 1])
+def test_a_header_is_not_a_pair(first, languages, expected, limit, tmp_path: Path) -> None:
+    (tmp_path / "x.csv").write_text(f"{first}\n" + ",".join("abc"[: first.count(",") + 1]) + "\n")
+    opened = read_parallel([tmp_path / "x.csv"], languages, limit)
+    assert [pair[:2] for pair in read_pairs(opened)] == [expected]
+
+
+@pytest.mark.parametrize(("name", "text", "fault"), [
+    ("x.tsv", "de\tde\na\tb\n", ", line 1: "), ("x.tsv", "de\tfr\na\tb\n", " has 'de' and 'fr'$"),
+    ("x.tsv", "de\ten\n", " has no rows$"),
+    ("x.tsv", "de,en\na,b\n", " has fewer than two text columns: de,en$"),
+    ("x.csv", 'de,en\na,"b\n', ", line 2: "), ("x.csv", 'de,en\na,"b" c\n', ", line 2: "),
+    ("x.jsonl", '{"de": "a", "en": "b"}\n\n{"de": "\\ud83d\\ude00 \\udc00"}\n', ", line 3"),
+    ("x.jsonl", '{"de": "a", "en": "b"}\n["c"]\n', ", line 2: not an object"),
+    ("x.jsonl", '{"de": "a", "en": "b"}\n{"de": 1}\n', ", line 2: 'de'"),
+    ("x.jsonl", '{"de": "a", "en": 1}\n', " has fewer than two text columns: de$"),
+    ("x.jsonl", "", " is empty$"),
+])  # fmt: skip
+def test_a_bad_row_is_named(name: str, text: str, fault: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text(text)
+    with pytest.raises(ValueError, match=re.escape(name) + fault):
+        read_pairs(read_parallel([tmp_path / name], ("de", "en")))
+
+
+def test_each_file_is_read_by_its_own_header(tmp_path: Path) -> None:
+    files = {"train": "de,en\r\nja,yes\r\n", "dev": "en,de\nno,nein\n", "test": "n,en,de\n1,a,b\n"}
+    for name in ("train", "dev"):
+        (tmp_path / f"{name}.csv").write_text(files[name], newline="")
+    opened = read_parallel([tmp_path], ("de", "en"))
+    assert read_pairs(opened, "train") == [Pair("ja", "yes", 2)]
+    assert read_pairs(opened, "valid") == [Pair("nein", "no", 2)]
+    (tmp_path / "test.csv").write_text(files["test"])
+    with pytest.raises(ValueError, match=r"test\.csv has the columns n, en, de, and .*train\.csv"):
+        read_parallel([tmp_path], ("de", "en"))
+    (tmp_path / "test.csv").write_text("so,thus\nda,there\n")
+    with pytest.raises(ValueError, match=r"test\.csv begins with so \| thus"):
+        read_parallel([tmp_path], ("de", "en"))
+    (tmp_path / "test.csv").rename(tmp_path / "more.csv")
+    with pytest.raises(ValueError, match=r"more\.csv: name it by its split"):
+        read_parallel([tmp_path], ("de", "en"))
+
+
+def test_parts_of_a_table_are_train(tmp_path: Path) -> None:
+    (tmp_path / "part1.csv").write_text("de,en\nja,yes\nda,there\n")
+    (tmp_path / "part2.csv").write_text("en,de\nno,nein\n")
+    opened = read_parallel([tmp_path], ("de", "en"))
+    pairs = [Pair("ja", "yes", 1), Pair("da", "there", 2), Pair("nein", "no", 3)]
+    assert (read_pairs(opened), opened.size()) == (pairs, 3)
+    limited = read_parallel([tmp_path], ("de", "en"), 2)
+    assert (limited.size(), len(read_pairs(limited))) == (2, 2)
+    assert {*read_pairs(limited)} < {*pairs}
+    assert limited.key != opened.key
+
+
+def read_split(opened: ParallelCorpus, split: str) -> list[tuple[str, str]]:
+    return [pair[:2] for _, pair in opened.pairs(split)]
+
+
+@pytest.mark.parametrize("ending", ["jsonl", "tsv"])
+def test_no_word_means_missing_or_a_number(ending: str, tmp_path: Path) -> None:
+    rows = [("NA", "null"), ("12", "1e3"), ("None", "nan"), ("ja", "yes")]
+    if ending == "tsv":  # has no quotes: one does not join lines
+        rows += [('"Hello', "Hallo"), ("World", 'Welt"')]
+    for split in ("train", "val", "test"):
+        if ending == "jsonl":
+            text = "".join(json.dumps({"de": src, "en": tgt}) + "\n" for src, tgt in rows)
+        else:
+            text = "".join(f"{src}\t{tgt}\n" for src, tgt in [("de", "en"), *rows])
+        (tmp_path / f"{split}.{ending}").write_text(text)
+    opened = read_parallel([tmp_path], ("de", "en"))
+    assert [read_split(opened, split) for split in SPLITS] == [rows] * 3
+
+
+def test_a_folder_or_sentences_without_header(tmp_path: Path) -> None:
+    for split, pair in (("train", "a,b"), ("val", "c,d"), ("test", "e,f")):
+        (tmp_path / f"{split}.csv").write_text(pair)
+    with pytest.raises(ValueError, match=r" \| .; .* --source 1 --target 2$"):
+        read_parallel([tmp_path])
+    opened = read_parallel([tmp_path], ("2", "1"))
+    assert [read_split(opened, split) for split in SPLITS] == [
+        [("b", "a")], [("d", "c")], [("f", "e")],
+    ]  # fmt: skip
+    path = tmp_path / "x.tsv"
+    path.write_text("Hi.\t嗨。\n" + "What?\t什么？\n" * 399)  # no names end like sentences
+    opened = read_parallel([path])
+    assert (opened.src_lang, opened.tgt_lang, opened.size()) == ("1", "2", 400)
+    path.write_text("One day.\nAnother.\n" * 9)
+    with pytest.raises(ValueError, match=r"One day\.; .* --column 1$"):
+        read_text_corpus([path])
+    everything = dict.fromkeys(SPLITS, (0.0, 1.0))
+    opened = read_text_corpus([path], "1", shares=everything)
+    assert "".join(opened.splits["train"]()) == path.read_text()
+    path.write_text("text\nOne day.\n")
+    opened = read_text_corpus([path], shares=everything)
+    assert "".join(opened.splits["train"]()) == "One day.\n"

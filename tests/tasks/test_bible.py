@@ -1,0 +1,89 @@
+"""The Bible's splits, from eBible's files at an address or in a folder."""
+
+import io
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from seqmodels.data import SPLITS, corpora
+from seqmodels.data.text import read_lines
+from tasks.translation import bible
+
+pytestmark = pytest.mark.usefixtures("cached")
+
+
+TEST_VERSES = read_lines(bible.TEST_VERSES)
+VERSES = {
+    "train": [(f"GEN 90:{i}", f"Vers {i} ", f"verse {i}") for i in range(30)],
+    "valid": [(f"{book} 1:2", f"{book} deutsch", book) for book in ("EST", "HOS", "GAL", "JAS")],
+    "test": [(ref, f"{ref} deutsch", f"{ref} english") for ref in TEST_VERSES],
+    "test_books": [
+        (f"{book} 4:3", f"{book} deutsch", book) for book in ("RUT", "JON", "MRK", "PHP")
+    ],
+}
+
+
+def write_ebible(splits: dict[str, list[tuple[str, str, str]]]) -> dict[str, bytes]:
+    """Write verses as eBible has them: three files, with blank lines and ranges between verses."""
+    lines = []
+    for i, verse in enumerate(verse for split in splits.values() for verse in split):
+        lines.append(verse)
+        if i % 50 == 7:
+            lines += [("GEN 99:1", "", "only one has it"), ("GEN 99:2", "nur einer", " ")]
+        if i % 50 == 9:
+            lines += [("GEN 99:3", "zwei", "two"), ("GEN 99:4", "<range>", "more")]
+            lines += [("GEN 99:5", "", ""), ("GEN 99:6", "drei", "three")]
+            lines += [("GEN 99:7", "mehr", "<range>")]
+    names = [Path(path).name for path in bible.EBIBLE_FILES]
+    sides = zip(names, zip(*lines, strict=True), strict=True)
+    return {name: "".join(f"{line}\n" for line in side).encode() for name, side in sides}
+
+
+def check_splits(cached: Path) -> None:
+    opened = bible.open_bible(("de", None))
+    assert (opened.name, opened.src_lang, opened.tgt_lang) == ("bible", "de", "en")
+    for split in SPLITS:
+        verses = [(de.strip(), en) for _, de, en in VERSES[split]]
+        assert [pair[:2] for _, pair in opened.pairs(split)] == verses
+    (books,) = cached.glob("*/test_books.en")
+    assert books.read_text() == "RUT\nJON\nMRK\nPHP\n"
+
+
+def test_ebibles_files_are_downloaded_and_split(cached: Path, monkeypatch: Any) -> None:
+    contents = write_ebible(VERSES)
+
+    def urlopen(address: str, timeout: float) -> io.BytesIO:
+        return io.BytesIO(contents[address.rpartition("/")[2]])
+
+    monkeypatch.setattr(corpora, "urlopen", urlopen)
+    check_splits(cached)
+
+
+def test_ebibles_files_in_a_folder_are_split(cached: Path, tmp_path: Path, monkeypatch) -> None:
+    (tmp_path / "bible").mkdir()
+    for name, content in write_ebible(VERSES).items():
+        (tmp_path / "bible" / name).write_bytes(content)
+    monkeypatch.setenv("SEQMODELS_DATA", str(tmp_path))
+    check_splits(cached)
+
+
+def test_splits_in_a_folder_are_read_as_they_are(tmp_path: Path, monkeypatch: Any) -> None:
+    (tmp_path / "bible").mkdir()
+    for n, name in enumerate(f"{split}.{code}" for split in SPLITS for code in ("de", "en")):
+        (tmp_path / "bible" / name).write_text(f"verse {n}\n")
+    monkeypatch.setenv("SEQMODELS_DATA", str(tmp_path))
+    opened = bible.open_bible(("en", "de"))
+    assert [pair[:2] for _, pair in opened.pairs("valid")] == [("verse 3", "verse 2")]
+
+
+def test_another_edition_is_refused(tmp_path: Path) -> None:
+    paths = []
+    for name, content in write_ebible(VERSES | {"test": VERSES["test"][1:]}).items():
+        (tmp_path / name).write_bytes(content)
+        paths.append(tmp_path / name)
+    with pytest.raises(ValueError, match=f"^1 test verses, such as {TEST_VERSES[0]}"):
+        bible.split_bible(paths, tmp_path)
+    paths[0].write_text("GEN 1:1\n")
+    with pytest.raises(ValueError, match=r"vref\.txt, .* have 1, 738, 738 lines"):
+        bible.split_bible(paths, tmp_path)
