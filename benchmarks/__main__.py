@@ -27,7 +27,7 @@ from typing import Any
 from benchmarks import against, draw, growth, harness
 from benchmarks.contests import CONTESTS
 from benchmarks.measure import SIZES, Effort, Size
-from seqmodels.records.record import provenance
+from seqmodels.records import provenance
 from seqmodels.utils.files import write
 from seqmodels.utils.terminal import Parser, positive, print_error
 
@@ -82,7 +82,7 @@ def open_results(size: str, rounds: int, out: Path) -> tuple[Path, dict[str, Any
     A file from today is continued if commit, versions and settings are the same and the working
     tree is clean. Otherwise, a number is added to the name, so that two states never mix.
     """
-    where = provenance("cpu")
+    where = provenance.collect("cpu")
     for name in PEERS:
         with suppress(PackageNotFoundError):
             where["versions"][name] = version(name)
@@ -112,7 +112,7 @@ def compare(args: argparse.Namespace) -> int:
         found = f"{ratio.median:.3f} [{ratio.low:.3f}–{ratio.high:.3f}]"
         print(f"{name:28} {medians}  {found}{'' if is_kept else '  slower'}", flush=True)
         rows[name] = {"rates": rates, "ratio": ratio._asdict()}
-    where = provenance("cpu")
+    where = provenance.collect("cpu")
     made = {"provenance": where, "against": args.against, "size": args.size, "rows": rows}
     path = args.out / f"{where['date']}-against-{args.against[:7]}.json"
     args.out.mkdir(parents=True, exist_ok=True)

@@ -23,7 +23,7 @@ from benchmarks.measure import RATE, Effort, Size
 from seqmodels.experiments.specs import fit_width
 from seqmodels.interface import Batch, SequenceModel
 from seqmodels.models import MODELS, build
-from seqmodels.records.record import peak_memory_bytes, reset_peak_memory
+from seqmodels.records.provenance import peak_memory_bytes, reset_peak_memory
 from seqmodels.training import loop
 from seqmodels.training.config import TrainConfig
 from seqmodels.training.trainer import Trainer

@@ -32,7 +32,7 @@ from seqmodels.data import tokenizers  # noqa: E402
 from seqmodels.evaluation import intervals  # noqa: E402
 from seqmodels.experiments import compare, runs  # noqa: E402
 from seqmodels.models import PAPERS, model_of, paper_of, papers  # noqa: E402
-from seqmodels.records import record  # noqa: E402
+from seqmodels.records import io as record  # noqa: E402
 from seqmodels.report import load_records, render_folder, style  # noqa: E402
 from seqmodels.utils import files  # noqa: E402
 from tasks.bottleneck import __main__ as bottleneck  # noqa: E402

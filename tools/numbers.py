@@ -15,7 +15,7 @@ from statistics import mean
 from typing import Any
 
 from seqmodels.records import significance
-from seqmodels.records.record import load as load_record
+from seqmodels.records.io import load as load_record
 from seqmodels.records.significance import Difference
 from seqmodels.report import ledger
 from seqmodels.report.load_records import format_bucket, label_of, mean_scores, negate, rows_of

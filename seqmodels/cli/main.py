@@ -141,7 +141,7 @@ def report(args: argparse.Namespace) -> None:
     """Write the report on folders of records, or serve it."""
     if (args.port is None) == (args.out is None):
         raise ValueError("report: give --out FILE.html or --serve")
-    from seqmodels.records.record import find_folders
+    from seqmodels.records.io import find_folders
 
     folders = [one for folder in args.folders for one in find_folders(folder)]
     if args.out:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from seqmodels.evaluation.metrics import format_first_score
-from seqmodels.records import record as records
+from seqmodels.records import io as records
 from seqmodels.utils.files import LOCK, is_held
 from seqmodels.utils.progress import STATUS_SUFFIX, format_duration, read_status
 from seqmodels.utils.terminal import format_table, printable

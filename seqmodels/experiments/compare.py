@@ -24,7 +24,7 @@ from seqmodels.experiments.runs import (
 from seqmodels.experiments.specs import expand_specs, fix_widths, task_specs, without_repeats
 from seqmodels.experiments.task import Task
 from seqmodels.models import MODELS
-from seqmodels.records import record
+from seqmodels.records import io as record
 from seqmodels.training.checkpoint import Checkpoints
 from seqmodels.training.config import Precision
 from seqmodels.utils import files

@@ -21,7 +21,7 @@ from seqmodels.data import batches
 from seqmodels.evaluation import evaluate
 from seqmodels.experiments import compare
 from seqmodels.models.ops import attend
-from seqmodels.records import record
+from seqmodels.records import io as record
 from seqmodels.training import loop
 from tools import golden
 

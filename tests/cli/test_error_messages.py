@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 from benchmarks import __main__ as benchmarks
 from seqmodels.cli import main
 from seqmodels.evaluation import external
-from seqmodels.records import record, significance
-from seqmodels.records.record import load as load_record
+from seqmodels.records import io as record, significance
+from seqmodels.records.io import load as load_record
 from seqmodels.report import ledger
 from tasks import __main__ as tasks
 from tasks.next_token import __main__ as next_token
@@ -302,24 +302,6 @@ def test_an_edited_file_is_read_or_refused(name: str, tmp_path: Path) -> None:
 
     parse(RESULTS / name)
     check()
-
-
-def test_a_record_gives_a_terminal_no_commands(tmp_path: Path) -> None:
-    """Keeps out escape sequences from a record in tables, figures and messages."""
-    content = json.loads((RESULTS / "recall" / "gpt-seed1.json").read_text())
-    content["data"]["name"] = content["tests"][0]["axis"] = "\x1b[2J"
-    content["alignment"]["src"][0] = "\x1b[2J"
-    content["signatures"]["bleu"] = "\x1b[2J"
-    path = tmp_path / "gpt-seed1.json"
-    path.write_text(json.dumps(content))
-    loaded = load_record(path)
-    assert "\\u001b" not in json.dumps(loaded)
-    for text in (loaded["data"]["name"], loaded["tests"][0]["axis"], loaded["alignment"]["src"][0]):
-        assert text == "\\x1b[2J"
-    published = json.loads((RESULTS / "ledger.json").read_text())
-    published["entries"][0]["why"] = "\x1b[2J"
-    (tmp_path / "ledger.json").write_text(json.dumps(published))
-    assert ledger.load_ledger(tmp_path)[0].why == "\\x1b[2J"
 
 
 @pytest.mark.parametrize(("program", "flags", "name"), [

@@ -30,7 +30,7 @@ from seqmodels.experiments.specs import count_parameters, model_sizes
 from seqmodels.experiments.task import Task
 from seqmodels.interface import SequenceModel
 from seqmodels.models import VARIANTS
-from seqmodels.records import record
+from seqmodels.records import io as record
 from seqmodels.report import load_records, render_folder
 from seqmodels.training import checkpoint
 from seqmodels.training.config import TrainConfig

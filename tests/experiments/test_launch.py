@@ -22,7 +22,7 @@ from toys import flags, stopped_after, toy
 
 from seqmodels.cli.status import format_status
 from seqmodels.experiments import compare, executors, launch
-from seqmodels.records import record
+from seqmodels.records import io as record
 from seqmodels.training import loop
 from seqmodels.training.trainer import Trainer
 from seqmodels.utils import files, progress

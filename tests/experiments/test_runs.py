@@ -30,7 +30,8 @@ from seqmodels.evaluation import metrics
 from seqmodels.evaluation.evaluate import score_teacher_forced
 from seqmodels.experiments import compare, inference, runs, specs
 from seqmodels.experiments.inference import TrainedModel, load_model
-from seqmodels.records import record
+from seqmodels.records import io as record
+from seqmodels.records import provenance
 from seqmodels.training import loop
 from seqmodels.training.config import TrainConfig
 from seqmodels.utils import files
@@ -210,7 +211,7 @@ def test_a_commit_is_the_clones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     copy.parent.mkdir()
     copy.write_text("")
     monkeypatch.setattr(record, "__file__", str(copy))
-    commit = record.read_commit.__wrapped__  # without the cache
+    commit = provenance.read_commit.__wrapped__  # without the cache
     git = ["git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@b"]
     git += ["-c", "commit.gpgsign=false"]
     (tmp_path / "theirs.txt").write_text("")

@@ -18,7 +18,7 @@ from seqmodels.cli import main
 from seqmodels.cli.compare import compare_and_report
 from seqmodels.contract import CHECKS, list_violations
 from seqmodels.evaluation import metrics
-from seqmodels.records.record import load as load_record
+from seqmodels.records.io import load as load_record
 from seqmodels.report import render_folder
 from tasks import __main__ as everything
 from tasks.next_token import __main__ as next_token

@@ -18,7 +18,7 @@ from seqmodels.models import (
     lstm_seq2seq,
     papers,
 )  # fmt: skip
-from seqmodels.records.record import load as load_record
+from seqmodels.records.io import load as load_record
 
 
 def test_the_papers_describe_the_classes(fresh: Tiny) -> None:

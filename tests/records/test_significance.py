@@ -12,7 +12,7 @@ from seqmodels.records.significance import (
     Difference,
     Family,
     Mean,
-    Part,
+    VarianceComponent,
     compare_models,
     compute_difference,
     estimate_prior_df,
@@ -79,7 +79,7 @@ def test_each_variance_has_its_own_quantile() -> None:
     """Keeps out a variance with n for n − 1, and the degrees of freedom of one part for all."""
     row = Mean(3.0, np.array([2.0, 4.0]), 1, math.nan, 0)
     column = Mean(1.0, np.array([1.0, 1.0]), 1, math.nan, 0)
-    difference = compute_difference(Part({"r": row, "c": column}, 10), "r", "c", 1)
+    difference = compute_difference(VarianceComponent({"r": row, "c": column}, 10), "r", "c", 1)
     assert difference.p == pytest.approx(2 * stats.t.sf(2 / math.sqrt(10 / 9), 9))
     assert width(difference) / 2 == pytest.approx(2.262157 * math.sqrt(10 / 9))
     many = Mean(9.0, np.array([8.0, 10.0]), 6, 1.5, 5)
@@ -87,17 +87,19 @@ def test_each_variance_has_its_own_quantile() -> None:
     total = 10 / 9 + 1.5 / 6 + 0.7 / 3
     t = (10 / 9 * 2.262157 + 1.5 / 6 * 2.570582 + 0.7 / 3 * 4.302653) / total
     for row, column, sign in (("many", "few", 1), ("few", "many", -1)):
-        found = compute_difference(Part({"many": many, "few": few}, 10), row, column, 1)
+        found = compute_difference(
+            VarianceComponent({"many": many, "few": few}, 10), row, column, 1
+        )
         assert found.value == 8 * sign
         assert width(found) / 2 == pytest.approx(t * math.sqrt(total))
         at_p = half_width([(10 / 9, 9), (1.5 / 6, 5), (0.7 / 3, 2)], found.p)
         assert at_p == pytest.approx(8)
 
 
-def part_of(variances: list[float], df: float = 2.0) -> Part:
+def part_of(variances: list[float], df: float = 2.0) -> VarianceComponent:
     """Return models with these variances of three seeds."""
     means = {str(i): Mean(0.0, np.zeros(2), 3, v, df) for i, v in enumerate(variances)}
-    return Part(means, 50)
+    return VarianceComponent(means, 50)
 
 
 def test_variances_are_moderated() -> None:
@@ -122,10 +124,10 @@ def test_two_seeds_are_not_moderated() -> None:
         "two": Mean(0.0, np.zeros(2), 2, 90.0, 1.0),
         "one": Mean(0.0, np.zeros(2), 1, math.nan, 0.0),
     }
-    alone = [Part({name: means[name] for name in ("0", "two", "one")}, 50)]
+    alone = [VarianceComponent({name: means[name] for name in ("0", "two", "one")}, 50)]
     shrink_variances(alone)
     assert (means["0"].variance, means["0"].df) == (1.0, 2.0)
-    shrink_variances([Part(means, 50)])
+    shrink_variances([VarianceComponent(means, 50)])
     assert means["0"].variance == pytest.approx((2 * 1.5 + 2 * 1.0) / 4)
     assert (means["two"].variance, means["two"].df) == (90.0, 1.0)
 
@@ -139,7 +141,9 @@ def test_three_seeds_are_tested_and_two_are_shown() -> None:
     }
     test = {"name": "length", "buckets": [{"low": 1, "high": 10}]}
     named = [("a", "b"), ("a", "c"), ("b", "d")]
-    family = Family(test, "nats", [Part(dict(means), 50), Part(dict(means), 9)], named)
+    family = Family(
+        test, "nats", [VarianceComponent(dict(means), 50), VarianceComponent(dict(means), 9)], named
+    )
     found = compare_models(family)
     assert [(p.row, p.column) for p in found.pairs if p.is_tested] == [("b", "a")]
     assert (found.n_tested, len(found.pairs)) == (1, 6)
@@ -232,7 +236,7 @@ def record_design() -> Design:
             name: Mean(0.0, scale * (hard + rng.normal(0, own, 2_000)), n, scale * spread, n - 1)
             for name, n, own, spread in (("a", 3, 0.3, 0.1), ("b", 5, 0.5, 2.0), ("c", 2, 0.1, 4.0))
         }
-        parts.append(Part(means, 40))
+        parts.append(VarianceComponent(means, 40))
     return design_of(Family({}, "nats", parts, [("a", "b"), ("b", "c")]))
 
 
@@ -266,12 +270,12 @@ def test_equal_models_seldom_differ(monkeypatch: pytest.MonkeyPatch) -> None:
         assert coverage.mean() >= 94
     moderated = significance.shrink_variances
 
-    def shrink(parts: list[Part]) -> None:
+    def shrink(parts: list[VarianceComponent]) -> None:
         moderated(parts)
         for mean in (mean for part in parts for mean in part.means.values()):
             mean.variance, mean.df = mean.variance / 2, 1e6
 
-    monkeypatch.setattr(significance, "moderate", shrink)
+    monkeypatch.setattr(significance, "shrink_variances", shrink)
     error, coverage, _ = simulate(designs[1], range(60))
     assert error > 10
     assert coverage.min() < 90

@@ -60,18 +60,19 @@ def test_training_does_not_notice(name: str, tmp_path: Path, monkeypatch: Any) -
 def test_stopped_equals_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Keeps out a snapshot lost or taken twice, one at another moment, and stale files."""
     whole, take, kill = train(tmp_path / "whole", 4), Snapshots.take, chain([1, 0], repeat(1))
+    other = tmp_path / "stopped"
     tokens = [snapshot.tokens for snapshot in load(whole).snapshots]
     assert (tokens[0], load(whole).snapshots[1].step) == (0, 1)
     assert whole.stat().st_size < 100_000
     for moment, n in zip(np.geomspace(tokens[1], 900, 3), tokens[1:], strict=True):
         assert moment <= n + 1e-6 < moment + 100
     with stopped_after(1):
-        train(tmp_path, 4)
+        train(other, 4)
     monkeypatch.setattr(Snapshots, "take", lambda *of: 1 // next(kill) and take(*of))
     with pytest.raises(ZeroDivisionError):
-        train(tmp_path, 4, checkpoint_every=1e-6)
-    assert train(tmp_path, 4).read_bytes() == whole.read_bytes()
-    assert not train(tmp_path, 0, 1_000, fresh=True).exists()
+        train(other, 4, checkpoint_every=1e-6)
+    assert train(other, 4).read_bytes() == whole.read_bytes()
+    assert not train(other, 0, 1_000, fresh=True).exists()
     with stopped_after(1):
         train(whole.parent, 4, fresh=True)
     assert not whole.exists()

@@ -14,7 +14,7 @@ from seqmodels.cli import compare
 from seqmodels.data.corpus import SPLITS
 from seqmodels.experiments.task import Task
 from seqmodels.models import PAPERS
-from seqmodels.records import record
+from seqmodels.records import io as record
 from seqmodels.report import style
 from tasks import recipes
 from tasks.synthetic.grammar import draw_corpus, draw_sentence

@@ -11,7 +11,7 @@ from toys import flags, toy
 
 from seqmodels import build
 from seqmodels.experiments import compare
-from seqmodels.records import record
+from seqmodels.records import io as record
 from seqmodels.training import optimizers
 
 SHAPES = [(20, 30), (8, 8), (30, 20), (20, 30), (40, 5)]

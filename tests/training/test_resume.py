@@ -20,7 +20,7 @@ from toys import CFG, V, assert_same, contents, examples, finish, flags, stopped
 from seqmodels import build
 from seqmodels.data.batches import collate
 from seqmodels.experiments import compare
-from seqmodels.records import record
+from seqmodels.records import io as record
 from seqmodels.training import checkpoint, config, loop
 from seqmodels.training.checkpoint import Checkpoints
 from seqmodels.training.trainer import Trainer, seed_all
