@@ -7,7 +7,6 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import Any
-from unittest.mock import Mock
 
 import pytest
 from conftest import ROOT, Call, Run, check_one_line
@@ -15,7 +14,7 @@ from conftest import ROOT, Call, Run, check_one_line
 import seqmodels
 from seqmodels.cli import main
 from seqmodels.cli import run as by_name
-from seqmodels.utils import html, progress
+from seqmodels.utils import html
 from tasks.recall import __main__ as recall
 
 
@@ -51,8 +50,9 @@ def test_a_comparison_by_name(run: Run, tmp_path: Path) -> None:
     assert len(seqmodels.Comparison("translation-live").records) == 6
 
 
-def test_a_task_is_run_by_its_name(call: Call, tmp_path: Path) -> None:
+def test_a_task_is_run_by_its_name(call: Call, tmp_path: Path, monkeypatch: Any) -> None:
     """Keeps out help and faults of another program, and a task that only a clone can run."""
+    monkeypatch.delitem(sys.modules, "tasks.recall.__main__")  # as in a process of its own
     code, out, _ = call(main, "run", "recall", "--help")
     assert (code, out[:28], "--seeds N" in out) == (0, "usage: seqmodels run recall ", True)
     check_one_line(call(main, "run", "recall", "--size", "x"), "seqmodels run recall: ", "'x'")
@@ -74,21 +74,6 @@ def test_results_are_shown_as_tables() -> None:
     assert f" {sum(p.numel() for p in run.model.parameters()):,} " in shown[0]
     assert shown[1].startswith("My friendly horse ran . &lt;eos&gt; Mein 0.")
     assert f"BLEU {scores['bleu']['value']:.1f} 1.0–2.0 chrF" in shown[2]
-
-
-def test_progress_in_a_notebook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keeps out bars for a terminal in a notebook, a run's text as markup, a bar that stays."""
-    cell = Mock()
-    monkeypatch.setattr(progress, "display_in_notebook", lambda text: cell)
-    status = progress.StatusFile(tmp_path / "gpt-seed1.json", "gpt, seed 1", 200)
-    with progress.ProgressBoard({"gpt, seed 1": tmp_path / "gpt-seed1.json"}, 1) as board:
-        status.write(state="running", began=1.0)
-        status.update("training", 50, 200, "loss <3>")
-        board.refresh()
-        shown = cell.update.call_args.args[0]["text/html"]
-        assert re.search("value='0.250'.*loss &lt;3&gt;", shown)
-        board.end("gpt, seed 1")
-    assert cell.update.call_args.args[0] == {"text/html": "2 of 2 runs done"}
 
 
 @pytest.mark.slow
