@@ -63,7 +63,7 @@ def build(
     models. `url` is where the site will be, which previews of links to it need.
     Raises ValueError if there are no records in `runs`, or no weights in `live`.
     """
-    files.check_own(out / "index.html")
+    files.claim_folder(out, "lesson")
     folders, chapters = read_folders(runs), source.read_chapters()
     five = [name for name, paper in PAPERS.items() if paper.group == "five"]
     main = find_folder(folders, *five) or next(iter(folders))
@@ -77,13 +77,13 @@ def build(
         has_terms = template in WITH_TERMS or page in essays.ENTRIES
         finish = glossary.link_terms if has_terms else str
         text = layout.render(f"{template or page}.html", finish, here=page, **shared, **content)
-        pages.append(files.write_own(out / f"{page}.html", text))
+        pages.append(files.write(out / f"{page}.html", text))
 
     taught = select_records(folders, main, [c.name for c in chapters])
     scores = taught or select_records(folders, main)
     opening = make_chapter_chart(folders, "index") or make_chart(main, draw_scores(scores))
     write("index", chart=opening, timeline=TIMELINE)
-    files.check_own(preview := out / "preview.png")
+    preview = out / "preview.png"
     (test, *_) = load_records.tests_by_name(scores).values()
     with style.context():
         figure, stamp = bucket_plots.draw_scores(scores, test).figure, style.STAMPS[".png"]

@@ -45,7 +45,7 @@ from seqmodels.training.loop import loss_of, train
 from seqmodels.training.trainer import Trainer
 from seqmodels.utils.files import LOCK, Lock
 from seqmodels.utils.progress import SILENT, StatusFile
-from seqmodels.utils.terminal import defer_signals, print_line
+from seqmodels.utils.terminal import defer_signals
 
 # -------------------------------------------------------------------------------------- Settings
 
@@ -162,7 +162,7 @@ def train_if_missing(run: Run, patience_s: float | None = None) -> dict[str, Any
 @contextmanager
 def hold_lock(folder: Path, name: str = LOCK, patience_s: float | None = None) -> Iterator[None]:
     """Hold a folder's lock."""
-    lock = Lock(folder, name, patience_s, print_line)
+    lock = Lock(folder, name, patience_s)
     try:
         yield
     finally:

@@ -50,8 +50,7 @@ def plot_folder(
     for unknown in folder.unknown:
         print(f"not drawn: {unknown}", file=sys.stderr)
     compared = find_significance(folder.path, folder.records)
-    out.mkdir(parents=True, exist_ok=True)
-    files.check_own(out / TABLES)
+    files.claim_folder(out, "comparison")
     with style.context():
         drawings = draw_all(records, compared, own) | snapshots.draw_all_snapshots(folder)
         paths = style.save_own(drawings, out)
@@ -59,9 +58,9 @@ def plot_folder(
     for name, (figure, _) in drawings.items():
         parts.append(f"![{style.texts_of(figure)[0]}]({name}.svg)\n\n{figure.get_label()}\n")
     if compared:
-        paths.append(files.write_own(out / significance.FILE, compared.text()))
+        paths.append(files.write(out / significance.FILE, compared.text()))
     parts.append(tables.format_tables(records, compared))
-    return [*paths, files.write_own(out / TABLES, "\n".join(parts))]
+    return [*paths, files.write(out / TABLES, "\n".join(parts))]
 
 
 def draw_all(
@@ -164,7 +163,7 @@ def plot_results(root: Path) -> list[Path]:
     if not folders:
         return plot_folder(root)
     index = root / "README.md"
-    files.check_own(index)
+    files.claim_file(index)
     entries = ledger.load_ledger(root)
     paths: list[Path] = []
     parts = [
@@ -187,7 +186,7 @@ def plot_results(root: Path) -> list[Path]:
             parts += [f"## {name}", str(drawn.figure.get_label()), f"![{name}]({name}.svg)"]
     if entries:
         parts += [ledger.format_published_figures(entries, records)]
-    return [*paths, files.write_own(index, "\n\n".join(parts) + "\n")]
+    return [*paths, files.write(index, "\n\n".join(parts) + "\n")]
 
 
 def plot_each(folders: Sequence[Path]) -> list[list[Path]]:

@@ -12,14 +12,15 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from conftest import RESULTS, Call, check_one_line
+from conftest import RESULTS, Call, check_one_line, copy_records
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from benchmarks import __main__ as benchmarks
 from seqmodels.cli import main
 from seqmodels.evaluation import external
-from seqmodels.records import io as record, significance
+from seqmodels.records import io as record
+from seqmodels.records import significance
 from seqmodels.records.io import load as load_record
 from seqmodels.report import ledger
 from tasks import __main__ as tasks
@@ -304,22 +305,40 @@ def test_an_edited_file_is_read_or_refused(name: str, tmp_path: Path) -> None:
     check()
 
 
-@pytest.mark.parametrize(("program", "flags", "name"), [
-    (main, "plot @", "README.md"),
-    (main, "plot @/recall", "recall/tables.md"),
-    (main, "plot @/recall", "recall/curves.png"),
-    (main, "site --runs @ --out @", "index.html"),
-    (recall, "--size smoke --out @", "score-reverse.svg"),
+def kept(folder: Path) -> dict[Path, int]:
+    return {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
+
+
+@pytest.mark.parametrize(("program", "flags"), [
+    (recall, "--size smoke --out @"),
+    (translation, "--data @/nowhere --out @"),
+    (main, "export results/translation-live/gpt-seed1 --out @"),
+    (main, "exercise bahdanau --hide (5) --out @"),
+    (main, "site --out @"),
+    (main, "plot @"),
+    (main, "report @/recall --out @/page.html"),
+    (main, "live results/translation-live --out @/page.html"),
+    (main, "translate results/translation-live/bahdanau-seed1 cat --alignment @/cat.svg"),
+    (tasks, "--out @"),
 ])  # fmt: skip
-def test_a_file_of_the_users_is_kept(
-    program: ModuleType, flags: str, name: str, call: Call, tmp_path: Path
+def test_what_is_the_users_is_neither_written_nor_removed(
+    program: ModuleType, flags: str, call: Call, tmp_path: Path
 ) -> None:
-    """Keeps out the loss of a file that has, by chance, the name of one of ours."""
     (tmp_path / "recall").mkdir()
     shutil.copy(RESULTS / "recall" / "gpt-seed1.json", tmp_path / "recall")
-    for text in "abc":
-        (tmp_path / text).write_text(f"{text} {text}\n")
-    (tmp_path / name).write_text("my notes on `seqmodels`\n")
-    before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
-    check_one_line(call(program, *flags.replace("@", str(tmp_path)).split(" ")), name)
-    assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")} == before
+    for name in ("tokenizer.json", "manifest.json", ".lock", ".notes.part", "README.md",
+                 "index.html", "page.html", "cat.svg"):  # fmt: skip
+        (tmp_path / name).write_text("my notes on `seqmodels`\n")
+    before, words = kept(tmp_path), flags.replace("@", str(tmp_path)).split(" ")
+    check_one_line(call(program, *words), str(tmp_path), "name")
+    assert kept(tmp_path) == before
+
+
+def test_what_is_ours_is_written_again(call: Call, trained: Path, tmp_path: Path) -> None:
+    folder = copy_records(trained, tmp_path / trained.name)
+    draw = main, "translate", trained / "bahdanau-seed1", "cat", "--alignment", tmp_path / "a.svg"
+    report = main, "report", folder, "--maps", 0, "--out", tmp_path / "a.html"
+    for command in (draw, report, (main, "plot", folder)):
+        assert [call(*command)[0] for _ in range(2)] == [0, 0]
+    (folder / ".seqmodels").write_text("exercise\n")  # it is not: it has records
+    assert call(main, "plot", folder)[0] == 0
