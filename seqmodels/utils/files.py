@@ -44,8 +44,6 @@ def write(path: Path, content: bytes | str, is_durable: bool = True) -> Path:
             if is_durable:
                 os.fsync(file.fileno())
         os.replace(part, path)
-        if is_durable:
-            sync_folder(path.parent)
     except OSError as error:
         reason = error.strerror or str(error)
         raise WriteError(f"{path} could not be written: {reason}; nothing else is lost") from error
@@ -53,21 +51,6 @@ def write(path: Path, content: bytes | str, is_durable: bool = True) -> Path:
         with suppress(OSError):
             part.unlink()
     return path
-
-
-def sync_folder(folder: Path) -> None:
-    """Flush a folder's entries to disk: without this, the name of a new file can be lost.
-
-    Does nothing where the folder cannot be opened: on Windows, or without read permission.
-    """
-    try:
-        handle = os.open(folder, os.O_RDONLY)
-    except PermissionError:
-        return
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def remove_partial(folder: Path) -> None:
