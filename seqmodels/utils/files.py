@@ -66,7 +66,7 @@ MARK = ".seqmodels"
 """The file by which a folder says what it is for, such as a comparison."""
 FOLDER_MARKS = {
     "comparison": ("*-seed*.*", b"seqmodels."),  # a record or a checkpoint
-    "exercise": ("*.py", b'raise NotImplementedError("('),
+    "exercise": ("*.py", b'raise NotImplementedError("'),
     "export": ("manifest.json", b'"schema": "seqmodels.'),
     "lesson": ("index.html", "· seqmodels</title>".encode()),
 }

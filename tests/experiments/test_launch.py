@@ -59,16 +59,16 @@ def test_a_lost_run_is_submitted_again(local: dict[str, Any], tmp_path: Path, ca
     with ThreadPoolExecutor(2) as pool:
         compare.compare(toy(), flags(tmp_path / "pool", models=PAIR), pool)
     assert results(tmp_path / "pool") == local
-    assert not list((tmp_path / "pool").glob(".*"))
+    assert [path.name for path in (tmp_path / "pool").glob(".*")] == [files.MARK]
     capsys.readouterr()
-    executor = LossyExecutor(3)
-    compare.compare(toy(), flags(tmp_path, models=PAIR), executor)
+    executor, again = LossyExecutor(3), tmp_path / "again"
+    compare.compare(toy(), flags(again, models=PAIR), executor)
     assert executor.n == 2 + 3
-    assert results(tmp_path) == local
+    assert results(again) == local
     assert capsys.readouterr().out.count("submitted again") == 3
     executor = LossyExecutor(100)
     with pytest.raises(ValueError, match="gpt, seed 2: lost with its machine, for the 6th time"):
-        compare.compare(toy(), flags(tmp_path, models=["gpt"], seeds=[2]), executor)
+        compare.compare(toy(), flags(again, models=["gpt"], seeds=[2]), executor)
     assert executor.n == 6
 
 
@@ -116,6 +116,7 @@ def test_a_failure_costs_no_other_run(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_a_folder_and_a_run_have_one_owner(tmp_path: Path, monkeypatch: Any) -> None:
     """Keeps out two commands that write over each other; partial files of the other one stay."""
     monkeypatch.setattr(files, "GRACE_S", 0.1)
+    files.claim_folder(tmp_path, "comparison")
     part = tmp_path / ".gpt-seed1.json.0123abcd.part"
     part.write_text("{")
     for name, match in ((files.LOCK, ""), (".gpt-seed1.lock", "gpt-seed1 ")):
@@ -123,7 +124,7 @@ def test_a_folder_and_a_run_have_one_owner(tmp_path: Path, monkeypatch: Any) -> 
         with pytest.raises(ValueError, match=rf"{match}is in use by process {os.getpid()} on .*20"):
             compare.compare(toy(), flags(tmp_path, models=["rnn_encdec"]))
         lock.release()
-    assert [*tmp_path.iterdir()] == [part]
+    assert {*tmp_path.iterdir()} == {part, tmp_path / files.MARK}
 
 
 def test_status_while_runs_are_trained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
