@@ -73,7 +73,7 @@ FOLDER_MARKS = {
 """What identifies a folder without MARK: the name of a file, and a part of its beginning."""
 FILE_MARKS = {
     ".html": "· seqmodels</title>".encode(),
-    ".md": b"by `seqmodels plot`",
+    ".md": b"# Results\n\nMade from the records in these folders by `seqmodels plot`",
     ".png": b"Software\0seqmodels",
     ".svg": b"</title>\n <desc>",
 }
