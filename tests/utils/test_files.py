@@ -55,7 +55,6 @@ def test_what_is_no_folder_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("name", "content"), [
     ("a.html", "<title>a · seqmodels</title>"),
     ("README.md", "# Results\n\nMade from the records in these folders by `seqmodels plot`."),
-
     ("a.SVG", "<title>a</title>\n <desc>"), ("a.png", "Software\0seqmodels"),
 ])  # fmt: skip
 def test_a_file_of_another_is_refused(name: str, content: str, tmp_path: Path) -> None:
