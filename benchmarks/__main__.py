@@ -17,7 +17,7 @@ from typing import Any
 
 from benchmarks import against, draw, growth
 from benchmarks.workloads import SIZES, WORKLOADS
-from seqmodels.records.record import provenance
+from seqmodels.records import provenance
 from seqmodels.utils.files import write
 from seqmodels.utils.terminal import Parser, positive, run_cli
 
@@ -56,7 +56,7 @@ def select_workloads(names: list[str]) -> list[str]:
 
 def save(args: argparse.Namespace, kind: str, results: dict[str, Any]) -> Path:
     """Write results with their provenance; return the path."""
-    where = provenance("cpu")
+    where = provenance.collect("cpu")
     results = {"schema": draw.SCHEMA, "provenance": where, "size": args.size, **results}
     args.out.mkdir(parents=True, exist_ok=True)
     path = args.out / f"{where['date']}-{(where['commit'] or 'unknown')[:7]}-{kind}.json"

@@ -65,7 +65,7 @@ class Site:
         finish = glossary.link_terms if has_terms else str
         content = {"here": page, **self.shared, **content}
         text = layout.render(f"{template or page}.html", finish, **content)
-        self.pages.append(files.write_own(self.out / f"{page}.html", text))
+        self.pages.append(files.write(self.out / f"{page}.html", text))
 
 
 def build(
@@ -83,7 +83,7 @@ def build(
     models. `url` is where the site will be, which previews of links to it need.
     Raises ValueError if there are no records in `runs`, or no weights in `live`.
     """
-    files.check_own(out / "index.html")
+    files.claim_folder(out, "lesson")
     shared = {"has_live": live is not None, "has_training": has_training, "url": url.rstrip("/")}
     site = Site(out, read_folders(runs), **shared)
     with style.context():
@@ -117,7 +117,7 @@ def write_home(site: Site) -> None:
         site.main, draw_scores(scores)
     )
     site.write("index", chart=opening, timeline=TIMELINE)
-    files.check_own(preview := site.out / "preview.png")
+    preview = site.out / "preview.png"
     (test, *_) = load_records.tests_by_name(scores).values()
     figure, stamp = bucket_plots.draw_scores(scores, test).figure, style.STAMPS[".png"]
     figure.savefig(preview, dpi=100, metadata=stamp)

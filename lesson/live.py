@@ -40,7 +40,7 @@ def write(folder: Path, out: Path) -> Path:
 
     Raises ValueError if the folder has no weights, or they cannot be exported.
     """
-    return files.write(out, layout.render("live.html", **describe(folder)))
+    return files.write(files.claim_file(out), layout.render("live.html", **describe(folder)))
 
 
 def describe(folder: Path, out: Path | None = None) -> dict[str, Any]:
@@ -166,7 +166,7 @@ def sample_hypotheses(paths: Sequence[Path], test: Mapping[str, Any]) -> list[Ex
 
 def write_parts(out: Path, parts: Mapping[str, bytes]) -> dict[str, str]:
     """Write parts of the page to files; return their addresses, which change with the content."""
-    files.check_own(*(paths := [out / f"live-{name}.bin" for name in parts]))
+    paths = [out / f"live-{name}.bin" for name in parts]
     for path, part in zip(paths, parts.values(), strict=True):
         files.write(path, part)
     sums = [hashlib.sha256(part).hexdigest()[:8] for part in parts.values()]

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from seqmodels.data.text import read_lines
 from seqmodels.evaluation.metrics import check_tokenizer, metric_of, sacrebleu_metrics
-from seqmodels.records.record import Count, Name, escape_control_characters, validate
+from seqmodels.records.schema import Count, Name, validate
 
 MAX_EXAMPLES_PER_BUCKET = 500
 """Maximum examples of a bucket in a page."""
@@ -80,10 +80,9 @@ def side_by_side(
     return [
         {
             "x": examples[i].x,
-            "src": escape_control_characters(examples[i].src),
-            "ref": escape_control_characters(examples[i].ref),
-            "hyps": [None if (hyp := rows[i].hyp) is None else escape_control_characters(hyp)
-                     for rows in parts.values()],
+            "src": examples[i].src,
+            "ref": examples[i].ref,
+            "hyps": [rows[i].hyp for rows in parts.values()],
             "scores": [score(rows[i], metrics) for rows in parts.values()],
         }
         for i in sorted(in_page)

@@ -125,6 +125,25 @@ def continue_prefix(
     return generate(model, src, src == BOS, max_len, choose, prefix)
 
 
+def continue_text(
+    model: SequenceModel, text: list[int], n: int, block: int, choose: Choose
+) -> list[int]:
+    """Continue a text by up to n tokens, with a model that was trained on blocks without context.
+
+    When a block is full, its second half becomes the beginning of the next.
+    """
+    tokens = text
+    while (n_left := len(text) + n - len(tokens)) > 0:
+        prefix = tokens if len(tokens) < block else tokens[len(tokens) - block // 2 :]
+        max_len = len(prefix) + min(block - len(prefix), n_left)
+        rows = torch.tensor([prefix], dtype=torch.long)
+        (generated,) = continue_prefix(model, rows, max_len, choose)
+        tokens = [*tokens, *generated[len(prefix) :]]
+        if len(generated) < max_len:
+            break
+    return tokens[len(text) :]
+
+
 def sampler(
     generator: torch.Generator,
     temperature: float = 1.0,

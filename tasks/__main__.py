@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 
+from seqmodels.utils import files
 from seqmodels.utils.terminal import Parser, print_line, run_cli
 
 from .flags import TaskParser
@@ -145,6 +146,7 @@ def run_all(out: Path, comparisons: Sequence[Comparison], forwarded: Sequence[st
     A forwarded flag replaces a comparison's own.
     """
     todo = []
+    files.claim_file(out / "README.md")
     for folder, task, own_flags in comparisons:
         own = [f"--{flag}".split() for flag in own_flags.replace("OUT", str(out)).split("--")[1:]]
         own_left = [word for flag in own if flag[0] not in forwarded for word in flag]

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from seqmodels.data import TOKENIZERS
 from seqmodels.models import PAPERS, list_models, paper_of, register_file
+from seqmodels.utils import files
 from seqmodels.utils.terminal import (
     Parser,
     non_negative,
@@ -31,6 +32,8 @@ SIZES = {
     "laptop": "the comparison, in minutes",
     "full": "with larger budgets, in hours",
 }
+RUN_AS: str | None = None
+"""What a task is called in its messages, unless it is run by `python -m`."""
 MAX_SNAPSHOTS = 20
 """With more, a file of snapshots could exceed 100 kB."""
 
@@ -50,7 +53,7 @@ class TaskParser(Parser):
         check: Callable[[argparse.Namespace], None] | None = None,
     ):
         super().__init__(
-            prog=f"python -m {module}",
+            prog=f"python -m {module}" if RUN_AS is None else RUN_AS,
             description=doc,
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
@@ -108,6 +111,8 @@ def check_shared_flags(args: argparse.Namespace) -> None:
         raise ValueError("--snapshots are taken in training, which --trained leaves out")
     if args.snapshots and not 2 <= args.snapshots <= MAX_SNAPSHOTS:
         raise ValueError(f"--snapshots: choose from 2, start and end, to {MAX_SNAPSHOTS}")
+    if args.out and not args.dry_run:
+        files.check_folder(args.out, "comparison")
     if args.address and args.launcher != "ray":
         raise ValueError("--address needs --launcher ray")
 

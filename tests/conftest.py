@@ -32,7 +32,7 @@ from seqmodels.data import tokenizers  # noqa: E402
 from seqmodels.evaluation import intervals  # noqa: E402
 from seqmodels.experiments import compare, runs  # noqa: E402
 from seqmodels.models import PAPERS, model_of, paper_of, papers  # noqa: E402
-from seqmodels.records import record  # noqa: E402
+from seqmodels.records import io as record  # noqa: E402
 from seqmodels.report import load_records, render_folder, style  # noqa: E402
 from seqmodels.utils import files  # noqa: E402
 from tasks.bottleneck import __main__ as bottleneck  # noqa: E402
@@ -256,12 +256,13 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Run:
 
 
 @pytest.fixture
-def cached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def cached(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Cache what is made in a folder of the test's own, and look for texts nowhere."""
-    monkeypatch.setenv("SEQMODELS_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr("datasets.config.HF_DATASETS_CACHE", tmp_path / "hub")
+    root = tmp_path_factory.mktemp("caches")
+    monkeypatch.setenv("SEQMODELS_CACHE", str(root / "cache"))
+    monkeypatch.setattr("datasets.config.HF_DATASETS_CACHE", root / "hub")
     monkeypatch.delenv("SEQMODELS_DATA", raising=False)
-    return tmp_path / "cache"
+    return root / "cache"
 
 
 @pytest.fixture
@@ -297,9 +298,9 @@ def train_toys(out: Path) -> None:
 @pytest.fixture(scope="session")
 def language_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Train two toy runs that go on with a text, in blocks of 12 tokens."""
-    out = tmp_path_factory.mktemp("plain")
-    (out / "said.txt").write_text("".join(f"so he said {i % 7} and went\n" for i in range(200)))
-    given = ["--data", out / "said.txt", "--context", 0, "--block", 12, "--tokens", 200]
+    out, text = tmp_path_factory.mktemp("plain"), tmp_path_factory.mktemp("text") / "said.txt"
+    text.write_text("".join(f"so he said {i % 7} and went\n" for i in range(200)))
+    given = ["--data", text, "--context", 0, "--block", 12, "--tokens", 200]
     given += ["--models", "lstm_seq2seq", "gpt", "--parameters", 300_000, "--device", "cpu"]
     with pytest.MonkeyPatch.context() as patch:
         shorten_runs(patch)

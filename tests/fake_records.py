@@ -9,7 +9,8 @@ import numpy as np
 
 from seqmodels.evaluation import metrics
 from seqmodels.models import PAPERS
-from seqmodels.records.record import SCHEMA, save_sums, sums_path
+from seqmodels.records.io import save_sums, sums_path
+from seqmodels.records.schema import SCHEMA
 from seqmodels.report import bucket_plots
 
 MODELS = tuple(name for name, paper in PAPERS.items() if paper.group == "five")

@@ -7,7 +7,6 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import Any
-from unittest.mock import Mock
 
 import pytest
 from conftest import ROOT, Call, Run, check_one_line
@@ -15,7 +14,7 @@ from conftest import ROOT, Call, Run, check_one_line
 import seqmodels
 from seqmodels.cli import main
 from seqmodels.cli import run as by_name
-from seqmodels.utils import html, progress
+from seqmodels.utils import html
 from tasks.recall import __main__ as recall
 
 
@@ -70,22 +69,6 @@ def test_cells_show_tables_with_text_escaped() -> None:
     assert f" {sum(p.numel() for p in run.model.parameters()):,} " in shown[0]
     assert shown[1].startswith("My friendly horse ran . &lt;eos&gt; Mein 0.")
     assert f"BLEU {scores['bleu']['value']:.1f} 1.0–2.0 chrF" in shown[2]
-
-
-def test_progress_in_a_notebook_is_one_cell_that_is_replaced(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    cell = Mock()
-    monkeypatch.setattr(progress, "display_in_notebook", lambda text: cell)
-    status = progress.StatusFile(tmp_path / "gpt-seed1.json", "gpt, seed 1", 200)
-    with progress.ProgressBoard({"gpt, seed 1": tmp_path / "gpt-seed1.json"}, 1) as board:
-        status.write(state="running", began=1.0)
-        status.update("training", 50, 200, "loss <3>")
-        board.refresh()
-        shown = cell.update.call_args.args[0]["text/html"]
-        assert re.search("value='0.250'.*loss &lt;3&gt;", shown)
-        board.end("gpt, seed 1")
-    assert cell.update.call_args.args[0] == {"text/html": "2 of 2 runs done"}
 
 
 @pytest.mark.slow

@@ -22,7 +22,7 @@ from packaging.requirements import Requirement
 
 from seqmodels.cli.main import build_parser
 from seqmodels.models import PAPERS
-from seqmodels.records.record import load as load_record
+from seqmodels.records.io import load as load_record
 from tasks.flags import TaskParser
 from tools import diffs
 

@@ -21,7 +21,7 @@ from typing import Any
 
 from seqmodels.experiments import inference, runs
 from seqmodels.experiments.task import Task
-from seqmodels.records import record
+from seqmodels.records import io as record
 from seqmodels.training import checkpoint
 from seqmodels.utils import files
 from seqmodels.utils.terminal import Parser

@@ -15,7 +15,7 @@ from statistics import mean
 from typing import Any, NamedTuple
 
 from seqmodels.records import significance
-from seqmodels.records.record import load as load_record
+from seqmodels.records.io import load as load_record
 from seqmodels.records.significance import Difference
 from seqmodels.report.load_records import format_bucket, label_of, negate, rows_of
 from seqmodels.report.tables import format_markdown

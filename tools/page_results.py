@@ -12,7 +12,7 @@ from statistics import mean
 
 import numpy as np
 
-from seqmodels.records.record import load as load_record
+from seqmodels.records.io import load as load_record
 from seqmodels.records.significance import Difference
 from seqmodels.report import ledger
 from seqmodels.report.load_records import format_short, load_records

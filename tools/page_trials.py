@@ -12,7 +12,7 @@ from functools import cache
 from statistics import mean
 from typing import Any
 
-from seqmodels.records.record import load as load_record
+from seqmodels.records.io import load as load_record
 from seqmodels.report.tables import format_markdown
 from tools.numbers import (
     BAHDANAU,

@@ -31,7 +31,7 @@ import numpy as np
 from seqmodels.evaluation.intervals import MIN_ROWS
 from seqmodels.evaluation.metrics import metric_of
 from seqmodels.records import significance
-from seqmodels.records.record import sums_path
+from seqmodels.records.io import sums_path
 from seqmodels.records.significance import Family, Mean, VarianceComponent
 from seqmodels.report import load_records
 from seqmodels.utils.terminal import Parser, positive

@@ -26,7 +26,7 @@ from seqmodels.experiments.specs import Spec, make_spec, parse_value, vary_arm
 from seqmodels.experiments.task import Task
 from seqmodels.models import PAPERS, VARIANTS
 from seqmodels.utils.imports import list_tasks
-from seqmodels.utils.terminal import Parser, ensure_out_folder, run_cli
+from seqmodels.utils.terminal import Parser, run_cli
 
 ROOT = Path(__file__).parents[1]
 FILE = "trials.jsonl"
@@ -118,11 +118,10 @@ def main() -> None:
         if flag in others:
             p.error(f"{flag} does not apply to trials; give MODEL,FIELD=VALUE,…")
     table = ROOT / "tasks" / own.task / TABLE
+    own.out.mkdir(parents=True, exist_ok=True)
     run_cli(
         "tools.trials",
-        lambda: run_trials(
-            *task_of(own.task, others), own.trials, ensure_out_folder(own.out), table
-        ),
+        lambda: run_trials(*task_of(own.task, others), own.trials, own.out, table),
     )
 
 

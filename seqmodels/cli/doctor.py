@@ -1,17 +1,43 @@
-"""The command `seqmodels doctor`: installed versions and the contract, for bug reports."""
+"""Check the installed versions and the contract of each model."""
 
 from __future__ import annotations
 
+import argparse
 import platform
 import re
 import sys
 import textwrap
 from collections.abc import Iterator
 from importlib import metadata
-from itertools import chain
+
+from seqmodels.cli.arguments import Add
 
 DEVELOPERS = ("dev", "bench", "notebook")
 """Extras whose packages are not listed."""
+
+
+def add_arguments(arg: Add) -> None:
+    """Add no arguments: the command has none."""
+
+
+def run(args: argparse.Namespace) -> None:
+    """Print the report; exit with 1 if something that the default commands need is wrong."""
+    print_finding("python", f"{platform.python_version()}, {platform.platform()}")
+    print_finding("seqmodels", metadata.version("seqmodels"))
+    wrong = []
+    for name, finding, is_wrong in (*check_versions(), *check_models()):
+        wrong += [name] * is_wrong
+        print_finding(name, f"{'WRONG: ' * is_wrong}{finding}")
+    if wrong:
+        print(f"\nNeeded by the default commands, but wrong: {'; '.join(wrong)}.")
+        sys.exit(1)
+    print("\nEverything that the default commands need works.")
+
+
+def print_finding(name: str, finding: str) -> None:
+    """Print a line of the report, folded to the width of a terminal."""
+    line = textwrap.shorten(finding, 400)
+    print(textwrap.fill(f"{name:16} {line}", 79, subsequent_indent=" " * 17), flush=True)
 
 
 def check_versions() -> Iterator[tuple[str, str, bool]]:
@@ -36,30 +62,9 @@ def check_versions() -> Iterator[tuple[str, str, bool]]:
 
 def check_models() -> Iterator[tuple[str, str, bool]]:
     """Yield each model, what `seqmodels check` says of it, and whether it is a fault."""
-    try:
-        import torch
+    from seqmodels.contract import list_violations
+    from seqmodels.models import MODELS
 
-        from seqmodels import MODELS
-        from seqmodels.contract import list_violations
-    except Exception as error:  # a broken package raises anything
-        yield "imports", f"{type(error).__name__}: {error}", True
-        return
-    torch.set_num_threads(1)  # the models are tiny: other threads would only wait for each other
     for name, model_type in MODELS.items():
         faults = [f"{rule}: {fault}" for rule, fault in list_violations(model_type) if fault]
         yield name, "; ".join(faults) or "the contract holds", bool(faults)
-
-
-def run_checks() -> None:
-    """Print the report; exit with 1 if something that the default commands need is wrong."""
-    python = f"{platform.python_version()}, {platform.platform()}"
-    own = ("python", python, False), ("seqmodels", metadata.version("seqmodels"), False)
-    wrong = []
-    for name, finding, is_wrong in chain(own, check_versions(), check_models()):
-        wrong += [name] * is_wrong
-        line = textwrap.shorten(f"{'WRONG: ' * is_wrong}{finding}", 400)
-        print(textwrap.fill(f"{name:16} {line}", 79, subsequent_indent=" " * 17), flush=True)
-    if wrong:
-        print(f"\nNeeded by the default commands, but wrong: {'; '.join(wrong)}.")
-        sys.exit(1)
-    print("\nEverything that the default commands need works.")

@@ -1,12 +1,13 @@
-"""The command `seqmodels score`: score translations from elsewhere by source length."""
+"""Score translations from elsewhere by source length."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from seqmodels.cli.arguments import Add
 from seqmodels.utils.terminal import increasing, print_json
 
 BUCKETS = "10,20,30,40,50,60,80"
@@ -17,7 +18,7 @@ PAIR = "{difference:+.2f} (p = {p:.3f})"
 """A system less the first one."""
 
 
-def score(args: argparse.Namespace) -> None:
+def run(args: argparse.Namespace) -> None:
     """Print the scores of translations, as tables or as JSON."""
     from seqmodels.evaluation import external, metrics
 
@@ -72,7 +73,7 @@ def format_score(part: Mapping[str, Any], key: str) -> str:
     return f"{{value:.1f}} {interval}".format(**score) + "*" * (part["n"] < MIN_EXAMPLES)
 
 
-def add_score_arguments(arg: Callable[..., Any]) -> None:
+def add_arguments(arg: Add) -> None:
     """Add the arguments of the command."""
     arg("--ref", type=Path, action="append", default=[], metavar="FILE",
         help="reference, or several, each after a --ref")  # fmt: skip
@@ -85,3 +86,4 @@ def add_score_arguments(arg: Callable[..., Any]) -> None:
     arg("--lowercase", action="store_true", help="ignore case")
     arg("--buckets", type=increasing, metavar="N,N,…",
         help=f"longest source of each bucket, in words; default: {BUCKETS}")  # fmt: skip
+    arg("--json", action="store_true", help="print the scores as one line of JSON")

@@ -32,14 +32,14 @@ if TYPE_CHECKING:
 
 
 class Part(NamedTuple):
-    """The rows of a bucket, or all rows, with the terms of each metric."""
+    """The rows of a bucket, or all rows, from which a metric is computed."""
 
     rows: Sequence[Row]
-    terms: Mapping[str, np.ndarray]
-    """Metric -> terms (rows, terms), whose sums give its score."""
-    scores: Mapping[str, Interval]
-    """The scores of the metrics that come earlier in the table."""
     tokenize: str
+    terms: np.ndarray | None = None
+    """The terms of the metric that this one depends on; None if the rows lack its fields."""
+    score: Interval | None = None
+    """The score of that metric."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,6 +66,8 @@ class Metric:
     """Computes the score from summed terms, for many resamples at once."""
     compute: Callable[[Part], Interval | None] | None = None
     """Computes any other score; None if the rows lack its fields."""
+    depends_on: str | None = None
+    """The metric whose terms or score `compute` takes."""
 
     @property
     def name(self) -> str:
@@ -113,9 +115,9 @@ class Metric:
 
 def perplexity(part: Part) -> Interval | None:
     """Return the exponential of the loss per token."""
-    if (loss := part.scores.get("nats")) is None:
+    if part.score is None:
         return None
-    return {k: None if nats is None else math.exp(min(nats, 99)) for k, nats in loss.items()}
+    return {k: None if nats is None else math.exp(min(nats, 99)) for k, nats in part.score.items()}
 
 
 def source_gain(part: Part) -> Interval | None:
@@ -136,9 +138,9 @@ def mean_baseline(part: Part) -> Interval | None:
 
 def length_ratio(part: Part) -> Interval | None:
     """Return the length of the hypotheses divided by that of the references, in BLEU's tokens."""
-    if "bleu" not in part.terms:
+    if part.terms is None:
         return None
-    n_hyp, n_ref, *_ = part.terms["bleu"].sum(0)
+    n_hyp, n_ref, *_ = part.terms.sum(0)
     return without_interval(float(n_hyp / max(n_ref, 1)))
 
 
@@ -300,7 +302,7 @@ METRICS = {
     ),
     "perplexity": Metric(
         label="perplexity", unit="per token", better="lower", is_teacher_forced=True,
-        compute=perplexity,
+        compute=perplexity, depends_on="nats",
     ),
     "token_accuracy": Metric(
         label="next-token accuracy", unit="%", is_teacher_forced=True, top=100,
@@ -321,7 +323,7 @@ METRICS = {
     "chrf": Metric(label="chrF", top=100, sacrebleu=make_chrf, score_from_stats=chrf_of_counts),
     "length_ratio": Metric(
         label="Length ratio", digits=3, better=None, interval=None,
-        compute=length_ratio,
+        compute=length_ratio, depends_on="bleu",
     ),
     "chance_bleu": Metric(label="BLEU by chance", interval=None, compute=chance_bleu),
     "baseline": Metric(label="baseline", unit="%", interval=None, compute=mean_baseline),
@@ -361,20 +363,21 @@ def compute_scores_by_bucket(
 
     `tokenize` is sacreBLEU's tokenizer for BLEU. N-grams are counted once for all buckets.
     """
-    all_terms = {key: metric.terms(rows, tokenize) for key, metric in METRICS.items()}
+    terms = {key: metric.terms(rows, tokenize) for key, metric in METRICS.items()}
     groups = groups_of(rows)
 
     def score(indices: np.ndarray) -> dict[str, Interval]:
-        terms = {key: each[indices] for key, each in all_terms.items() if each is not None}
+        own = {key: each[indices] for key, each in terms.items() if each is not None}
         own_groups = None if groups is None else [groups[i] for i in indices]
-        scores: dict[str, Interval] = {}
-        part = Part([rows[i] for i in indices], terms, scores, tokenize)
+        scores = {key: METRICS[key].score(each, own_groups) for key, each in own.items()}
+        own_rows, computed = [rows[i] for i in indices], dict[str, Interval]()
         for key, metric in METRICS.items():
-            if key in terms:
-                scores[key] = metric.score(terms[key], own_groups)
-            elif metric.compute and (result := metric.compute(part)):
-                scores[key] = result
-        return scores
+            base = metric.depends_on or ""
+            part = Part(own_rows, tokenize, own.get(base), scores.get(base))
+            if metric.compute and key not in own and (result := metric.compute(part)):
+                computed[key] = result
+        found = scores | computed
+        return {key: found[key] for key in METRICS if key in found}
 
     lengths = [row["x"] for row in rows] if buckets else []
     return score(np.arange(len(rows))), map_buckets(lengths, buckets, score)

@@ -24,13 +24,13 @@ from seqmodels.experiments.runs import (
 from seqmodels.experiments.specs import expand_specs, fix_widths, task_specs, without_repeats
 from seqmodels.experiments.task import Task
 from seqmodels.models import MODELS
-from seqmodels.records import record
+from seqmodels.records import io as record
 from seqmodels.training.checkpoint import Checkpoints
 from seqmodels.training.config import Precision
 from seqmodels.utils import files
 from seqmodels.utils.files import LOCK, Lock
 from seqmodels.utils.imports import require
-from seqmodels.utils.terminal import ensure_out_folder, print_line
+from seqmodels.utils.terminal import print_line
 
 Settings = dict[Path, dict[str, Any]]
 """Settings by the path of the record, which may not exist yet."""
@@ -62,9 +62,7 @@ def compare(task: Task, args: argparse.Namespace, executor: Executor | None = No
     if args.dry_run:
         print_forecast(out, device, task, args)
         return None
-    figures = ["curves", "state", *(f"score-{test.name}" for test in task.tests)]
-    names = ["tables.md", *(f"{name}.{kind}" for name in figures for kind in ("svg", "png"))]
-    files.check_own(*(ensure_out_folder(out) / name for name in names))
+    files.claim_folder(out, "comparison")
     connection: AbstractContextManager[Any] = nullcontext()
     if args.launcher:
         from seqmodels.experiments import executors  # only here: few need it

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from seqmodels.experiments.runs import Run
-from seqmodels.records import record
+from seqmodels.records import io as record
+from seqmodels.records import provenance
 from seqmodels.utils.imports import HOME
 from seqmodels.utils.progress import format_duration
 from seqmodels.utils.terminal import format_table
@@ -40,7 +41,7 @@ def find_records(out: Path) -> list[dict[str, Any]]:
 
 def forecast_run(run: Run, threads: int, records: Sequence[dict[str, Any]]) -> Forecast:
     """Return the estimated time of a run on so many threads, from the most similar records."""
-    here = record.provenance(run.device)["device"], threads, run.cfg.precision
+    here = provenance.collect(run.device)["device"], threads, run.cfg.precision
     alike = [r for r in records if r["model"] == run.name]
     alike = [r for r in alike if r["task"] == run.task.name] or alike
     local = [r for r in alike if machine_of(r) == here]

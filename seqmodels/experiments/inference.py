@@ -27,7 +27,7 @@ from seqmodels.evaluation.evaluate import generate_hypotheses, generate_targets
 from seqmodels.evaluation.metrics import METRICS, sacrebleu_signatures
 from seqmodels.interface import BOS, EOS, SequenceModel
 from seqmodels.models import PAPERS, build
-from seqmodels.records import record
+from seqmodels.records import io as record
 from seqmodels.search import Hypothesis
 from seqmodels.training import checkpoint
 from seqmodels.training.trainer import check_shapes

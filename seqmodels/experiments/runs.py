@@ -35,7 +35,8 @@ from seqmodels.experiments.specs import Spec, count_parameters, model_sizes
 from seqmodels.experiments.task import Task, TestSet
 from seqmodels.interface import BOS, EOS, PAD, Batch, SequenceModel
 from seqmodels.models import ancestors, build
-from seqmodels.records import record, snapshots
+from seqmodels.records import io as record
+from seqmodels.records import provenance, snapshots
 from seqmodels.training import checkpoint
 from seqmodels.training.checkpoint import Checkpoints
 from seqmodels.training.config import Progress, TrainConfig
@@ -44,7 +45,7 @@ from seqmodels.training.loop import loss_of, train
 from seqmodels.training.trainer import Trainer
 from seqmodels.utils.files import LOCK, Lock
 from seqmodels.utils.progress import SILENT, StatusFile
-from seqmodels.utils.terminal import defer_signals, print_line
+from seqmodels.utils.terminal import defer_signals
 
 # -------------------------------------------------------------------------------------- Settings
 
@@ -161,7 +162,7 @@ def train_if_missing(run: Run, patience_s: float | None = None) -> dict[str, Any
 @contextmanager
 def hold_lock(folder: Path, name: str = LOCK, patience_s: float | None = None) -> Iterator[None]:
     """Hold a folder's lock."""
-    lock = Lock(folder, name, patience_s, print_line)
+    lock = Lock(folder, name, patience_s)
     try:
         yield
     finally:
@@ -180,7 +181,7 @@ def build_model(run: Run) -> SequenceModel:
 def train_and_record(run: Run, status: StatusFile) -> dict[str, Any]:
     """Train, evaluate and record one model; return the record."""
     task, device = run.task, run.device
-    record.reset_peak_memory(device)
+    provenance.reset_peak_memory(device)
     model = build_model(run)
     progress = load_trained(run, model) or fit(run, model, status)
     since, rows, tests = time.perf_counter(), [], []
@@ -249,7 +250,7 @@ def build_record(
         "n_parameters": count_parameters(model),
         "contrasts": list_contrasts(run),
         "data": task.data,
-        "provenance": record.provenance(device),
+        "provenance": provenance.collect(device),
         "curve": progress.curve,
         "events": progress.events,
         "tests": tests,
@@ -258,7 +259,7 @@ def build_record(
         "source_bytes": [(n, 4 * model.config.source_floats(n)) for n, _ in state_bytes],
         "cache_bytes": state_bytes,
         "flops_per_token": flops_per_token(model, task.train, run.cfg),
-        "peak_memory_bytes": record.peak_memory_bytes(device),
+        "peak_memory_bytes": provenance.peak_memory_bytes(device),
         "train_s": progress.curve[-1]["seconds"],
         "hypotheses": run.path.with_suffix(".jsonl").name,
         "intervals": interval_methods(name for test in tests for name in test["overall"]),
@@ -275,7 +276,7 @@ def fit(run: Run, model: SequenceModel, status: StatusFile = SILENT) -> Progress
     run.
     """
     trainer = Trainer(model, run.cfg, status)
-    about = {"settings": run.settings(), "provenance": record.provenance(run.device)}
+    about = {"settings": run.settings(), "provenance": provenance.collect(run.device)}
     checkpoints = run.checkpoints(about)
     if saved := checkpoints.latest(trainer.log):
         resume(trainer, saved, about)

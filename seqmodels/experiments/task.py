@@ -10,7 +10,7 @@ from seqmodels.data.batches import Example
 from seqmodels.data.tokenizers import Tokenizer
 from seqmodels.interface import SequenceModel
 from seqmodels.models import ancestors, paper_of
-from seqmodels.records.record import Kind
+from seqmodels.records.schema import Kind
 from seqmodels.utils.progress import StatusFile
 
 

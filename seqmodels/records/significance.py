@@ -55,17 +55,8 @@ from seqmodels.evaluation.intervals import (
     sum_by_group,
 )
 from seqmodels.evaluation.metrics import metric_of
-from seqmodels.records.record import (
-    Checksum,
-    Count,
-    Name,
-    Strict,
-    Sums,
-    TwoNumbers,
-    load_as,
-    load_sums,
-    sums_path,
-)
+from seqmodels.records.io import load_as, load_sums, sums_path
+from seqmodels.records.schema import Checksum, Count, Name, Strict, Sums, TwoNumbers
 from seqmodels.utils import files
 
 SCHEMA: Final = "seqmodels.significance/2"

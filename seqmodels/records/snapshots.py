@@ -11,38 +11,29 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field, model_validator
 
-from seqmodels.records.record import (
-    Count,
-    Name,
-    Strict,
-    TwoNumbers,
-    Words,
-    load_as,
-    validate,
-)
+from seqmodels.records.io import load_as
+from seqmodels.records.schema import Count, Name, Strict, TwoNumbers, validate
 from seqmodels.utils import files
 
 SCHEMA: Final = "seqmodels.snapshots/1"
 SUFFIX = ".snapshots.json"
 
-LongText = Annotated[str, Field(max_length=20_000)]
-"""A text in any state of training: a model that has learned nothing repeats itself to the limit."""
 Weight = Annotated[float, Field(ge=0, le=1)]
 
 
 class Sentence(Strict):
     """A test example whose target is generated in every snapshot."""
 
-    src: LongText
-    ref: LongText
+    src: str
+    ref: str
 
 
 class Axes(Strict):
     """The tokens of the example whose attention is kept, and its gold links."""
 
-    src: Words
-    tgt: Words
-    gold: Annotated[list[TwoNumbers], Field(max_length=10_000)] | None
+    src: list[str]
+    tgt: list[str]
+    gold: list[TwoNumbers] | None
 
 
 class Snapshot(Strict):
@@ -50,7 +41,7 @@ class Snapshot(Strict):
 
     step: Count
     tokens: Count
-    hyps: list[LongText]
+    hyps: list[str]
     """The target that it generates for each sentence."""
     alpha: list[list[Weight]] | None
     """Its attention: target × source; None for a model without attention."""
@@ -62,9 +53,9 @@ class SnapshotsFile(Strict):
     """The snapshots of one run, the last of them of the model that is evaluated."""
 
     version: Annotated[Literal["seqmodels.snapshots/1"], Field(alias="schema")]
-    sentences: Annotated[list[Sentence], Field(min_length=1, max_length=100)]
+    sentences: Annotated[list[Sentence], Field(min_length=1)]
     alignment: Axes | None
-    snapshots: Annotated[list[Snapshot], Field(min_length=1, max_length=1_000)]
+    snapshots: Annotated[list[Snapshot], Field(min_length=1)]
 
     @model_validator(mode="after")
     def check_sizes(self) -> SnapshotsFile:

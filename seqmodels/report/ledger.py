@@ -14,7 +14,8 @@ from pydantic import AfterValidator, Field
 
 from seqmodels.evaluation.metrics import METRICS, metric_of
 from seqmodels.models import paper_of
-from seqmodels.records.record import Count, Name, Strict, load_as
+from seqmodels.records.io import load_as
+from seqmodels.records.schema import Count, Name, Strict
 from seqmodels.report import load_records
 from seqmodels.report.load_records import Record, format_parameters, format_short
 from seqmodels.report.tables import format_cell, format_markdown

@@ -16,7 +16,8 @@ import numpy as np
 from seqmodels.evaluation.intervals import student_quantile
 from seqmodels.evaluation.metrics import metric_of
 from seqmodels.models import PAPERS, model_of, papers
-from seqmodels.records.record import SCHEMA, describe_unknown_version, is_record, parse
+from seqmodels.records.io import describe_unknown_version, is_record, parse
+from seqmodels.records.schema import SCHEMA
 from seqmodels.records.significance import (
     ALPHA,
     MIN_SEEDS,

@@ -58,8 +58,7 @@ def plot_folder(
     for unknown in folder.unknown:
         print(f"not drawn: {unknown}", file=sys.stderr)
     compared = find_significance(folder.path, folder.records)
-    out.mkdir(parents=True, exist_ok=True)
-    files.check_own(out / TABLES)
+    files.claim_folder(out, "comparison")
     with style.context():
         drawings = draw_all(records, compared, own) | snapshots.draw_all_snapshots(folder)
         paths = style.save_own(drawings, out)
@@ -67,9 +66,9 @@ def plot_folder(
     for name, (figure, _) in drawings.items():
         parts.append(f"![{style.texts_of(figure)[0]}]({name}.svg)\n\n{figure.get_label()}\n")
     if compared:
-        paths.append(files.write_own(out / significance.FILE, compared.text()))
+        paths.append(files.write(out / significance.FILE, compared.text()))
     parts.append(tables.format_tables(records, compared))
-    return [*paths, files.write_own(out / TABLES, "\n".join(parts))]
+    return [*paths, files.write(out / TABLES, "\n".join(parts))]
 
 
 def draw_all(
@@ -170,7 +169,7 @@ def plot_results(root: Path) -> list[Path]:
         return plot_folder(root)
     if empty := [folder for folder in folders if not folder.records]:
         raise ValueError("; ".join(empty[0].unknown))
-    files.check_own(index := root / "README.md")
+    files.claim_file(index := root / "README.md")
     entries = ledger.load_ledger(root)
     drawn = plot_each([folder.path for folder in folders])
     records = {folder.path.name: [*folder.records.values()] for folder in folders}
@@ -184,7 +183,7 @@ def plot_results(root: Path) -> list[Path]:
             parts += [f"## {name}", str(figure.figure.get_label()), f"![{name}]({name}.svg)"]
     if entries:
         parts += [ledger.format_published_figures(entries, records)]
-    return [*paths, files.write_own(index, "\n\n".join(parts) + "\n")]
+    return [*paths, files.write(index, "\n\n".join(parts) + "\n")]
 
 
 def plot_each(folders: Sequence[Path]) -> list[list[Path]]:

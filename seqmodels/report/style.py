@@ -97,7 +97,7 @@ STAMPS: dict[str, dict[str, str | None]] = {
     ".svg": dict.fromkeys(("Date", "Creator")),
     ".png": {"Software": "seqmodels"},
 }
-"""Metadata of each kind of file, without what differs between runs; see `files.OWN`."""
+"""Metadata of each kind of file, without what differs between runs; see `files.FILE_MARKS`."""
 
 RC: dict[str, Any] = {
     **{"font.size": 9.5, "text.color": INK, "axes.labelcolor": INK, "axes.labelsize": 9.5},
@@ -298,12 +298,8 @@ def mark_cell(ax: Axes, x: int, y: int, lw: float, colour: str = "#E8741C") -> N
 
 
 def save_own(drawings: Mapping[str, FigureWithData], folder: Path) -> list[Path]:
-    """Write figures as NAME.svg and NAME.png; return the paths.
-
-    Raises ValueError, before it writes any, if the folder has a file of such a name from elsewhere.
-    """
+    """Write figures as NAME.svg and NAME.png; return the paths."""
     paths = {folder / f"{name}{kind}": drawings[name] for name in drawings for kind in STAMPS}
-    files.check_own(*paths)
     return [save(drawn.figure, path) for path, drawn in paths.items()]
 
 

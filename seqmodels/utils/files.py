@@ -1,22 +1,18 @@
-"""Atomic writes, safe reads, and locks.
+"""Atomic writes, whose a file or a folder is, checked reads, and locks.
 
 A process can be killed, a disk fill up or a machine lose power between any two lines here: the path
-then holds either its complete old content or its complete new content. Reads trust no file: a
-folder of runs can come from a stranger.
+then holds either its complete old content or its complete new content.
 """
 
 from __future__ import annotations
 
 import errno
-import io
 import json
 import os
 import platform
-import re
 import secrets
 import stat
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
@@ -26,8 +22,6 @@ PART = ".part"
 """Suffix of a file while it is being written; its name begins with a dot."""
 MAX_JSON_BYTES = 16 * 2**20
 """Size limit of a JSON file."""
-MAX_PIPE_BYTES = 2**30
-"""Limit of what is read from a pipe, which is held in memory."""
 
 # ---------------------------------------------------------------------------------------- Writing
 
@@ -44,14 +38,12 @@ def write(path: Path, content: bytes | str, is_durable: bool = True) -> Path:
     """
     part = path.with_name(f".{path.name}.{secrets.token_hex(4)}{PART}")
     try:
-        with open(part, "xb") as file:  # never through a link
+        with open(part, "xb") as file:
             file.write(content.encode() if isinstance(content, str) else content)
             file.flush()
             if is_durable:
                 os.fsync(file.fileno())
         os.replace(part, path)
-        if is_durable:
-            sync_folder(path.parent)
     except OSError as error:
         reason = error.strerror or str(error)
         raise WriteError(f"{path} could not be written: {reason}; nothing else is lost") from error
@@ -61,52 +53,81 @@ def write(path: Path, content: bytes | str, is_durable: bool = True) -> Path:
     return path
 
 
-OWN = {
-    "README.md": rb"by `seqmodels plot`",
-    "tables.md": rb"\]\(curves\.svg\)",
-    ".html": "· seqmodels</title>".encode(),
-    ".json": rb'"schema": "seqmodels\.',
-    ".svg": rb"</title>\n <desc>",
-    ".bin": rb"\A\x1f\x8b\x08\0\0\0\0\0",  # gzip, without a time or a name
-    ".png": rb"Software\0seqmodels|\A.{37}pHYs\0\0\x18\x9b",  # before it was marked: 160 dpi alone
-}
-"""The pattern by which a generated file is recognised, by its name or ending."""
-
-
-def check_own(*paths: Path) -> None:
-    """Raise ValueError if one of the files is there, and was not written by this program."""
-    for path in paths:
-        mark = OWN.get(path.name) or OWN[path.suffix]
-        if path.exists() and not re.search(mark, path.read_bytes(), re.DOTALL):
-            raise ValueError(f"{path} was not written by seqmodels; move it, or use another folder")
-
-
-def write_own(path: Path, content: str) -> Path:
-    """Write a file under a name that the user did not give; raises as check_own and write do."""
-    check_own(path)
-    return write(path, content)
-
-
-def sync_folder(folder: Path) -> None:
-    """Flush a folder's entries to disk: without this, the name of a new file can be lost.
-
-    Does nothing where the folder cannot be opened: on Windows, or without read permission.
-    """
-    try:
-        handle = os.open(folder, os.O_RDONLY)
-    except PermissionError:
-        return
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
 def remove_partial(folder: Path) -> None:
     """Remove partial files left behind by a killed process."""
     for part in folder.glob(f".*{PART}"):
         with suppress(OSError):
             part.unlink()
+
+
+# -------------------------------------------------------------------------------- Whose it is
+
+MARK = ".seqmodels"
+"""The file by which a folder says what it is for, such as a comparison."""
+FOLDER_MARKS = {
+    "comparison": ("*-seed*.*", b"seqmodels."),  # a record or a checkpoint
+    "exercise": ("*.py", b'raise NotImplementedError("'),
+    "export": ("manifest.json", b'"schema": "seqmodels.'),
+    "lesson": ("index.html", "· seqmodels</title>".encode()),
+}
+"""What identifies a folder without MARK: the name of a file, and a part of its beginning."""
+FILE_MARKS = {
+    ".html": "· seqmodels</title>".encode(),
+    ".md": b"# Results\n\nMade from the records in these folders by `seqmodels plot`",
+    ".png": b"Software\0seqmodels",
+    ".svg": b"</title>\n <desc>",
+}
+"""What a file that we wrote contains, by its suffix."""
+
+
+def read_beginning(path: Path) -> bytes:
+    """Return the first bytes of a file, which have its mark."""
+    with open(path, "rb") as file:
+        return file.read(2**16)
+
+
+def check_folder(folder: Path, kind: str) -> bool:
+    """Return whether a folder is empty or absent; raise ValueError if it is not ours.
+
+    It is ours if it is empty or has our record of itself: MARK, or what earlier versions wrote.
+    """
+    try:
+        if not folder.exists() or not any(folder.iterdir()):
+            return True
+    except OSError as error:
+        raise ValueError(f"--out {folder} is not a folder: {error.strerror}") from None
+    if (mark := folder / MARK).is_file() and mark.read_text("utf-8").strip() == kind:
+        return False
+    name, content = FOLDER_MARKS[kind]
+    if any(content in read_beginning(path) for path in folder.glob(name) if path.is_file()):
+        return False
+    raise ValueError(
+        f"{folder} has files, but none says that they are those of a seqmodels {kind}; nothing is "
+        "written there: name a new or an empty folder"
+    )
+
+
+def claim_folder(folder: Path, kind: str) -> Path:
+    """Return a folder to write to, which is created and marked as ours if it is new.
+
+    Raises ValueError as `check_folder` does, and if the folder cannot be created.
+    """
+    if check_folder(folder, kind):
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise ValueError(f"--out {folder} is not a folder: {error.strerror}") from None
+        write(folder / MARK, f"{kind}\n")
+    return folder
+
+
+def claim_file(path: Path) -> Path:
+    """Return a path to write to; raise ValueError if it has a file that we did not write."""
+    if path.exists():
+        mark = FILE_MARKS.get(path.suffix.lower())
+        if mark is None or mark not in read_beginning(path):
+            raise ValueError(f"{path} was not written by seqmodels; move it, or name another file")
+    return path
 
 
 # ---------------------------------------------------------------------------------------- Reading
@@ -116,45 +137,13 @@ def remove_partial(folder: Path) -> None:
 def open_regular(path: Path) -> Iterator[IO[bytes]]:
     """Open a regular file for reading.
 
-    Raises ValueError for a device and for a pipe, OSError as `open` does.
+    Raises ValueError for a device and for a pipe, which could be waited for without end, OSError
+    as `open` does.
     """
-    with open(path, "rb", opener=open_without_waiting) as file:
-        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            raise ValueError(f"{path} is not a regular file; it is not read")
+    if path.exists() and not stat.S_ISREG(path.stat().st_mode) and not path.is_dir():
+        raise ValueError(f"{path} is not a regular file; it is not read")
+    with open(path, "rb") as file:
         yield file
-
-
-@contextmanager
-def open_regular_or_pipe(path: Path) -> Iterator[IO[bytes]]:
-    """Open a regular file or a pipe for reading; raises as `open_regular` and `read_pipe` do."""
-    if not stat.S_ISFIFO(os.stat(path).st_mode):
-        with open_regular(path) as file:
-            yield file
-        return
-    with open(path, "rb") as pipe:
-        yield read_pipe(pipe, path)
-
-
-@contextmanager
-def open_stdin(name: Path) -> Iterator[IO[bytes]]:
-    """Return standard input, under this name in messages; raises as `read_pipe` does."""
-    if sys.stdin is None:
-        raise ValueError(f"{name} is closed")
-    stdin = sys.stdin.buffer
-    yield stdin if stdin.seekable() else read_pipe(stdin, name)
-
-
-def read_pipe(pipe: IO[bytes], name: Path) -> io.BytesIO:
-    """Return the content of a pipe as a file; raise ValueError for too many bytes."""
-    content = pipe.read(MAX_PIPE_BYTES + 1)
-    if len(content) > MAX_PIPE_BYTES:
-        raise ValueError(f"{name} gives more than {MAX_PIPE_BYTES:,} bytes, a pipe's limit")
-    return io.BytesIO(content)
-
-
-def open_without_waiting(path: str, flags: int) -> int:
-    """Open a file as `os.open` does, without waiting for the writer of a pipe."""
-    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
 def read(path: Path, most_bytes: int = MAX_JSON_BYTES) -> bytes:
@@ -166,7 +155,7 @@ def read(path: Path, most_bytes: int = MAX_JSON_BYTES) -> bytes:
         n_bytes = os.fstat(file.fileno()).st_size
         if n_bytes > most_bytes:
             raise ValueError(f"{path} has {n_bytes:,} bytes; at most {most_bytes:,} are read")
-        return file.read(most_bytes)
+        return file.read()
 
 
 def read_json(path: Path) -> Any:
@@ -177,9 +166,7 @@ def read_json(path: Path) -> Any:
     content = read(path)
     try:
         return json.loads(content.decode())
-    except RecursionError:
-        raise ValueError(f"{path} is not JSON: nested too deeply") from None
-    except ValueError as error:  # including UnicodeDecodeError
+    except (ValueError, RecursionError) as error:  # including UnicodeDecodeError
         raise ValueError(f"{path} is not JSON: {error}") from None
 
 
@@ -205,32 +192,24 @@ class Lock:
     ValueError if another process keeps the lock, or if the folder cannot be written to.
     """
 
-    def __init__(
-        self,
-        folder: Path,
-        name: str = LOCK,
-        patience_s: float | None = None,
-        log: Callable[[str], None] = print,
-    ):
+    def __init__(self, folder: Path, name: str = LOCK, patience_s: float | None = None):
         from filelock import FileLock, Timeout  # takes longer to import than to print help
 
         self.path = folder / name
         patience_s = GRACE_S if patience_s is None else patience_s
-        self.lock = FileLock(self.path, min(patience_s, 1e9), fallback_to_soft=False)
+        self.lock = FileLock(self.path, min(patience_s, 1e9))
         try:
             self.lock.acquire()
         except Timeout:
             target, text = folder if name == LOCK else folder / name[1 : -len(LOCK)], ""
             with suppress(OSError):
-                text = self.path.read_bytes()[:200].decode(errors="replace").strip()
+                text = self.path.read_text("utf-8", errors="replace").strip()
             raise ValueError(
                 f"{target} is in use by {text or 'another process'}; wait until it has ended, or "
                 "choose another --out"
             ) from None
         except OSError as error:
-            if error.errno not in NO_LOCKS:
-                raise ValueError(f"{folder} cannot be written to: {error.strerror}") from None
-            log(f"{folder} is on a file system without locks: use it from one process only")
+            raise ValueError(f"{folder} cannot be written to: {error.strerror}") from None
         with suppress(OSError):  # Windows lets nobody write to a locked file
             self.path.write_text(f"{owner()} since {datetime.now():%Y-%m-%d %H:%M}\n")
 

@@ -1,12 +1,10 @@
-"""Import what is named by a text: a class, a task; say which extra a missing package is in."""
+"""Import what is named by a text: a task, a class; say how to install what is missing."""
 
 from __future__ import annotations
 
-import re
 import sys
-from importlib import import_module, metadata
-from importlib.machinery import ModuleSpec, SourceFileLoader
-from importlib.util import module_from_spec
+from importlib import import_module
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from traceback import extract_tb
 from typing import Any
@@ -16,10 +14,12 @@ HOME = PACKAGE if (PACKAGE / "results").is_dir() else PACKAGE.parent
 """The folder of results/: a clone or, where a wheel is installed, the package."""
 TASKS = PACKAGE.parent / "tasks"
 """The folder of the tasks, in a clone and where a wheel is installed."""
-BESIDE = ("tasks", "lesson")
-"""Packages that are installed beside this one, and import it."""
-DEVELOPERS = ("dev", "bench")
-"""Extras of which no command is in need."""
+EXTRAS = {
+    **dict.fromkeys(("tasks", "lesson", "latex2mathml", "pygments"), "site"),
+    **dict.fromkeys(("onnx", "onnxruntime", "onnxscript"), "export"),
+    **{"ray": "ray", "submitit": "slurm", "tensorboard": "tensorboard"},
+}
+"""The extra of seqmodels that installs a package; tasks and lesson come with the wheel itself."""
 
 
 def list_tasks() -> list[str]:
@@ -39,19 +39,13 @@ def import_beside(name: str) -> Any:
     return import_module(name)
 
 
-def explain_missing(package: str) -> str:
-    """Return which package is not installed, and how to install it: by the extra that has it."""
-    if package in BESIDE:
-        return f"{package} is not installed; pip install 'seqmodels[site]'"
-    try:
-        requirements = metadata.requires("seqmodels") or []
-    except metadata.PackageNotFoundError:
-        requirements = []
-    for line in requirements:
-        match = re.match(r"([\w.-]+).*extra == .(\w+)", line)
-        if match and match[1].replace("-", "_") == package and match[2] not in DEVELOPERS:
-            return f"{package} is not installed; pip install 'seqmodels[{match[2]}]'"
-    return f"{package} is not installed; pip install {package}"
+def explain_missing(error: ModuleNotFoundError) -> str | None:
+    """Return how to install the package that is missing; None for a module of our own."""
+    package, _, module = str(error.name).partition(".")
+    if package == "seqmodels" or (module and package in ("tasks", "lesson")):
+        return None
+    name = f"'seqmodels[{EXTRAS[package]}]'" if package in EXTRAS else package
+    return f"{package} is not installed; pip install {name}"
 
 
 def require(package: str) -> None:
@@ -59,7 +53,7 @@ def require(package: str) -> None:
     try:
         import_module(package)
     except ModuleNotFoundError as error:
-        raise ValueError(explain_missing(str(error.name).partition(".")[0])) from None
+        raise ValueError(explain_missing(error)) from None
 
 
 def import_class(home: str) -> type[Any]:
@@ -68,28 +62,29 @@ def import_class(home: str) -> type[Any]:
     Raises ValueError if there is none, or if the file itself raises.
     """
     place, _, name = home.rpartition(":")
-    if place.endswith(".py"):
-        path = Path(place).resolve()
-        if not path.is_file():
-            raise ValueError(f"{place} does not exist")
-        key = f"{path.stem}@{path}"  # no name that an import could mean
-        if key not in sys.modules:
-            loader = SourceFileLoader(key, str(path))
-            new = module_from_spec(ModuleSpec(key, loader, origin=str(path)))
-            sys.modules[key] = new
-            if str(path.parent) not in sys.path:
-                sys.path.append(str(path.parent))
-            try:
-                loader.exec_module(new)
-            except Exception as error:
-                del sys.modules[key]
-                raise ValueError(f"{place} cannot be imported: {explain(error, path)}") from error
-        module = sys.modules[key]
-    else:
-        module = import_module(place)
-    if not (isinstance(found := getattr(module, name, None), type)):
+    module = import_file(Path(place).resolve()) if place.endswith(".py") else import_module(place)
+    if not isinstance(found := getattr(module, name, None), type):
         raise ValueError(f"{place} has no class {name!r}")
     return found
+
+
+def import_file(path: Path) -> Any:
+    """Import a file of Python once; raise ValueError if it does not exist, or raises."""
+    key = f"{path.stem}@{path}"  # no name that an import could mean
+    if key in sys.modules:
+        return sys.modules[key]
+    if not path.is_file():
+        raise ValueError(f"{path} does not exist")
+    spec: Any = spec_from_file_location(key, path)
+    sys.modules[key] = module_from_spec(spec)
+    if str(path.parent) not in sys.path:
+        sys.path.append(str(path.parent))
+    try:
+        spec.loader.exec_module(sys.modules[key])
+    except Exception as error:
+        del sys.modules[key]
+        raise ValueError(f"{path} cannot be imported: {explain(error, path)}") from error
+    return sys.modules[key]
 
 
 def explain(error: Exception, path: Path) -> str:

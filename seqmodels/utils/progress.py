@@ -13,15 +13,14 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from html import escape
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import BaseModel
 from tqdm import tqdm
 
 from seqmodels.utils import files
-from seqmodels.utils.terminal import escape_for_terminal, one_line
+from seqmodels.utils.terminal import one_line
 
 STATUS_SUFFIX = ".status"
 WRITE_EVERY_S = 2.0
@@ -30,13 +29,8 @@ READ_EVERY_S = 0.5
 """Time between two readings of the status files."""
 LINE_EVERY_S = 180.0
 """Time between two lines where there is no terminal."""
-MIN_ESTIMATE_S = 2.0
-"""Before this, the speed is too uncertain for an estimate of the time left."""
-BAR = "{desc}{percentage:3.0f}% |{bar:10}| {postfix[0]}"
+BAR = "{desc:36}{percentage:3.0f}% |{bar:10}| {postfix[0]}"
 """A bar between a name and a note, which is cut off where the terminal ends."""
-HTML_ROW = "<tr><td>{}</td><td><progress value='{:.3f}'></progress></td><td>{}</td></tr>"
-MAX_BARS = 16
-"""Bars of runs on a cluster, of which there can be hundreds."""
 TRAINING = "training"
 TRAINING_SHARE = 0.8
 """Assumed share of training in the time of a run; the rest is its evaluation."""
@@ -65,8 +59,6 @@ class Status(BaseModel):
     process: int = 0
     time: float = 0.0
     """Time of this status, in seconds since 1970."""
-    began: float = 0.0
-    """Time when this process began to train the run."""
     first_tokens: int | None = None
     """Tokens trained when this process began: a resumed run does not begin at zero."""
 
@@ -158,7 +150,7 @@ class StatusFile:
 
         The status of a run that is stopped is deleted: its checkpoint says how far it is.
         """
-        self.write(state="running", began=time.time())
+        self.write(state="running")
         try:
             yield
         except (KeyboardInterrupt, SystemExit):  # SLURM's jobs exit to be queued again
@@ -176,16 +168,6 @@ SILENT = StatusFile()
 # ------------------------------------------------------------------------------------------- Bars
 
 
-def display_in_notebook(html: str) -> Any:
-    """Show HTML in the running cell of a notebook; return its handle, or None elsewhere."""
-    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
-    if not hasattr(shell, "kernel"):
-        return None
-    from IPython.display import display
-
-    return display({"text/html": html}, raw=True, display_id=True)
-
-
 class ProgressBoard:
     """The display of the runs of a comparison, as a context manager that follows their files.
 
@@ -198,13 +180,11 @@ class ProgressBoard:
         self.runs: dict[str, Status] = {}
         """The latest status of the runs that have begun."""
         self.ended: set[str] = set()
-        self.n_lines: dict[tuple[str, float], int] = {}
-        """How many lines of a run have been printed, by its title and when its process began."""
+        self.n_lines: dict[str, int] = {}
+        """How many lines of a run have been printed."""
         self.lock, self.stopped = threading.RLock(), threading.Event()
         self.since_s = self.line_s = time.monotonic()
-        self.cell = display_in_notebook("")
-        self.is_drawn = self.cell is not None or sys.stderr.isatty()
-        self.bars: list[tqdm] = []
+        self.bars: dict[str, tqdm] = {}
         self.watcher = threading.Thread(target=self.watch, daemon=True)
 
     def __enter__(self) -> ProgressBoard:
@@ -214,12 +194,10 @@ class ProgressBoard:
     def __exit__(self, *_: object) -> None:
         self.stopped.set()
         self.watcher.join()
-        for bar in reversed(self.bars):
+        for title in self.records:
+            self.read(title)  # for the last lines
+        for bar in self.bars.values():
             bar.close()
-        if self.cell:
-            self.cell.update({"text/html": self.summary()[1].partition(",")[0]}, raw=True)
-        self.is_drawn = False
-        self.refresh()  # for the last lines
 
     def watch(self) -> None:
         """Refresh the board at intervals until it is closed."""
@@ -227,25 +205,29 @@ class ProgressBoard:
             self.refresh()
 
     def refresh(self) -> None:
-        """Read the files of the runs that have not ended, print their new lines, and draw them."""
+        """Read the files of the runs, print their new lines, and draw them."""
         with self.lock:
-            for title in self.records.keys() - self.ended:
+            for title in self.records:
                 self.read(title)
-            self.draw()
+            if sys.stderr.isatty():
+                self.draw()
+            elif time.monotonic() >= self.line_s + LINE_EVERY_S:
+                self.line_s = time.monotonic()
+                parts = [f"{s.run}: {s.phase} {s.share:.0%}, {s.note}" for s in self.running()]
+                self.print(f"{self.summary()}: {'; '.join(part.strip(', ') for part in parts)}")
 
     def read(self, title: str) -> None:
-        """Read the status of a run, and print its new lines."""
-        latest = read_status(self.records[title])
-        if latest is None:
+        """Read the status of a run that has not ended, and print its new lines."""
+        if title in self.ended or (latest := read_status(self.records[title])) is None:
             return
         if latest.state == "waiting":  # perhaps again, after its machine was lost
             self.runs.pop(title, None)
             return
         self.runs[title] = latest
-        key = title, latest.began
-        for text in latest.lines[self.n_lines.get(key, 0) :]:
+        n = self.n_lines.get(title, 0)
+        for text in latest.lines[n if n <= len(latest.lines) else 0 :]:
             self.print(f"{title}: {text}")
-        self.n_lines[key] = len(latest.lines)
+        self.n_lines[title] = len(latest.lines)
 
     def end(self, title: str) -> None:
         """Note that a run has ended, and print its last lines."""
@@ -256,52 +238,40 @@ class ProgressBoard:
     def print(self, line: str) -> None:
         """Print a line, above the bars if there are any."""
         with self.lock:
-            tqdm.write(escape_for_terminal(line))
+            tqdm.write(line)
             sys.stdout.flush()
 
     def running(self) -> list[Status]:
         """Return the status of the active runs, in the order of the comparison."""
-        active = [title for title in self.records if title in self.runs.keys() - self.ended]
-        return [self.runs[title] for title in active]
+        return [self.runs[t] for t in self.records if t in self.runs and t not in self.ended]
 
-    def remaining_s(self) -> float | None:
-        """Return the time left at the speed so far, or None if it is not known yet."""
-        n_done = len(self.ended) + TRAINING_SHARE * sum(run.trained for run in self.running())
-        gained = n_done - TRAINING_SHARE * sum(run.trained_before for run in self.runs.values())
-        over_s = time.monotonic() - self.since_s
-        return over_s * (len(self.records) - n_done) / gained if gained > 0 else None
+    def count_done(self) -> float:
+        """Return how many runs are done, counting those in training by their share."""
+        return len(self.ended) + TRAINING_SHARE * sum(run.trained for run in self.running())
 
-    def summary(self) -> tuple[float, str]:
-        """Return the fraction of the time that has passed, and the line about all runs."""
+    def summary(self) -> str:
+        """Return the line about all runs, with the time left at the speed so far."""
         n_done, n = self.n_recorded + len(self.ended), self.n_recorded + len(self.records)
         line = f"{n_done} of {n} runs done, {len(self.running())} running"
-        left_s, over_s = self.remaining_s(), time.monotonic() - self.since_s
-        if left_s is None or over_s < MIN_ESTIMATE_S:
-            return 0.0, line
-        return over_s / (over_s + left_s), f"{line}, {format_duration(left_s)} left"
+        before = TRAINING_SHARE * sum(run.trained_before for run in self.runs.values())
+        if (gained := self.count_done() - before) <= 0:
+            return line
+        left = (len(self.records) - self.count_done()) / gained
+        return f"{line}, {format_duration((time.monotonic() - self.since_s) * left)} left"
 
     def draw(self) -> None:
-        """Draw the bars; without a terminal, write a line if it is time for one."""
-        running = self.running()
-        if self.is_drawn:
-            rows = [("all runs ", *self.summary())]
-            for run in running[:MAX_BARS]:
-                rows.append((f"{run.run:20.20} {run.phase:14.14}", run.share, run.note))
-            if self.cell:
-                lines = [HTML_ROW.format(escape(n), share, escape(note)) for n, share, note in rows]
-                self.cell.update({"text/html": f"<table>{''.join(lines)}</table>"}, raw=True)
-                return
-            while len(self.bars) < len(rows):
-                self.bars.append(tqdm(total=1.0, leave=False, dynamic_ncols=True))
-            rows += [("", 0.0, "")] * (len(self.bars) - len(rows))
-            for bar, (name, share, note) in zip(self.bars, rows, strict=True):
-                bar.desc, bar.n, bar.postfix = name, share, [note]
-                bar.bar_format = BAR if name else " "
-                bar.refresh()
-        elif time.monotonic() >= self.line_s + LINE_EVERY_S:
-            self.line_s = time.monotonic()
-            parts = [f"{run.run}: {run.phase} {run.share:.0%}, {run.note}" for run in running]
-            self.print(f"{self.summary()[1]}: {'; '.join(part.strip(', ') for part in parts)}")
+        """Draw the bars; tqdm hides those for which the terminal has no line."""
+        rows = {"all runs": (self.count_done() / max(len(self.records), 1), self.summary())}
+        for run in self.running():
+            rows[f"{run.run:20.20} {run.phase}"] = run.share, run.note
+        for name in self.bars.keys() - rows.keys():
+            self.bars.pop(name).close()
+        for name, (share, note) in rows.items():
+            if name not in self.bars:
+                self.bars[name] = tqdm(desc=name, total=1.0, leave=False, dynamic_ncols=True)
+            bar = self.bars[name]
+            bar.bar_format, bar.n, bar.postfix = BAR, share, [note]
+            bar.refresh()
 
 
 def format_duration(seconds: float) -> str:

@@ -6,7 +6,6 @@ No torch, so that help and errors appear at once.
 from __future__ import annotations
 
 import argparse
-import errno
 import io
 import json
 import logging
@@ -19,13 +18,14 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from decimal import Decimal, InvalidOperation
 from itertools import pairwise
-from pathlib import Path
 from typing import Any, NoReturn
 
 from seqmodels.utils.files import WriteError
-from seqmodels.utils.imports import BESIDE, explain_missing
+from seqmodels.utils.imports import explain_missing
 
 logging.getLogger("matplotlib").setLevel(logging.ERROR)  # no warning about a read-only home folder
+
+# -------------------------------------------------------------------------------------- Arguments
 
 
 class StoreOnce(argparse.Action):
@@ -56,23 +56,9 @@ class Parser(argparse.ArgumentParser):
         self.given.clear()
         return super().parse_known_args(args, namespace)
 
-    def exit(self, status: int = 0, message: str | None = None) -> NoReturn:
-        """Print the message to stderr and exit."""
-        self._print_message(message or "", sys.stderr)
-        sys.exit(flush_streams(self.prog, status))
-
-    def _print_message(self, message: str, file: Any = None) -> None:
-        """Print help or an error; argparse itself ignores help that cannot be printed."""
-        try:
-            if file:
-                file.write(message)
-        except OSError as error:
-            if file is sys.stdout:
-                sys.exit(flush_streams(self.prog, report_error(self.prog, error)))
-
     def error(self, message: str) -> NoReturn:
         """Print the error and exit with 2."""
-        self.exit(2, f"{self.prog}: {one_line(message)} (--help shows all flags)\n")
+        sys.exit(print_error(self.prog, f"{message} (--help shows all flags)", 2))
 
 
 MAX_INT = 2**62
@@ -101,6 +87,14 @@ def positive_float(text: str) -> float:
     raise argparse.ArgumentTypeError(f"{text!r} is not a finite number above zero")
 
 
+def increasing(text: str) -> list[int]:
+    """Parse increasing whole numbers, separated by commas."""
+    numbers = [positive(number) for number in text.split(",")]
+    if any(second <= first for first, second in pairwise(numbers)):
+        raise argparse.ArgumentTypeError(f"{text} does not increase from each number to the next")
+    return numbers
+
+
 def with_reason(parse: Callable[[str], str]) -> Callable[[str], str]:
     """Return a parser of an argument that says why `parse` raised ValueError."""
 
@@ -113,16 +107,7 @@ def with_reason(parse: Callable[[str], str]) -> Callable[[str], str]:
     return parse_or_explain
 
 
-def increasing(text: str) -> list[int]:
-    """Parse increasing whole numbers, separated by commas."""
-    numbers = [positive(number) for number in text.split(",")]
-    if any(second <= first for first, second in pairwise(numbers)):
-        raise argparse.ArgumentTypeError(f"{text} does not increase from each number to the next")
-    return numbers
-
-
-CONTROL_ESCAPES = {i: f"\\x{i:02x}" for i in (*range(32), *range(127, 160)) if chr(i) not in "\t\n"}
-"""Escapes for characters that a terminal can take for commands."""
+# ----------------------------------------------------------------------------------------- Output
 
 
 def printable(text: str) -> str:
@@ -135,9 +120,21 @@ def one_line(text: str) -> str:
     return printable(" ".join(text.split()))
 
 
-def escape_for_terminal(text: str) -> str:
-    """Return the text for printing; on a terminal, control characters are escaped."""
-    return text.translate(CONTROL_ESCAPES) if sys.stdout.isatty() else text
+def print_line(line: str) -> None:
+    """Print one line at once."""
+    print(line, flush=True)
+
+
+def print_json(value: object) -> None:
+    """Print a value as one line of JSON."""
+    print(json.dumps(value, ensure_ascii=False), flush=True)
+
+
+def print_error(prog: str, message: object, code: int) -> int:
+    """Print one line to stderr, over a progress bar if there is one; return the code."""
+    clear = "\r\x1b[K" if sys.stderr.isatty() else ""
+    print(f"{clear}{one_line(f'{prog}: {message}')}", file=sys.stderr)
+    return code
 
 
 def pad_columns(rows: Sequence[Sequence[str]], is_right: bool = True) -> list[list[str]]:
@@ -155,18 +152,6 @@ def format_table(rows: Sequence[Sequence[str]], is_right: bool = False) -> list[
     """Return the lines of a table; see `pad_columns`."""
     lines = zip(*pad_columns(rows, is_right), strict=True)
     return ["  ".join(line).rstrip() for line in lines]
-
-
-def ensure_out_folder(out: Path) -> Path:
-    """Return the folder that --out names, and create it if it does not exist.
-
-    Raises ValueError if it is a file, or cannot be created.
-    """
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise ValueError(f"--out {out} is not a folder: {error.strerror}") from None
-    return out
 
 
 # ---------------------------------------------------------------------------------------- Signals
@@ -218,13 +203,6 @@ def defer_signals() -> Iterator[None]:
             signal.raise_signal(pending[0])
 
 
-# --------------------------------------------------------------------------------------- Commands
-
-OUT_OF_MEMORY = (
-    "out of memory; this process's limit is too low (see ulimit -v), or the machine is full"
-)
-
-
 def exit_quietly() -> None:
     """Let a signal end a program that is still being imported without a traceback."""
     for number in SIGNALS:
@@ -232,11 +210,14 @@ def exit_quietly() -> None:
             signal.signal(number, lambda heard, _: os._exit(128 + heard))
 
 
-def is_memory_error(error: BaseException) -> bool:
-    """Return whether memory ran out: a MemoryError, or what the system reports instead."""
-    reasons = ("allocate memory", "map segment from shared object", "start new thread",
-               "could not create a primitive")  # fmt: skip
-    return isinstance(error, MemoryError) or any(reason in str(error) for reason in reasons)
+# --------------------------------------------------------------------------------------- Commands
+
+OUT_OF_MEMORY = (
+    "out of memory; this process's limit is too low (see ulimit -v), or the machine is full"
+)
+MEMORY_ERRORS = ("allocate memory", "map segment from shared object", "start new thread",
+                 "could not create a primitive")  # fmt: skip
+"""What libraries report, in place of a MemoryError, where memory has run out."""
 
 
 def run_cli(prog: str, run: Callable[[], None]) -> None:
@@ -245,80 +226,29 @@ def run_cli(prog: str, run: Callable[[], None]) -> None:
     2 for a mistake, 1 if the disk or the output cannot be written to, 130 for Ctrl-C, 143 for
     SIGTERM, 129 for SIGHUP. Success returns: a notebook shows any exit as an error.
     """
-    if sys.stderr is None:  # closed
-        sys.stderr = open(os.devnull, "w")  # noqa: SIM115
-    if sys.stdout is None:
-        message = f"standard output is closed; redirect it to {os.devnull} instead"
-        sys.exit(print_error(prog, message, 2))
     if isinstance(sys.stdout, io.TextIOWrapper):  # a terminal can lack letters of a text
         sys.stdout.reconfigure(errors="backslashreplace")
-    code: Any = 0
     try:
         with signals_handled_by(raise_stopped):
             run()
-            sys.stdout.flush()
-    except SystemExit as ended:
-        code = ended.code
+            print(end="", flush=True)
     except KeyboardInterrupt as stopped:
         notes = getattr(stopped, "__notes__", [])
-        code = print_error(prog, "; ".join(["stopped", *notes]), getattr(stopped, "code", 130))
+        code = getattr(stopped, "code", 130)
+        sys.exit(print_error(prog, "; ".join(["stopped", *notes]), code))
+    except BrokenPipeError:  # who read the output, such as `head`, has gone
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
     except Exception as error:
-        code = report_error(prog, error)
-    if code := flush_streams(prog, code):
-        sys.exit(code)
+        sys.exit(report_error(prog, error))
 
 
 def report_error(prog: str, error: Exception) -> int:
-    """Print one line about an error; return the exit code. Errors of our own are raised again.
-
-    Without a file name, EPIPE (a reader that has gone, which is not worth a line) and ENOSPC
-    concern standard output: `files.write` writes all files.
-    """
-    if is_memory_error(error):
+    """Print one line about an error; return the exit code. Errors of our own are raised again."""
+    if isinstance(error, MemoryError) or any(reason in str(error) for reason in MEMORY_ERRORS):
         return print_error(prog, OUT_OF_MEMORY, 2)
-    if isinstance(error, OSError) and error.filename is None:
-        if error.errno == errno.EPIPE:
-            return 1
-        if error.errno == errno.ENOSPC:
-            return print_error(prog, f"standard output could not be written: {error.strerror}", 1)
-    if isinstance(error, ModuleNotFoundError):
-        package, _, module = str(error.name).partition(".")
-        if package != "seqmodels" and not (module and package in BESIDE):
-            return print_error(prog, explain_missing(package), 2)
+    if isinstance(error, ModuleNotFoundError) and (missing := explain_missing(error)):
+        return print_error(prog, missing, 2)
     if isinstance(error, ValueError | OSError):
         return print_error(prog, error, 1 if isinstance(error, WriteError) else 2)
     raise error
-
-
-def flush_streams(prog: str, code: Any) -> Any:
-    """Flush the output; return the exit code, or 1 instead of 0 if that fails.
-
-    Output that a stream refuses is discarded: Python would try again at exit, and complain.
-    """
-    for stream in filter(None, (sys.stdout, sys.stderr)):
-        try:
-            stream.flush()
-        except OSError as error:
-            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
-            if stream is sys.stdout and not code:
-                code = report_error(prog, error)
-    return code
-
-
-def print_line(line: str) -> None:
-    """Print one line at once; on a terminal, control characters are escaped."""
-    print(escape_for_terminal(line), flush=True)
-
-
-def print_json(value: object) -> None:
-    """Print a value as one line of JSON, with control characters escaped."""
-    escapes = {i: f"\\u{i:04x}" for i in range(127, 160)}  # JSON itself leaves these
-    print(json.dumps(value, ensure_ascii=False).translate(escapes), flush=True)
-
-
-def print_error(prog: str, message: object, code: int) -> int:
-    """Print one line to stderr, over a progress bar if there is one; return the code."""
-    clear = "\r\x1b[K" if sys.stderr.isatty() else ""
-    with suppress(OSError):  # the code says it as well
-        print(f"{clear}{one_line(f'{prog}: {message}')}", file=sys.stderr)
-    return code

@@ -23,7 +23,6 @@ def compute_scores(rows: list[Row], tokenize: str = "13a") -> dict[str, Interval
 
 
 def test_nonsense_has_a_score() -> None:
-    """Keeps out an error where some draws score nothing, and intervals of another name."""
     methods = {"bleu": "BCa bootstrap", "nats": "BCa bootstrap", "exact_match": "Wilson"}
     assert metrics.interval_methods([*methods]) == methods
     rows = [row | {"hyp": "qqq" if i else row["ref"]} for i, row in enumerate(fake_rows(1, 0.7, 4))]
@@ -35,7 +34,6 @@ def test_nonsense_has_a_score() -> None:
 
 
 def test_each_score_has_its_own_denominator() -> None:
-    """Keeps out nats for bits, tokens for bytes, and the length of one text for the other's."""
     row = {
         "nats": 8 * math.log(2), "n_tokens": 2, "n_bytes": 4, "n_correct": 1, "n_same": 3,
         "n_places": 5, "exact_match": False,
@@ -51,8 +49,15 @@ def test_each_score_has_its_own_denominator() -> None:
     assert compute_scores(brief)["length_ratio"]["value"] == 0.75
 
 
+def test_scores_do_not_depend_on_the_order_of_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = fake_rows(1, 0.7)
+    expected = compute_scores(rows)
+    assert {"nats", "perplexity", "bleu", "length_ratio"} <= expected.keys()
+    monkeypatch.setattr(metrics, "METRICS", dict(reversed(metrics.METRICS.items())))
+    assert compute_scores(rows) == expected
+
+
 def test_buckets_contain_their_ends() -> None:
-    """Keeps out a sentence between two buckets or in both, empty ones, and others' groups."""
     rows = [row | {"group": i // 2} for i, row in enumerate(fake_rows(1, 0.7))]
     _, parts = metrics.compute_scores_by_bucket(rows, [(1, 1), (2, 5), (6, 15), (16, 99)])
     assert [b["low"] for b in parts] == [1, 2, 6]
@@ -74,8 +79,9 @@ GUESSED = ["他在公园里看见一只小狗。", "昨天我们一起去看了�
 
 @pytest.mark.parametrize(("tokenize", "least"), [("13a", 0), ("zh", 30), ("char", 60)])
 @pytest.mark.parametrize(("hyps", "refs"), [(HYPS, REFS), (GUESSED, CHINESE)], ids=["de", "zh"])
-def test_bleu_is_as_signed(tokenize: str, least: float, hyps: list[str], refs: list[str]) -> None:
-    """Keeps out a BLEU of lower-cased text, or of another tokenizer, than its signature says."""
+def test_bleu_is_that_of_its_signature(
+    tokenize: str, least: float, hyps: list[str], refs: list[str]
+) -> None:
     fields = dict(p.split(":") for p in metrics.sacrebleu_signatures(tokenize)["bleu"].split("|"))
     how = {"tokenize": fields["tok"], "smooth_method": fields["smooth"]}
     theirs = BLEU(lowercase=fields["case"] == "lc", **how)
@@ -90,8 +96,7 @@ def test_bleu_is_as_signed(tokenize: str, least: float, hyps: list[str], refs: l
     assert refs != CHINESE or (ours < 5) == (tokenize == "13a")
 
 
-def test_the_tokenizer_is_the_languages(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keeps out 13a where words are not set apart, and an error where a tokenizer is missing."""
+def test_the_tokenizer_follows_language_and_script(monkeypatch: pytest.MonkeyPatch) -> None:
     expected = {"de": "13a", "zh": "zh", "zh-TW": "zh", "zho_Hans": "zh", "": "13a"}
     expected |= {"tha": "flores200", "ja": "ja-mecab", "KO": "ko-mecab"}
     monkeypatch.setattr(metrics, "check_tokenizer", lambda name: None)
@@ -110,7 +115,6 @@ def test_the_tokenizer_is_the_languages(monkeypatch: pytest.MonkeyPatch) -> None
 
 @pytest.mark.parametrize("n", [2, 3, 4, 7, 100])
 def test_partners_are_others_of_like_length(n: int) -> None:
-    """Keeps out a row that is its own partner, and a partner that is far longer."""
     lengths = [random.Random(i).randrange(5, 50) for i in range(n)]
     partners = metrics.pair_by_length(lengths)
     assert sorted(partners) == list(range(n))
@@ -133,7 +137,6 @@ def right(n_right: int, n: int, **more: Any) -> list[Row]:
 
 @pytest.mark.parametrize("n", [30, 50, 100])
 def test_shares_have_wilsons_interval(n: int) -> None:
-    """Keeps out a bootstrap for a share of 2 %, which is too narrow; grouped rows get it."""
     for k in range(16):
         share = compute_scores(right(k, n))["exact_match"]
         ends = stats.binomtest(k, n).proportion_ci(method="wilson")
@@ -147,7 +150,6 @@ def test_shares_have_wilsons_interval(n: int) -> None:
 
 @pytest.mark.parametrize("value", [0.0, 100.0])
 def test_all_or_nothing_is_not_certain(value: float) -> None:
-    """Keeps out "[100, 100]" and "[0, 0]": fifty right answers are not a proof of perfection."""
     text = "ein Hund sieht den Baum"
     rows = right(round(value / 2), 50, ref=text, hyp=text * bool(value))
     grouped = [row | {"group": i // 5} for i, row in enumerate(rows)]  # ten answers, not fifty
@@ -161,7 +163,6 @@ def test_all_or_nothing_is_not_certain(value: float) -> None:
 
 
 def test_few_rows_have_no_interval() -> None:
-    """Keeps out an interval from nine rows, or from ninety that are nine texts ten times."""
     texts = {"ref": "ein Hund sieht den Baum", "hyp": "ein Hund sieht einen Baum"}
     many = [row | {"group": i % 9} for i, row in enumerate(right(5, 90, **texts))]
     for rows in (right(5, 9, **texts), many):
@@ -176,7 +177,6 @@ SUMMED = [(BLEU(), metrics.bleu_of_counts), (CHRF(), metrics.chrf_of_counts)]
 
 @pytest.mark.parametrize(("metric", "score"), SUMMED, ids=["bleu", "chrf"])
 def test_many_draws_score_like_sacrebleu(metric: BLEU | CHRF, score: Any, monkeypatch: Any) -> None:
-    """Keeps out a BLEU of our own: no match, none of some order, short, empty."""
     monkeypatch.setattr(intervals, "N_BOOTSTRAP", 200)
     rng = np.random.default_rng(1)
     words = np.array(["der", "Hund", "sieht", "den", "Baum", "nicht"])
@@ -189,7 +189,6 @@ def test_many_draws_score_like_sacrebleu(metric: BLEU | CHRF, score: Any, monkey
 
 
 def test_many_rows_are_resampled_in_parts() -> None:
-    """Keeps out draws that are lost, or rows of another draw, where memory bounds the draws."""
     x = np.random.default_rng(2).normal(5, 2, 5_001)  # 838 draws at a time
     sums = intervals.resample_sums(np.stack([np.ones_like(x), x], 1))
     assert sums.shape == (intervals.N_BOOTSTRAP, 2)
@@ -201,8 +200,7 @@ def test_many_rows_are_resampled_in_parts() -> None:
 
 
 @pytest.mark.parametrize("is_rounded", [False, True])
-def test_the_levels_are_efrons(is_rounded: bool) -> None:
-    """Keeps out a lost or reversed bias or skewness, and ties that count as below."""
+def test_the_interval_is_efrons_bca(is_rounded: bool) -> None:
     x = np.random.default_rng(3).exponential(1, 12)
     x = x.round() if is_rounded else x
     columns = np.stack([x, x**2, np.ones(12)], 1)
@@ -243,8 +241,7 @@ def contexts(rng: np.random.Generator, n: int, is_grouped: bool) -> tuple[Interv
     return mean(rows), float(2 * easier.mean())
 
 
-def test_a_continuation_counts_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keeps out the same continuations once per context: intervals 2.4 times too narrow."""
+def test_rows_of_a_group_count_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(intervals, "N_BOOTSTRAP", 300)
     for is_grouped, low, high in ((True, 53, 60), (False, 0, 47)):
         drawn = [contexts(np.random.default_rng([100, i]), 100, is_grouped) for i in range(60)]
@@ -252,7 +249,6 @@ def test_a_continuation_counts_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_students_t_is_scipys() -> None:
-    """Keeps out the quantile of a single tail, and infinity where alpha is small."""
     for alpha, df in itertools.product((1.0, 0.3, 0.05, 1e-20), (1, 2, 4, 1e9)):
         expected = stats.t.isf(alpha / 2, df)
         assert student_quantile(df, alpha) == pytest.approx(expected, 1e-6, 1e-12)
@@ -272,8 +268,7 @@ def skewed(rng: np.random.Generator, n: int) -> tuple[Interval, float]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("draw", [skewed, lambda rng, n: contexts(rng, n, True)])
-def test_intervals_hold_the_truth(draw: Any) -> None:
-    """Keeps out intervals that are narrower or wider than they claim, for 30 rows and for 100."""
+def test_intervals_hold_the_truth_as_often_as_they_claim(draw: Any) -> None:
     for n, low, high in ((30, 91, 98), (100, 93, 97)):
         drawn = [draw(np.random.default_rng([n, i]), n) for i in range(2_000)]
         held = sum(score["low"] <= truth <= score["high"] for score, truth in drawn)

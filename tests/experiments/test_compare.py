@@ -30,7 +30,7 @@ from seqmodels.experiments.specs import count_parameters, model_sizes
 from seqmodels.experiments.task import Task
 from seqmodels.interface import SequenceModel
 from seqmodels.models import VARIANTS
-from seqmodels.records import record
+from seqmodels.records import io as record
 from seqmodels.report import load_records, render_folder
 from seqmodels.training import checkpoint
 from seqmodels.training.config import TrainConfig
@@ -313,8 +313,8 @@ def test_a_trained_run_is_taken(recorded_gpt: Path, tmp_path: Path, monkeypatch:
         return [{"n": 3.0}]
 
     task = toy(name="other", tests=tests, measure={"weights": compare_weights})
-    compare.compare(task, flags(tmp_path, models=GPT, trained=recorded_gpt))
-    old, new = record.load(path), record.load(tmp_path / path.name)
+    compare.compare(task, flags(tmp_path / "a", models=GPT, trained=recorded_gpt))
+    old, new = record.load(path), record.load(tmp_path / "a" / path.name)
     assert seen == [True, False]
     assert (new["task"], new["curve"]) == ("other", old["curve"])
     assert new["weights_sha256"] == old["weights_sha256"]

@@ -1,8 +1,6 @@
 """Runs that an executor carries out; and signals."""
 
-import io
 import os
-import platform
 import re
 import signal
 import subprocess
@@ -11,7 +9,6 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
@@ -23,7 +20,7 @@ from toys import flags, stopped_after, toy
 
 from seqmodels.cli.status import format_status
 from seqmodels.experiments import compare, executors, launch
-from seqmodels.records import record
+from seqmodels.records import io as record
 from seqmodels.training import loop
 from seqmodels.training.trainer import Trainer
 from seqmodels.utils import files, progress
@@ -62,16 +59,16 @@ def test_a_lost_run_is_submitted_again(local: dict[str, Any], tmp_path: Path, ca
     with ThreadPoolExecutor(2) as pool:
         compare.compare(toy(), flags(tmp_path / "pool", models=PAIR), pool)
     assert results(tmp_path / "pool") == local
-    assert not list((tmp_path / "pool").glob(".*"))
+    assert [path.name for path in (tmp_path / "pool").glob(".*")] == [files.MARK]
     capsys.readouterr()
-    executor = LossyExecutor(3)
-    compare.compare(toy(), flags(tmp_path, models=PAIR), executor)
+    executor, again = LossyExecutor(3), tmp_path / "again"
+    compare.compare(toy(), flags(again, models=PAIR), executor)
     assert executor.n == 2 + 3
-    assert results(tmp_path) == local
+    assert results(again) == local
     assert capsys.readouterr().out.count("submitted again") == 3
     executor = LossyExecutor(100)
     with pytest.raises(ValueError, match="gpt, seed 2: lost with its machine, for the 6th time"):
-        compare.compare(toy(), flags(tmp_path, models=["gpt"], seeds=[2]), executor)
+        compare.compare(toy(), flags(again, models=["gpt"], seeds=[2]), executor)
     assert executor.n == 6
 
 
@@ -119,6 +116,7 @@ def test_a_failure_costs_no_other_run(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_a_folder_and_a_run_have_one_owner(tmp_path: Path, monkeypatch: Any) -> None:
     """Keeps out two commands that write over each other; partial files of the other one stay."""
     monkeypatch.setattr(files, "GRACE_S", 0.1)
+    files.claim_folder(tmp_path, "comparison")
     part = tmp_path / ".gpt-seed1.json.0123abcd.part"
     part.write_text("{")
     for name, match in ((files.LOCK, ""), (".gpt-seed1.lock", "gpt-seed1 ")):
@@ -126,7 +124,7 @@ def test_a_folder_and_a_run_have_one_owner(tmp_path: Path, monkeypatch: Any) -> 
         with pytest.raises(ValueError, match=rf"{match}is in use by process {os.getpid()} on .*20"):
             compare.compare(toy(), flags(tmp_path, models=["rnn_encdec"]))
         lock.release()
-    assert [*tmp_path.iterdir()] == [part]
+    assert {*tmp_path.iterdir()} == {part, tmp_path / files.MARK}
 
 
 def test_status_while_runs_are_trained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -168,122 +166,6 @@ def test_status_of_stopped_runs(tmp_path: Path) -> None:
         progress.status_path(path).write_text(content)
         assert progress.read_status(path) is None
         assert format_status(tmp_path).splitlines()[-1] == "1 stopped"
-
-
-@pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
-    """Return a clock that stands still unless the test moves it."""
-    clock = SimpleNamespace(now_s=1_000.0)
-    now = {"monotonic": lambda: clock.now_s, "time": lambda: clock.now_s}
-    monkeypatch.setattr(progress, "time", SimpleNamespace(**now))
-    return clock
-
-
-def test_a_status_is_written_at_intervals(tmp_path: Path, clock: SimpleNamespace) -> None:
-    """Keeps out a write for each batch, a phase without its end, and batches for examples."""
-    path, written = tmp_path / "gpt-seed1.json", []
-    file = progress.StatusFile(path, "gpt, seed 1", 100)
-    file.detail = "test set length"
-    for _ in file.track("search", [[1, 2], [3], [4, 5, 6], [7]]):
-        written.append(progress.read_status(path).done)
-        clock.now_s += 0.9  # of the 2 s between two writes
-    assert written == [0, 0, 0, 6]
-    now = progress.read_status(path)
-    assert (now.phase, now.done, now.total, now.note) == ("search", 7, 7, "test set length")
-    assert (now.host, now.process, now.time) == (platform.node(), os.getpid(), clock.now_s)
-    file.update("training", 30, 120, "train 1.000")  # a new phase is written at once
-    now = progress.read_status(path)
-    assert (now.note, now.tokens, now.budget, now.first_tokens) == ("train 1.000", 30, 120, 30)
-
-
-def board_of(folder: Path, n: int) -> tuple[progress.ProgressBoard, list[Any]]:
-    """Return a board of n runs beside three recorded ones, with a status file of each."""
-    records = {f"run {i}": folder / f"{i}.json" for i in range(n)}
-    began = [progress.StatusFile(path, title, 100) for title, path in records.items()]
-    for i, file in enumerate(began):
-        file.write(state="running", began=1_000.0)
-        file.update("search", i, n, f"note {i}")
-    return progress.ProgressBoard(records, 3), began
-
-
-def test_a_terminal_shows_bars(tmp_path: Path, clock: Any, monkeypatch: Any, capsys: Any) -> None:
-    """Keeps out bars of ended runs, more bars than lines, a wild estimate, and lost last words."""
-    screen = io.StringIO()
-    screen.isatty = lambda: True
-    monkeypatch.setattr(sys, "stderr", screen)
-    monkeypatch.setattr(progress, "MAX_BARS", 2)
-    monkeypatch.setattr(progress, "READ_EVERY_S", 600.0)
-    board, running = board_of(tmp_path, 4)
-
-    def rows() -> list[str]:
-        board.refresh()
-        return [" ".join(str(bar).split()) for bar in board.bars]
-
-    with board:
-        clock.now_s += 1.0
-        running[3].now.first_tokens = 0
-        running[3].update("training", 60, 100)  # in a second: too soon for an estimate
-        running[3].update("search", 3, 4, "note 3")
-        first, *others = rows()
-        assert first == "all runs 0% | | 3 of 7 runs done, 4 running"
-        assert others == ["run 0 search 0% | | note 0", "run 1 search 25% |##5 | note 1"]
-        for title in ("run 0", "run 1", "run 2"):
-            board.end(title)
-        clock.now_s += 9.0
-        first, *others = rows()
-        assert first == "all runs 87% |########7 | 6 of 7 runs done, 1 running, about 5 s left"
-        assert others == ["run 3 search 75% |#######5 | note 3", ""]
-        running[3].add_line("last words")
-        board.end("run 3")
-    assert capsys.readouterr().out == "run 3: last words\n"
-
-
-def test_lines_without_a_terminal(tmp_path: Path, clock: SimpleNamespace, capsys: Any) -> None:
-    """Keeps out a log of thousands of lines, none at all, and odd durations."""
-    board, (one, _) = board_of(tmp_path, 2)
-    for pause_s in (179.0, 2.0, 170.0, 9.0, 9.0):
-        clock.now_s += pause_s
-        board.refresh()
-    line = "3 of 5 runs done, 2 running: run 0: search 0%, note 0; run 1: search 50%, note 1\n"
-    assert capsys.readouterr().out == 2 * line
-    for began, text in ((1_000.0, "first"), (1_000.0, "second"), (2_000.0, "resumed")):
-        if began > one.now.began:  # on another machine
-            one.write(began=began, lines=[])
-        one.add_line(text)
-        board.refresh()
-    assert capsys.readouterr().out == "run 0: first\nrun 0: second\nrun 0: resumed\n"
-    times = [progress.format_duration(s) for s in (1, 88, 95, 90 * 60, 8 * 3600 - 1)]
-    expected = ["5 s", "90 s", "2 min", "1 h 30 min", "7 h 59 min"]
-    assert times == [f"about {text}" for text in expected]
-
-
-def test_the_time_left_follows_from_the_runs_so_far(tmp_path: Path, clock: Any) -> None:
-    """Keeps out a time that forgets the runs to come, evaluation, or what was done before."""
-    records = {f"seed {i}": tmp_path / f"{i}.json" for i in range(10)}
-    one, two, *_ = (progress.StatusFile(path, run, 1_000) for run, path in records.items())
-    board, half = progress.ProgressBoard(records, 0), 0.5 * progress.TRAINING_SHARE
-
-    def left_s() -> float | None:
-        board.refresh()
-        return board.remaining_s()
-
-    assert left_s() is None
-    one.write(state="running", began=clock.now_s)
-    one.update("training", 0, 1_000)
-    clock.now_s += 100
-    one.update("training", 500, 1_000)
-    one.update("validation", 1, 2)  # is not half a training
-    assert left_s() == pytest.approx(100 * (10 - half) / half)
-    clock.now_s += 300
-    board.end(one.now.run)
-    assert left_s() == pytest.approx(400 * 9)
-    two.write(state="running", began=clock.now_s)
-    two.update("training", 500, 1_000)  # it resumes
-    clock.now_s += 20
-    two.update("training", 1_000, 1_000)
-    assert left_s() == pytest.approx(420 * (9 - 2 * half) / (1 + half))
-    board.end(two.now.run)  # what it had trained before does not count
-    assert left_s() == pytest.approx(420 * 8 / (2 - half))
 
 
 def test_a_missing_extra_is_named(call: Call, tmp_path: Path, monkeypatch: Any) -> None:

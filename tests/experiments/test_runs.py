@@ -5,7 +5,6 @@ import hashlib
 import json
 import math
 import re
-import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -30,7 +29,7 @@ from seqmodels.evaluation import metrics
 from seqmodels.evaluation.evaluate import score_teacher_forced
 from seqmodels.experiments import compare, inference, runs, specs
 from seqmodels.experiments.inference import TrainedModel, load_model
-from seqmodels.records import record
+from seqmodels.records import io as record
 from seqmodels.training import loop
 from seqmodels.training.config import TrainConfig
 from seqmodels.utils import files
@@ -201,34 +200,6 @@ def test_a_record_comes_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     path.write_text('{"schema": "seqmodels.record/3"}')
     with pytest.raises(ValueError, match=r"'seqmodels\.record/3'"):
         record.load(path)
-
-
-def test_a_commit_is_the_clones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keeps out another project's commit: a copy installed inside its clone is not its file."""
-    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
-    copy = tmp_path / "venv" / "record.py"
-    copy.parent.mkdir()
-    copy.write_text("")
-    monkeypatch.setattr(record, "__file__", str(copy))
-    commit = record.read_commit.__wrapped__  # without the cache
-    git = ["git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@b"]
-    git += ["-c", "commit.gpgsign=false"]
-    (tmp_path / "theirs.txt").write_text("")
-    for command in (["init", "-q"], ["add", "theirs.txt"], ["commit", "-qm", "theirs"]):
-        subprocess.run([*git, *command], check=True)
-    assert commit() is None
-    for command in (["add", "."], ["commit", "-qm", "ours"]):
-        subprocess.run([*git, *command], check=True)
-    clean = commit() or ""
-    assert len(clean) == 40
-    (tmp_path / "results").mkdir()
-    (tmp_path / "results" / "gpt-seed1.json").write_text("{}")
-    subprocess.run([*git, "add", "."], check=True)
-    assert commit() == clean  # a comparison that writes its second record
-    copy.write_text("changed")
-    assert commit() == f"{clean}+"
-    monkeypatch.setenv("PATH", "/nowhere")  # git is not installed
-    assert commit() is None
 
 
 # --------------------------------------------------------------------------------------- Operations

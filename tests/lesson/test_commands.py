@@ -15,7 +15,7 @@ CALLS = [
     ("report @/two @ --out @/a.html", "/two"),
     ("site --runs @/two --out @/site", "/two"),
     ("site --runs @ --out @/notes.md", "notes.md"),
-    (f"site --runs {RESULTS / 'recall'} --out @", "index.html"),
+    (f"site --runs {RESULTS / 'recall'} --out @", "empty folder"),
 ]
 
 

@@ -19,7 +19,7 @@ from seqmodels.cli.compare import compare_and_report
 from seqmodels.contract import CHECKS, list_violations
 from seqmodels.evaluation import metrics
 from seqmodels.models import registry
-from seqmodels.records.record import load as load_record
+from seqmodels.records.io import load as load_record
 from seqmodels.report import render_folder
 from seqmodels.utils.imports import import_class
 from tasks import __main__ as everything

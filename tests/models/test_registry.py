@@ -11,7 +11,7 @@ from seqmodels.data import tokenizers
 from seqmodels.experiments.specs import model_sizes
 from seqmodels.experiments.task import Recipe
 from seqmodels.models import PAPERS, VARIANTS, derive, list_models, papers
-from seqmodels.records.record import load as load_record
+from seqmodels.records.io import load as load_record
 
 
 def test_the_papers_describe_the_classes(fresh: Tiny) -> None:

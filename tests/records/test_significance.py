@@ -54,10 +54,10 @@ def width(found: Difference) -> float:
 
 
 def test_a_case_by_hand() -> None:
-    """Keeps out a spread with n for n − 1, seeds that are not averaged, and a normal for Student.
+    """All rows of a run are equal, so that the seeds alone decide.
 
-    All rows of a run are equal, so that the seeds alone decide: s² = 4 and 1, V = 4/3 + 1/3, each
-    with 2 degrees of freedom. In a family of eight, its interval is wider.
+    s² = 4 and 1, V = 4/3 + 1/3, each with 2 degrees of freedom. In a family of eight, its interval
+    is wider.
     """
     models = {
         "old": [columns(np.full(1_000, value)) for value in (1.0, 2.0, 3.0)],
@@ -76,7 +76,6 @@ def test_a_case_by_hand() -> None:
 
 
 def test_each_variance_has_its_own_quantile() -> None:
-    """Keeps out a variance with n for n − 1, and the degrees of freedom of one part for all."""
     row = Mean(3.0, np.array([2.0, 4.0]), 1, math.nan, 0)
     column = Mean(1.0, np.array([1.0, 1.0]), 1, math.nan, 0)
     difference = compute_difference(VarianceComponent({"r": row, "c": column}, 10), "r", "c", 1)
@@ -102,8 +101,7 @@ def part_of(variances: list[float], df: float = 2.0) -> VarianceComponent:
     return VarianceComponent(means, 50)
 
 
-def test_variances_are_moderated() -> None:
-    """Keeps out a mean over buckets, models that do not weigh, and too many degrees of freedom."""
+def test_variances_below_the_mean_are_shrunk() -> None:
     parts = [part_of([1.0, 1.1, 0.9, 1.2]), part_of([100.0, 110.0, 90.0, 104.0])]
     shrink_variances(parts)
     (first, _, third, last), (other, *_) = ([*part.means.values()] for part in parts)
@@ -118,8 +116,7 @@ def test_variances_are_moderated() -> None:
     assert unlike[0].means["1"].variance == 1e4
 
 
-def test_two_seeds_are_not_moderated() -> None:
-    """Keeps out a mean variance to which a model with two seeds adds its own."""
+def test_variances_of_two_seeds_are_not_shrunk() -> None:
     means = part_of([1.0, 2.0]).means | {
         "two": Mean(0.0, np.zeros(2), 2, 90.0, 1.0),
         "one": Mean(0.0, np.zeros(2), 1, math.nan, 0.0),
@@ -133,7 +130,6 @@ def test_two_seeds_are_not_moderated() -> None:
 
 
 def test_three_seeds_are_tested_and_two_are_shown() -> None:
-    """Keeps out a test of two seeds, one that is hidden, and a correction for it."""
     few = {"a": 3, "b": 3, "c": 2, "d": 1}
     means = {
         name: Mean(10.0 * i, np.array([-1.0, 1.0]) * (i + 1), n, 0.5, n - 1)
@@ -156,13 +152,11 @@ def test_three_seeds_are_tested_and_two_are_shown() -> None:
 
 
 def test_intervals_are_of_four_thousand_draws() -> None:
-    """Keeps out so few draws that ends near zero change sides."""
     part = score_models(losses(np.random.default_rng(1)), ratio)
     assert {mean.resampled.shape for mean in part.means.values()} == {(4_000,)}
 
 
-def test_the_prior_is_found_again() -> None:
-    """Keeps out wrong functions of the degrees of freedom, and buckets that share a level."""
+def test_the_priors_degrees_of_freedom_are_estimated() -> None:
     rng = np.random.default_rng(1)
     for d_0 in (3.0, 12.0):
         true = 10.0 ** rng.integers(-2, 3, (400, 1)) * d_0 / rng.chisquare(d_0, (400, 10))
@@ -175,7 +169,6 @@ def test_the_prior_is_found_again() -> None:
 
 
 def test_the_variance_is_that_of_drawing_both_levels() -> None:
-    """Keeps out a lost level: here each of the two is about half of the variance."""
     models = losses(np.random.default_rng(2), 40)
     found = difference(models)
     rng = np.random.default_rng(1)
@@ -188,8 +181,7 @@ def test_the_variance_is_that_of_drawing_both_levels() -> None:
     assert width(found) / 2 == pytest.approx(t * math.sqrt(seeds + rows), rel=0.05)
 
 
-def test_few_seeds_know_sentences_alone() -> None:
-    """Keeps out the spread of one model's seeds as that of a pair of which one has no spread."""
+def test_few_seeds_have_the_variance_of_sentences_alone() -> None:
     old, new = losses(np.random.default_rng(1), sd=5.0).values()
     pairs = (old, new), (old[:2], new), (old[:1], new), (old[:1], new[:1])
     both, two, mixed, one = (difference({"old": a, "new": b}) for a, b in pairs)
@@ -199,7 +191,6 @@ def test_few_seeds_know_sentences_alone() -> None:
 
 
 def test_few_rows_are_not_tested() -> None:
-    """Keeps out a test of nine sentences, or of ninety that are nine texts ten times."""
     models = losses(np.random.default_rng(1), 90)
     nine = {model: [run[:9] for run in runs] for model, runs in models.items()}
     for found in (difference(nine), difference(models, [i % 9 for i in range(90)])):
@@ -208,7 +199,6 @@ def test_few_rows_are_not_tested() -> None:
 
 
 def test_all_and_nothing_are_not_certain() -> None:
-    """Keeps out p = 0 from twenty rows, and an interval without width around no difference."""
 
     def percent(sums: np.ndarray) -> np.ndarray:
         return 100 * ratio(sums)
@@ -240,8 +230,7 @@ def record_design() -> Design:
     return design_of(Family({}, "nats", parts, [("a", "b"), ("b", "c")]))
 
 
-def test_the_simulation_draws_what_it_says() -> None:
-    """Keeps out other variances than a record's, examples that are not paired, a seed lost."""
+def test_the_simulation_has_the_designs_variances() -> None:
     design = record_design()
     assert design.family.tested == [("a", "b")]
     drawn = [draw_parts(np.random.default_rng(i), design) for i in range(2_000)]
@@ -261,8 +250,7 @@ def test_the_simulation_draws_what_it_says() -> None:
     assert np.cov(values.T)[0, 1] == pytest.approx(shared, rel=0.25)
 
 
-def test_equal_models_seldom_differ(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keeps out a family-wise error above the nominal one, and a calibration that cannot see it."""
+def test_equal_models_differ_no_more_often_than_claimed(monkeypatch: pytest.MonkeyPatch) -> None:
     designs = [record_design(), generic_design(np.random.default_rng(1), 3, 1.0, 1.0)]
     for design in designs:
         error, coverage, _ = simulate(design, range(100))
@@ -281,8 +269,7 @@ def test_equal_models_seldom_differ(monkeypatch: pytest.MonkeyPatch) -> None:
     assert coverage.min() < 90
 
 
-def test_gains_are_found() -> None:
-    """Keeps out a test that never finds anything, or calls a gain a false alarm."""
+def test_large_differences_are_found() -> None:
     design = generic_design(np.random.default_rng(1), 5, 0.3, 0.0)
     error, _, power = simulate(design, range(20), 12.0)
     assert error <= 20

@@ -32,8 +32,7 @@ def train(out: Path, n: int, tokens: int = 900, name: str = "gpt", **given: Any)
     return out / f"{name}-seed1.snapshots.json"
 
 
-def test_training_does_not_notice(name: str, tmp_path: Path, monkeypatch: Any) -> None:
-    """Keeps out other random numbers or modes, and a last one of other weights or searches."""
+def test_snapshots_do_not_change_training(name: str, tmp_path: Path, monkeypatch: Any) -> None:
     points = cycle({"valid_nats": n, "valid_accuracy": 0.0} for n in (1.0, 2.0, 3.0))
     generate, targets = snapshots.generate_targets, []
 
@@ -57,28 +56,29 @@ def test_training_does_not_notice(name: str, tmp_path: Path, monkeypatch: Any) -
         np.testing.assert_allclose(taken.snapshots[-1].alpha, alignment["alpha"], atol=0.006)
 
 
-def test_stopped_equals_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keeps out a snapshot lost or taken twice, one at another moment, and stale files."""
+def test_a_stopped_run_has_the_same_snapshots(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     whole, take, kill = train(tmp_path / "whole", 4), Snapshots.take, chain([1, 0], repeat(1))
+    other = tmp_path / "stopped"
     tokens = [snapshot.tokens for snapshot in load(whole).snapshots]
     assert (tokens[0], load(whole).snapshots[1].step) == (0, 1)
     assert whole.stat().st_size < 100_000
     for moment, n in zip(np.geomspace(tokens[1], 900, 3), tokens[1:], strict=True):
         assert moment <= n + 1e-6 < moment + 100
     with stopped_after(1):
-        train(tmp_path, 4)
+        train(other, 4)
     monkeypatch.setattr(Snapshots, "take", lambda *of: 1 // next(kill) and take(*of))
     with pytest.raises(ZeroDivisionError):
-        train(tmp_path, 4, checkpoint_every=1e-6)
-    assert train(tmp_path, 4).read_bytes() == whole.read_bytes()
-    assert not train(tmp_path, 0, 1_000, fresh=True).exists()
+        train(other, 4, checkpoint_every=1e-6)
+    assert train(other, 4).read_bytes() == whole.read_bytes()
+    assert not train(other, 0, 1_000, fresh=True).exists()
     with stopped_after(1):
         train(whole.parent, 4, fresh=True)
     assert not whole.exists()
 
 
-def test_what_is_read_is_checked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Keeps out a word called right out of order, and drawings of half a file."""
+def test_a_file_of_snapshots_is_checked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     found = render_folder.snapshots.find_right_words("die Der Hund", "Der alte Hund")
     assert found == [False, True, True]
     path, draw = train(tmp_path, 2, 100), render_folder.snapshots.draw_all_snapshots

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import ROOT
 from fake_records import MODELS, drawn_scores, fake_record, row, scored, several
 from matplotlib.collections import PathCollection, QuadMesh
 from matplotlib.colors import same_color, to_rgba
@@ -15,7 +14,6 @@ from seqmodels.evaluation.metrics import METRICS
 from seqmodels.models import model_of, papers
 from seqmodels.records.significance import SCHEMA, Comparison, Difference, Pair, Significance
 from seqmodels.report import alignment, bucket_plots, effects, render_folder, style, tables
-from seqmodels.utils import files
 
 
 def texts_of(ax: Any) -> list[str]:
@@ -435,16 +433,3 @@ def test_the_effect_of_a_change_is_the_arm_minus_the_model_as_it_is() -> None:
     whole = whole.model_copy(update={"comparisons": [comparison]})
     _, row = effects.effect_rows(records, test, whole)
     assert (row[0], row[-1]) == ("Transformer, cosine scores", "significantly worse")
-
-
-def test_figures_of_earlier_versions_are_overwritten(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = tmp_path / "curves.png"
-    for software in (None, "seqmodels", "Matplotlib"):
-        monkeypatch.setitem(style.STAMPS, ".png", {"Software": software})
-        style.save(style.make_figure(1, ("title", "", "")), path)
-        if software != "Matplotlib":
-            files.check_own(path, *(ROOT / "results" / "recall").glob("*.svg"))
-    with pytest.raises(ValueError, match="was not written by"):
-        files.check_own(path)

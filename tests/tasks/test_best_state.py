@@ -19,7 +19,7 @@ from seqmodels.experiments.compare import compare
 from seqmodels.experiments.inference import load
 from seqmodels.interface import EOS, PAD, SequenceModel
 from seqmodels.models import build
-from seqmodels.records import record
+from seqmodels.records import io as record
 from seqmodels.report import load_records
 from seqmodels.training.optimizers import groups_of
 from seqmodels.training.trainer import Trainer

@@ -13,7 +13,7 @@ from seqmodels.cli import compare
 from seqmodels.data import SPLITS
 from seqmodels.experiments.task import Task
 from seqmodels.models import PAPERS
-from seqmodels.records import record
+from seqmodels.records import io as record
 from seqmodels.report import style
 from tasks import recipes
 from tasks.translation import __main__ as translation

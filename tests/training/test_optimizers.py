@@ -11,7 +11,7 @@ from toys import flags, toy
 
 from seqmodels import build
 from seqmodels.experiments import compare
-from seqmodels.records import record
+from seqmodels.records import io as record
 from seqmodels.training import optimizers
 
 SHAPES = [(20, 30), (8, 8), (30, 20), (20, 30), (40, 5)]
@@ -24,8 +24,7 @@ def draw(scale: float = 1.0) -> list[torch.nn.Parameter]:
     return [torch.nn.Parameter(scale * torch.randn(shape)) for shape in SHAPES]
 
 
-def test_muon_is_torchs() -> None:
-    """Keeps out another momentum, scale, decay or order, and a gradient for another matrix."""
+def test_muon_steps_as_torchs_does() -> None:
     ours = draw()
     theirs = [torch.nn.Parameter(p.detach().clone()) for p in ours]
     muon = optimizers.Muon(ours, 0.02, 0.1, is_bfloat16=True)
@@ -42,8 +41,7 @@ def test_muon_is_torchs() -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_orthogonal(dtype: torch.dtype) -> None:
-    """Keeps out a wrong iteration, and singular vectors that turn."""
+def test_orthogonalize_keeps_singular_vectors(dtype: torch.dtype) -> None:
     u = torch.linalg.qr(torch.randn(3, 6, 6, dtype=dtype))[0]
     v = torch.linalg.qr(torch.randn(3, 9, 6, dtype=dtype))[0]
     sizes = torch.tensor([4.0, 3.0, 2.0, 1.0, 0.5, 0.25], dtype=dtype)
@@ -54,8 +52,7 @@ def test_orthogonal(dtype: torch.dtype) -> None:
     assert (inside - torch.diag_embed(values)).abs().max() < 1e-4
 
 
-def test_embeddings_and_output_are_not_muons(name: str, fresh: Tiny) -> None:
-    """Keeps out an output layer by Muon, and a hidden one by AdamW, also if it is as large."""
+def test_muon_trains_neither_embeddings_nor_the_output_layer(name: str, fresh: Tiny) -> None:
     many = build("lstm_seq2seq", 64, d_model=16, d_embed=12, n_layers=2)
     for model in (fresh(name), many):
         muons = {id(p) for p in optimizers.hidden_matrices(model)}
@@ -65,7 +62,6 @@ def test_embeddings_and_output_are_not_muons(name: str, fresh: Tiny) -> None:
 
 
 def test_a_comparison_has_one_optimizer(tmp_path: Path, undrawn: None, few_draws: None) -> None:
-    """Keeps out records that do not say Muon, and folders in which two optimisers are mixed."""
     task = toy(training=toy().training | {"optimizer": "muon"})
     chosen = {"models": ["gpt"], "vary": [("muon_lr", ["0.002"])]}
     compare.compare(task, flags(tmp_path, **chosen))

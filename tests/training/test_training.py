@@ -33,7 +33,6 @@ from seqmodels.training.trainer import PreparedBatch, Trainer, lr_factor
 
 
 def test_the_rate_climbs_and_falls() -> None:
-    """Keeps out a schedule that starts at its peak, misses it or goes on, and a share of one."""
     factors = [lr_factor(0.0, 0.0), *(lr_factor(x, 0.2) for x in (0, 0.1, 0.2, 0.4, 1, 1.1))]
     assert factors == pytest.approx([1, 0, 0.5, 1, 0.75, 0, 0])
     for weight in (-0.1, math.nan):
@@ -46,15 +45,13 @@ def test_the_rate_climbs_and_falls() -> None:
 
 
 def test_a_budget_met_to_the_token_has_its_last_point(fresh: Tiny) -> None:
-    """Keeps out a curve without its end, whose weights would never be compared."""
     cfg = config.TrainConfig(tokens=30, lr=0.1, batch_tokens=10, n_validations=3)
     examples = [Example([4, 5], [5, 4, 6, 7, EOS])] * 8
     curve = loop.train(Trainer(fresh("gpt"), cfg), examples, examples[:1])
     assert [point["tokens"] for point in curve] == [10, 20, 30]
 
 
-def test_losses_are_shown_and_kept(fresh: Tiny) -> None:
-    """Keeps out a bar with the first losses, and checkpoints that grow with every step."""
+def test_the_last_hundred_losses_are_kept(fresh: Tiny) -> None:
     one = Trainer(fresh("gpt"), CFG)
     for i in range(105):
         one.count_step(PreparedBatch([], 1, 1), i / 10, 1.0)
@@ -64,7 +61,6 @@ def test_losses_are_shown_and_kept(fresh: Tiny) -> None:
 
 
 def test_a_point_of_the_curve_is_a_mean_since_the_last(fresh: Tiny, monkeypatch: Any) -> None:
-    """Keeps out a training loss that is a sum, or one since the beginning; time is summed."""
     trainer, losses = Trainer(fresh("gpt"), CFG), iter([4.0, 2.0, 1.0])
     monkeypatch.setattr(loop, "optimizer_step", lambda *_: next(losses))
     ticks = itertools.count()
@@ -80,7 +76,6 @@ def test_a_point_of_the_curve_is_a_mean_since_the_last(fresh: Tiny, monkeypatch:
 
 
 def test_a_loss_is_summed_in_float32(tiny: Tiny, pairs: Pairs) -> None:
-    """Keeps out a loss with three digits: bfloat16 is for the products alone."""
     model, (src, src_mask, tgt_in) = tiny("gpt").bfloat16(), pairs
     batch = Batch(src, src_mask, tgt_in, torch.randint(4, V, tgt_in.shape))
     loss = loss_of(model, batch)
@@ -91,7 +86,6 @@ def test_a_loss_is_summed_in_float32(tiny: Tiny, pairs: Pairs) -> None:
 
 @pytest.mark.parametrize("name", ["gpt", "linear_attention"])
 def test_a_source_loss_counts_each_source_token(name: str, tiny: Tiny) -> None:
-    """Keeps out a loss on pads, on BOS, or by another token's logits, and a weight left out."""
     model = tiny(name)
     batch = collate([Example([5, 6, 7, 9], [8, EOS]), Example([9, 5], [4, 5, 6, EOS])])
     nats, n = torch.zeros(()), 0
@@ -107,7 +101,6 @@ def test_a_source_loss_counts_each_source_token(name: str, tiny: Tiny) -> None:
 
 
 def test_both_precisions_train_alike(name: str, fresh: Tiny) -> None:
-    """Keeps out a model that bfloat16 stops or leads elsewhere, or whose weights it rounds."""
     model = fresh(name, d_model=32)
     cfgs = [replace(CFG, precision=p, optimizer="muon") for p in get_args(config.Precision)]
     trainers = [Trainer(deepcopy(model), cfg) for cfg in cfgs]
@@ -123,7 +116,6 @@ def test_both_precisions_train_alike(name: str, fresh: Tiny) -> None:
 
 
 def test_a_loss_that_is_not_finite_is_reported(fresh: Tiny, monkeypatch: Any) -> None:
-    """Keeps out a traceback for a rate that is too high: no weights were ever the best."""
     scores = {"valid_nats": math.nan, "valid_accuracy": 0.0}
     monkeypatch.setattr(loop, "validate", lambda *_: scores)
     with pytest.raises(ValueError, match=r"lr below 0\.01"):
@@ -131,7 +123,6 @@ def test_a_loss_that_is_not_finite_is_reported(fresh: Tiny, monkeypatch: Any) ->
 
 
 def test_validation_is_exact_and_leaves_no_trace(tiny: Tiny) -> None:
-    """Keeps out dropout in validation, a mean of means, and a model left in the wrong mode."""
     model, examples = tiny("transformer", dropout=0.5).train(), draw_examples(30, 20)
     scores = loop.validate(model, examples, "cpu")
     assert model.training
@@ -163,8 +154,9 @@ def read_curves(out: Path) -> dict[str, dict[int, float]]:
 
 
 @pytest.mark.usefixtures("undrawn", "few_draws")
-def test_curves_for_tensorboard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keeps out other losses than those of training, gaps after a stop, and a lost beginning."""
+def test_tensorboard_shows_the_losses_of_training_also_after_a_stop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     losses, rates, step = [], [], loop.optimizer_step
 
     def optimizer_step(trainer: Trainer, batch: Any, factor: float) -> float:
@@ -193,7 +185,6 @@ def test_curves_for_tensorboard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_tensorboard_is_optional(recorded_gpt: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keeps out files that nobody wants, and a traceback where the package is missing."""
     assert not (recorded_gpt / "tensorboard").exists()
     monkeypatch.setitem(sys.modules, "tensorboard", None)
     with pytest.raises(ValueError, match=r"^tensorboard is not installed; pip install "):
@@ -212,7 +203,6 @@ def lose(monkeypatch: pytest.MonkeyPatch, steps: set[int]) -> None:
 
 
 def test_a_batch_without_a_finite_loss_is_skipped(fresh: Tiny, monkeypatch: Any) -> None:
-    """Keeps out weights of NaN, and a message that does not say which sentences it was."""
     one, messages, batches = Trainer(fresh("gpt"), CFG), [], []
     one.log, step = messages.append, loop.training_step
     monkeypatch.setattr(loop, "training_step", lambda *a: batches.append(a[1].lines) or step(*a))
@@ -237,7 +227,6 @@ def test_a_batch_without_a_finite_loss_is_skipped(fresh: Tiny, monkeypatch: Any)
 
 
 def test_a_gradient_that_is_not_finite_changes_nothing(fresh: Tiny) -> None:
-    """Keeps out a step by infinity: the loss is finite, its gradient is not."""
     one = Trainer(fresh("gpt"), CFG)
     before = {k: v.clone() for k, v in one.model.state_dict().items()}
     one.model.norm.bias.register_hook(lambda grad: grad * math.inf)
@@ -259,10 +248,9 @@ def assert_same_gradients(one: Trainer, other: Trainer) -> None:
     ("could not create a primitive", 1, 16),
     ("could not create a memory object", 2, 8),
 ])  # fmt: skip
-def test_memory_that_is_short_halves_the_batch(
+def test_a_batch_in_pieces_has_the_same_gradient(
     message: str, n_rows_that_fit: int, n_parts: int, tiny: Tiny, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Keeps out another gradient than the whole batch's: pieces count by their tokens."""
     whole, parted = two_trainers(tiny("gpt"))
     whole.cfg = parted.cfg = replace(CFG, source_loss=0.5)
     batch = whole.prepare(collate(examples()[:9]))
@@ -285,7 +273,6 @@ def test_memory_that_is_short_halves_the_batch(
 
 
 def test_a_piece_without_targets_counts_nothing(tiny: Tiny) -> None:
-    """Keeps out 0 × NaN: a batch is lost because one half of it has nothing to score."""
     batch = collate(examples()[:8])
     batch.tgt_out[4:] = PAD
     whole, halved = two_trainers(tiny("gpt"))
@@ -301,8 +288,9 @@ def test_a_piece_without_targets_counts_nothing(tiny: Tiny) -> None:
     (torch.OutOfMemoryError(), ValueError, "one sentence at a time"),
     (RuntimeError("mat1 and mat2 shapes cannot be multiplied"), RuntimeError, "mat1"),
 ])  # fmt: skip
-def test_unmendable_errors(error: Exception, expected: Any, words: str, fresh: Tiny) -> None:
-    """Keeps out an endless halving, and a bug that is tried again with smaller batches."""
+def test_errors_that_smaller_pieces_do_not_mend_are_raised(
+    error: Exception, expected: Any, words: str, fresh: Tiny
+) -> None:
     one = Trainer(fresh("gpt"), CFG)
     one.model.forward = Mock(side_effect=error)
     one.log = lambda line: None
@@ -326,8 +314,7 @@ def prefetch_on_cpu(items: Iterator[Any]) -> Iterator[Any]:
         yield from prefetch(items, torch.device("cuda"))
 
 
-def test_the_same_bits(fresh: Tiny, request: pytest.FixtureRequest) -> None:
-    """Keeps out batches in another order, pieces of another batch, and other dropout."""
+def test_prefetching_changes_no_bit(fresh: Tiny, request: pytest.FixtureRequest) -> None:
     start = {k: v.clone() for k, v in fresh("gpt").state_dict().items()}
     results = []
     for is_ahead in (False, True):
@@ -341,7 +328,6 @@ def test_the_same_bits(fresh: Tiny, request: pytest.FixtureRequest) -> None:
 
 
 def test_one_item_is_prefetched() -> None:
-    """Keeps out a thread that begins when it is asked, and one that makes all."""
     asked, numbers = threading.Event(), []
 
     def make() -> Iterator[int]:
@@ -362,7 +348,6 @@ def test_one_item_is_prefetched() -> None:
 
 @pytest.mark.usefixtures("threaded")
 def test_a_failure_ends_the_thread(fresh: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keeps out a training that waits for a thread that has failed, and a thread that is left."""
     collate_all, calls = trainer.collate, itertools.count(1)
 
     def failing(rows: list[Example]) -> Batch:
@@ -383,7 +368,6 @@ def test_a_failure_ends_the_thread(fresh: Tiny, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_gpu_is_not_read_for_each_piece(fresh: Tiny) -> None:
-    """Keeps out a read of the device for each piece of a batch."""
     results = []
     for n_parts in (1, 4):
         one = Trainer(fresh("transformer"), CFG)

@@ -1,0 +1,65 @@
+"""Arguments that several commands share, and what they print."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from seqmodels.models import register_file
+from seqmodels.utils.terminal import with_reason
+
+Add = Callable[..., Any]
+"""`add_argument` of a command's parser."""
+
+
+def add_run(arg: Add, help: str = "such as runs/NAME/bahdanau-seed1") -> None:
+    """Add the trained run that a command uses, and the class of its model."""
+    arg("run", type=Path, metavar="RUN", help=help)
+    add_model(arg)
+
+
+def add_model(arg: Add) -> None:
+    """Add the class of a model of the user's own."""
+    arg("--model", type=with_reason(register_file), metavar="FILE.py:CLASS",
+        help="the class of a run of your own model")  # fmt: skip
+
+
+def folder(text: str) -> Path:
+    """Parse the path of a folder that can be read."""
+    try:
+        os.listdir(text)
+    except FileNotFoundError:
+        raise argparse.ArgumentTypeError(f"{text} does not exist; name a folder") from None
+    except OSError as error:
+        raise argparse.ArgumentTypeError(f"{text} cannot be read: {error.strerror}") from None
+    return Path(text)
+
+
+def page(text: str) -> Path:
+    """Parse the path of a page that can be written."""
+    path = Path(text)
+    if path.suffix.lower() != ".html" or not path.parent.is_dir():
+        raise argparse.ArgumentTypeError(f"{text}: name a FILE.html in a folder that exists")
+    return path
+
+
+def print_paths(paths: Iterable[Path]) -> None:
+    """Print where files were written."""
+    print("\n".join(map(str, paths)))
+
+
+def warn_unknown(sources: Iterable[Sequence[int]]) -> None:
+    """Warn how many words of sources are unknown to a run."""
+    import sys
+
+    from seqmodels.interface import EOS, UNK
+
+    n = n_words = 0
+    for src in sources:
+        n += src.count(UNK)
+        n_words += len(src) - src.count(EOS)
+    if n:
+        print(f"{n} of {n_words} words are unknown to this run and read as ⁇", file=sys.stderr)

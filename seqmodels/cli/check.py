@@ -1,0 +1,40 @@
+"""Check what training and search rely on in a model."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from seqmodels.cli.arguments import Add
+from seqmodels.utils.imports import import_beside
+
+
+def add_arguments(arg: Add) -> None:
+    """Add the arguments of the command."""
+    arg("model", metavar="FILE.py:CLASS",
+        help="your own model, the name of a model, or the file of an exercise")  # fmt: skip
+
+
+def run(args: argparse.Namespace) -> None:
+    """Check the contract of a model, or an exercise; raise ValueError if something is wrong."""
+    if args.model.endswith(".py"):
+        if fault := import_beside("lesson.exercise").check_exercise(Path(args.model)):
+            raise ValueError(f"{args.model}: {fault}")
+        print(f"{args.model}: every equation gives what the chapter gives")
+        return
+    from seqmodels.contract import list_violations
+    from seqmodels.models import paper_of
+    from seqmodels.utils.imports import import_class
+
+    home, sizes, n = args.model, dict[str, Any](), 0
+    if ":" not in home:
+        paper = paper_of(home)
+        home, sizes = paper.class_path, {**paper.sizes}
+    for name, fault in list_violations(import_class(home), **sizes):
+        print(f"{name:24} {fault or 'holds'}", flush=True)
+        n += bool(fault)
+    if n:
+        raise ValueError(
+            f"{args.model}: {n} {'property does' if n == 1 else 'properties do'} not hold"
+        )

@@ -1,0 +1,37 @@
+"""List the models: year, paper, file, parameters."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from seqmodels.cli.arguments import Add
+from seqmodels.utils.terminal import print_json
+
+
+def add_arguments(arg: Add) -> None:
+    """Add the arguments of the command."""
+    arg("--json", action="store_true", help="print one line of JSON")
+
+
+def run(args: argparse.Namespace) -> None:
+    """Print the models in order of history, as a table or as JSON."""
+    import torch
+
+    from seqmodels.experiments.specs import count_parameters
+    from seqmodels.models import MODELS, PAPERS, paper_config
+
+    rows = []
+    for name, model_type in MODELS.items():
+        paper, module = PAPERS[name], sys.modules[model_type.__module__]
+        with torch.device("meta"):
+            n = count_parameters(model_type(paper_config(name)))
+        about = {"name": name, "year": paper.year, "label": paper.label, "paper": paper.cite}
+        rows.append(about | {"parameters": n, "file": module.__file__})
+    if args.json:
+        print_json(rows)
+        return
+    print(f"{'name':16} {'year':5} {'label':20} {'paper':39} {'parameters':>12}  file")
+    for row in rows:
+        print("{name:16} {year:<5} {label:20} {paper:39} {parameters:12,}  {file}".format(**row))
+    print("\nParameters at the paper's sizes and vocabulary (the first Config in each file).")

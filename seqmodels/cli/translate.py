@@ -1,0 +1,113 @@
+"""Translate lines with a trained run."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from seqmodels.cli.arguments import Add, add_run, warn_unknown
+from seqmodels.utils.files import claim_file
+from seqmodels.utils.terminal import positive, print_json
+
+if TYPE_CHECKING:
+    from seqmodels.experiments.inference import TrainedModel
+
+MAX_DRAWN_TOKENS = 100
+"""Maximum tokens in a drawn alignment: the figure has a cell per pair of tokens."""
+LINES_AT_ONCE = 500
+"""Lines that are translated together."""
+
+
+def add_arguments(arg: Add) -> None:
+    """Add the arguments of the command."""
+    add_run(arg, "such as runs/NAME/bahdanau-seed1, or hub:OWNER/NAME")
+    arg("text", nargs="?", default="-",
+        help="its lines are translated one by one; default: -, standard input")  # fmt: skip
+    arg("--beam", type=positive, default=1, metavar="K", help="default: 1, greedy")
+    arg("--n-best", type=positive, metavar="N",
+        help="print the N best hypotheses of each line: number of the line, log-probability "
+        "and text, separated by tabs")  # fmt: skip
+    arg("--length-penalty", type=float, default=1.0, metavar="A",
+        help="the best has the highest log-probability / length^A; default: 1")  # fmt: skip
+    arg("--alignment", type=Path, metavar="FILE.svg", help="draw the attention to the source")
+    arg("--json", action="store_true", help="print a line of JSON for each translation")
+
+
+def run(args: argparse.Namespace) -> None:
+    """Translate the lines of a text, or of standard input, with a trained run."""
+    from tqdm import tqdm
+
+    from seqmodels.experiments.inference import check_search, load
+
+    check_search(args.beam, args.length_penalty, args.n_best or 1)
+    if args.alignment:
+        check_alignment(args)
+    run = load(args.run)
+    if args.alignment and (n := len(run.encode(args.text))) > MAX_DRAWN_TOKENS:
+        raise ValueError(
+            f"--alignment: the text has {n} tokens; at most {MAX_DRAWN_TOKENS} are drawn"
+        )
+    rest = iter(args.text.split("\n")) if args.text != "-" else read_stdin()
+    sources = list[list[int]]()
+    with tqdm(unit=" lines", disable=None if args.text == "-" else True) as bar:
+        while chunk := [run.encode_line(line) for line in islice(rest, LINES_AT_ONCE)]:
+            bar.update(len(chunk))
+            for row in translate_sources(run, chunk, len(sources), args):
+                print_json(row) if args.json else print(format_translation(row), flush=True)
+            sources += chunk
+    if args.alignment:
+        draw_translation(run, args)
+    warn_unknown(sources)
+
+
+def check_alignment(args: argparse.Namespace) -> None:
+    """Raise ValueError if there is not one translation whose attention can be drawn."""
+    if args.text == "-" or "\n" in args.text or not args.text.strip():
+        raise ValueError("--alignment draws one sentence; give one")
+    if args.n_best:
+        raise ValueError("--alignment draws one translation; leave --n-best out")
+    claim_file(args.alignment)
+
+
+def read_stdin() -> Iterator[str]:
+    """Yield the lines of standard input, in UTF-8."""
+    for number, line in enumerate(sys.stdin.buffer, 1):
+        try:
+            yield line.decode().rstrip("\r\n")
+        except UnicodeDecodeError:
+            raise ValueError(f"line {number} of standard input is not UTF-8") from None
+
+
+def translate_sources(
+    run: TrainedModel, sources: Sequence[list[int]], n_before: int, args: argparse.Namespace
+) -> Iterator[dict[str, Any]]:
+    """Yield line number and text of each translation and, with --n-best, its log-probability."""
+    decode = run.tokenizer.decode
+    if not args.n_best:
+        best = run.search(sources, args.beam, args.length_penalty)
+        for number, tokens in enumerate(best, n_before + 1):
+            yield {"line": number, "text": decode(tokens)}
+        return
+    found = run.search_n_best(sources, args.n_best, args.beam, args.length_penalty)
+    for number, hypotheses in enumerate(found, n_before + 1):
+        for tokens, log_p in hypotheses:
+            yield {"line": number, "log_p": log_p, "text": decode(tokens)}
+
+
+def format_translation(row: Mapping[str, Any]) -> str:
+    """Return the text of a translation; of one of several, after line number and log p."""
+    return f"{row['line']}\t{row['log_p']:z.4f}\t{row['text']}" if "log_p" in row else row["text"]
+
+
+def draw_translation(run: TrainedModel, args: argparse.Namespace) -> None:
+    """Draw how a text's translation attends to it."""
+    from seqmodels.report.alignment import draw_alignment
+
+    (target,) = run.search([run.encode_source(args.text)], args.beam, args.length_penalty)
+    src, tgt, weights = run.align_ids(args.text, target)
+    panel = {"src": src, "tgt": tgt, "alpha": weights.tolist(), "gold": None}
+    draw_alignment({args.run.stem.split("-")[0]: panel}, args.alignment)

@@ -1,0 +1,154 @@
+"""Read and write the record of a run, RUN.json, and the files beside it.
+
+These are the run's hypotheses (RUN.jsonl) and its sums (RUN.sums.json.gz). No torch.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import zlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from seqmodels.evaluation.intervals import Row, groups_of, number_groups
+from seqmodels.evaluation.metrics import metric_of
+from seqmodels.models import register_recorded
+from seqmodels.records.schema import SCHEMA, Record, Sums, SumsFile, validate
+from seqmodels.utils import files
+
+SUMS_SUFFIX = ".sums.json.gz"
+
+# -------------------------------------------------------------------------------------- Reading
+
+
+def load_as(kind: Any, path: Path, what: str) -> Any:
+    """Return a JSON file as an instance of `kind`; raise ValueError if it is not `what`."""
+    value = files.read_json(path)
+    try:
+        return validate(kind, value)
+    except ValueError as error:
+        raise ValueError(f"{path} is not {what}: {error}") from None
+
+
+def is_record(value: Any) -> bool:
+    """Return whether a JSON value declares itself a record, of any version."""
+    return isinstance(value, dict) and str(value.get("schema")).startswith("seqmodels.record/")
+
+
+def describe_unknown_version(path: Path, value: dict[str, Any]) -> str | None:
+    """Return an error message if this version cannot read a record's schema; None otherwise."""
+    if (version := value["schema"]) == SCHEMA:
+        return None
+    return f"{path} has the schema {version[:60]!r}; this version reads {SCHEMA}"
+
+
+def load(path: Path) -> dict[str, Any]:
+    """Read one record.
+
+    Raises ValueError if the file is missing or is not a valid record.
+    """
+    try:
+        return parse(path, files.read_json(path))
+    except FileNotFoundError:
+        raise ValueError(f"{path}: no such record; name a RUN such as FOLDER/gpt-seed1") from None
+
+
+def parse(path: Path, value: Any) -> dict[str, Any]:
+    """Return the JSON value of a file as a record; raise ValueError if it is not a valid one."""
+    if not is_record(value):
+        raise ValueError(f"{path} is not a record ({SCHEMA})")
+    if unknown := describe_unknown_version(path, value):
+        raise ValueError(unknown)
+    record: dict[str, Any] = value
+    try:
+        validate(Record, record)
+    except ValueError as error:
+        raise ValueError(f"{path} is not a record: {error}") from None
+    if arm := record.get("arm"):
+        register_recorded(record["model"], arm)
+    return record
+
+
+def sums_path(folder: Path, record: Mapping[str, Any]) -> Path:
+    """Return the path of a run's sums, named like its hypotheses."""
+    return (folder / record["hypotheses"]).with_suffix(SUMS_SUFFIX)
+
+
+def load_sums(path: Path, record: Mapping[str, Any]) -> dict[str, Sums]:
+    """Return the sums of a run by test set; raise ValueError if they do not give its scores."""
+    try:
+        text = gzip.decompress(path.read_bytes())
+        sums: dict[str, Sums] = validate(SumsFile, json.loads(text)).tests
+        for test in record["tests"]:
+            if (own := sums.get(test["name"])) is None:
+                continue
+            key = test["primary_metric"]
+            columns = *own.columns, *(own.losses or ()), own.groups or own.x
+            if {len(column) for column in columns} != {len(own.x)}:
+                raise ValueError("columns, x and groups differ in length")
+            score = metric_of(key).score_from_stats(own.terms.sum(axis=0))
+            recorded = test["overall"][key]["value"]
+            if not np.isclose(score, recorded, rtol=1e-6, atol=1e-9):
+                raise ValueError(f"{key} is {score:.6g}, not {recorded:.6g}")
+    except (KeyError, ValueError, IndexError, EOFError, OSError, zlib.error) as error:
+        raise ValueError(f"{path} does not hold the sums of its record ({error})") from None
+    return sums
+
+
+# -------------------------------------------------------------------------------------- Writing
+
+
+def save(path: Path, record: dict[str, Any], rows: Sequence[Row]) -> None:
+    """Write the rows as JSONL, their sums, then the record: a record that exists is complete.
+
+    Raises ValueError if the record is invalid (see Record), WriteError if it cannot be
+    written.
+    """
+    text = json.dumps(record, ensure_ascii=False, indent=1) + "\n"
+    validate(Record, json.loads(text))
+    lines = [json.dumps(row, ensure_ascii=False) + "\n" for row in rows]
+    files.write(path.with_suffix(".jsonl"), "".join(lines))
+    save_sums(path.with_suffix(SUMS_SUFFIX), record, rows)
+    files.write(path, text)
+
+
+def save_sums(path: Path, record: Mapping[str, Any], rows: Sequence[Row]) -> None:
+    """Write the terms of a run's primary metrics and the groups of its rows, gzipped."""
+    tests = {}
+    for test in record["tests"]:
+        own_rows = [row for row in rows if row["set"] == test["name"]]
+        tokenize = record["data"].get("bleu_tokenize", "13a")
+        if (terms := metric_of(test["primary_metric"]).terms(own_rows, tokenize)) is None:
+            continue
+        examples = json.dumps([(row["x"], row["ref"], row.get("group")) for row in own_rows])
+        groups = groups_of(own_rows)
+        tests[test["name"]] = {
+            "columns": [
+                [int(number) if number.is_integer() else number for number in column]
+                for column in terms.T.tolist()
+            ],
+            "losses": list_losses(own_rows, test["primary_metric"]),
+            "x": [row["x"] for row in own_rows],
+            "groups": groups and number_groups(groups),
+            "examples": hashlib.sha256(examples.encode()).hexdigest(),
+        }
+    text = json.dumps({"schema": "seqmodels.sums/1", "tests": tests}, separators=(",", ":"))
+    files.write(path, gzip.compress(text.encode(), mtime=0))
+
+
+def list_losses(rows: Sequence[Row], primary_metric: str) -> list[list[float]] | None:
+    """Return the nats and the tokens of each row; None if the primary metric holds them."""
+    if metric_of(primary_metric).is_loss or "nats" not in rows[0]:
+        return None
+    return [[round(row["nats"], 5) for row in rows], [row["n_tokens"] for row in rows]]
+
+
+def find_folders(folder: Path) -> list[Path]:
+    """Return the folders with runs in a folder without any; otherwise, the folder itself."""
+    folders = sorted({path.parent for path in folder.glob("*/*-seed*") if path.is_file()})
+    return [folder] if any(folder.glob("*-seed*")) else folders or [folder]

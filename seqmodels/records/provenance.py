@@ -1,0 +1,88 @@
+"""Where a run comes from: date, commit, versions and hardware; and the memory that it took.
+
+torch is imported only where it is asked, so that records are read without it.
+"""
+
+from __future__ import annotations
+
+import datetime
+import platform
+import subprocess
+import sys
+from contextlib import suppress
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+
+@cache
+def read_commit() -> str | None:
+    """Return the commit of the running clone, with + if files differ; None outside a clone.
+
+    The commit is read once: the clone can change later, but the loaded code does not. An installed
+    copy inside another project's clone is outside, because git does not track this file.
+    """
+    git = ["git", "-C", str(Path(__file__).parent)]
+    with suppress(OSError, subprocess.CalledProcessError):
+        is_tracked = [*git, "ls-files", "--error-unmatch", Path(__file__).name]
+        subprocess.run(is_tracked, capture_output=True, check=True)
+        head = subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, check=True)
+        code = ("--", ":/", ":(exclude,top)results")  # new records do not change the program
+        status = [*git, "status", "--porcelain", "--untracked-files=no", *code]
+        changed = subprocess.run(status, capture_output=True, check=True)
+        return head.stdout.decode().strip() + ("+" if changed.stdout else "")
+    return None
+
+
+def read_processor_name() -> str:
+    """Return the processor's name as reported by the system."""
+    with suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    return platform.processor() or platform.machine()
+
+
+def collect(device: str) -> dict[str, Any]:
+    """Return the date, commit, versions and hardware of a run."""
+    import torch
+
+    packages = ("torch", "numpy", "sacrebleu", "tiktoken", "tokenizers")
+    return {
+        "date": datetime.date.today().isoformat(),
+        "commit": read_commit(),
+        "versions": {"python": platform.python_version(), **{p: version(p) for p in packages}},
+        "system": f"{platform.system()} {platform.machine()}",
+        "device": torch.cuda.get_device_name() if device == "cuda" else read_processor_name(),
+        "threads": torch.get_num_threads(),
+    }
+
+
+def reset_peak_memory(device: str) -> None:
+    """Reset the peak memory, where the system supports it."""
+    if device == "cuda":
+        import torch
+
+        torch.cuda.reset_peak_memory_stats()
+    with suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5")
+
+
+def peak_memory_bytes(device: str) -> int:
+    """Return the peak memory since the last reset: of the GPU, or of this process."""
+    if device == "cuda":
+        import torch
+
+        return torch.cuda.max_memory_allocated()
+    with suppress(OSError):
+        for line in Path("/proc/self/status").read_text().splitlines():
+            if line.startswith("VmHWM"):
+                return int(line.split()[1]) * 1024
+    if sys.platform == "win32":
+        import psutil
+
+        return psutil.Process().memory_info().peak_wset
+    import resource
+
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # bytes on macOS

@@ -1,0 +1,245 @@
+"""What is in the files of a run: its record and the sums behind its scores.
+
+A file can be edited by hand: a field that is missing, unknown, of the wrong type or out of range
+raises an error that names it, before the record is used.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar, Final, Literal
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+
+SCHEMA: Final = "seqmodels.record/4"
+Name = Annotated[str, Field(pattern=r"^\w[\w. -]{0,63}$")]
+"""Can become part of a file name."""
+FileName = Annotated[str, Field(pattern=r"^\w[\w. -]{0,99}$")]
+"""A name with a seed and an ending."""
+Count = Annotated[int, Field(ge=0, le=2**62)]
+Size = Annotated[int, Field(ge=-(2**24), le=2**24)]
+"""A number in a model's Config."""
+Checksum = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+"""A SHA-256, as `sha256sum` prints it."""
+Numbers = list[Annotated[int | float, Field(allow_inf_nan=False)]]
+TwoNumbers = Annotated[list[Count], Field(min_length=2, max_length=2)]
+Kind = Literal["length", "count", "distance", "context", "place"]
+"""What the x axis of a test set shows: the length of the source, a number of things in it, the
+distance back to what is needed, the length of the context before the same target, or the place of
+the target in a text."""
+
+
+class Strict(BaseModel):
+    """Base class that accepts only known fields of the declared types."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class Interval(Strict):
+    """A score with its 95 % interval; None where there are too few examples for one."""
+
+    value: float | None
+    low: float | None
+    high: float | None
+
+
+class Point(Strict):
+    """One point of a learning curve."""
+
+    step: Count
+    tokens: Count
+    seconds: float
+    train_nats: float
+    valid_nats: float
+    valid_accuracy: float
+
+
+class Event(Strict):
+    """An event during training, such as a skipped batch or a spike of the loss."""
+
+    step: Count
+    kind: Literal["resumed", "skipped", "spike", "memory", "recipe", "trained"]
+    what: str
+
+
+class Bucket(BaseModel):
+    """The scores of the examples with low ≤ x ≤ high."""
+
+    model_config = ConfigDict(extra="allow", strict=True)
+    __pydantic_extra__: dict[Name, Interval]
+
+    low: int
+    high: int
+    n: Count
+
+
+class Test(Strict):
+    """Scores on one test set."""
+
+    __test__: ClassVar = False  # not a pytest class
+
+    name: Name
+    axis: str
+    """Label of the x axis, which is only drawn."""
+    kind: Kind
+    unit: Name
+    """The plural noun for what x counts."""
+    noun: Name = "examples"
+    """The plural noun for its examples."""
+    primary_metric: Name
+    beam: Count | None = None
+    """Beam width; 1: greedy; None: no free-running search."""
+    max_train_length: int | None
+    grouped_by: str | None = None
+    """The plural noun for the units resampled for the intervals; None: single examples."""
+    baseline: str | None = None
+    """The knowledge that suffices for the score `baseline`; None: there is no such score."""
+    overall: dict[Name, Interval]
+    buckets: Annotated[list[Bucket], Field(min_length=1)]
+
+
+class Alignment(Strict):
+    """Weights over the source (alpha: target × source), and the gold links."""
+
+    src: list[str]
+    tgt: list[str]
+    alpha: list[list[float]]
+    gold: list[TwoNumbers] | None
+
+
+class Training(BaseModel):
+    """Training settings; the other fields are those of TrainConfig."""
+
+    model_config = ConfigDict(extra="allow", strict=True)
+    __pydantic_extra__: dict[Name, float | str | bool | None]
+
+    tokens: Count
+
+
+class Data(BaseModel):
+    """The training data; each task adds its own counts."""
+
+    model_config = ConfigDict(extra="allow", strict=True)
+    __pydantic_extra__: dict[Name, Count | str]
+
+    name: str
+    sha256: str
+
+
+class Provenance(Strict):
+    """Date, commit, versions and hardware of the run."""
+
+    date: str
+    commit: str | None
+    versions: dict[Name, str]
+    system: str
+    device: str
+    threads: Count
+    """Threads of a process."""
+    processes: Count = 1
+    """Processes that trained the model together, in a record of version 0.1."""
+
+
+class Speed(Strict):
+    """Throughput."""
+
+    train_tokens_per_s: float
+    evaluate_sentences_per_s: float
+
+
+class Arm(Strict):
+    """The changes that a comparison made to a model."""
+
+    varies: Name
+    """The model or variant that it differs from."""
+    label: str
+    """Its name in figures and tables."""
+    sizes: dict[Name, Size | float | str | bool | None]
+    """Changed fields of its Config."""
+    width: Count = 1
+    """Its d_model as a multiple of the one that fits the task's number of parameters."""
+    training: dict[Name, float | str | bool]
+    """Changed fields of TrainConfig."""
+
+
+class Record(Strict):
+    """One run."""
+
+    version: Annotated[Literal["seqmodels.record/4"], Field(alias="schema")]
+    task: Name
+    model: Name
+    arm: Arm | None = None
+    """The changes that made this model; None: it is a model or a variant."""
+    seed: Count
+    settings: Annotated[dict[Name, Size | float | str | bool | None], Field(alias="model_config")]
+    train_config: Training
+    beam: Count
+    n_parameters: Count
+    contrasts: list[Name] | None = None
+    """The models from which its difference is tested; None: all others."""
+    data: Data
+    provenance: Provenance
+    curve: Annotated[list[Point], Field(min_length=1)]
+    events: list[Event] = []
+    tests: Annotated[list[Test], Field(min_length=1)]
+    signatures: dict[Name, str]
+    alignment: Alignment | None
+    source_bytes: list[TwoNumbers]
+    """(n, float32 bytes that the paper passes to the decoder for a source of n tokens)."""
+    cache_bytes: list[TwoNumbers]
+    """(n, bytes that this implementation keeps for a source of n tokens)."""
+    flops_per_token: float | None = None
+    """Floating-point operations of training per target token; None: not counted."""
+    analyses: dict[Name, list[dict[Name, float | str]]] = {}
+    """Rows of named values that the task measured besides scores, by measurement."""
+    speed: Speed
+    peak_memory_bytes: Count
+    train_s: float
+    evaluate_s: float
+    hypotheses: FileName
+    weights_sha256: Checksum | None
+    """SHA-256 of RUN.safetensors when it was written; None: not recorded."""
+    rounded_from_sha256: Checksum | None = None
+    """SHA-256 of the weights that were trained, where those of the run are rounded to float16."""
+    intervals: dict[Name, str] | None
+    """How the interval of each score was computed; None: not recorded."""
+    continued: dict[Name, Count | float | str] | None = None
+    """The finished run that this one began with, in a record of version 0.1."""
+
+
+class Sums(Strict):
+    """The terms of the primary metric on one test set; they hold no text of the corpus."""
+
+    columns: Annotated[list[Numbers], Field(min_length=1)]
+    """Their sums give the score: each has a number per example."""
+    losses: Annotated[list[Numbers], Field(min_length=2, max_length=2)] | None = None
+    """Nats and tokens of each example; None: not kept, or the primary metric has them."""
+    x: Numbers
+    groups: list[int] | None
+    """Examples with the same number share a text."""
+    examples: Checksum
+    """Checksum of the test examples: runs that share it are compared example by example."""
+
+    @property
+    def terms(self) -> np.ndarray:
+        """Return the columns as an array: (examples, columns)."""
+        return np.array(self.columns, float).T
+
+
+class SumsFile(Strict):
+    """The test sets of a run whose primary metric is a score of sums."""
+
+    version: Annotated[Literal["seqmodels.sums/1"], Field(alias="schema")]
+    tests: dict[Name, Sums]
+
+
+def validate(kind: Any, value: Any) -> Any:
+    """Return the value as an instance of `kind`; raise a one-line ValueError otherwise."""
+    try:
+        return TypeAdapter(kind).validate_python(value)
+    except ValidationError as error:
+        first, *more = error.errors(include_url=False)
+        field = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in first["loc"])
+        place = f"{field.lstrip('.')[:200]}: " if field else ""
+        message = f"{place}{first['msg'].removeprefix('Value error, ')}"
+        raise ValueError(message + (f" (and {len(more)} more)" if more else "")) from None

@@ -1,0 +1,81 @@
+"""Which folders and files are ours, and locks."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from seqmodels.utils import files
+
+
+def names(folder: Path) -> set[str]:
+    return {path.name for path in folder.iterdir()}
+
+
+def test_a_new_or_empty_folder_becomes_ours(tmp_path: Path) -> None:
+    for folder in (tmp_path / "a" / "b", tmp_path / "empty"):
+        (tmp_path / "empty").mkdir(exist_ok=True)
+        assert files.check_folder(folder, "export")
+        assert folder.exists() == (folder.name == "empty")
+        assert files.claim_folder(folder, "export") == folder
+        assert names(folder) == {files.MARK}
+        (folder / "other.txt").write_text("more")
+        assert files.claim_folder(folder, "export") == folder
+        with pytest.raises(ValueError, match="comparison; nothing is written"):
+            files.claim_folder(folder, "comparison")
+        assert names(folder) == {files.MARK, "other.txt"}
+
+
+@pytest.mark.parametrize(("kind", "name", "content"), [
+    ("comparison", "gpt-seed1.json", '{\n "schema": "seqmodels.record/4"}'),
+    ("comparison", "gpt-seed1.checkpoint-000001-0.safetensors", '{"schema": "seqmodels.chec'),
+    ("export", "manifest.json", '{\n "schema": "seqmodels.export/2"}'),
+    ("exercise", "bahdanau.py", 'raise NotImplementedError("(5): alpha …")  #  (5)'),
+    ("lesson", "index.html", "<title>Home · seqmodels</title>"),
+])  # fmt: skip
+def test_a_folder_without_a_mark_is_known_by_its_content(
+    kind: str, name: str, content: str, tmp_path: Path
+) -> None:
+    (tmp_path / "notes.txt").write_text(content)
+    (tmp_path / name).write_text("mine")
+    with pytest.raises(ValueError, match=f"seqmodels {kind}"):
+        files.claim_folder(tmp_path, kind)
+    (tmp_path / name).write_text(content)
+    assert files.claim_folder(tmp_path, kind) == tmp_path
+    assert names(tmp_path) == {"notes.txt", name}
+
+
+def test_what_is_no_folder_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    for path in (tmp_path / "file", tmp_path / "file" / "below"):
+        with pytest.raises(ValueError, match="is not a folder"):
+            files.claim_folder(path, "lesson")
+
+
+@pytest.mark.parametrize(("name", "content"), [
+    ("a.html", "<title>a · seqmodels</title>"),
+    ("README.md", "# Results\n\nMade from the records in these folders by `seqmodels plot`."),
+    ("a.SVG", "<title>a</title>\n <desc>"), ("a.png", "Software\0seqmodels"),
+])  # fmt: skip
+def test_a_file_of_another_is_refused(name: str, content: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    assert files.claim_file(path) == path
+    path.write_text("notes, by `seqmodels plot` or not")
+    with pytest.raises(ValueError, match="was not written by seqmodels"):
+        files.claim_file(path)
+    path.write_text(content)
+    assert files.claim_file(path) == path
+    path.with_name("a.txt").write_text(content)
+    with pytest.raises(ValueError, match=r"a\.txt was not written"):
+        files.claim_file(path.with_name("a.txt"))
+
+
+def test_a_lock_names_its_owner(tmp_path: Path) -> None:
+    for name, target in ((files.LOCK, tmp_path), (".gpt-seed1.lock", tmp_path / "gpt-seed1")):
+        assert not files.is_held(tmp_path, name)
+        lock = files.Lock(tmp_path, name)
+        assert files.is_held(tmp_path, name)
+        with pytest.raises(ValueError, match=f"{target} is in use by process {os.getpid()} on "):
+            files.Lock(tmp_path, name, patience_s=0.01)
+        lock.release()
+        assert not names(tmp_path)
