@@ -43,7 +43,7 @@ def __getattr__(name: str) -> Any:
         "MODELS": "models",
         "build": "models",
         "compare": "cli.run",
-        "load": "comparison.trained",
+        "load": "experiments.inference",
         "unroll": "search",
     }
     return getattr(import_module(f"seqmodels.{homes.get(name, 'interface')}"), name)
