@@ -25,7 +25,7 @@ from seqmodels.data.batches import (
 )
 from seqmodels.data.tokenizers import Bytes, Words
 from seqmodels.evaluation.evaluate import BATCH_TOKENS
-from seqmodels.experiments.compare import native_precision
+from seqmodels.experiments.plan import native_precision
 from seqmodels.interface import BOS, EOS, Batch, SequenceModel
 from seqmodels.models import MODELS, build
 from seqmodels.search import beam, generate, greedy, sampler
@@ -154,10 +154,8 @@ def training_work(
     model: SequenceModel, batches: list[Batch], precision: Precision = "float32"
 ) -> Work:
     """Return the work of our training loop."""
-    trainer = Trainer(model.train(), TrainConfig(tokens=1, lr=RATE, precision=precision))
-    return training(
-        lambda batch: loop.optimizer_step(trainer, trainer.prepare(batch), RATE), batches
-    )
+    trainer = Trainer(model.train(), TrainConfig(tokens=10**9, lr=RATE, precision=precision))
+    return training(lambda batch: loop.training_step(trainer, trainer.prepare(batch)), batches)
 
 
 @cache
@@ -216,7 +214,7 @@ def flops(model: SequenceModel, batch: Batch) -> int:
     operations and the optimiser are not counted.
     """
     with FlopCounterMode(display=False) as counter, sdpa_kernel(SDPBackend.MATH):
-        loop.loss_of(model.train(), batch).backward()
+        loop.loss_of(model.train(), TrainConfig(tokens=10**9, lr=RATE), batch).backward()
     return counter.get_total_flops()
 
 

@@ -20,7 +20,7 @@ import torch._dynamo  # the first optimiser would import it; this imports it onc
 
 from benchmarks.contests import sizes
 from benchmarks.measure import RATE, Effort, Size
-from seqmodels.experiments.specs import fit_width
+from seqmodels.experiments.specs import fit_width, make_spec
 from seqmodels.interface import Batch, SequenceModel
 from seqmodels.models import MODELS, build
 from seqmodels.records.record import peak_memory_bytes, reset_peak_memory
@@ -65,7 +65,7 @@ def model_of(name: str, n: int, width: int) -> SequenceModel:
 
 def trainer_of(model: SequenceModel) -> Trainer:
     """Return a float32 trainer."""
-    return Trainer(model.train(), TrainConfig(tokens=1, lr=RATE, precision="float32"))
+    return Trainer(model.train(), TrainConfig(tokens=10**9, lr=RATE, precision="float32"))
 
 
 def train_point(name: str, n: int, rows: int, width: int, seconds: float) -> Point:
@@ -73,8 +73,8 @@ def train_point(name: str, n: int, rows: int, width: int, seconds: float) -> Poi
     base = rebase()
     trainer = trainer_of(model_of(name, n, width))
     batch = trainer.prepare(random_batch(rows, n))
-    loop.optimizer_step(trainer, batch, RATE)
-    step_s = median_time(lambda: loop.optimizer_step(trainer, batch, RATE), seconds)
+    loop.training_step(trainer, batch)
+    step_s = median_time(lambda: loop.training_step(trainer, batch), seconds)
     return {"step_s": step_s, "peak_bytes": peak_memory_bytes("cpu") - base}
 
 
@@ -97,19 +97,20 @@ def write_point(name: str, n: int, rows: int, width: int, seconds: float) -> Poi
 def default_point(name: str, vocab_size: int, n_updates: int) -> Point:
     """Measure the peak memory of training with the translation task's defaults."""
     more = {"n_positions": 256} if name in POSITIONED else {}
-    fitted = fit_width(name, vocab_size, 1_000_000, **RECIPES[name].sizes, dropout=0.0, **more)
+    given = {**RECIPES[name].sizes, "dropout": 0.0, **more}
+    fitted = fit_width(make_spec(name), vocab_size, 1_000_000, **given)
     base = rebase()
     trainer = trainer_of(build(name, vocab_size, **fitted))
     for _ in range(n_updates):
         batch = trainer.prepare(random_batch(500 // 20, 20, vocab_size))
-        loop.optimizer_step(trainer, batch, RATE)
+        loop.training_step(trainer, batch)
     return {"peak_bytes": peak_memory_bytes("cpu") - base}
 
 
 def rebase() -> int:
     """Load everything that training needs, reset the peak, and return the memory held already."""
     trainer = trainer_of(model_of("rnn_encdec", 8, 8))
-    loop.optimizer_step(trainer, trainer.prepare(random_batch(1, 8)), RATE)
+    loop.training_step(trainer, trainer.prepare(random_batch(1, 8)))
     reset_peak_memory("cpu")
     return peak_memory_bytes("cpu")
 

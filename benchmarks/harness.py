@@ -13,7 +13,7 @@ from torch.profiler import ProfilerActivity, profile
 
 from benchmarks.contests import endless, model, prose, sentences, translation
 from benchmarks.growth import default_point, in_own_process, trainer_of
-from benchmarks.measure import RATE, Effort, Size, alternate, pace
+from benchmarks.measure import Effort, Size, alternate, pace
 from seqmodels.data.batches import Example, training_batches
 from seqmodels.data.tokenizers import BPE, Words
 from seqmodels.interface import EOS, PAD
@@ -161,7 +161,7 @@ def profiles(size: Size, effort: Effort) -> Row:
         setting = prose(size) if name == "gpt" else translation(size)
         trained, batch, [(shown, n)] = model(name, setting), setting.batches[0], setting.shown
         trainer = trainer_of(trained)
-        update = partial(loop.optimizer_step, trainer, trainer.prepare(batch), RATE)
+        update = partial(loop.training_step, trainer, trainer.prepare(batch))
         rows.append({"model": name, "step": "training", **where_time_goes(update)})
         write = partial(greedy, endless(trained), shown.src, shown.src_mask, n)
         found = where_time_goes(write)

@@ -14,24 +14,16 @@ from conftest import ROOT, Call, Run, check_one_line
 
 import seqmodels
 from seqmodels.cli import main
-from seqmodels.cli import run as by_name
 from seqmodels.utils import html, progress
 from tasks.recall import __main__ as recall
-
-
-def test_flags_by_name_are_those_of_the_command() -> None:
-    """Keeps out a flag lost or given that was not asked for, and a value that is split."""
-    named = {"vary": {"lr": [1, 2], "d_k": [3]}, "dry_run": True, "fresh": False, "lr": None}
-    found = by_name.to_arguments(named | {"models": ["gpt", "mine"], "out": "a b"})
-    expected = "--vary|lr=1,2|--vary|d_k=3|--dry-run|--models|gpt|mine|--out|a b"
-    assert found == expected.split("|")
 
 
 def test_a_comparison_by_name(run: Run, tmp_path: Path) -> None:
     """Keeps out other records than the command's, a figure that is not written, silent faults."""
     given: dict[str, Any] = {"size": "smoke", "tokens": 200, "device": "cpu", "models": ["gpt"]}
     given["precision"] = "float32"
-    assert run(recall, *by_name.to_arguments(given)[6:], "--out", tmp_path / "command") == 0
+    command = "--models", "gpt", "--precision", "float32", "--out", tmp_path / "command"
+    assert run(recall, *command) == 0
     found = seqmodels.compare("recall", **given, out=tmp_path / "named")
     theirs = json.loads((tmp_path / "command" / "gpt-seed1.json").read_text())
     assert [record["weights_sha256"] for record in found.records] == [theirs["weights_sha256"]]

@@ -23,26 +23,26 @@ class FrozenDecoder:
     def __init__(self, folder: Path):
         self.folder = folder
 
-    def find(self, name: str, seed: int) -> Path:
+    def find(self, names: Sequence[str], seed: int) -> Path:
         """Return the run of a model, or of the one that it varies; raise ValueError without one."""
-        runs = [self.folder / f"{model}-seed{seed}" for model in ancestors(name)]
+        runs = [self.folder / f"{model}-seed{seed}" for model in names]
         for run in runs:
             if run.with_suffix(".safetensors").exists():
                 return run
         raise ValueError(f"--decoder: {self.folder} has no weights of {runs[-1].name}")
 
-    def begin(self, model: SequenceModel, name: str, seed: int) -> None:
+    def begin(self, model: SequenceModel, names: Sequence[str], seed: int) -> None:
         """Load the weights that have the same names and shapes, then freeze the decoder's.
 
         Raises ValueError if the decoder has others.
         """
-        run = self.find(name, seed)
+        run = self.find(names, seed)
         trained, own = load(run).model.state_dict(), model.state_dict()
         shared = {k: w for k, w in trained.items() if k in own and own[k].shape == w.shape}
         model.load_state_dict(shared, strict=False)
         for parameter_name in decoder_parameters(model):
             if parameter_name not in shared:
-                raise ValueError(f"{run} lacks {parameter_name} of the decoder of {name}")
+                raise ValueError(f"{run} lacks {parameter_name} of the decoder of {names[0]}")
             model.get_parameter(parameter_name).requires_grad_(False)
 
 
@@ -66,7 +66,7 @@ def with_frozen_decoder(
     """Return the task for models whose decoders are those of a folder's runs, at their width."""
     decoder, recipes = FrozenDecoder(folder), dict(task.recipes)
     for name in models:
-        runs = [decoder.find(name, seed) for seed in seeds]
+        runs = [decoder.find(ancestors(name), seed) for seed in seeds]
         sizes = {**task.recipe(name).sizes, "d_model": load(runs[0]).model.config.d_model}
         recipes[name] = task.recipe(name)._replace(sizes=sizes)
     data = {**task.data, "decoder": f"frozen, from {folder.resolve().name}"}

@@ -1,35 +1,31 @@
-"""Runs that an executor carries out; and signals."""
+"""Runs that fail, are lost, or are stopped by signals."""
 
-import io
 import os
-import platform
 import re
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
-from unittest import mock
 
 import psutil
 import pytest
-from conftest import ROOT, Call, check_one_line
-from toys import flags, stopped_after, toy
+from conftest import ROOT, check_one_line
+from toys import options, toy
 
 from seqmodels.cli.status import format_status
-from seqmodels.experiments import compare, executors, launch
-from seqmodels.records import record
+from seqmodels.experiments import compare, launch
+from seqmodels.experiments import run as one_run
+from seqmodels.experiments.plan import plan_runs
 from seqmodels.training import loop
 from seqmodels.training.trainer import Trainer
 from seqmodels.utils import files, progress
-from tasks.recall import __main__ as recall
 from tools.survival import PHASES, command, results, survive
 
 PAIR = ["rnn_encdec", "gpt"]
+
 
 pytestmark = pytest.mark.usefixtures("undrawn", "few_draws")
 
@@ -58,48 +54,44 @@ def local(compared: Path) -> dict[str, Any]:
 
 @pytest.mark.slow
 def test_a_lost_run_is_submitted_again(local: dict[str, Any], tmp_path: Path, capsys: Any) -> None:
-    """Keeps out a comparison that ends with a machine, and runs that disturb each other."""
     with ThreadPoolExecutor(2) as pool:
-        compare.compare(toy(), flags(tmp_path / "pool", models=PAIR), pool)
+        compare.compare(toy(), options(tmp_path / "pool", models=PAIR), pool)
     assert results(tmp_path / "pool") == local
     assert not list((tmp_path / "pool").glob(".*"))
     capsys.readouterr()
     executor = LossyExecutor(3)
-    compare.compare(toy(), flags(tmp_path, models=PAIR), executor)
+    compare.compare(toy(), options(tmp_path, models=PAIR), executor)
     assert executor.n == 2 + 3
     assert results(tmp_path) == local
     assert capsys.readouterr().out.count("submitted again") == 3
     executor = LossyExecutor(100)
     with pytest.raises(ValueError, match="gpt, seed 2: lost with its machine, for the 6th time"):
-        compare.compare(toy(), flags(tmp_path, models=["gpt"], seeds=[2]), executor)
+        compare.compare(toy(), options(tmp_path, models=["gpt"], seeds=[2]), executor)
     assert executor.n == 6
 
 
 def test_the_longest_runs_start_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keeps out a slow run that starts last, for which other workers wait."""
     names: list[str] = []
 
-    def execute(run: launch.Run, threads: int) -> tuple[None, str]:
+    def execute(run: one_run.Run, threads: int) -> tuple[None, str]:
         names.append(run.name)
         return None, "not trained"
 
-    monkeypatch.setattr(launch, "carry_out_remotely", execute)
+    monkeypatch.setattr(launch, "execute_remotely", execute)
     models = ["rnn_encdec", "bahdanau", "lstm_seq2seq", "lstm_seq2seq_x2", "gpt"]
-    args = flags(tmp_path, models=models)
-    runs = [run for run, _ in compare.plan_runs(tmp_path, "cpu", toy(), args)]
-    launch.run_all(runs, len(runs), 2, LossyExecutor())
+    launch.run_all(
+        plan_runs(tmp_path, "cpu", toy(), options(tmp_path, models=models)), 2, LossyExecutor()
+    )
     assert names == ["gpt", "lstm_seq2seq_x2", "bahdanau", "lstm_seq2seq", "rnn_encdec"]
 
 
 def test_runs_in_parallel_are_as_many_as_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keeps out processes that leave cores idle, or compete for cores or a GPU."""
     monkeypatch.setattr(launch.torch, "get_num_threads", lambda: 3)
     assert [launch.n_parallel_runs(n, "cpu") for n in (1, 2, 5)] == [1, 2, 3]
     assert launch.n_parallel_runs(5, "cuda") == 1
 
 
 def test_a_failure_costs_no_other_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keeps out an error that ends the comparison, or that nobody hears of."""
     step = loop.training_step
 
     def fail(trainer: Trainer, *given: Any) -> None:
@@ -109,7 +101,7 @@ def test_a_failure_costs_no_other_run(tmp_path: Path, monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(loop, "training_step", fail)
     with pytest.raises(ValueError, match=r"^gpt, seed 1: the loss is not finite$"):
-        compare.compare(toy(), flags(tmp_path, models=PAIR), LossyExecutor())
+        compare.compare(toy(), options(tmp_path, models=PAIR), LossyExecutor())
     assert (tmp_path / "rnn_encdec-seed1.json").exists()
     assert (status := progress.read_status(tmp_path / "gpt-seed1.json"))
     assert (status.state, status.note) == ("failed", "the loss is not finite")
@@ -117,238 +109,19 @@ def test_a_failure_costs_no_other_run(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_a_folder_and_a_run_have_one_owner(tmp_path: Path, monkeypatch: Any) -> None:
-    """Keeps out two commands that write over each other; partial files of the other one stay."""
     monkeypatch.setattr(files, "GRACE_S", 0.1)
     part = tmp_path / ".gpt-seed1.json.0123abcd.part"
     part.write_text("{")
     for name, match in ((files.LOCK, ""), (".gpt-seed1.lock", "gpt-seed1 ")):
         lock = files.Lock(tmp_path, name)
         with pytest.raises(ValueError, match=rf"{match}is in use by process {os.getpid()} on .*20"):
-            compare.compare(toy(), flags(tmp_path, models=["rnn_encdec"]))
+            compare.compare(toy(), options(tmp_path, models=["rnn_encdec"]))
         lock.release()
     assert [*tmp_path.iterdir()] == [part]
 
 
-def test_status_while_runs_are_trained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keeps out a state that nobody would know a run by, or one of the run before."""
-    monkeypatch.setattr(progress, "WRITE_EVERY_S", 0.0)
-    tables, n_tokens, step = [], list[int](), loop.training_step
-
-    def watch(trainer: Trainer, *given: Any) -> None:
-        n_tokens.append(trainer.progress.tokens)  # as reported before the step
-        step(trainer, *given)
-        tables.append(format_status(tmp_path))
-
-    monkeypatch.setattr(loop, "training_step", watch)
-    compare.compare(toy(), flags(tmp_path, models=PAIR))
-    _, first, second, *_ = tables[2].splitlines()
-    assert first.split() == ["gpt,", "seed", "1", "waiting", "0", "of", "200"]
-    assert re.match(f"rnn_encdec, seed 1 +training +{n_tokens[2]} of 200 ", second)
-    _, first, *_ = format_status(tmp_path).splitlines()
-    saved = record.load(tmp_path / "gpt-seed1.json")
-    accuracy = saved["tests"][0]["overall"]["accuracy"]["value"]
-    assert first.split()[3:5] == ["recorded", f"{saved['curve'][-1]['tokens']}"]
-    assert first.endswith(f" {accuracy:.1f} %")
-
-
-def test_status_of_stopped_runs(tmp_path: Path) -> None:
-    """Keeps out a run that seems to be trained although its process has ended, and a traceback."""
-    with pytest.raises(ValueError, match="has no runs"):
-        format_status(tmp_path)
-    with stopped_after(2):
-        compare.compare(toy(), flags(tmp_path, models=["gpt"]))
-    path = tmp_path / "gpt-seed1.json"
-    assert progress.read_status(path) is None
-    assert " of 200" in format_status(tmp_path)
-    left = progress.StatusFile(path, "gpt, seed 1", 200)
-    for state in ("running", "waiting"):  # as a kill leaves it
-        left.write(state=state, phase="training")
-        assert format_status(tmp_path).splitlines()[-1] == "1 stopped"
-    for content in ("{", "[]", '{"run": 1}', '{"run": "x", "state": "flying"}'):
-        progress.status_path(path).write_text(content)
-        assert progress.read_status(path) is None
-        assert format_status(tmp_path).splitlines()[-1] == "1 stopped"
-
-
-@pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
-    """Return a clock that stands still unless the test moves it."""
-    clock = SimpleNamespace(now_s=1_000.0)
-    now = {"monotonic": lambda: clock.now_s, "time": lambda: clock.now_s}
-    monkeypatch.setattr(progress, "time", SimpleNamespace(**now))
-    return clock
-
-
-def test_a_status_is_written_at_intervals(tmp_path: Path, clock: SimpleNamespace) -> None:
-    """Keeps out a write for each batch, a phase without its end, and batches for examples."""
-    path, written = tmp_path / "gpt-seed1.json", []
-    file = progress.StatusFile(path, "gpt, seed 1", 100)
-    file.detail = "test set length"
-    for _ in file.track("search", [[1, 2], [3], [4, 5, 6], [7]]):
-        written.append(progress.read_status(path).done)
-        clock.now_s += 0.9  # of the 2 s between two writes
-    assert written == [0, 0, 0, 6]
-    now = progress.read_status(path)
-    assert (now.phase, now.done, now.total, now.note) == ("search", 7, 7, "test set length")
-    assert (now.host, now.process, now.time) == (platform.node(), os.getpid(), clock.now_s)
-    file.update("training", 30, 120, "train 1.000")  # a new phase is written at once
-    now = progress.read_status(path)
-    assert (now.note, now.tokens, now.budget, now.first_tokens) == ("train 1.000", 30, 120, 30)
-
-
-def board_of(folder: Path, n: int) -> tuple[progress.ProgressBoard, list[Any]]:
-    """Return a board of n runs beside three recorded ones, with a status file of each."""
-    records = {f"run {i}": folder / f"{i}.json" for i in range(n)}
-    began = [progress.StatusFile(path, title, 100) for title, path in records.items()]
-    for i, file in enumerate(began):
-        file.write(state="running", began=1_000.0)
-        file.update("search", i, n, f"note {i}")
-    return progress.ProgressBoard(records, 3), began
-
-
-def test_a_terminal_shows_bars(tmp_path: Path, clock: Any, monkeypatch: Any, capsys: Any) -> None:
-    """Keeps out bars of ended runs, more bars than lines, a wild estimate, and lost last words."""
-    screen = io.StringIO()
-    screen.isatty = lambda: True
-    monkeypatch.setattr(sys, "stderr", screen)
-    monkeypatch.setattr(progress, "MAX_BARS", 2)
-    monkeypatch.setattr(progress, "READ_EVERY_S", 600.0)
-    board, running = board_of(tmp_path, 4)
-
-    def rows() -> list[str]:
-        board.refresh()
-        return [" ".join(str(bar).split()) for bar in board.bars]
-
-    with board:
-        clock.now_s += 1.0
-        running[3].now.first_tokens = 0
-        running[3].update("training", 60, 100)  # in a second: too soon for an estimate
-        running[3].update("search", 3, 4, "note 3")
-        first, *others = rows()
-        assert first == "all runs 0% | | 3 of 7 runs done, 4 running"
-        assert others == ["run 0 search 0% | | note 0", "run 1 search 25% |##5 | note 1"]
-        for title in ("run 0", "run 1", "run 2"):
-            board.end(title)
-        clock.now_s += 9.0
-        first, *others = rows()
-        assert first == "all runs 87% |########7 | 6 of 7 runs done, 1 running, about 5 s left"
-        assert others == ["run 3 search 75% |#######5 | note 3", ""]
-        running[3].add_line("last words")
-        board.end("run 3")
-    assert capsys.readouterr().out == "run 3: last words\n"
-
-
-def test_lines_without_a_terminal(tmp_path: Path, clock: SimpleNamespace, capsys: Any) -> None:
-    """Keeps out a log of thousands of lines, none at all, and odd durations."""
-    board, (one, _) = board_of(tmp_path, 2)
-    for pause_s in (179.0, 2.0, 170.0, 9.0, 9.0):
-        clock.now_s += pause_s
-        board.refresh()
-    line = "3 of 5 runs done, 2 running: run 0: search 0%, note 0; run 1: search 50%, note 1\n"
-    assert capsys.readouterr().out == 2 * line
-    for began, text in ((1_000.0, "first"), (1_000.0, "second"), (2_000.0, "resumed")):
-        if began > one.now.began:  # on another machine
-            one.write(began=began, lines=[])
-        one.add_line(text)
-        board.refresh()
-    assert capsys.readouterr().out == "run 0: first\nrun 0: second\nrun 0: resumed\n"
-    times = [progress.format_duration(s) for s in (1, 88, 95, 90 * 60, 8 * 3600 - 1)]
-    expected = ["5 s", "90 s", "2 min", "1 h 30 min", "7 h 59 min"]
-    assert times == [f"about {text}" for text in expected]
-
-
-def test_the_time_left_follows_from_the_runs_so_far(tmp_path: Path, clock: Any) -> None:
-    """Keeps out a time that forgets the runs to come, evaluation, or what was done before."""
-    records = {f"seed {i}": tmp_path / f"{i}.json" for i in range(10)}
-    one, two, *_ = (progress.StatusFile(path, run, 1_000) for run, path in records.items())
-    board, half = progress.ProgressBoard(records, 0), 0.5 * progress.TRAINING_SHARE
-
-    def left_s() -> float | None:
-        board.refresh()
-        return board.remaining_s()
-
-    assert left_s() is None
-    one.write(state="running", began=clock.now_s)
-    one.update("training", 0, 1_000)
-    clock.now_s += 100
-    one.update("training", 500, 1_000)
-    one.update("validation", 1, 2)  # is not half a training
-    assert left_s() == pytest.approx(100 * (10 - half) / half)
-    clock.now_s += 300
-    board.end(one.now.run)
-    assert left_s() == pytest.approx(400 * 9)
-    two.write(state="running", began=clock.now_s)
-    two.update("training", 500, 1_000)  # it resumes
-    clock.now_s += 20
-    two.update("training", 1_000, 1_000)
-    assert left_s() == pytest.approx(420 * (9 - 2 * half) / (1 + half))
-    board.end(two.now.run)  # what it had trained before does not count
-    assert left_s() == pytest.approx(420 * 8 / (2 - half))
-
-
-def test_a_missing_extra_is_named(call: Call, tmp_path: Path, monkeypatch: Any) -> None:
-    """Keeps out a traceback where the extra is not installed."""
-    for launcher, package in (("ray", "ray"), ("slurm", "submitit")):
-        monkeypatch.setitem(sys.modules, package, None)
-        result = call(recall, "--size", "smoke", "--launcher", launcher, "--out", tmp_path)
-        check_one_line(result, f"{package} is not installed", f"seqmodels[{launcher}]")
-
-
-def test_requests_to_a_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keeps out another cluster than the one named, and runs that share a core or a GPU."""
-    ray, submitit = mock.MagicMock(), mock.MagicMock()
-    ray.is_initialized.return_value = False
-    ray.cluster_resources.return_value = {"CPU": 8, "GPU": 2}
-    monkeypatch.setitem(sys.modules, "ray", ray)
-    monkeypatch.setitem(sys.modules, "submitit", submitit)
-    monkeypatch.setenv("OMP_NUM_THREADS", "3")
-    monkeypatch.setenv("SEQMODELS_CACHE", str(tmp_path))
-    for choice, n_on_slurm in (("auto", 0), ("cuda", 1)):
-        args = flags(tmp_path, device=choice, launcher="ray", address="head:6379")
-        with executors.connect_launcher(args) as launcher:
-            launcher.submit(print)
-        assert (launcher.device, ray.init.call_args.args) == ("cuda", ("head:6379",))
-        request = ray.remote.return_value.options.call_args.kwargs
-        assert request == {"max_retries": 0, "num_cpus": 3, "num_gpus": 1}
-        executors.SlurmLauncher(choice).shutdown()
-        assert submitit.AutoExecutor.call_args.args == (tmp_path / "jobs", "slurm")
-        request = submitit.AutoExecutor.return_value.update_parameters.call_args.kwargs
-        assert (request["cpus_per_task"], request["gpus_per_node"]) == (3, n_on_slurm)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("kind", "package"), [("ray", "ray"), ("slurm", "submitit")])
-def test_ctrl_c_ends_remote_runs(kind: str, package: str, tmp_path: Path, monkeypatch: Any) -> None:
-    """Keeps out runs that train on for nobody, and a stop without a checkpoint."""
-    pytest.importorskip(package)
-    out = tmp_path / "out"
-    monkeypatch.setenv("SEQMODELS_CACHE", str(tmp_path / "cache"))
-    path = os.pathsep.join([str(ROOT), str(ROOT / "tests")])
-    env = os.environ | {"PYTHONPATH": path, "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
-    env |= {"RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0", "RAY_USAGE_STATS_ENABLED": "0"}
-    argv = [sys.executable, ROOT / "tests" / "worker.py", out, kind]
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    with subprocess.Popen(argv, cwd=ROOT, env=env, **pipes) as program:
-        try:
-            for _ in PAIR:
-                assert "training on 10,000,000 tokens" in program.stdout.readline()
-            time.sleep(2.0)
-            program.send_signal(signal.SIGINT)
-            _, err = program.communicate(timeout=60)
-        finally:
-            program.kill()
-    assert program.returncode == 130
-    assert err.splitlines()[-1].startswith("worker: stopped")
-    checkpoints = {path.name.partition("-")[0] for path in out.glob("*.checkpoint-*")}
-    assert checkpoints == {"bahdanau", "gpt"}
-    assert not list(out.glob(".*"))  # no lock: nothing trains on
-    assert not list((tmp_path / "cache").rglob("*.pkl"))
-
-
-# ------------------------------------------------------------------------------------------ Signals
 @pytest.mark.slow
 def test_kills_leave_no_trace(tmp_path: Path) -> None:
-    """Keeps out any trace of a kill -9, in each phase; `python -m tools.survival` does more."""
     n, kills = survive(len(PHASES), ["lstm_seq2seq", "gpt"], 3_000, 1, tmp_path)
     assert n >= 1
     assert kills == dict.fromkeys(PHASES, 1)
@@ -363,7 +136,6 @@ def test_kills_leave_no_trace(tmp_path: Path) -> None:
 def test_a_signal_stops_all_processes(
     number: signal.Signals, threads: int, to: str, code: int, tmp_path: Path
 ) -> None:
-    """Keeps out a stop without a checkpoint or an end, a traceback, and processes that train on."""
     argv = command(tmp_path, ["gpt", "bahdanau"], 10_000_000)
     argv[argv.index("--checkpoint-every") + 1] = "1000"
     env = {**os.environ, "PYTHONUNBUFFERED": "1", "OMP_NUM_THREADS": str(threads)}

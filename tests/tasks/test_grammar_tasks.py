@@ -17,7 +17,7 @@ from torch.testing import assert_close
 from seqmodels import BOS, EOS, SequenceModel, build
 from seqmodels.data.batches import Example
 from seqmodels.evaluation.intervals import wilson_interval
-from seqmodels.experiments.specs import count_parameters, model_sizes
+from seqmodels.experiments.specs import count_parameters, make_spec, model_sizes
 from seqmodels.models import papers
 from seqmodels.report import style
 from tasks.ladder import __main__ as ladder
@@ -170,7 +170,7 @@ def test_rungs_alone_differ(size: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Keeps out a difference in parameters, rate or start that would pass for one of rungs."""
     monkeypatch.setitem(ladder.SIZES, size, ladder.SIZES[size] | {"n_train": 200, "n_valid": 10})
     task = ladder.make_task(argparse.Namespace(size=size, tokens=None, to="attention"))
-    sizes = {name: model_sizes(name, task) for name in NAMES}
+    sizes = {name: model_sizes(make_spec(name), task) for name in NAMES}
     counts = [count_parameters(build(name, **sizes[name])) for name in NAMES]
     assert max(counts) / min(counts) < 1.1
     for own in sizes.values():
@@ -225,7 +225,7 @@ def test_positions_alone_differ(size: str, monkeypatch: pytest.MonkeyPatch) -> N
     few = positions.SIZES[size] | {"n_train": 200, "n_valid": 10}
     monkeypatch.setitem(positions.SIZES, size, few)
     task = positions.make_task(argparse.Namespace(size=size, tokens=None))
-    sizes = {name: model_sizes(name, task) for name in BY_POSITION}
+    sizes = {name: model_sizes(make_spec(name), task) for name in BY_POSITION}
     counts = [count_parameters(build(name, **sizes[name])) for name in BY_POSITION]
     assert max(counts) / min(counts) < 1.1
     assert [own.pop("positions") for own in sizes.values()] == POSITIONS

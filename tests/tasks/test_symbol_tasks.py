@@ -19,7 +19,7 @@ from torch.testing import assert_close
 
 from seqmodels import EOS, MODELS, SequenceModel
 from seqmodels.data.batches import Example
-from seqmodels.experiments.specs import model_sizes
+from seqmodels.experiments.specs import make_spec, model_sizes
 from seqmodels.experiments.task import Task
 from seqmodels.models import VARIANTS, papers
 from seqmodels.models.bahdanau import Bahdanau
@@ -126,8 +126,8 @@ def test_widths_and_sizes() -> None:
     names = [*MODELS, "transformer_rotary"]
     assert "transformer_rotary" in VARIANTS
     wide = make_lookup(width=48)
-    assert {model_sizes(name, wide)["d_model"] for name in names} == {48}
-    assert len({model_sizes(name, make_lookup())["d_model"] for name in names}) > 2
+    assert {model_sizes(make_spec(name), wide)["d_model"] for name in names} == {48}
+    assert len({model_sizes(make_spec(name), make_lookup())["d_model"] for name in names}) > 2
     equal, narrow, wide = (make_lookup(width=width).recipes for width in (None, 128, 256))
     for name, recipe in equal.items():
         factor = 1 if name == "lstm_seq2seq" else 0.5
@@ -243,7 +243,7 @@ def test_targets_are_copies_without_an_end(monkeypatch: pytest.MonkeyPatch) -> N
     assert [len(e.tgt) for e in test.examples] == list(test.x)
     assert task.data["n_symbols"] == 64
     assert not test.is_generated
-    sizes = {name: model_sizes(name, task) for name in NAMES}
+    sizes = {name: model_sizes(make_spec(name), task) for name in NAMES}
     widths = [own["d_model"] for name, own in sizes.items() if name.startswith("rnn_encdec")]
     assert widths == [32, 64, 128, 256, 512]
     pooled = [own for name, own in sizes.items() if name.startswith("bahdanau")]

@@ -15,11 +15,11 @@ from typing import Any
 import pytest
 import torch
 from conftest import TINY, Tiny
-from toys import CFG, V, assert_same, contents, examples, finish, flags, stopped_after, toy
+from toys import CFG, V, assert_same, contents, examples, finish, options, stopped_after, toy
 
 from seqmodels import build
 from seqmodels.data.batches import collate
-from seqmodels.experiments import compare
+from seqmodels.experiments import compare, plan
 from seqmodels.records import record
 from seqmodels.training import checkpoint, config, loop
 from seqmodels.training.checkpoint import Checkpoints
@@ -143,7 +143,7 @@ def test_what_does_not_match_is_named() -> None:
 def stopped(tmp_path: Path) -> Path:
     """Stop a toy comparison after two steps of its model; return the folder."""
     with stopped_after(2):
-        compare.compare(toy(), flags(tmp_path, models=["gpt"]))
+        compare.compare(toy(), options(tmp_path, models=["gpt"]))
     (path,) = tmp_path.glob("gpt-seed1.*")
     assert path in Checkpoints(tmp_path / "gpt-seed1.json").paths()
     return tmp_path
@@ -158,12 +158,12 @@ def test_the_same_command_resumes(stopped: Path, monkeypatch: Any, capsys: Any) 
         ({"n_parameters": 300_000}, {}, "d_model was "),
     ):
         with pytest.raises(ValueError, match=match):
-            compare.compare(toy(**changes), flags(stopped, models=["gpt"], **given))
+            compare.compare(toy(**changes), options(stopped, models=["gpt"], **given))
     assert contents(stopped) == before
-    monkeypatch.setattr(compare, "native_precision", lambda device: "bfloat16")
+    monkeypatch.setattr(plan, "native_precision", lambda device: "bfloat16")
     (stopped / ".gpt-seed1.json.0123abcd.part").write_text("{")
     (checkpoint,) = stopped.glob("*.checkpoint-*")
-    content, given = checkpoint.read_bytes(), flags(stopped, models=["gpt"], precision="auto")
+    content, given = checkpoint.read_bytes(), options(stopped, models=["gpt"], precision="auto")
     compare.compare(toy(), given)
     out = capsys.readouterr().out
     assert f"precision float32, as in the other runs in {stopped}; without them, bfloat16" in out
@@ -181,7 +181,7 @@ def test_fresh_starts_again(stopped: Path, capsys: pytest.CaptureFixture[str]) -
     """Keeps out a flag that does nothing, and one that deletes other runs."""
     (stopped / "lstm_seq2seq-seed2.safetensors").write_bytes(b"another")
     for _ in range(2):  # after a checkpoint, and after a record
-        compare.compare(toy(), flags(stopped, models=["gpt"], lr=0.5, fresh=True))
+        compare.compare(toy(), options(stopped, models=["gpt"], lr=0.5, fresh=True))
         assert "training on 200 tokens" in capsys.readouterr().out
     assert record.load(stopped / "gpt-seed1.json")["train_config"]["lr"] == 0.5
     assert (stopped / "lstm_seq2seq-seed2.safetensors").read_bytes() == b"another"
@@ -193,7 +193,7 @@ def test_another_budget_is_refused(recorded_gpt: Path, tokens: int) -> None:
     before, task = contents(recorded_gpt), toy(training=toy().training | {"tokens": tokens})
     match = rf"tokens was 200, is {tokens}\); choose another --out, or start again with --fresh"
     with pytest.raises(ValueError, match=match):
-        compare.compare(task, flags(recorded_gpt, models=["gpt"]))
+        compare.compare(task, options(recorded_gpt, models=["gpt"]))
     assert contents(recorded_gpt) == before
 
 

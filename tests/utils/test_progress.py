@@ -1,0 +1,173 @@
+"""The status files of runs, and the bars that are drawn from them."""
+
+import io
+import os
+import platform
+import re
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from toys import options, stopped_after, toy
+
+from seqmodels.cli.status import format_status
+from seqmodels.experiments import compare
+from seqmodels.records import record
+from seqmodels.training import loop
+from seqmodels.training.trainer import Trainer
+from seqmodels.utils import progress
+
+PAIR = ["rnn_encdec", "gpt"]
+
+
+def test_status_while_runs_are_trained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "WRITE_EVERY_S", 0.0)
+    tables, n_tokens, step = [], list[int](), loop.training_step
+
+    def watch(trainer: Trainer, *given: Any) -> None:
+        n_tokens.append(trainer.progress.tokens)  # as reported before the step
+        step(trainer, *given)
+        tables.append(format_status(tmp_path))
+
+    monkeypatch.setattr(loop, "training_step", watch)
+    compare.compare(toy(), options(tmp_path, models=PAIR))
+    _, first, second, *_ = tables[2].splitlines()
+    assert first.split() == ["gpt,", "seed", "1", "waiting", "0", "of", "200"]
+    assert re.match(f"rnn_encdec, seed 1 +training +{n_tokens[2]} of 200 ", second)
+    _, first, *_ = format_status(tmp_path).splitlines()
+    saved = record.load(tmp_path / "gpt-seed1.json")
+    accuracy = saved["tests"][0]["overall"]["accuracy"]["value"]
+    assert first.split()[3:5] == ["recorded", f"{saved['curve'][-1]['tokens']}"]
+    assert first.endswith(f" {accuracy:.1f} %")
+
+
+def test_status_of_stopped_runs(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="has no runs"):
+        format_status(tmp_path)
+    with stopped_after(2):
+        compare.compare(toy(), options(tmp_path, models=["gpt"]))
+    path = tmp_path / "gpt-seed1.json"
+    assert progress.read_status(path) is None
+    assert " of 200" in format_status(tmp_path)
+    left = progress.StatusFile(path, "gpt, seed 1", 200)
+    for state in ("running", "waiting"):  # as a kill leaves it
+        left.write(state=state, phase="training")
+        assert format_status(tmp_path).splitlines()[-1] == "1 stopped"
+    for content in ("{", "[]", '{"run": 1}', '{"run": "x", "state": "flying"}'):
+        progress.status_path(path).write_text(content)
+        assert progress.read_status(path) is None
+        assert format_status(tmp_path).splitlines()[-1] == "1 stopped"
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    """Return a clock that stands still unless the test moves it."""
+    clock = SimpleNamespace(now_s=1_000.0)
+    now = {"monotonic": lambda: clock.now_s, "time": lambda: clock.now_s}
+    monkeypatch.setattr(progress, "time", SimpleNamespace(**now))
+    return clock
+
+
+def test_a_status_is_written_at_intervals(tmp_path: Path, clock: SimpleNamespace) -> None:
+    path, written = tmp_path / "gpt-seed1.json", []
+    file = progress.StatusFile(path, "gpt, seed 1", 100)
+    file.detail = "test set length"
+    for _ in file.track("search", [[1, 2], [3], [4, 5, 6], [7]]):
+        written.append(progress.read_status(path).done)
+        clock.now_s += 0.9  # of the 2 s between two writes
+    assert written == [0, 0, 0, 6]
+    now = progress.read_status(path)
+    assert (now.phase, now.done, now.total, now.note) == ("search", 7, 7, "test set length")
+    assert (now.host, now.process, now.time) == (platform.node(), os.getpid(), clock.now_s)
+    file.update("training", 30, 120, "train 1.000")  # a new phase is written at once
+    now = progress.read_status(path)
+    assert (now.note, now.tokens, now.budget, now.first_tokens) == ("train 1.000", 30, 120, 30)
+
+
+def board_of(folder: Path, n: int) -> tuple[progress.ProgressBoard, list[Any]]:
+    """Return a board of n runs beside three recorded ones, with a status file of each."""
+    records = {f"run {i}": folder / f"{i}.json" for i in range(n)}
+    began = [progress.StatusFile(path, title, 100) for title, path in records.items()]
+    for i, file in enumerate(began):
+        file.write(state="running", began=1_000.0)
+        file.update("search", i, n, f"note {i}")
+    return progress.ProgressBoard(records, 3), began
+
+
+def test_a_terminal_shows_bars(tmp_path: Path, clock: Any, monkeypatch: Any, capsys: Any) -> None:
+    screen = io.StringIO()
+    screen.isatty = lambda: True
+    monkeypatch.setattr(sys, "stderr", screen)
+    monkeypatch.setattr(progress, "MAX_BARS", 2)
+    monkeypatch.setattr(progress, "READ_EVERY_S", 600.0)
+    board, running = board_of(tmp_path, 4)
+
+    def rows() -> list[str]:
+        board.refresh()
+        return [" ".join(str(bar).split()) for bar in board.bars]
+
+    with board:
+        clock.now_s += 1.0
+        running[3].now.first_tokens = 0
+        running[3].update("training", 60, 100)  # in a second: too soon for an estimate
+        running[3].update("search", 3, 4, "note 3")
+        first, *others = rows()
+        assert first == "all runs 0% | | 3 of 7 runs done, 4 running"
+        assert others == ["run 0 search 0% | | note 0", "run 1 search 25% |##5 | note 1"]
+        for title in ("run 0", "run 1", "run 2"):
+            board.end(title)
+        clock.now_s += 9.0
+        first, *others = rows()
+        assert first == "all runs 87% |########7 | 6 of 7 runs done, 1 running, about 5 s left"
+        assert others == ["run 3 search 75% |#######5 | note 3", ""]
+        running[3].add_line("last words")
+        board.end("run 3")
+    assert capsys.readouterr().out == "run 3: last words\n"
+
+
+def test_lines_without_a_terminal(tmp_path: Path, clock: SimpleNamespace, capsys: Any) -> None:
+    board, (one, _) = board_of(tmp_path, 2)
+    for pause_s in (179.0, 2.0, 170.0, 9.0, 9.0):
+        clock.now_s += pause_s
+        board.refresh()
+    line = "3 of 5 runs done, 2 running: run 0: search 0%, note 0; run 1: search 50%, note 1\n"
+    assert capsys.readouterr().out == 2 * line
+    for began, text in ((1_000.0, "first"), (1_000.0, "second"), (2_000.0, "resumed")):
+        if began > one.now.began:  # on another machine
+            one.write(began=began, lines=[])
+        one.add_line(text)
+        board.refresh()
+    assert capsys.readouterr().out == "run 0: first\nrun 0: second\nrun 0: resumed\n"
+    times = [progress.format_duration(s) for s in (1, 88, 95, 90 * 60, 8 * 3600 - 1)]
+    expected = ["5 s", "90 s", "2 min", "1 h 30 min", "7 h 59 min"]
+    assert times == [f"about {text}" for text in expected]
+
+
+def test_the_time_left_follows_from_the_runs_so_far(tmp_path: Path, clock: Any) -> None:
+    records = {f"seed {i}": tmp_path / f"{i}.json" for i in range(10)}
+    one, two, *_ = (progress.StatusFile(path, run, 1_000) for run, path in records.items())
+    board, half = progress.ProgressBoard(records, 0), 0.5 * progress.TRAINING_SHARE
+
+    def left_s() -> float | None:
+        board.refresh()
+        return board.remaining_s()
+
+    assert left_s() is None
+    one.write(state="running", began=clock.now_s)
+    one.update("training", 0, 1_000)
+    clock.now_s += 100
+    one.update("training", 500, 1_000)
+    one.update("validation", 1, 2)  # is not half a training
+    assert left_s() == pytest.approx(100 * (10 - half) / half)
+    clock.now_s += 300
+    board.end(one.now.run)
+    assert left_s() == pytest.approx(400 * 9)
+    two.write(state="running", began=clock.now_s)
+    two.update("training", 500, 1_000)  # it resumes
+    clock.now_s += 20
+    two.update("training", 1_000, 1_000)
+    assert left_s() == pytest.approx(420 * (9 - 2 * half) / (1 + half))
+    board.end(two.now.run)  # what it had trained before does not count
+    assert left_s() == pytest.approx(420 * 8 / (2 - half))
