@@ -155,7 +155,7 @@ FAULTS = {
     ],
     "future": [("for y in tgt_in.unbind(1):", "for y in tgt_in.roll(-1, 1).unbind(1):")],
     "source": [("* is_word).sum(1)", "* is_word)[:, :2].sum(1)")],
-    "beams": [("config_type = Config", "config_type = Config\n    shared_by_beams = ('c',)")],
+    "beams": [("config_type = Config", "config_type = Config\n    beam_shared_fields = ('c',)")],
     "length": [("for y in tgt_in.unbind(1):", "for y in tgt_in[:, :40].unbind(1):")],
     "gradients": [("self.output =", "self.spare = nn.Linear(3, 3)\n        self.output ="),
                   ("return self.output(s), State", "return s @ self.output.weight.T, State")],
