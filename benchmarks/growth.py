@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from benchmarks.workloads import RATE, Size, sizes, trainer_of
+from benchmarks.workloads import Size, sizes, trainer_of
 from seqmodels.interface import Batch, SequenceModel
 from seqmodels.models import MODELS, build
 from seqmodels.training import loop
@@ -64,7 +64,7 @@ def measure_training(name: str, n: int, width: int, seconds: float) -> Point:
     """Time a training step on one sequence."""
     trainer = trainer_of(model_of(name, n, width))
     batch = trainer.prepare(random_batch(1, n))
-    step_s = median_time(lambda: loop.optimizer_step(trainer, batch, RATE), seconds)
+    step_s = median_time(lambda: loop.training_step(trainer, batch), seconds)
     return {"rows": 1, "step_s": step_s}
 
 

@@ -13,7 +13,7 @@ from torch import Tensor
 from seqmodels.data.batches import Example, batches_by_length, collate, training_batches
 from seqmodels.data.tokenizers import Bytes, Words
 from seqmodels.evaluation.evaluate import BATCH_TOKENS
-from seqmodels.experiments.compare import native_precision
+from seqmodels.experiments.plan import native_precision
 from seqmodels.interface import BOS, EOS, PAD, Batch, SequenceModel
 from seqmodels.models import build
 from seqmodels.search import beam, generate, greedy, sampler
@@ -169,7 +169,7 @@ def endless(model: SequenceModel) -> SequenceModel:
 
 def trainer_of(model: SequenceModel, precision: Precision = "float32") -> Trainer:
     """Return a trainer at a fixed rate."""
-    return Trainer(model.train(), TrainConfig(tokens=1, lr=RATE, precision=precision))
+    return Trainer(model.train(), TrainConfig(tokens=10**9, lr=RATE, precision=precision))
 
 
 @cache
@@ -187,7 +187,7 @@ def train(name: str, size: Size, precision: Precision) -> Work:
 
     def work() -> float:
         for batch in setting.batches:
-            loop.optimizer_step(trainer, trainer.prepare(batch), RATE)
+            loop.training_step(trainer, trainer.prepare(batch))
         return n_tokens
 
     return work

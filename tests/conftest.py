@@ -25,12 +25,12 @@ assert "seqmodels" not in sys.modules, "the hook must come before the first impo
 INT_IS_FLOAT = "beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))"
 jaxtyping.install_import_hook("seqmodels", INT_IS_FLOAT)
 
-from toys import V, flags, toy  # noqa: E402
+from toys import V, options, toy  # noqa: E402
 
 from seqmodels import MODELS, SequenceModel, build, models  # noqa: E402
 from seqmodels.data import tokenizers  # noqa: E402
 from seqmodels.evaluation import intervals  # noqa: E402
-from seqmodels.experiments import compare, runs  # noqa: E402
+from seqmodels.experiments import compare, evaluate_run, plan  # noqa: E402
 from seqmodels.models import PAPERS, model_of, paper_of, papers  # noqa: E402
 from seqmodels.records import io as record  # noqa: E402
 from seqmodels.report import load_records, render_folder, style  # noqa: E402
@@ -188,8 +188,8 @@ def shorten_runs(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(intervals, "N_BOOTSTRAP", 20)
     patch.setattr("tasks.distance.measure.N_STARTS", 1)
     patch.setattr("tasks.smoothing.measure.N_DRAWS", 1)
-    patch.setattr(runs, "N_BATCHES", 1)
-    patch.setattr(compare, "native_precision", lambda device: "float32")
+    patch.setattr(evaluate_run, "N_BATCHES", 1)
+    patch.setattr(plan, "native_precision", lambda device: "float32")
 
 
 def exit_code(patch: pytest.MonkeyPatch, program: ModuleType, *argv: object) -> int:
@@ -206,7 +206,7 @@ def compared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with pytest.MonkeyPatch.context() as patch:
         shorten_runs(patch)
         patch.setattr(render_folder, "plot_folder", lambda *_, **__: [])
-        compare.compare(toy(), flags(out))
+        compare.compare(toy(), options(out))
     return out
 
 

@@ -13,22 +13,15 @@ from conftest import ROOT, Call, Run, check_one_line
 
 import seqmodels
 from seqmodels.cli import main
-from seqmodels.cli import run as by_name
 from seqmodels.utils import html
 from tasks.recall import __main__ as recall
-
-
-def test_flags_by_name_are_those_of_the_command() -> None:
-    named = {"vary": {"lr": [1, 2], "d_k": [3]}, "dry_run": True, "fresh": False, "lr": None}
-    found = by_name.to_arguments(named | {"models": ["gpt", "mine"], "out": "a b"})
-    expected = "--vary|lr=1,2|--vary|d_k=3|--dry-run|--models|gpt|mine|--out|a b"
-    assert found == expected.split("|")
 
 
 def test_a_comparison_by_name_has_the_records_of_the_command(run: Run, tmp_path: Path) -> None:
     given: dict[str, Any] = {"size": "smoke", "tokens": 200, "device": "cpu", "models": ["gpt"]}
     given["precision"] = "float32"
-    assert run(recall, *by_name.to_arguments(given)[6:], "--out", tmp_path / "command") == 0
+    command = "--models", "gpt", "--precision", "float32", "--out", tmp_path / "command"
+    assert run(recall, *command) == 0
     found = seqmodels.compare("recall", **given, out=tmp_path / "named")
     theirs = json.loads((tmp_path / "command" / "gpt-seed1.json").read_text())
     assert [record["weights_sha256"] for record in found.records] == [theirs["weights_sha256"]]

@@ -1,6 +1,5 @@
 """A task and a training that take no time, and what is made up and compared besides."""
 
-import argparse
 import itertools
 import random
 import signal
@@ -18,6 +17,7 @@ from seqmodels import EOS, MODELS
 from seqmodels.data import tokenizers
 from seqmodels.data.batches import Example
 from seqmodels.experiments import task
+from seqmodels.experiments.options import Options
 from seqmodels.training import loop
 from seqmodels.training.checkpoint import Checkpoints
 from seqmodels.training.config import TrainConfig
@@ -60,13 +60,9 @@ def toy(**changes: Any) -> task.Task:
     return task.Task(**fields | changes)
 
 
-def flags(out: Path, **changes: Any) -> argparse.Namespace:
-    given = {"models": list(MODELS), "seeds": [1], "lr": None, "device": "cpu", "size": "smoke"}
-    given |= {"precision": "float32", "fresh": False, "checkpoint_every": 30.0}
-    given |= {"tensorboard": False, "dry_run": False, "trained": None}
-    given |= {"snapshots": 0}
-    given |= {"launcher": None, "address": None, "vary": [], "grid": False, "same_width": False}
-    return argparse.Namespace(out=out, data=None, **given | changes)
+def options(out: Path, **changes: Any) -> Options:
+    given = {"models": list(MODELS), "device": "cpu", "size": "smoke", "precision": "float32"}
+    return Options(out=out, **given | changes)
 
 
 def contents(folder: Path) -> dict[str, bytes]:

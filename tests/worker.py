@@ -5,7 +5,7 @@ from functools import partialmethod
 from pathlib import Path
 
 import torch
-from toys import flags, toy
+from toys import options, toy
 
 from seqmodels.experiments import compare, executors
 from seqmodels.utils.terminal import run_cli
@@ -18,7 +18,7 @@ def main(out: Path, launcher: str) -> None:
     executors.SlurmLauncher.__init__ = init  # type: ignore[method-assign]
     task = toy(training=toy().training | {"tokens": 10_000_000, "n_validations": 4})
     given = {"checkpoint_every": 0.5, "device": "auto", "launcher": launcher}
-    compare.compare(task, flags(out, models=["bahdanau", "gpt"], **given))
+    compare.compare(task, options(out, models=["bahdanau", "gpt"], **given))
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from seqmodels.experiments import inference, runs
+from seqmodels.experiments import evaluate_run, inference
 from seqmodels.experiments.task import Task
 from seqmodels.records import io as record
 from seqmodels.training import checkpoint
@@ -48,13 +48,13 @@ def round_run(path: Path, out: Path, task: Task) -> Path:
     run.model.load_state_dict(weights)
     rows, tests = [], []
     for test in task.tests:
-        test_rows, entry = runs.evaluate(run.model, task, test, "cpu")
+        test_rows, entry = evaluate_run.score_test_set(run.model, task, test, "cpu")
         rows += test_rows
         tests.append(entry)
     new = out / path.name
     record.save(new, run.record | {
         "tests": tests,
-        "alignment": runs.example_alignment(run.model, task, "cpu"),
+        "alignment": evaluate_run.example_alignment(run.model, task, "cpu"),
         "weights_sha256": checkpoint.save_weights(new.with_suffix(".safetensors"), weights),
         "rounded_from_sha256": run.record["weights_sha256"],
     }, rows)  # fmt: skip

@@ -20,13 +20,15 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from seqmodels.experiments.compare import choose_precision, resolve_device
-from seqmodels.experiments.runs import Run, build_model, fit
-from seqmodels.experiments.specs import Spec, make_spec, parse_value, vary_arm
+from seqmodels.experiments.options import Options
+from seqmodels.experiments.plan import choose_precision, resolve_device
+from seqmodels.experiments.run import Run, fit
+from seqmodels.experiments.specs import Spec, change_spec, make_spec, model_sizes, parse_value
 from seqmodels.experiments.task import Task
 from seqmodels.models import PAPERS, VARIANTS
 from seqmodels.utils.imports import list_tasks
 from seqmodels.utils.terminal import Parser, run_cli
+from tasks.flags import read_task
 
 ROOT = Path(__file__).parents[1]
 FILE = "trials.jsonl"
@@ -39,42 +41,40 @@ COLUMNS = (
 
 
 def parse_trial(text: str) -> tuple[str, Spec]:
-    """Parse MODEL,FIELD=VALUE,FIELD=VALUE; return the model and the arm."""
+    """Parse MODEL,FIELD=VALUE,FIELD=VALUE; return the model and the spec."""
     model, *changes = text.split(",")
     if model not in {*PAPERS, *VARIANTS}:
         raise argparse.ArgumentTypeError(f"expected MODEL,FIELD=VALUE,…, not {text}")
     fields = [(field, value) for field, _, value in (change.partition("=") for change in changes)]
     try:
         changed = {field: parse_value(model, field, value) for field, value in fields}
-        spec = vary_arm(make_spec(model), changed) if changed else make_spec(model)
+        spec = change_spec(make_spec(model), changed) if changed else make_spec(model)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
-    spec.register()
     return model, spec
 
 
-def task_of(name: str, argv: list[str]) -> tuple[Task, argparse.Namespace]:
-    """Return a task and its parsed flags."""
+def task_of(name: str, argv: list[str]) -> tuple[Task, Options]:
+    """Return a task and its options."""
     module: Any = import_module(f"tasks.{name}.__main__")
-    args = module.PARSER.parse_args(argv)
-    return module.make_task(args), args
+    return read_task(module.PARSER, module.make_task, module.PARSER.parse_args(argv))
 
 
 def run_trials(
-    task: Task, args: argparse.Namespace, trials: Iterable[tuple[str, Spec]], out: Path, table: Path
+    task: Task, options: Options, trials: Iterable[tuple[str, Spec]], out: Path, table: Path
 ) -> None:
     """Train what the folder lacks."""
-    device, path = resolve_device(args.device), out / FILE
-    task = choose_precision(task, args.precision, device)
+    device, path = resolve_device(options.device), out / FILE
+    task = choose_precision(task, options.precision, device)
     lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
     earlier: list[dict[str, Any]] = [json.loads(line) for line in lines]
-    for (model, spec), seed in product(trials, args.seeds):
+    for (model, spec), seed in product(trials, options.seeds):
         cfg = spec.train_config(task, None, seed)
         record = out / f"{spec.name}-seed{seed}.json"
-        run = Run(spec, task, cfg, record, device, args.checkpoint_every)
+        run = Run(spec, task, cfg, model_sizes(spec, task), record, device, options)
         settings = json.loads(json.dumps(run.settings()))
         curves = [trial["curve"] for trial in earlier if trial["settings"] == settings]
-        curve = curves[0] if curves else fit(run, build_model(run)).curve
+        curve = curves[0] if curves else fit(run)[1].curve
         if not curves:
             with path.open("a", encoding="utf-8") as file:
                 file.write(json.dumps({"settings": settings, "curve": curve}) + "\n")

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import io
-from collections.abc import Mapping, Sequence
-from contextlib import redirect_stderr
+import textwrap
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +11,8 @@ from seqmodels.utils.imports import HOME, import_beside, list_tasks
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+    from seqmodels.experiments.task import Task
 
 
 def import_task(name: str) -> Any:
@@ -33,37 +33,31 @@ def compare(task: str, **flags: Any) -> Comparison | None:
     """
     if task not in list_tasks():
         raise ValueError(f"there is no task {task!r}; choose from {', '.join(list_tasks())}")
-    program = import_task(task)
-    with redirect_stderr(io.StringIO()) as refusal:
-        try:
-            args = program.PARSER.parse_args(to_arguments(flags))
-        except SystemExit:
-            raise ValueError(refusal.getvalue().strip()) from None
-    from seqmodels.experiments.compare import compare as run_missing  # imports torch
+    program, flags_of_tasks = import_task(task), import_beside("tasks.flags")
+    args = program.PARSER.read_values(flags)
+    from seqmodels.experiments import compare as experiments  # imports torch
     from seqmodels.report.render_folder import plot_folder
 
-    adapted = import_beside("tasks.flags").adapt(program.make_task(args), program.PARSER, args)
-    if (out := run_missing(adapted, args)) is None:
+    adapted, options = flags_of_tasks.read_task(program.PARSER, program.make_task, args)
+    if (out := experiments.compare(adapted, options)) is None:
         return None
     plot_folder(out, own=adapted.figures)
     return Comparison(out)
 
 
-def to_arguments(flags: Mapping[str, Any]) -> list[str]:
-    """Return the arguments of a command line for flags given by name."""
-    arguments = list[str]()
-    for name, value in flags.items():
-        flag = f"--{name.replace('_', '-')}"
-        if isinstance(value, Mapping):
-            for key, values in value.items():
-                arguments += [flag, f"{key}={','.join(map(str, values))}"]
-        elif isinstance(value, Sequence) and not isinstance(value, str):
-            arguments += [flag, *map(str, value)]
-        elif value is True:
-            arguments.append(flag)
-        elif value is not None and value is not False:
-            arguments += [flag, str(value)]
-    return arguments
+def draw_and_print(out: Path, task: Task) -> None:
+    """Draw and print a folder's records."""
+    from seqmodels.report import load_records, render_folder, tables
+
+    if not any(out.glob("*-seed*[0-9].json")):
+        return
+    folder = load_records.load_folder(out)
+    paths = render_folder.plot_folder(folder, own=task.figures)
+    compared = render_folder.find_significance(out, folder.records)
+    print(f"\n{tables.format_summary([*folder.records.values()], compared)}")
+    print(f"\nRecords, hypotheses, weights and figures are in {out}:")
+    names = ", ".join(sorted(path.name for path in paths))
+    print(textwrap.fill(names, tables.WIDTH, initial_indent="  ", subsequent_indent="  "))
 
 
 class Comparison:

@@ -7,7 +7,6 @@ corpora, under the same paths.
 
 from __future__ import annotations
 
-import argparse
 import logging
 import os
 import time
@@ -18,6 +17,7 @@ from typing import Any
 
 from seqmodels.data.cache import cache_dir, ensure_dir
 from seqmodels.experiments.launch import RunLostError, n_remote_threads
+from seqmodels.experiments.options import Options
 from seqmodels.utils.terminal import defer_signals
 
 STOP_S = 20.0
@@ -30,16 +30,16 @@ MAX_TIMEOUTS = 100
 
 
 @contextmanager
-def connect_launcher(args: argparse.Namespace) -> Iterator[RayLauncher | SlurmLauncher]:
-    """Connect to the cluster that --launcher names; at the end, wait for cancelled tasks.
+def connect_launcher(options: Options) -> Iterator[RayLauncher | SlurmLauncher | None]:
+    """Connect to the cluster that --launcher names, if any; at the end, wait for cancelled tasks.
 
     Raises ModuleNotFoundError if its package is not installed, ValueError if it cannot be reached.
     """
-    launcher = (
-        RayLauncher(args.device, args.address)
-        if args.launcher == "ray"
-        else SlurmLauncher(args.device)
-    )
+    if not options.launcher:
+        yield None
+        return
+    is_ray, device = options.launcher == "ray", options.device
+    launcher = RayLauncher(device, options.address) if is_ray else SlurmLauncher(device)
     try:
         yield launcher
     finally:

@@ -16,8 +16,9 @@ from typing import Any
 import torch
 
 from seqmodels.evaluation.metrics import format_first_score
-from seqmodels.experiments.runs import Run, train_if_missing
-from seqmodels.models import paper_of
+from seqmodels.experiments.plan import Plan
+from seqmodels.experiments.run import Run, train_and_record
+from seqmodels.models import register
 from seqmodels.training.loop import is_out_of_memory
 from seqmodels.utils.files import owner
 from seqmodels.utils.pool import ProcessPool
@@ -48,35 +49,41 @@ def n_remote_threads() -> int:
     return int(os.environ.get("OMP_NUM_THREADS") or 1)
 
 
-def run_all(
-    todo: Sequence[Run], n: int, n_parallel: int, executor: Executor | None = None
-) -> list[str]:
-    """Train, evaluate and record the missing ones of n runs; return a line for each failure.
+def run_all(plan: Plan, n_parallel: int, executor: Executor | None = None) -> list[str]:
+    """Carry out the runs of a plan that are not recorded; return a line for each failure.
 
     Without an executor, `n_parallel` runs at a time share the threads of this machine.
     """
-    paths = {run.title: run.path for run in todo}
+    todo, failures = plan.missing, list[str]()
     newest_first = todo[::-1]
     longest_first = sorted(newest_first, key=is_quick)
     try:
         for run in todo:
             run.status.write()
-        with ProgressBoard(paths, n - len(todo)) as board:
+        paths = {run.title: run.path for run in todo}
+        with ProgressBoard(paths, len(plan.runs) - len(todo)) as board:
             if executor:
                 threads = n_remote_threads()
                 return submit_all(
                     longest_first,
-                    lambda run: executor.submit(carry_out_remotely, run, threads),
+                    lambda run: executor.submit(execute_remotely, run, threads),
                     board,
                     1.0,
                 )
-            if n_parallel == 1 or not todo:
-                return submit_all(todo, ImmediateFuture, board)
-            with ProcessPool(n_parallel) as pool:
+            if n_parallel > 1 and todo:
                 threads = torch.get_num_threads() // n_parallel
-                return submit_all(
-                    longest_first, lambda run: pool.submit(execute_or_exit, run, threads), board
-                )
+                with ProcessPool(n_parallel) as pool:
+                    return submit_all(
+                        longest_first, lambda run: pool.submit(execute_or_exit, run, threads), board
+                    )
+            with signals_handled_by(raise_stopped):
+                for run in todo:
+                    try:
+                        outcome: Outcome = train_and_record(run, math.inf), ""
+                    except FAILURES as error:
+                        outcome = None, explain(error)
+                    failures += report_end(run, outcome, board)
+            return failures
     finally:
         for run in todo:
             status = read_status(run.path)
@@ -86,8 +93,7 @@ def run_all(
 
 def is_quick(run: Run) -> bool:
     """Return whether a run takes less time than most: a model with one vector, of usual width."""
-    paper = paper_of(run.name)
-    return paper.memory == "vector" and paper.width == 1
+    return run.spec.info.memory == "vector" and run.spec.info.width == 1
 
 
 def submit_all(
@@ -107,7 +113,7 @@ def submit_all(
             for future in [future for future in waiting if future.done()]:
                 run = waiting.pop(future)
                 try:
-                    record, error = future.result()
+                    outcome = future.result()
                 except RunLostError as lost:
                     n_lost[run.title] += 1
                     if n_lost[run.title] <= MAX_RESUBMISSIONS:
@@ -115,17 +121,13 @@ def submit_all(
                         run.status.write()
                         waiting[submit(run)] = run
                         continue
-                    record, error = None, f"{lost}, for the {MAX_RESUBMISSIONS + 1}th time"
+                    outcome = None, f"{lost}, for the {MAX_RESUBMISSIONS + 1}th time"
                 except BrokenProcessPool:
                     raise ValueError(
                         "a training process was killed, perhaps for lack of memory; the same "
                         "command resumes, and with OMP_NUM_THREADS=1 it trains one model at a time"
                     ) from None
-                board.end(run.title)
-                if record:
-                    board.print(f"{run.title}: {describe_result(record)}")
-                else:
-                    failures.append(f"{run.title}: {error}")
+                failures += report_end(run, outcome, board)
             time.sleep(poll_s if waiting else 0)
     except BaseException:
         with defer_signals():
@@ -135,49 +137,46 @@ def submit_all(
     return failures
 
 
-def describe_result(record: dict[str, Any]) -> str:
-    """Return a record's first score, and how long the run took."""
+def report_end(run: Run, outcome: Outcome, board: ProgressBoard) -> list[str]:
+    """Print a run's first score and how long it took, or return a line about its failure."""
+    record, error = outcome
+    board.end(run.title)
+    if record is None:
+        return [f"{run.title}: {error}"]
     times = f"{record['train_s']:.0f} s training, {record['evaluate_s']:.0f} s evaluation"
-    return f"{format_first_score(record)}, {times}"
+    board.print(f"{run.title}: {format_first_score(record)}, {times}")
+    return []
 
 
-# ------------------------------------------------------------------------------ Carrying out a run
+# ------------------------------------------------------------------------------ In another process
+
+FAILURES = ValueError, RuntimeError, MemoryError
+"""What a run can raise for a reason that a user can change; see `explain`."""
 
 
-class ImmediateFuture:
-    """A future of a run that is carried out in this process when its result is asked for."""
-
-    def __init__(self, run: Run):
-        self.run = run
-
-    def done(self) -> bool:
-        """Return whether the result can be asked for."""
-        return True
-
-    def result(self) -> Outcome:
-        """Carry out the run."""
-        return execute(self.run)
-
-    def cancel(self) -> None:
-        """Do nothing: it has not begun."""
+def explain(error: Exception) -> str:
+    """Return why a run failed; raise an error again that no user can do anything about."""
+    if isinstance(error, ValueError):
+        return str(error)
+    if is_out_of_memory(error):
+        return "out of memory in evaluation; what was trained is kept"
+    raise error
 
 
-def execute(run: Run, threads: int | None = None) -> Outcome:
-    """Train, evaluate and record a run in this process, with so many threads.
+def execute(run: Run, threads: int) -> Outcome:
+    """Carry out a run in this process, with so many threads.
 
-    Errors that a user can fix are returned: not every executor keeps the type of an exception.
+    The models of the command's files are unknown here. Errors that a user can fix are returned: not
+    every executor keeps the type of an exception.
     """
-    if threads is not None:
-        torch.set_num_threads(threads)
+    for name, info in [*run.spec.lineage.items()][::-1]:  # what it varies first
+        register(name, info)
+    torch.set_num_threads(threads)
     try:
         with signals_handled_by(raise_stopped):
-            return train_if_missing(run, math.inf), ""
-    except ValueError as error:
-        return None, str(error)
-    except (RuntimeError, MemoryError) as error:
-        if not is_out_of_memory(error):
-            raise
-        return None, "out of memory in evaluation; what was trained is kept"
+            return train_and_record(run, math.inf), ""
+    except FAILURES as error:
+        return None, explain(error)
 
 
 def execute_or_exit(run: Run, threads: int) -> Outcome:
@@ -192,7 +191,7 @@ TORCH_LOCK = threading.Lock()
 """One run at a time in a process: random numbers and settings of torch are the process's."""
 
 
-def carry_out_remotely(run: Run, threads: int) -> Outcome:
+def execute_remotely(run: Run, threads: int) -> Outcome:
     """Carry out a run on a machine of a cluster, with so many threads.
 
     Waits for a process that still trains the run but has lost contact with its launcher.

@@ -105,8 +105,9 @@ class Task:
     """Pairs of models whose difference is tested; a model in none of them is compared with all."""
     measure: Mapping[str, Measurement] = field(default_factory=dict)
     """What is measured of a trained model besides its scores, by name: the record's `analyses`."""
-    begin: Callable[[SequenceModel, str, int], None] | None = None
-    """Changes a model before its training, given its name and seed: weights, or what is frozen."""
+    begin: Callable[[SequenceModel, Sequence[str], int], None] | None = None
+    """Changes a model before its training: its weights, or what is frozen. It is given its name and
+    those of the models that it varies, itself first, and its seed."""
     follow: Callable[[SequenceModel], dict[str, float]] | None = None
     """Scores of a model in training, by name, which its snapshots hold."""
     figures: Sequence[Callable[[Sequence[dict[str, Any]]], dict[str, Any]]] = ()

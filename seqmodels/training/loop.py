@@ -1,7 +1,6 @@
 """The training loop: the same optimiser, data order and budget for every model.
 
-Read `train` first, then what it calls for each batch: `training_step`, `optimizer_step`,
-`backward`, `loss_of`.
+Read `train` first, then what it calls for each batch: `training_step`, `backward`, `loss_of`.
 """
 
 from __future__ import annotations
@@ -68,7 +67,7 @@ def train(
     trainer.model.train()
     if trainer.device.type == "cuda":
         trainer.graphs = BackwardGraphs(
-            partial(training_loss, trainer.model, cfg), trainer.model.parameters()
+            partial(loss_of, trainer.model, cfg), trainer.model.parameters()
         )
 
     def save() -> None:
@@ -113,32 +112,26 @@ def train(
 def training_step(trainer: Trainer, batch: PreparedBatch) -> None:
     """Take the next step of the schedule, and count it.
 
-    If the step raises, progress and random generators are as they were before it.
+    If the loss or the gradient is not finite, the weights stay as they are. If the step raises,
+    progress and random generators are as they were before it.
     """
     started, generators = time.perf_counter(), torch_rng_states()
     try:
-        loss = optimizer_step(trainer, batch, trainer.next_lr_factor())
+        loss_sum = backward(trainer, batch)
+        norm_sum = clip_grad_norm_(trainer.model.parameters(), trainer.cfg.max_grad_norm)
+        loss, norm = torch.stack([loss_sum, norm_sum.double()]).tolist()  # a GPU is waited for here
+        if math.isfinite(loss + norm):
+            lr_factor = trainer.next_lr_factor()
+            for group in groups_of(trainer.optimizers):
+                group["lr"] = lr_factor * group["peak_lr"]
+            for optimizer in trainer.optimizers:
+                optimizer.step()
+        else:
+            loss = math.nan
     except BaseException:
         set_torch_rng_states(generators)  # whoever resumes draws the same dropout again
         raise
     trainer.count_step(batch, loss, time.perf_counter() - started)
-
-
-def optimizer_step(trainer: Trainer, batch: PreparedBatch, lr_factor: float) -> float:
-    """Take one step at this share of the peak learning rates; return the loss before it.
-
-    If the loss or the gradient is not finite, nothing is changed, and NaN is returned.
-    """
-    for group in groups_of(trainer.optimizers):
-        group["lr"] = lr_factor * group["peak_lr"]
-    loss_sum = backward(trainer, batch)
-    norm_sum = clip_grad_norm_(trainer.model.parameters(), trainer.cfg.max_grad_norm)
-    loss, norm = torch.stack([loss_sum, norm_sum.double()]).tolist()  # a GPU is waited for here
-    if not math.isfinite(loss + norm):
-        return math.nan
-    for optimizer in trainer.optimizers:
-        optimizer.step()
-    return loss
 
 
 def backward(trainer: Trainer, batch: PreparedBatch) -> Float[Tensor, ""]:
@@ -160,7 +153,7 @@ def backward(trainer: Trainer, batch: PreparedBatch) -> Float[Tensor, ""]:
         loss_sum = torch.tensor(start, dtype=torch.float64, device=device)
         try:
             for piece, n_targets in split(batch, trainer.progress.n_parts):
-                loss = training_loss(model, cfg, piece) * (n_targets / batch.n_targets)
+                loss = loss_of(model, cfg, piece) * (n_targets / batch.n_targets)
                 loss.backward()
                 loss_sum += loss.detach()
             return loss_sum
@@ -170,25 +163,21 @@ def backward(trainer: Trainer, batch: PreparedBatch) -> Float[Tensor, ""]:
         trainer.halve_pieces(batch)  # here, where no traceback holds the pass's tensors
 
 
-def training_loss(model: SequenceModel, cfg: TrainConfig, batch: Batch) -> Float[Tensor, ""]:
-    """Return the loss in the precision of training."""
-    is_bfloat16 = cfg.precision == "bfloat16"
+def loss_of(model: SequenceModel, cfg: TrainConfig, batch: Batch) -> Float[Tensor, ""]:
+    """Return the loss in nats per target token, in the precision of training.
+
+    It is the target's and, for a model of texts, a share of the source's.
+    """
+    is_bfloat16, smoothing = cfg.precision == "bfloat16", cfg.label_smoothing
     with torch.autocast(batch.src.device.type, torch.bfloat16, enabled=is_bfloat16):
-        return loss_of(model, batch, cfg.label_smoothing, cfg.source_loss)
-
-
-def loss_of(
-    model: SequenceModel, batch: Batch, label_smoothing: float = 0.0, source_loss: float = 0.0
-) -> Float[Tensor, ""]:
-    """Return the loss in nats per target token: the target's, and a share of the source's."""
-    if not source_loss:
-        logits = model(batch.src, batch.src_mask, batch.tgt_in)
-        return cross_entropy(logits, batch.tgt_out, label_smoothing=label_smoothing)
-    logits = model.text_logits(batch.src, batch.src_mask, batch.tgt_in)
-    of_source, of_target = logits.tensor_split([batch.src.shape[1]], 1)
-    nats = cross_entropy(of_source[:, :-1], batch.src[:, 1:], reduction="sum")
-    target = cross_entropy(of_target, batch.tgt_out, label_smoothing=label_smoothing)
-    return target + source_loss * nats / (batch.tgt_out != PAD).sum()
+        if not cfg.source_loss:
+            logits = model(batch.src, batch.src_mask, batch.tgt_in)
+            return cross_entropy(logits, batch.tgt_out, label_smoothing=smoothing)
+        logits = model.text_logits(batch.src, batch.src_mask, batch.tgt_in)
+        of_source, of_target = logits.tensor_split([batch.src.shape[1]], 1)
+        nats = cross_entropy(of_source[:, :-1], batch.src[:, 1:], reduction="sum")
+        target = cross_entropy(of_target, batch.tgt_out, label_smoothing=smoothing)
+        return target + cfg.source_loss * nats / (batch.tgt_out != PAD).sum()
 
 
 def cross_entropy(

@@ -65,7 +65,7 @@ MAX_INT = 2**62
 """Largest whole number that torch and records accept."""
 
 
-def non_negative(text: str, least: int = 0) -> int:
+def non_negative(text: str | float, least: int = 0) -> int:
     """Parse a whole number that is not below the least one: 1000000, 1_000_000 or 1e6."""
     with suppress(InvalidOperation):  # raised by a text, and where NaN is compared
         number = Decimal(text)
@@ -74,12 +74,12 @@ def non_negative(text: str, least: int = 0) -> int:
     raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from {least} to {MAX_INT:,}")
 
 
-def positive(text: str) -> int:
+def positive(text: str | float) -> int:
     """Parse a whole number above zero."""
     return non_negative(text, 1)
 
 
-def positive_float(text: str) -> float:
+def positive_float(text: str | float) -> float:
     """Parse a finite number above zero."""
     with suppress(ValueError):
         if 0 < (number := float(text)) < math.inf:

@@ -32,8 +32,8 @@ Question
 
 from __future__ import annotations
 
+import argparse
 from pathlib import Path
-from typing import Any
 
 from ..flags import TaskParser, run
 
@@ -50,20 +50,15 @@ TO_TRANSFORMER = [
 """The second ladder: each differs from the one before in one idea."""
 
 
-class LadderParser(TaskParser):
-    """A parser whose default models and folder are those of the ladder that --to names."""
-
-    def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Parse the command line; exit with 2 if flags contradict each other."""
-        chosen, _ = self.parse_known_args(args)
-        models, out = MODELS, None
-        if chosen.to == "transformer":
-            models, out = TO_TRANSFORMER, Path("runs", f"ladder-transformer-{chosen.size}")
-        self.set_defaults(models=models, out=out)
-        return super().parse_args(args, namespace)
+def choose_ladder(args: argparse.Namespace) -> None:
+    """Set models and folder to those of the ladder that --to names, unless they are given."""
+    if args.to == "transformer":
+        if args.models is PARSER.get_default("models"):
+            args.models = TO_TRANSFORMER
+        args.out = args.out or Path("runs", f"ladder-transformer-{args.size}")
 
 
-PARSER = LadderParser("tasks.ladder", __doc__, models=MODELS)
+PARSER = TaskParser("tasks.ladder", __doc__, models=MODELS, check=choose_ladder)
 PARSER.add_argument("--to", choices=["attention", "transformer"], default="attention",
                     help="attention (default): from the LSTM to attention; transformer: from "
                          f"Bahdanau's model to the Transformer, by {', '.join(TO_TRANSFORMER)}, in "
@@ -72,7 +67,6 @@ PARSER.add_argument("--to", choices=["attention", "transformer"], default="atten
 if __name__ == "__main__":
     PARSER.parse_args()  # answer --help and mistakes before the slow imports below
 
-import argparse
 from collections import Counter
 from dataclasses import replace
 from functools import partial

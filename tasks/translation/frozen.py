@@ -18,27 +18,30 @@ from seqmodels.search import unroll
 from .best_state import complete_state
 
 
-def find_run(folder: Path, name: str, seed: int) -> Path:
-    """Return the run of a model, or of the one that it varies; raise ValueError without one."""
-    runs = [folder / f"{model}-seed{seed}" for model in ancestors(name)]
+def find_run(folder: Path, names: Sequence[str], seed: int) -> Path:
+    """Return the run of a model, or of one that it varies, by their names.
+
+    Raises ValueError if the folder has none of them.
+    """
+    runs = [folder / f"{model}-seed{seed}" for model in names]
     for run in runs:
         if run.with_suffix(".safetensors").exists():
             return run
     raise ValueError(f"--decoder: {folder} has no weights of {runs[-1].name}")
 
 
-def freeze_decoder(model: SequenceModel, name: str, seed: int, folder: Path) -> None:
+def freeze_decoder(model: SequenceModel, names: Sequence[str], seed: int, folder: Path) -> None:
     """Load the weights that have the same names and shapes, then freeze the decoder's.
 
     Raises ValueError if the decoder has others.
     """
-    run = find_run(folder, name, seed)
+    run = find_run(folder, names, seed)
     trained, own = load(run).model.state_dict(), model.state_dict()
     shared = {k: w for k, w in trained.items() if k in own and own[k].shape == w.shape}
     model.load_state_dict(shared, strict=False)
     for parameter_name in decoder_parameters(model):
         if parameter_name not in shared:
-            raise ValueError(f"{run} lacks {parameter_name} of the decoder of {name}")
+            raise ValueError(f"{run} lacks {parameter_name} of the decoder of {names[0]}")
         model.get_parameter(parameter_name).requires_grad_(False)
 
 
@@ -62,7 +65,7 @@ def with_frozen_decoder(
     """Return the task for models whose decoders are those of a folder's runs, at their width."""
     recipes = dict(task.recipes)
     for name in models:
-        first, *_ = (find_run(folder, name, seed) for seed in seeds)
+        first, *_ = (find_run(folder, ancestors(name), seed) for seed in seeds)
         sizes = {**task.recipe(name).sizes, "d_model": load(first).model.config.d_model}
         recipes[name] = task.recipe(name)._replace(sizes=sizes)
     data = {**task.data, "decoder": f"frozen, from {folder.resolve().name}"}

@@ -17,7 +17,7 @@ from xml.etree import ElementTree
 
 import pytest
 from conftest import ROOT, Call, check_one_line, copy_records
-from toys import flags, toy
+from toys import options, toy
 
 import seqmodels
 from seqmodels import MODELS, search
@@ -279,10 +279,10 @@ def test_an_interrupted_comparison_says_how_to_resume(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     interrupted = Mock(side_effect=KeyboardInterrupt)
-    monkeypatch.setattr(compare, "compare_in_folder", interrupted)
+    monkeypatch.setattr(compare, "prepare_folder", interrupted)
     for is_fresh in (False, True):
         with pytest.raises(KeyboardInterrupt) as advised:
-            compare.compare(toy(), flags(tmp_path, fresh=is_fresh))
+            compare.compare(toy(), options(tmp_path, fresh=is_fresh))
         assert ("without --fresh" in advised.value.__notes__[0]) == is_fresh
 
 

@@ -12,7 +12,7 @@ import safetensors.torch
 import torch
 from torch import Tensor
 from torch.nn import functional as F
-from toys import draw_examples, flags, same, toy
+from toys import draw_examples, options, same, toy
 
 from seqmodels import BOS, PAD, build
 from seqmodels.data import batches
@@ -37,7 +37,7 @@ def run_it(tmp_path: Path, undrawn: None, few_draws: None) -> Callable[..., dict
         examples = {"train": draw_examples(20, 6), "valid": draw_examples(80, 6, 2)}
         task = toy(**examples, training=UNUSUAL | training)
         given = {"models": ["transformer"], "seeds": [3], "lr": 0.02, "precision": precision}
-        compare.compare(task, flags(tmp_path, **given))
+        compare.compare(task, options(tmp_path, **given))
         return record.load(tmp_path / "transformer-seed3.json")
 
     return run

@@ -15,14 +15,16 @@ from sacrebleu.metrics import TER
 import tasks
 from seqmodels import models
 from seqmodels.cli import main
-from seqmodels.cli.compare import compare_and_report
+from seqmodels.cli.run import draw_and_print
 from seqmodels.contract import CHECKS, list_violations
 from seqmodels.evaluation import metrics
+from seqmodels.experiments import compare
 from seqmodels.models import registry
 from seqmodels.records.io import load as load_record
 from seqmodels.report import render_folder
 from seqmodels.utils.imports import import_class
 from tasks import __main__ as everything
+from tasks.flags import options_of
 from tasks.next_token import __main__ as next_token
 from tasks.recall import __main__ as recall
 from tasks.translation import __main__ as translation
@@ -211,7 +213,9 @@ def test_a_metric_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     args = translation.PARSER.parse_args([*ONE, "--out", str(tmp_path)])
     task = translation.builtin_task(args)
     (test,) = task.tests
-    compare_and_report(replace(task, tests=[replace(test, primary_metric="ter")]), args)
+    task = replace(task, tests=[replace(test, primary_metric="ter")])
+    compare.compare(task, options_of(args))
+    draw_and_print(tmp_path, task)
     record = load_record(tmp_path / "lstm_seq2seq-seed1.json")
     rows = rows_of(tmp_path / "lstm_seq2seq-seed1")
     theirs = TER(case_sensitive=True).corpus_score(

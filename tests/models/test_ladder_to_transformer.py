@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.testing import assert_close
 
 from seqmodels import BOS, EOS, build
-from seqmodels.experiments.specs import model_sizes
+from seqmodels.experiments.specs import make_spec, model_sizes
 from seqmodels.training.optimizers import hidden_matrices
 from tasks.ladder import __main__ as ladder
 from tasks.ladder import figure
@@ -46,7 +46,7 @@ def test_each_rung_changes_what_it_names(monkeypatch: pytest.MonkeyPatch) -> Non
     assert climbed.contrasts == [(rung, before) for before, rung in pairwise(RUNGS)]
     sizes, parts = {}, {}
     for name in RUNGS:
-        sizes[name] = model_sizes(name, replace(climbed, n_parameters=400_000))
+        sizes[name] = model_sizes(make_spec(name), replace(climbed, n_parameters=400_000))
         torch.manual_seed(3)
         model = build(name, **sizes[name])
         del sizes[name]["d_model"]
@@ -57,7 +57,9 @@ def test_each_rung_changes_what_it_names(monkeypatch: pytest.MonkeyPatch) -> Non
         assert all(path.startswith(tables) for path in others)
         if name in ("bahdanau", "transformer"):
             torch.manual_seed(3)
-            chapter = build(name, **model_sizes(name, replace(plain, n_parameters=400_000)))
+            chapter = build(
+                name, **model_sizes(make_spec(name), replace(plain, n_parameters=400_000))
+            )
             assert torch.equal(chapter(*GIVEN), model(*GIVEN))
             assert all(map(torch.equal, chapter.parameters(), model.parameters()))
     for before, name in pairwise(RUNGS):

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 from conftest import rows_of
-from toys import TOKENIZER, flags, stopped_after, toy
+from toys import TOKENIZER, options, stopped_after, toy
 
 from seqmodels.experiments import compare, snapshots
 from seqmodels.experiments.snapshots import Snapshots
@@ -28,7 +28,7 @@ def train(out: Path, n: int, tokens: int = 900, name: str = "gpt", **given: Any)
     forced = replace(searched, beam=1, name="all", is_generated=False, primary_metric="perplexity")
     training = {"tokens": tokens, "batch_tokens": 100, "n_validations": 3}
     task = toy(recipes={name: recipe}, tests=[forced, searched], training=training)
-    compare.compare(task, flags(out, models=[name], snapshots=n, **given))
+    compare.compare(task, options(out, models=[name], snapshots=n, **given))
     return out / f"{name}-seed1.snapshots.json"
 
 

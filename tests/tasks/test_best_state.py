@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 from torch import Tensor
-from toys import CFG, TOKENIZER, flags, toy
+from toys import CFG, TOKENIZER, options, toy
 
 from seqmodels.data.batches import Example, collate
 from seqmodels.evaluation.intervals import student_quantile
@@ -246,7 +246,7 @@ def test_words_kept_by_place() -> None:
 def test_a_snapshot_follows_both_states(tmp_path: Path) -> None:
     best = best_of(8)
     task = toy(follow=best.follow, training={**TASK.training, "tokens": 300})
-    out = compare(task, flags(out=tmp_path, models=["rnn_encdec"], snapshots=3))
+    out = compare(task, options(out=tmp_path, models=["rnn_encdec"], snapshots=3))
     assert out is not None
     rows = record.load(out / "rnn_encdec-seed1.json")["analyses"]["training"]
     assert next(row["tokens"] for row in rows) == 0
@@ -256,11 +256,11 @@ def test_a_snapshot_follows_both_states(tmp_path: Path) -> None:
 
 def test_only_the_encoder_learns_for_a_frozen_decoder(tmp_path: Path) -> None:
     """The run resumes from its checkpoint, and no weight that the decoder uses has changed."""
-    first = compare(toy(), flags(out=tmp_path / "first", models=["rnn_encdec"]))
+    first = compare(toy(), options(out=tmp_path / "first", models=["rnn_encdec"]))
     assert first is not None
     models = ["rnn_encdec", "rnn_encdec_pooled"]
     task = with_frozen_decoder(toy(), first, models, [1])
-    out = compare(task, flags(out=tmp_path / "second", models=models, seeds=[1]))
+    out = compare(task, options(out=tmp_path / "second", models=models, seeds=[1]))
     assert out is not None
     before = load(first / "rnn_encdec-seed1").model
     d_model = before.config.d_model
@@ -290,7 +290,7 @@ def test_three_curves_are_those_of_the_records(tmp_path: Path) -> None:
         tests=[*TASK.tests, test],
         measure={"best_state": best.measure, "controls": best.measure_controls},
     )
-    out = compare(task, flags(out=tmp_path, models=["rnn_encdec", "bahdanau"], seeds=[1, 2]))
+    out = compare(task, options(out=tmp_path, models=["rnn_encdec", "bahdanau"], seeds=[1, 2]))
     assert out is not None
     records = load_records.load_records(out)
     for r, shift in zip(records, (3.0, 9.0, 20.0, 30.0), strict=True):

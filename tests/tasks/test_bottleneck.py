@@ -9,7 +9,7 @@ import pytest
 from fake_records import fake_record, metric
 
 from seqmodels import EOS
-from seqmodels.experiments.specs import model_sizes
+from seqmodels.experiments.specs import make_spec, model_sizes
 from seqmodels.models import VARIANTS
 from seqmodels.report import style
 from tasks.bottleneck import __main__ as bottleneck
@@ -30,7 +30,7 @@ def test_targets_are_copies_without_an_end(monkeypatch: pytest.MonkeyPatch) -> N
     assert [len(e.tgt) for e in test.examples] == list(test.x)
     assert task.data["n_symbols"] == 64
     assert not test.is_generated
-    sizes = {name: model_sizes(name, task) for name in NAMES}
+    sizes = {name: model_sizes(make_spec(name), task) for name in NAMES}
     widths = [own["d_model"] for name, own in sizes.items() if name.startswith("rnn_encdec")]
     assert widths == [32, 64, 128, 256, 512]
     pooled = [own for name, own in sizes.items() if name.startswith("bahdanau")]

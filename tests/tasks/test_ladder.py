@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from seqmodels import SequenceModel, build
 from seqmodels.data.batches import Example
 from seqmodels.evaluation.intervals import wilson_interval
-from seqmodels.experiments.specs import count_parameters, model_sizes
+from seqmodels.experiments.specs import count_parameters, make_spec, model_sizes
 from seqmodels.models import papers
 from seqmodels.report import style
 from tasks.ladder import __main__ as ladder
@@ -104,7 +104,7 @@ def test_the_ladder_runs(run: Run, tmp_path: Path) -> None:
 def test_rungs_differ_in_nothing_else(size: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(ladder.SIZES, size, ladder.SIZES[size] | {"n_train": 200, "n_valid": 10})
     task = ladder.make_task(argparse.Namespace(size=size, tokens=None, to="attention"))
-    sizes = {name: model_sizes(name, task) for name in NAMES}
+    sizes = {name: model_sizes(make_spec(name), task) for name in NAMES}
     counts = [count_parameters(build(name, **sizes[name])) for name in NAMES]
     assert max(counts) / min(counts) < 1.1
     for own in sizes.values():

@@ -10,7 +10,7 @@ import pytest
 from fake_records import fake_record
 
 from seqmodels import EOS, MODELS
-from seqmodels.experiments.specs import model_sizes
+from seqmodels.experiments.specs import make_spec, model_sizes
 from seqmodels.experiments.task import Task
 from seqmodels.models import VARIANTS, papers
 from seqmodels.report import style
@@ -74,8 +74,8 @@ def test_a_width_holds_for_all_models() -> None:
     names = [*MODELS, "transformer_rotary"]
     assert "transformer_rotary" in VARIANTS
     wide = make_lookup(width=48)
-    assert {model_sizes(name, wide)["d_model"] for name in names} == {48}
-    assert len({model_sizes(name, make_lookup())["d_model"] for name in names}) > 2
+    assert {model_sizes(make_spec(name), wide)["d_model"] for name in names} == {48}
+    assert len({model_sizes(make_spec(name), make_lookup())["d_model"] for name in names}) > 2
     equal, narrow, wide = (make_lookup(width=width).recipes for width in (None, 128, 256))
     for name, recipe in equal.items():
         factor = 1 if name == "lstm_seq2seq" else 0.5

@@ -11,7 +11,7 @@ import pytest
 from seqmodels import BOS
 from seqmodels.data import SPLITS, corpora, tokenizers
 from seqmodels.data.batches import Example, collate, shuffled_batches
-from seqmodels.experiments.specs import model_sizes
+from seqmodels.experiments.specs import make_spec, model_sizes
 from seqmodels.experiments.task import Task
 from tasks.next_token import __main__ as next_token
 from tasks.next_token.__main__ import OWN_DATA_FLAGS
@@ -144,7 +144,7 @@ def test_shakespeare_is_as_in_nanogpt(tmp_path: Path, monkeypatch: pytest.Monkey
     assert len(next(shuffled_batches(task.train, 12 * 64, seed=1, epoch=0))) == 12
     assert [len(test.examples) for test in task.tests] == [-(-3_000 // 64)]
     assert task.tests[0].primary_metric == "nats"
-    gpt = model_sizes("gpt", task)
+    gpt = model_sizes(make_spec("gpt"), task)
     assert (gpt["n_heads"], gpt["n_layers"], gpt["n_positions"], gpt["dropout"]) == (4, 4, 65, 0.0)
 
 

@@ -5,7 +5,7 @@ import argparse
 import pytest
 
 from seqmodels import build
-from seqmodels.experiments.specs import count_parameters, model_sizes
+from seqmodels.experiments.specs import count_parameters, make_spec, model_sizes
 from tasks.positions import __main__ as positions
 
 POSITIONS = ["sinusoids", "learned", "rotary", "none"]
@@ -17,7 +17,7 @@ def test_models_differ_in_their_positions_alone(size: str, monkeypatch: pytest.M
     few = positions.SIZES[size] | {"n_train": 200, "n_valid": 10}
     monkeypatch.setitem(positions.SIZES, size, few)
     task = positions.make_task(argparse.Namespace(size=size, tokens=None))
-    sizes = {name: model_sizes(name, task) for name in BY_POSITION}
+    sizes = {name: model_sizes(make_spec(name), task) for name in BY_POSITION}
     counts = [count_parameters(build(name, **sizes[name])) for name in BY_POSITION]
     assert max(counts) / min(counts) < 1.1
     assert [own.pop("positions") for own in sizes.values()] == POSITIONS

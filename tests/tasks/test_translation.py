@@ -9,8 +9,8 @@ from conftest import RESULTS, Run
 from fake_records import scored
 
 from seqmodels import EOS
-from seqmodels.cli import compare
 from seqmodels.data import SPLITS
+from seqmodels.experiments import compare
 from seqmodels.experiments.task import Task
 from seqmodels.models import PAPERS
 from seqmodels.records import io as record
@@ -24,7 +24,7 @@ def task_on(data: object, *flags: str) -> Task:
     """Return the task on a folder of parallel text, or on a corpus by name."""
     tasks: list[Task] = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(compare, "compare_and_report", lambda task, args: tasks.append(task))
+        patch.setattr(compare, "compare", lambda task, options: tasks.append(task))
         translation.main(["--data", str(data), "--size", "smoke", "--tokens", "1", *flags])
     return tasks[0]
 

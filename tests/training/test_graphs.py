@@ -50,7 +50,7 @@ def test_padded_rows_and_columns_change_neither_loss_nor_gradient() -> None:
         found = []
         for each in (batch, whole):
             model.zero_grad()
-            loss = loop.loss_of(model, each)
+            loss = loop.loss_of(model, CFG, each)
             loss.backward()
             found.append([loss, *(p.grad for p in model.parameters() if p.grad is not None)])
         for own, padded in zip(*found, strict=True):
@@ -64,9 +64,7 @@ def test_a_graph_computes_the_same_step() -> None:
         more = {"n_layers": 1, "n_positions": 64, **SIZES}
         model = build(name, toy().tokenizer.vocab_size, **sizes_of(name, **more)).cuda().eval()
         trainer = Trainer(model, CFG)
-        recorded = graphs.BackwardGraphs(
-            partial(loop.training_loss, model, CFG), model.parameters()
-        )
+        recorded = graphs.BackwardGraphs(partial(loop.loss_of, model, CFG), model.parameters())
         for batch in batches:
             found = []
             for trainer.graphs in (None, recorded):

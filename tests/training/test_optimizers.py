@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 from conftest import Tiny
-from toys import flags, toy
+from toys import options, toy
 
 from seqmodels import build
 from seqmodels.experiments import compare
@@ -64,16 +64,16 @@ def test_muon_trains_neither_embeddings_nor_the_output_layer(name: str, fresh: T
 def test_a_comparison_has_one_optimizer(tmp_path: Path, undrawn: None, few_draws: None) -> None:
     task = toy(training=toy().training | {"optimizer": "muon"})
     chosen = {"models": ["gpt"], "vary": [("muon_lr", ["0.002"])]}
-    compare.compare(task, flags(tmp_path, **chosen))
+    compare.compare(task, options(tmp_path, **chosen))
     made = [record.load(tmp_path / f"gpt{spec}-seed1.json") for spec in ("", "-muon_lr-0.002")]
     settings = [(m["train_config"]["optimizer"], m["train_config"]["muon_lr"]) for m in made]
     assert settings == [("muon", task.recipes["gpt"].muon_lr), ("muon", 0.002)]
     assert made[0]["curve"][-1]["valid_nats"] != made[1]["curve"][-1]["valid_nats"]
     with pytest.raises(ValueError, match="trained with AdamW"):
-        compare.compare(toy(), flags(tmp_path / "adamw", **chosen))
+        compare.compare(toy(), options(tmp_path / "adamw", **chosen))
     with pytest.raises(ValueError, match="optimizer was muon, is adamw"):
-        compare.compare(toy(), flags(tmp_path, models=["gpt"]))
+        compare.compare(toy(), options(tmp_path, models=["gpt"]))
     with pytest.raises(ValueError, match="optimizer"):
         compare.compare(
-            task, flags(tmp_path / "x", models=["gpt"], vary=[("optimizer", ["adamw"])])
+            task, options(tmp_path / "x", models=["gpt"], vary=[("optimizer", ["adamw"])])
         )

@@ -15,11 +15,11 @@ from typing import Any
 import pytest
 import torch
 from conftest import TINY, Tiny
-from toys import CFG, V, assert_same, contents, examples, finish, flags, stopped_after, toy
+from toys import CFG, V, assert_same, contents, examples, finish, options, stopped_after, toy
 
 from seqmodels import build
 from seqmodels.data.batches import collate
-from seqmodels.experiments import compare
+from seqmodels.experiments import compare, plan
 from seqmodels.records import io as record
 from seqmodels.training import checkpoint, config, loop
 from seqmodels.training.checkpoint import Checkpoints
@@ -46,7 +46,6 @@ def restore(saved: Trainer, cfg: config.TrainConfig = CFG) -> Trainer:
 
 @pytest.mark.parametrize("optimizer", ["adamw", "muon"])
 def test_interrupted_equals_uninterrupted(name: str, optimizer: Any, tmp_path: Path) -> None:
-    """Keeps out lost moments, dropout drawn anew, batches taken twice, and a lost best."""
     cfg, checkpoints = replace(CFG, optimizer=optimizer), Checkpoints(tmp_path / "run.json")
     whole = finish(begin(name, cfg))
     for n_steps in (2, 7, None):
@@ -72,10 +71,9 @@ def test_interrupted_equals_uninterrupted(name: str, optimizer: Any, tmp_path: P
     (loop, "validate", None, 2, 1), (Trainer, "add_point", None, 2, 2),
     (loop, "backward", None, 2, 1), (loop, "backward", KeyboardInterrupt, 1, 1),
 ])  # fmt: skip
-def test_a_stop_costs_nothing(
+def test_a_stopped_step_is_taken_whole_or_not_at_all(
     owner: Any, method: str, error: Any, n_steps: int, n_points: int, monkeypatch: Any
 ) -> None:
-    """Keeps out a point added twice, half a step saved or counted, and dropout drawn twice."""
     cfg = replace(CFG, n_validations=1_000)  # after each step
     whole, trainer, saved_steps = finish(begin("gpt", cfg)), begin("gpt", cfg), []
     original, calls = getattr(owner, method), itertools.count(1)
@@ -100,7 +98,6 @@ def test_a_stop_costs_nothing(
 
 
 def test_a_run_saves_when_due_and_at_its_end() -> None:
-    """Keeps out a run that a power cut sets back to its start, and numbers cut to zero after it."""
     trainer, saved_steps, smallest = begin("gpt"), [], []
 
     def is_due() -> bool:
@@ -114,8 +111,7 @@ def test_a_run_saves_when_due_and_at_its_end() -> None:
     assert torch.tensor(1e-39) / 2 > 0
 
 
-def test_what_does_not_match_is_named() -> None:
-    """Keeps out a run that goes on from half a checkpoint, or from that of another model."""
+def test_a_checkpoint_that_does_not_match_is_refused() -> None:
     trainer = begin("gpt")
     trainer.add_point({"valid_nats": 1.0})
     loop.training_step(trainer, trainer.prepare(collate(examples()[:5])))
@@ -143,14 +139,15 @@ def test_what_does_not_match_is_named() -> None:
 def stopped(tmp_path: Path) -> Path:
     """Stop a toy comparison after two steps of its model; return the folder."""
     with stopped_after(2):
-        compare.compare(toy(), flags(tmp_path, models=["gpt"]))
+        compare.compare(toy(), options(tmp_path, models=["gpt"]))
     (path,) = tmp_path.glob("gpt-seed1.*")
     assert path in Checkpoints(tmp_path / "gpt-seed1.json").paths()
     return tmp_path
 
 
-def test_the_same_command_resumes(stopped: Path, monkeypatch: Any, capsys: Any) -> None:
-    """Keeps out a run made of two or begun again, another precision, and a kill's files."""
+def test_the_same_command_resumes_as_the_run_began(
+    stopped: Path, monkeypatch: Any, capsys: Any
+) -> None:
     before = contents(stopped)
     for changes, given, match in (
         ({}, {"lr": 0.5}, r"lr was 0\.01, is 0\.5.*--fresh"),
@@ -158,12 +155,12 @@ def test_the_same_command_resumes(stopped: Path, monkeypatch: Any, capsys: Any) 
         ({"n_parameters": 300_000}, {}, "d_model was "),
     ):
         with pytest.raises(ValueError, match=match):
-            compare.compare(toy(**changes), flags(stopped, models=["gpt"], **given))
+            compare.compare(toy(**changes), options(stopped, models=["gpt"], **given))
     assert contents(stopped) == before
-    monkeypatch.setattr(compare, "native_precision", lambda device: "bfloat16")
+    monkeypatch.setattr(plan, "native_precision", lambda device: "bfloat16")
     (stopped / ".gpt-seed1.json.0123abcd.part").write_text("{")
     (checkpoint,) = stopped.glob("*.checkpoint-*")
-    content, given = checkpoint.read_bytes(), flags(stopped, models=["gpt"], precision="auto")
+    content, given = checkpoint.read_bytes(), options(stopped, models=["gpt"], precision="auto")
     compare.compare(toy(), given)
     out = capsys.readouterr().out
     assert f"precision float32, as in the other runs in {stopped}; without them, bfloat16" in out
@@ -177,11 +174,12 @@ def test_the_same_command_resumes(stopped: Path, monkeypatch: Any, capsys: Any) 
     assert not [*stopped.glob("*.checkpoint-*"), *stopped.glob(".*.part")]
 
 
-def test_fresh_starts_again(stopped: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Keeps out a flag that does nothing, and one that deletes other runs."""
+def test_fresh_starts_again_and_deletes_no_other_run(
+    stopped: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (stopped / "lstm_seq2seq-seed2.safetensors").write_bytes(b"another")
     for _ in range(2):  # after a checkpoint, and after a record
-        compare.compare(toy(), flags(stopped, models=["gpt"], lr=0.5, fresh=True))
+        compare.compare(toy(), options(stopped, models=["gpt"], lr=0.5, fresh=True))
         assert "training on 200 tokens" in capsys.readouterr().out
     assert record.load(stopped / "gpt-seed1.json")["train_config"]["lr"] == 0.5
     assert (stopped / "lstm_seq2seq-seed2.safetensors").read_bytes() == b"another"
@@ -189,11 +187,10 @@ def test_fresh_starts_again(stopped: Path, capsys: pytest.CaptureFixture[str]) -
 
 @pytest.mark.parametrize("tokens", [199, 400])
 def test_another_budget_is_refused(recorded_gpt: Path, tokens: int) -> None:
-    """Keeps out a record that is replaced by one of another budget, and a run trained twice."""
     before, task = contents(recorded_gpt), toy(training=toy().training | {"tokens": tokens})
     match = rf"tokens was 200, is {tokens}\); choose another --out, or start again with --fresh"
     with pytest.raises(ValueError, match=match):
-        compare.compare(task, flags(recorded_gpt, models=["gpt"]))
+        compare.compare(task, options(recorded_gpt, models=["gpt"]))
     assert contents(recorded_gpt) == before
 
 
@@ -209,8 +206,9 @@ def two(tmp_path: Path, fresh: Tiny) -> Checkpoints:
     return checkpoints
 
 
-def test_checkpoints_are_written_at_times(tmp_path: Path, fresh: Tiny, monkeypatch: Any) -> None:
-    """Keeps out a disk that is written to all the time, and more than 1 % of the time for it."""
+def test_checkpoints_take_at_most_one_percent_of_the_time(
+    tmp_path: Path, fresh: Tiny, monkeypatch: Any
+) -> None:
     clock, write = SimpleNamespace(now_s=100.0, cost_s=0.0), files.write
 
     def write_slowly(path: Path, content: bytes) -> Path:
@@ -230,7 +228,6 @@ def test_checkpoints_are_written_at_times(tmp_path: Path, fresh: Tiny, monkeypat
 
 
 def test_after_damage_the_previous_one_is_read(two: Checkpoints, monkeypatch: Any) -> None:
-    """Keeps out weights that a disk, a torn write, a stranger or another version has changed."""
     rng, (newest, previous) = random.Random(1), two.paths()
     content = newest.read_bytes()
     damaged = [b"csys\nexit\n(S'a pickle was read'\ntR."]
@@ -257,14 +254,13 @@ def test_after_damage_the_previous_one_is_read(two: Checkpoints, monkeypatch: An
 
 
 def test_checkpoints_of_other_runs_are_not_read(two: Checkpoints) -> None:
-    """Keeps out seed 11 resuming from seed 1, and a name with a dot that matches anything."""
     for name in ("gpt-seed11", "xgpt-seed1", "gpt_seed1", "gpt-seed"):
         assert Checkpoints(two.folder / f"{name}.json").latest() is None
 
 
-def test_a_full_disk(two: Checkpoints, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keeps out a torn file in place of a whole one, and an error that is not reported."""
-
+def test_a_full_disk_leaves_the_earlier_file(
+    two: Checkpoints, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def full(_: int) -> None:
         raise OSError(28, "No space left on device")
 
@@ -280,7 +276,6 @@ def test_a_full_disk(two: Checkpoints, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_content_is_on_the_disk_before_its_name(tmp_path: Path, monkeypatch: Any) -> None:
-    """Keeps out an empty file after a power cut, an open folder, and reading without a limit."""
     flushed, fsync = [], os.fsync
 
     def watch(handle: int) -> None:

@@ -21,7 +21,7 @@ import torch
 from conftest import Pairs, Tiny, V
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from torch.testing import assert_close
-from toys import CFG, assert_same, draw_examples, examples, finish, flags, stopped_after, toy
+from toys import CFG, assert_same, draw_examples, examples, finish, options, stopped_after, toy
 
 from seqmodels import EOS, PAD, Batch, SequenceModel
 from seqmodels.data.batches import Example, collate
@@ -62,7 +62,7 @@ def test_the_last_hundred_losses_are_kept(fresh: Tiny) -> None:
 
 def test_a_point_of_the_curve_is_a_mean_since_the_last(fresh: Tiny, monkeypatch: Any) -> None:
     trainer, losses = Trainer(fresh("gpt"), CFG), iter([4.0, 2.0, 1.0])
-    monkeypatch.setattr(loop, "optimizer_step", lambda *_: next(losses))
+    monkeypatch.setattr(loop, "backward", lambda *_: torch.tensor(next(losses)).double())
     ticks = itertools.count()
     monkeypatch.setattr("time.perf_counter", lambda: float(next(ticks)))
     batch = trainer.prepare(collate(draw_examples(3, 4)))
@@ -78,7 +78,7 @@ def test_a_point_of_the_curve_is_a_mean_since_the_last(fresh: Tiny, monkeypatch:
 def test_a_loss_is_summed_in_float32(tiny: Tiny, pairs: Pairs) -> None:
     model, (src, src_mask, tgt_in) = tiny("gpt").bfloat16(), pairs
     batch = Batch(src, src_mask, tgt_in, torch.randint(4, V, tgt_in.shape))
-    loss = loss_of(model, batch)
+    loss = loss_of(model, CFG, batch)
     assert loss.dtype == torch.float32
     log_p = model(src, src_mask, tgt_in).float().log_softmax(-1)
     assert_close(loss, -log_p.gather(2, batch.tgt_out.unsqueeze(2)).mean())
@@ -96,8 +96,8 @@ def test_a_source_loss_counts_each_source_token(name: str, tiny: Tiny) -> None:
         assert_close(logits[:, 1:], model(*parts))
         nats -= logits.log_softmax(-1)[0, :-1].gather(1, text[1:, None]).sum()
         n += int((tgt != PAD).sum())
-    expected = loss_of(model, batch, 0.1) + 0.3 * nats / n
-    assert_close(loss_of(model, batch, 0.1, 0.3), expected)
+    smoothed, both = (replace(CFG, label_smoothing=0.1, source_loss=x) for x in (0.0, 0.3))
+    assert_close(loss_of(model, both, batch), loss_of(model, smoothed, batch) + 0.3 * nats / n)
 
 
 def test_both_precisions_train_alike(name: str, fresh: Tiny) -> None:
@@ -137,7 +137,7 @@ def draw_curves(out: Path, **changes: Any) -> None:
     """Run the toy comparison of GPT with curves."""
     training = {"tokens": 2_000, "batch_tokens": 100, "n_validations": 4}
     given = {"models": ["gpt"], "tensorboard": True, "checkpoint_every": 1e-6} | changes
-    compare.compare(toy(training=training), flags(out, **given))
+    compare.compare(toy(training=training), options(out, **given))
 
 
 def read_curves(out: Path) -> dict[str, dict[int, float]]:
@@ -157,15 +157,15 @@ def read_curves(out: Path) -> dict[str, dict[int, float]]:
 def test_tensorboard_shows_the_losses_of_training_also_after_a_stop(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    losses, rates, step = [], [], loop.optimizer_step
+    losses, rates, step = [], [], loop.training_step
 
-    def optimizer_step(trainer: Trainer, batch: Any, factor: float) -> float:
-        losses.append(step(trainer, batch, factor))
-        rates.append(factor * trainer.cfg.lr)
-        return losses[-1]
+    def training_step(trainer: Trainer, batch: Any) -> None:
+        step(trainer, batch)
+        losses.append(trainer.progress.losses[-1])
+        rates.append(trainer.optimizers[0].param_groups[0]["lr"])
 
     with monkeypatch.context() as patch:
-        patch.setattr(loop, "optimizer_step", optimizer_step)
+        patch.setattr(loop, "training_step", training_step)
         draw_curves(tmp_path)
     record, curves = json.loads((tmp_path / "gpt-seed1.json").read_text()), read_curves(tmp_path)
     for name, key in (("loss/valid (nats per token)", "nats"), ("accuracy/valid (%)", "accuracy")):
@@ -230,7 +230,8 @@ def test_a_gradient_that_is_not_finite_changes_nothing(fresh: Tiny) -> None:
     one = Trainer(fresh("gpt"), CFG)
     before = {k: v.clone() for k, v in one.model.state_dict().items()}
     one.model.norm.bias.register_hook(lambda grad: grad * math.inf)
-    assert math.isnan(loop.optimizer_step(one, one.prepare(collate(examples()[:4])), 1e-2))
+    loop.training_step(one, one.prepare(collate(examples()[:4])))
+    assert (one.progress.n_skipped, one.progress.losses) == (1, [])
     assert all(torch.equal(before[k], v) for k, v in one.model.state_dict().items())
 
 
@@ -257,13 +258,13 @@ def test_a_batch_in_pieces_has_the_same_gradient(
     messages: list[str] = []
     parted.log = messages.append
     expected, loss_of = loop.backward(whole, batch), loop.loss_of
-    loss = loss_of(whole.model, collate(examples()[:9]), CFG.label_smoothing, 0.5)
+    loss = loss_of(whole.model, whole.cfg, collate(examples()[:9]))
     assert expected.item() == pytest.approx(loss.item())
 
-    def short(model: SequenceModel, part: Batch, *rest: Any) -> torch.Tensor:
+    def short(model: SequenceModel, cfg: config.TrainConfig, part: Batch) -> torch.Tensor:
         if len(part.src) > n_rows_that_fit:
             raise RuntimeError(message)
-        return loss_of(model, part, *rest)
+        return loss_of(model, cfg, part)
 
     monkeypatch.setattr(loop, "loss_of", short)
     assert loop.backward(parted, batch) == pytest.approx(expected)
@@ -281,7 +282,8 @@ def test_a_piece_without_targets_counts_nothing(tiny: Tiny) -> None:
     assert losses[0] == pytest.approx(losses[1])
     assert_same_gradients(whole, halved)
     batch.tgt_out[:] = PAD
-    assert math.isnan(loop.optimizer_step(whole, whole.prepare(batch), 1e-2))
+    loop.training_step(whole, whole.prepare(batch))
+    assert whole.progress.n_skipped == 1
 
 
 @pytest.mark.parametrize(("error", "expected", "words"), [
@@ -295,7 +297,7 @@ def test_errors_that_smaller_pieces_do_not_mend_are_raised(
     one.model.forward = Mock(side_effect=error)
     one.log = lambda line: None
     with pytest.raises(expected, match=words):
-        loop.optimizer_step(one, one.prepare(collate(examples()[:5])), 1e-2)
+        loop.training_step(one, one.prepare(collate(examples()[:5])))
 
 
 # -------------------------------------------------------------------------------------- Prefetching
@@ -374,7 +376,7 @@ def test_a_gpu_is_not_read_for_each_piece(fresh: Tiny) -> None:
         one.progress.n_parts = n_parts
         batch = one.prepare(collate(examples(8)))
         with torch.profiler.profile() as profile:
-            loop.optimizer_step(one, batch, 1e-2)
+            loop.training_step(one, batch)
         events = [event.name for event in profile.events()]
         results.append(events.count("aten::_local_scalar_dense"))
     assert results[0] == results[1] > 0

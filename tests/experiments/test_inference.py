@@ -1,0 +1,201 @@
+"""A trained run in a program of one's own."""
+
+import copy
+import json
+import re
+import sys
+from pathlib import Path
+from typing import Any
+from unittest.mock import Mock
+
+import numpy as np
+import pytest
+import torch
+from conftest import ROOT, Call
+from sacrebleu.metrics import BLEU, CHRF
+
+import seqmodels
+from seqmodels import BOS, EOS
+from seqmodels.cli import main
+from seqmodels.data.batches import Example
+from seqmodels.evaluation.evaluate import score_teacher_forced
+from seqmodels.experiments import (
+    inference,
+)
+from seqmodels.experiments.inference import TrainedModel, load_model
+
+FOLDER = ROOT / "results" / "translation-live"
+
+
+SOURCES = ["The cat sees the dog.", "Although it rained, the man slept.", "They sing."]
+
+
+REFERENCES = ["Die Katze sieht den Hund.", "Obwohl es regnete, schlief der Mann.", "Sie singen."]
+
+
+@pytest.fixture(scope="module")
+def run() -> TrainedModel:
+    return seqmodels.load(FOLDER / "bahdanau-seed1")
+
+
+def with_data(run: TrainedModel, **data: Any) -> TrainedModel:
+    """Return the run as if it had been trained on data with other properties."""
+    return TrainedModel(run.model, run.tokenizer, run.record | {"data": run.record["data"] | data})
+
+
+def test_translations_are_the_commands(run: TrainedModel, call: Call, monkeypatch: Any) -> None:
+    path = FOLDER / "bahdanau-seed1"
+    printed = [call(main, "translate", path, text, "--beam", 4)[1][:-1] for text in SOURCES]
+    assert run.translate(SOURCES, beam=4) == printed
+    assert len(set(printed)) == 3
+    assert run.translate([]) == []
+    lines = [SOURCES[1], "", SOURCES[0]]
+    monkeypatch.setattr(main, "LINES_AT_ONCE", 2)
+    given = "--beam", 4, "--n-best", 3, "--length-penalty", 0
+    code, out, _ = call(main, "translate", FOLDER / "bahdanau-seed1", "\n".join(lines), *given)
+    rows = [row.split("\t") for row in out.splitlines()]
+    assert (code, [row[0] for row in rows]) == (0, [*"1112333"])
+
+    def best_of(n: int, *texts: str, length_penalty: float) -> list[list[tuple[str, float]]]:
+        found = run.search_n_best([*map(run.encode_line, texts)], n, 4, length_penalty)
+        return [[(run.tokenizer.decode(h.tokens), h.log_p) for h in best] for best in found]
+
+    best = best_of(3, *lines, length_penalty=0)
+    flat = [[f"{log_p:z.4f}", text] for texts in best for text, log_p in texts]
+    assert flat == [row[1:] for row in rows]
+    _, out, _ = call(main, "translate", path, "\n".join(lines), *given, "--json")
+    found = [[*json.loads(line).values()] for line in out.splitlines()]
+    exact = [pytest.approx(log_p, rel=1e-4) for texts in best for _, log_p in texts]
+    assert found == [[int(n), p, text] for (n, _, text), p in zip(rows, exact, strict=True)]
+    assert [texts[0][0] for texts in best] == run.translate(lines, beam=4, length_penalty=0)
+    for line, texts in zip(lines[::2], best[::2], strict=True):
+        example = Example(run.encode_source(line), [*run.encode(texts[1][0]), EOS])
+        (row,) = score_teacher_forced(run.model, [example])
+        assert texts[1][1] == pytest.approx(-row["nats"], rel=1e-4)
+        assert sorted(texts, key=lambda one: -one[1]) == texts  # without a penalty
+    (long,) = best_of(4, lines[0], length_penalty=10)
+    assert len(long[0][0]) > len(long[-1][0])
+
+
+def test_a_loaded_run_drops_nothing(run: TrainedModel) -> None:
+    sizes = run.record["model_config"] | {"dropout": 0.5}
+    model = load_model(run.record | {"model_config": sizes}, FOLDER / "bahdanau-seed1.safetensors")
+    src = torch.tensor([run.encode(SOURCES[0])])
+    first, second = (model(src, src > 0, src) for _ in range(2))
+    assert torch.equal(first, second)
+
+
+def test_each_line_is_a_sentence(
+    run: TrainedModel, call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second, third = run.translate(SOURCES)
+    lines = [SOURCES[0], "", SOURCES[1], " \t", SOURCES[2]]
+    wanted = [first, "", second, "", third]
+    assert run.translate(["\n".join(lines[:3]), "", SOURCES[2]]) == [
+        "\n".join(wanted[:3]), "", third
+    ]  # fmt: skip
+    (tmp_path / "lines").write_text("".join(f"{line}\r\n" for line in lines))
+    encode = Mock(side_effect=type(run.tokenizer).encode)
+    monkeypatch.setattr(type(run.tokenizer), "encode", lambda self, text: encode(self, text))
+    monkeypatch.setattr(main, "LINES_AT_ONCE", 2)
+    with (tmp_path / "lines").open() as stdin:
+        monkeypatch.setattr(sys, "stdin", stdin)
+        code, out, err = call(main, "translate", FOLDER / "bahdanau-seed1", "--beam", 1)
+    assert encode.call_count == 3
+    assert (code, out.split("\n")) == (0, [*wanted, ""])
+    assert err.startswith("2 of 17 words ")  # of all lines
+
+
+def test_the_source_is_read_as_in_training(run: TrainedModel, few_draws: None) -> None:
+    words = run.tokenizer.encode(SOURCES[0])
+    for end, expected in (("EOS", [*words, EOS]), ("none", words), (None, words)):
+        assert with_data(run, source_end=end).encode_source(SOURCES[0]) == expected
+    assert with_data(run, source_end="none").encode_source("") == [BOS]
+    assert run.encode_source(SOURCES[0], has_source_eos=False) == words
+
+    lower, (source, *_), (reference, *_) = with_data(run, case="lower"), SOURCES, REFERENCES
+    assert run.encode_source(source) != run.encode_source(source.lower())
+    assert lower.encode_source(source) == run.encode_source(source.lower())
+    assert lower.align(source, reference).tgt == run.align(source, reference.lower()).tgt
+    for tested, is_good in ((run, False), (lower, True)):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(tested, "translate", lambda *_: [reference.lower()])
+            score = tested.score([source], [reference.upper()])["bleu"]["value"]
+        assert (score > 50) is is_good
+
+
+def test_an_alignment_is_that_of_the_model(run: TrainedModel) -> None:
+    model = copy.deepcopy(run.model)
+    for parameter in model.parameters():  # so that no two weights are equal
+        parameter.data += 0.1 * torch.randn(parameter.shape)
+    run = TrainedModel(model, run.tokenizer, run.record)
+    src, tgt, weights = run.align(SOURCES[1], REFERENCES[0])
+    assert src == [*run.tokenizer.tokens(run.tokenizer.encode(SOURCES[1])), "<eos>"]
+    target = run.tokenizer.encode(REFERENCES[0])
+    assert tgt == run.tokenizer.tokens(target)
+    assert weights.shape == (len(tgt), len(src))
+    assert len(tgt) != len(src)
+    assert np.allclose(weights.sum(1), 1, atol=1e-5)
+    ids, tgt_in = torch.tensor([run.encode_source(SOURCES[1])]), torch.tensor([[BOS, *target[:-1]]])
+    with torch.inference_mode():
+        expected = run.model.align(ids, ids > 0, tgt_in)[0]
+    assert np.allclose(weights, expected.numpy(), atol=1e-6)
+    greedy = run.search([run.encode_source(SOURCES[0])])[0]
+    assert run.align(SOURCES[0]).tgt == run.tokenizer.tokens(greedy)
+
+
+@pytest.mark.parametrize("tokenize", ["13a", "char"])
+def test_scores_are_sacrebleus(tokenize: str, run: Any, monkeypatch: Any, few_draws: None) -> None:
+    hypotheses = [run.tokenizer.encode(f"{text} {text}") for text in REFERENCES]
+    written = {2: hypotheses}
+    monkeypatch.setattr(
+        inference, "generate_targets", lambda model, texts, beam, **_: written[beam]
+    )
+    run = with_data(run, bleu_tokenize=tokenize)
+    texts = run.translate(SOURCES, beam=2)
+    scores = run.score(SOURCES, REFERENCES, beam=2)
+    bleu = BLEU(tokenize=tokenize, force=True).corpus_score(texts, [REFERENCES]).score
+    assert scores["bleu"]["value"] == pytest.approx(bleu) != 0
+    assert scores["chrf"]["value"] == pytest.approx(CHRF().corpus_score(texts, [REFERENCES]).score)
+    assert scores["n"] == 3
+    assert f"tok:{tokenize}" in scores["signatures"]["bleu"]
+
+
+def test_mistakes_are_named(run: TrainedModel) -> None:
+    for method, *given, match in (
+        (run.translate, "The cat sleeps.", "list of texts"),
+        (run.score, SOURCES, REFERENCES[0], "list of texts"),
+        (run.score, SOURCES, REFERENCES[:2], "3 sources and 2 references"),
+        (run.score, [], [], "0 sources"),
+        (run.translate, SOURCES, 0, "beam of 0"),
+        (run.translate, SOURCES, 1, 0.5, "2 or more"),
+        (run.search_n_best, [], 3, 2, "3 best of a beam of 2"),
+        (run.align, SOURCES[0], "", "empty"),
+        (seqmodels.load(FOLDER / "lstm_seq2seq-seed1").align, SOURCES[0], "one vector"),
+        (seqmodels.load, FOLDER / "nothing-seed1", "nothing-seed1"),
+    ):
+        with pytest.raises(ValueError, match=match):
+            method(*given)
+
+
+def test_the_readmes_lines_run(monkeypatch: Any, capsys: Any, few_draws: None) -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    monkeypatch.chdir(ROOT)
+    names: dict[str, Any] = {}
+    exec(block, names)
+    translated, alignment = capsys.readouterr().out.splitlines()
+    assert translated.startswith(f"['{names['reference']}'] {{'n': 1, 'bleu': {{'value': 100.0")
+    assert "('Pferd', 'horse')" in alignment
+
+
+def test_the_documented_lines_align(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = (ROOT / "docs" / "command-line.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"^```python\n(import seqmodels\n.*?)^```$", text, re.M | re.S)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "runs" / "mine").symlink_to(FOLDER)
+    (tmp_path / "test.en").write_text("The girl has needed the horse\n")
+    (tmp_path / "test.de").write_text("Das Mädchen hat das Pferd gebraucht\n", encoding="utf-8")
+    exec(block, {})
+    assert {"1-1", "2-2", "5-4"} < {*(tmp_path / "mine.out").read_text().split()}

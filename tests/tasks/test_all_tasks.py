@@ -1,0 +1,129 @@
+"""The tasks in every size, and the driver that runs all of them."""
+
+import argparse
+import re
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from conftest import Run, check_folder
+
+from seqmodels import MODELS
+from seqmodels.experiments import (
+    compare,
+)
+from seqmodels.experiments.specs import make_spec, model_sizes
+from seqmodels.experiments.task import Task
+from seqmodels.models import VARIANTS
+from seqmodels.report import render_folder
+from seqmodels.utils import files
+from tasks import __main__ as everything
+from tasks.next_token import __main__ as next_token
+from tasks.recall import __main__ as recall
+from tasks.translation import __main__ as translation
+
+LENGTHS = [4, 8, 12, 16, 20, 24]
+
+
+HEADS = ["heads", "scores", "distances", "muting", "article", "maps"]
+
+
+SMOOTHING = ["lengths", "kernel", "bandwidth", "favor"]
+
+
+DISTANCE = ["gradients", "depth", "probe"]
+
+
+KINDS = [f"transformer_{kind}" for kind in ("sinusoids", "learned", "rotary", "none")]
+
+
+TRANSFORMER = ["transformer"]
+
+
+VECTOR, DRAWN = ["prefixes", "probe", "garden"], "prefixes probe crossings score-crossings"
+
+
+slow = pytest.mark.slow
+
+
+RUNS = [
+    ("bottleneck", ["rnn_encdec_32", "bahdanau_2"], [1, 2, 3, 4], [], "bits reach"),
+    ("distance", ["rnn_encdec", "transformer"], LENGTHS, DISTANCE, "distance depth"),
+    pytest.param("heads", TRANSFORMER, [1, 11], HEADS, "muted-transformer", marks=slow),
+    pytest.param("smoothing", TRANSFORMER, [1, 11], SMOOTHING, "smoothing-transformer", marks=slow),
+    pytest.param("positions", KINDS, [1, 6, 11, 16], [], "score-length", marks=slow),
+    pytest.param("vector", ["lstm_seq2seq", "transformer"], [1, 11], VECTOR, DRAWN, marks=slow),
+    pytest.param("recall", [*MODELS], [4, 8, 16], [], "score-copy score-reverse", marks=slow),
+]
+
+
+"""Tasks, models, where buckets of the first test set begin, analyses, and figures."""
+
+
+@pytest.mark.parametrize(("name", "models", "lows", "analyses", "drawn"), RUNS)
+def test_tasks_run(name, models, lows, analyses, drawn, run: Run, tmp_path: Path) -> None:
+    assert run(import_module(f"tasks.{name}.__main__"), "--models", *models, "--out", tmp_path) == 0
+    for made in check_folder(tmp_path, models):
+        assert [bucket["low"] for bucket in made["tests"][0]["buckets"]] == lows
+        assert [*made.get("analyses", {})] == analyses
+    assert {f"{name}.svg" for name in drawn.split()} <= {path.name for path in tmp_path.iterdir()}
+
+
+def write_short_files(folder: Any, **_: object) -> list[Path]:
+    path = Path(getattr(folder, "path", folder))
+    return [files.write(path / name, "](curves.svg)") for name in ("score-length.svg", "tables.md")]
+
+
+def test_the_driver_runs_choices(run: Run, tmp_path: Path, monkeypatch: Any, capsys: Any) -> None:
+    monkeypatch.setattr(render_folder, "plot_folder", write_short_files)
+    parts = {"BUILTIN": ("keys", "recall", ""), "FULL": ("more", "recall", "--seeds 4")}
+    for part, comparison in (parts | {"CORPORA": ("text", "nothing", "")}).items():
+        monkeypatch.setattr(everything, part, [comparison])
+    given = everything, "--models", "lstm_seq2seq", "--out", tmp_path / "results"
+    assert run(*given) == 0
+    assert sorted(path.name for path in tmp_path.glob("results/*/")) == ["keys"]
+    assert run(*given, "--full") == 0
+    found = sorted(path.relative_to(tmp_path) for path in tmp_path.glob("results/*/*-seed*.json"))
+    assert [str(path) for path in found] == [
+        "results/keys/lstm_seq2seq-seed1.json", "results/more/lstm_seq2seq-seed4.json",
+    ]  # fmt: skip
+    assert capsys.readouterr().out.count("recorded in") == 1
+    page = tmp_path / "results" / "README.md"
+    assert re.findall("## (.*)", page.read_text()) == ["keys", "more"]
+    page.unlink()
+    assert run(*given, "--layers", 3) == 2
+    assert not page.exists()
+
+
+def test_own_changes_are_of_the_default_models(monkeypatch: pytest.MonkeyPatch) -> None:
+    tasks: list[Task] = []
+    monkeypatch.setattr(compare, "compare", lambda task, _: tasks.append(task))
+    for given in ([], ["--models", "transformer"]):
+        import_module("tasks.choices.__main__").main(["--size", "smoke", *given])
+    assert [sum(map(len, task.vary.values())) for task in tasks] == [3, 0]
+
+
+@pytest.mark.parametrize("task", [recall, translation, next_token], ids=lambda task: task.__name__)
+def test_every_size_can_be_built(task: ModuleType) -> None:
+    for size, numbers in task.SIZES.items():
+        few = {k: min(n, 40) if k in ("n_train", "n_valid") else n for k, n in numbers.items()}
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setitem(task.SIZES, size, few)
+            given = {"size": size, "tokens": None, "context": 128, "no_source_eos": False}
+            given["best_state"] = None
+            make_task = getattr(task, "builtin_task", task.make_task)
+            built = make_task(argparse.Namespace(**given))
+            if size == "smoke":  # no chance in the data
+                assert make_task(argparse.Namespace(**given)).data == built.data
+        longest = 0
+        for examples in (built.train, built.valid, *(test.examples for test in built.tests)):
+            assert examples
+            longest = max(longest, *(len(e.src) + len(e.tgt) for e in examples))
+        assert longest <= built.recipes["gpt"].sizes["n_positions"]
+        assert built.recipes.keys() - VARIANTS.keys() == MODELS.keys()
+        assert all(model_sizes(make_spec(name), built) for name in MODELS)  # a width for each
+        for test in built.tests:
+            assert len(test.x) == len(test.examples)
+            assert all(any(low <= x <= high for low, high in test.buckets) for x in test.x)
