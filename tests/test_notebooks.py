@@ -14,7 +14,8 @@ from conftest import ROOT, Call, Run, check_one_line
 import seqmodels
 from seqmodels.cli import main
 from seqmodels.utils import html
-from tasks.recall import __main__ as recall
+
+recall = pytest.importorskip("tasks.recall.__main__")
 
 
 def test_a_comparison_by_name_has_the_records_of_the_command(run: Run, tmp_path: Path) -> None:

@@ -14,10 +14,11 @@ from conftest import RESULTS, Call, check_one_line, copy_records
 from benchmarks import __main__ as benchmarks
 from seqmodels.cli import main
 from seqmodels.records import io as record
-from tasks import __main__ as tasks
-from tasks.next_token import __main__ as next_token
-from tasks.recall import __main__ as recall
-from tasks.translation import __main__ as translation
+
+tasks = pytest.importorskip("tasks.__main__")
+next_token = pytest.importorskip("tasks.next_token.__main__")
+recall = pytest.importorskip("tasks.recall.__main__")
+translation = pytest.importorskip("tasks.translation.__main__")
 
 FILES = {
     "src.de": b"ein Satz\nzwei mehr Worte\nund\n",

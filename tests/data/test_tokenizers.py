@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 from seqmodels.data import TOKENIZERS, tokenizers
 from seqmodels.data.tokenizers import BPE, N_SPECIALS, Bytes, Characters, Spaces, Words
 from seqmodels.interface import BOS, EOS, PAD, UNK
-from tasks.synthetic.grammar import draw_corpus
 
 LINES = [
     "The dog, who sleeps, runs.",
@@ -24,6 +23,7 @@ LINES = [
     "Der Hund, der schläft, läuft.",
     "« Où est-ce que l’homme dort ? »",
 ] * 3
+draw_corpus = pytest.importorskip("tasks.synthetic.grammar").draw_corpus
 TEXT = [side for pair in draw_corpus(1, 200, 0, per_bucket=1).train
         for side in (pair.en_text, pair.de_text)]  # fmt: skip
 BPE_LINES = BPE.train(LINES, 320)

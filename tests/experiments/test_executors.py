@@ -14,7 +14,8 @@ from conftest import ROOT, Call, check_one_line
 from toys import options
 
 from seqmodels.experiments import executors
-from tasks.recall import __main__ as recall
+
+recall = pytest.importorskip("tasks.recall.__main__")
 
 
 def test_a_missing_extra_is_named(call: Call, tmp_path: Path, monkeypatch: Any) -> None:

@@ -18,7 +18,8 @@ from seqmodels.experiments import run as one_run
 from seqmodels.experiments.plan import RunState, plan_runs
 from seqmodels.experiments.run import check_same_settings
 from seqmodels.utils import files
-from tasks.recall import __main__ as recall
+
+recall = pytest.importorskip("tasks.recall.__main__")
 
 GPT = ["gpt"]
 

@@ -12,7 +12,6 @@ import pytest
 from conftest import ROOT, Call, Run, check_folder, check_one_line, rows_of
 from sacrebleu.metrics import TER
 
-import tasks
 from seqmodels import models
 from seqmodels.cli import main
 from seqmodels.cli.run import draw_and_print
@@ -23,11 +22,13 @@ from seqmodels.models import registry
 from seqmodels.records.io import load as load_record
 from seqmodels.report import render_folder
 from seqmodels.utils.imports import import_class
-from tasks import __main__ as everything
-from tasks.flags import options_of
-from tasks.next_token import __main__ as next_token
-from tasks.recall import __main__ as recall
-from tasks.translation import __main__ as translation
+
+tasks = pytest.importorskip("tasks")
+everything = pytest.importorskip("tasks.__main__")
+options_of = pytest.importorskip("tasks.flags").options_of
+next_token = pytest.importorskip("tasks.next_token.__main__")
+recall = pytest.importorskip("tasks.recall.__main__")
+translation = pytest.importorskip("tasks.translation.__main__")
 
 # ------------------------------------------------------------------------------------------ A model
 FILES = re.findall(
