@@ -248,7 +248,7 @@ def bible_muon_table() -> str:
 
 
 def last_losses() -> list[float]:
-    """Return the last three losses on valid of the longest training, which still fall."""
+    """Return the last three losses on valid of the longest training; the last is the lowest."""
     losses = valid_losses(BIBLE_30M, LONG_MODEL)
     assert losses[-3:] == sorted(losses[-3:], reverse=True)
     assert min(losses) == losses[-1]
