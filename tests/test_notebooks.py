@@ -41,7 +41,10 @@ def test_a_comparison_by_name_has_the_records_of_the_command(run: Run, tmp_path:
     assert len(seqmodels.Comparison("translation-live").records) == 6
 
 
-def test_a_task_is_run_by_its_name_from_any_folder(call: Call, tmp_path: Path) -> None:
+def test_a_task_is_run_by_its_name_from_any_folder(
+    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delitem(sys.modules, "tasks.recall.__main__")  # as in a process of its own
     code, out, _ = call(main, "run", "recall", "--help")
     assert (code, out[:28], "--seeds N" in out) == (0, "usage: seqmodels run recall ", True)
     check_one_line(call(main, "run", "recall", "--size", "x"), "seqmodels run recall: ", "'x'")

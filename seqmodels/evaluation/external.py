@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import combinations, pairwise
 from pathlib import Path
 from typing import Any, NamedTuple, cast
@@ -102,23 +102,9 @@ def score_translations(
     buckets = [(low + 1, high) for low, high in pairwise([0, *ends, *longer])]
     all_counts, entries = [], []
     for text, name in zip(systems, name_systems([text.path for text in systems]), strict=True):
-        counts = {
-            k: metrics.sacrebleu_counts(scorer, text.lines, None) for k, scorer in scorers.items()
-        }
-
-        def score(indices: np.ndarray, counts: dict[str, np.ndarray] = counts) -> dict[str, Any]:
-            scores = {
-                key: metrics.METRICS[key].score(each[indices]) for key, each in counts.items()
-            }
-            n_hyp, n_ref = counts["bleu"][indices, :2].sum(0)
-            return {**scores, "length_ratio": float(n_hyp / n_ref) if n_ref else 0.0}
-
-        n_tokenized = sum(line.endswith(" .") for line in text.lines)
-        overall = {"n": len(lengths), **score(np.arange(len(lengths)))}
-        parts = metrics.map_buckets(lengths, buckets, score)
-        about = {"name": name, **text.facts(), "n_tokenized": n_tokenized}
-        entries.append({**about, "overall": overall, "buckets": parts})
+        counts, scores = score_system(text, scorers, lengths, buckets)
         all_counts.append(counts)
+        entries.append({"name": name, **text.facts(), **scores})
     paired = {}
     for key, scorer in scorers.items() if len(systems) > 1 else ():
         named = [counts[key] for counts in all_counts]
@@ -135,6 +121,29 @@ def score_translations(
         "signatures": {key: str(scorer.get_signature()) for key, scorer in scorers.items()},
         "paired_signatures": paired,
         "systems": entries,
+    }
+
+
+def score_system(
+    text: Text,
+    scorers: Mapping[str, Any],
+    lengths: Sequence[int],
+    buckets: Sequence[tuple[int, int]],
+) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """Return the counts of a system's lines by metric, and its scores overall and by bucket."""
+    counts = {
+        key: metrics.sacrebleu_counts(scorer, text.lines, None) for key, scorer in scorers.items()
+    }
+
+    def score(indices: np.ndarray) -> dict[str, Any]:
+        scores = {key: metrics.METRICS[key].score(each[indices]) for key, each in counts.items()}
+        n_hyp, n_ref = counts["bleu"][indices, :2].sum(0)
+        return {**scores, "length_ratio": float(n_hyp / n_ref) if n_ref else 0.0}
+
+    return counts, {
+        "n_tokenized": sum(line.endswith(" .") for line in text.lines),
+        "overall": {"n": len(lengths), **score(np.arange(len(lengths)))},
+        "buckets": metrics.map_buckets(lengths, buckets, score),
     }
 
 

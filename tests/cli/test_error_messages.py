@@ -109,7 +109,7 @@ CALLS: list[tuple[ModuleType, str, tuple[str, ...]]] = [
     # corpora
     (translation, "--data nowhere", ("nowhere does not exist",)),
     (translation, "--data @/empty-folder", ("empty-folder", "train.de")),
-    (translation, "--data @/lacking", ("no valid.qab, test.qaa, test.qab",)),
+    (translation, "--data @/lacking", ("no valid.qab;",)),
     (translation, "--data a b c", ("3 files",)),
     (translation, "--data @/src.de @/short.en", ("src.de has 3 lines", "short.en has 1")),
     (translation, "--data @/two --tokenizer characters --vocab 300", ("--vocab 300",)),

@@ -16,7 +16,7 @@ from sacrebleu.metrics import BLEU, CHRF
 
 import seqmodels
 from seqmodels import BOS, EOS
-from seqmodels.cli import main
+from seqmodels.cli import main, translate
 from seqmodels.data.batches import Example
 from seqmodels.evaluation.evaluate import score_teacher_forced
 from seqmodels.experiments import (
@@ -50,7 +50,7 @@ def test_translations_are_the_commands(run: TrainedModel, call: Call, monkeypatc
     assert len(set(printed)) == 3
     assert run.translate([]) == []
     lines = [SOURCES[1], "", SOURCES[0]]
-    monkeypatch.setattr(main, "LINES_AT_ONCE", 2)
+    monkeypatch.setattr(translate, "LINES_AT_ONCE", 2)
     given = "--beam", 4, "--n-best", 3, "--length-penalty", 0
     code, out, _ = call(main, "translate", FOLDER / "bahdanau-seed1", "\n".join(lines), *given)
     rows = [row.split("\t") for row in out.splitlines()]
@@ -97,7 +97,7 @@ def test_each_line_is_a_sentence(
     (tmp_path / "lines").write_text("".join(f"{line}\r\n" for line in lines))
     encode = Mock(side_effect=type(run.tokenizer).encode)
     monkeypatch.setattr(type(run.tokenizer), "encode", lambda self, text: encode(self, text))
-    monkeypatch.setattr(main, "LINES_AT_ONCE", 2)
+    monkeypatch.setattr(translate, "LINES_AT_ONCE", 2)
     with (tmp_path / "lines").open() as stdin:
         monkeypatch.setattr(sys, "stdin", stdin)
         code, out, err = call(main, "translate", FOLDER / "bahdanau-seed1", "--beam", 1)

@@ -17,6 +17,7 @@ from seqmodels.experiments import compare, plan
 from seqmodels.experiments import run as one_run
 from seqmodels.experiments.plan import RunState, plan_runs
 from seqmodels.experiments.run import check_same_settings
+from seqmodels.utils import files
 from tasks.recall import __main__ as recall
 
 GPT = ["gpt"]
@@ -80,6 +81,7 @@ def test_other_settings_are_named(changes: dict[str, Any], named: str, tmp_path:
 
 
 def test_a_stopped_run_of_another_corpus(tmp_path: Path, monkeypatch: Any) -> None:
+    files.claim_folder(tmp_path, "comparison")
     for name in ("gpt-seed1.checkpoint-000001-0.safetensors", "tokenizer.json"):
         (tmp_path / name).write_text("before")
     settings = {"data.name": "syllables", "data.sha256": "1" * 64, "tokens": 9}

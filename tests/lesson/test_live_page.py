@@ -474,10 +474,6 @@ def test_models_come_from_files_in_order(
     chromium: Any, trained: Path, tmp_path: Path, monkeypatch: Any
 ) -> None:
     replace_runtime(monkeypatch)
-    (tmp_path / "live-wasm.bin").write_text("mine")
-    with pytest.raises(ValueError, match=r"live-wasm\.bin"):
-        live.describe(trained, tmp_path)
-    (tmp_path / "live-wasm.bin").unlink()
     content = layout.render("live.html", **live.describe(trained, tmp_path))
     (tmp_path / "live.html").write_text(content)
     tab = Tab(chromium, tmp_path / "live.html")

@@ -8,7 +8,7 @@ from toys import toy
 
 from seqmodels import BOS, EOS, MODELS, PAD, UNK, build, models
 from seqmodels.data import tokenizers
-from seqmodels.experiments.specs import model_sizes
+from seqmodels.experiments.specs import make_spec, model_sizes
 from seqmodels.experiments.task import Recipe
 from seqmodels.models import PAPERS, VARIANTS, derive, list_models, papers
 from seqmodels.records.io import load as load_record
@@ -93,7 +93,7 @@ def test_a_variant_of_a_variant_has_the_sizes_of_both() -> None:
     assert (own.label, own.sizes, own.width) == ("mine", {"d_embed": 9}, 6)
     assert (twice.label, twice.width) == ("RNN, 2 × width, twice", 2)
     assert not {"gpt", "lost"} & VARIANTS.keys()
-    fitted, *wide = (model_sizes(f"rnn_encdec{x}", toy()) for x in ("", "_x2", "_x4"))
+    fitted, *wide = (model_sizes(make_spec(f"rnn_encdec{x}"), toy()) for x in ("", "_x2", "_x4"))
     assert wide == [fitted | {"d_model": times * fitted["d_model"]} for times in (2, 4)]
 
 

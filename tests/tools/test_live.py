@@ -11,12 +11,12 @@ from toys import toy
 import seqmodels
 from seqmodels.experiments.evaluate_run import score_test_set
 from seqmodels.training import checkpoint
-from tools import rounded
+from tools import live
 
 
 def test_scores_are_those_of_the_rounded_weights(compared: Path, tmp_path: Path) -> None:
     before, task = seqmodels.load(compared / "gpt-seed1"), toy()
-    path = rounded.rounded(compared / "gpt-seed1.json", tmp_path, task)
+    path = live.round_run(compared / "gpt-seed1.json", tmp_path, task)
     (tmp_path / "tokenizer.json").write_bytes((compared / "tokenizer.json").read_bytes())
     after = seqmodels.load(path)
     assert after.record["rounded_from_sha256"] == before.record["weights_sha256"]
@@ -27,8 +27,8 @@ def test_scores_are_those_of_the_rounded_weights(compared: Path, tmp_path: Path)
     rows, entry = score_test_set(after.model, task, task.tests[0], "cpu")
     assert after.record["tests"] == json.loads(json.dumps([entry]))
     assert entry["overall"] != before.record["tests"][0]["overall"]
-    assert rows_of(path) == json.loads(json.dumps(rounded.sample(rows, [entry])))
+    assert rows_of(path) == json.loads(json.dumps(live.first_rows(rows, [entry])))
     assert after.record["train_config"] == before.record["train_config"]
     other = {"name": "numbers", "sha256": "1" * 64, "n_train": 48, "n_test": 12}
     with pytest.raises(ValueError, match="other data than numbers"):
-        rounded.rounded(compared / "gpt-seed1.json", tmp_path, toy(data=other))
+        live.round_run(compared / "gpt-seed1.json", tmp_path, toy(data=other))
