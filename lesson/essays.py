@@ -189,7 +189,7 @@ def compare_budgets(records: Sequence[Record]) -> Numbers | None:
         "more": load_records.format_short(more),
         "before": whole(mean(before)),
         "after": whole(mean(after)),
-        "attending": whole(mean(attending)),
+        "attending": f"{mean(attending):.1f}",
         "width": groups[0][0]["model_config"]["d_model"],
         "trainings": span(map(len, groups)),
         "losses": losses if is_lowest and train >= valid else None,
@@ -244,7 +244,7 @@ def compare_prefixes(records: Sequence[Record]) -> Numbers | None:
 
 
 def compute_bits(records: Sequence[Record]) -> list[Numbers] | None:
-    """Return the most bits that one vector carries, by its width: the mean of the seeds.
+    """Return the most bits that one vector carries at any length, by its width: mean of the seeds.
 
     Of n symbols, n log2(symbols) − H bits have passed, with the cross-entropy H of the target.
     """

@@ -17,7 +17,7 @@
 #
 # One sentence goes through Bahdanau's model of 2014, line by line: the shapes, the numbers, and the
 # map of where each target word looks. The model is small, was trained on English–German sentences
-# of a made grammar, and comes with the package (`pip install seqmodels`).
+# of a synthetic grammar, and comes with the package (`pip install seqmodels`).
 
 # %%
 import inspect

@@ -6,6 +6,7 @@ Each function named `confirm_…` raises an error where the records no longer su
 from __future__ import annotations
 
 import math
+from collections import Counter
 from functools import cache
 from itertools import pairwise
 from statistics import mean
@@ -48,6 +49,34 @@ ROTARY = "transformer_rotary"
 def largest_model() -> float:
     """Return the number of parameters of the largest model with a committed record."""
     return max(load_record(path)["n_parameters"] for path in RESULTS.glob("*/*-seed*[0-9].json"))
+
+
+def count_seeds(folders: str) -> Counter[tuple[str, str]]:
+    """Return the number of seeds of each folder and model; the folders are a pattern of names."""
+    paths = RESULTS.glob(f"{folders}/*-seed*[0-9].json")
+    return Counter((path.parent.name, path.name.rpartition("-seed")[0]) for path in paths)
+
+
+def trained_on_gpu(folder: str, model: str) -> bool:
+    """Return whether the records of a model's runs name an H200 as their device."""
+    return all("H200" in run["provenance"]["device"] for run in load_runs(folder, model))
+
+
+def gpu_folders() -> list[str]:
+    """Return the folders that have a run of which the record names a GPU."""
+    runs = count_seeds("*")
+    return sorted({f"`{folder}`" for folder, model in runs if trained_on_gpu(folder, model)})
+
+
+def moved_runs() -> list[str]:
+    """Return the runs that were resumed on another device: from a GPU, to judge by their speed."""
+    names = []
+    for path in sorted(RESULTS.glob("*/*-seed*[0-9].json")):
+        run = load_record(path)
+        if any("device" in event["what"] for event in run["events"] if event["kind"] == "resumed"):
+            assert run["speed"]["train_tokens_per_s"] > 10_000
+            names.append(f"`{path.parent.name}/{path.stem}`")
+    return names
 
 
 # ---------------------------------------------------------------------------------- Grammar
@@ -143,6 +172,11 @@ def width_scores(width: int, tokens: int, batch_tokens: int = 1_600) -> list[flo
     return scores_of(runs_by_cell()[RNN, width, batch_tokens, tokens], "31–40", "bleu", "length")
 
 
+def dash(values: list[float]) -> str:
+    """Format the lowest and the highest value with a dash between them."""
+    return span(values).replace(" to ", "–")
+
+
 def width_table() -> str:
     """Return BLEU at 31 to 40 words, and the mean loss on valid, by width, batch and budget."""
     cells = runs_by_cell()
@@ -160,11 +194,16 @@ def width_table() -> str:
 
 
 def confirm_widths() -> None:
-    """Confirm: tokens move BLEU more than half or twice the numbers do, and batches hardly do."""
+    """Confirm: at 15 M tokens, twice the numbers make as large a difference as three budgets.
+
+    Batches hardly make one.
+    """
     half, usual, twice = (width_scores(width, 15_000_000) for width in (100, 200, 400))
     assert max(half) < min(twice)
     assert max(twice) < min(usual)
     assert min(usual) > max(width_scores(200, 5_000_000)) + 10
+    assert mean(usual) - mean(half) >= mean(usual) - mean(width_scores(200, 5_000_000))
+    assert (len(usual), len(half), len(twice)) == (3, 1, 1)
     assert max(width_scores(100, 5_000_000)) < min(width_scores(200, 5_000_000)) - 5
     assert max(width_scores(200, 1_600_000, 400)) < max(width_scores(200, 1_600_000)) + 2
 
@@ -268,6 +307,8 @@ def backwards_gains() -> list[float]:
 def confirm_ladder() -> None:
     """Confirm: reading backwards lowers every loss; input feeding matters to the last vector."""
     LADDER.confirm([LSTM, FORWARDS], tokens=1_400_000, parameters=0.6e6, seeds=3)
+    rates = {r["train_config"]["lr"] for r in load_records(RESULTS / LADDER.folder)}
+    assert rates == {1.6e-2}
     assert all(gain > 0 for gain in backwards_gains())
     assert step_gain("_last_fed", "_last").is_significant
     scores = "_dot", "_general", "_additive"
@@ -396,6 +437,12 @@ def plateaus() -> dict[int, np.ndarray]:
     return find_plateaus({f"{RNN}_{d}": BOTTLENECK.records(f"{RNN}_{d}") for d in WIDTHS})
 
 
+def one_vector_sizes() -> str:
+    """Format the parameters of the smallest and the largest model with one vector."""
+    low, *_, high = sorted(BOTTLENECK.records(f"{RNN}_{d}")[0]["n_parameters"] for d in WIDTHS)
+    return f"{low:,} to {high / 1e6:.1f} million"
+
+
 def annotation_width() -> int:
     """Return the numbers of the decoder's state beside one pooled vector."""
     (width,) = {run["model_config"]["d_model"] for run in BOTTLENECK.records("bahdanau_1")}
@@ -406,6 +453,8 @@ def confirm_bottleneck() -> None:
     """Confirm: twice the numbers carry less than twice the bits, and one pooled vector more."""
     BOTTLENECK.confirm([f"{RNN}_256"], tokens=2_000_000, parameters=0.9e6, seeds=3)
     BOTTLENECK.confirm(["bahdanau_1"], tokens=2_000_000, parameters=0.157e6, seeds=3)
+    rates = {d: BOTTLENECK.records(f"{RNN}_{d}")[0]["train_config"]["lr"] for d in WIDTHS}
+    assert rates == {d: 8e-3 if d < 256 else 4e-3 for d in WIDTHS}
     most = plateaus()
     assert all(2 * most[d].mean() > most[2 * d].mean() for d in WIDTHS[:-1])
     pooled = {k: transmitted_bits(f"bahdanau_{k}") for k in POOLED}
@@ -676,9 +725,13 @@ SECTIONS = {
     "grammar": "translation-grammar",
     "grammar with the default budget": "translation-grammar-laptop",
     "grammar with other budgets": "budgets",
+    "grammar with other widths": "widths",
+    "grammar with other batches": "batches",
+    "encoders for a frozen decoder": "encoders",
     "look-up": "lookup",
     "look-up with a convolution": "lookup-convolution",
     "look-up by heads": "lookup-state",
+    "look-up by width": "lookup-width-*",
     "steps to attention": "ladder",
     "reading backwards by forget gate": "ladder-bias",
     "distance": "distance",
@@ -687,6 +740,7 @@ SECTIONS = {
     "Bible": "translation-bible",
     "Bible with twice the budget": "translation-bible-8m",
     "Bible with Muon": "translation-bible-muon",
+    "Bible with 30 million tokens": "translation-bible-30m",
     "Multi30k": "translation-multi30k",
     "Multi30k into German": "translation-multi30k-en-de",
     "Shakespeare": "next_token-shakespeare",
@@ -701,14 +755,15 @@ SECTIONS = {
     "words and roles": "vector",
     "Bahdanau to Transformer": "ladder-transformer",
 }
-"""The sections of the page, and the folder of each."""
+"""The sections of the page, and the folder of each, or a pattern of folders."""
 
 
 def sections_by_seeds() -> dict[str, list[str]]:
     """Return the sections of each number of seeds ("2 to 3"), most first."""
     by_count: dict[str, list[str]] = {}
-    for name, folder in SECTIONS.items():
-        paths = (RESULTS / folder).glob("*-seed*[0-9].json")
-        models = {path.name.rpartition("-seed")[0] for path in paths}
-        by_count.setdefault(span(len(load_runs(folder, m)) for m in models), []).append(name)
+    counts = {name: count_seeds(folders) for name, folders in SECTIONS.items()}
+    everywhere = {folder for folder, _ in count_seeds("*")} - {"translation-live"}
+    assert everywhere == {folder for own in counts.values() for folder, _ in own}
+    for name, own in counts.items():
+        by_count.setdefault(span(own.values()), []).append(name)
     return dict(sorted(by_count.items(), reverse=True))

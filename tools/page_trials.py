@@ -30,6 +30,15 @@ from tools.numbers import (
 GRAMMAR, LAPTOP = Results("translation-grammar"), Results("translation-grammar-laptop")
 
 
+# ------------------------------------------------------------------------------ What is equal
+def size_span(folder: str, digits: int = 1) -> str:
+    """Format the millions of parameters of the smallest and the largest model of a folder."""
+    sizes = [
+        load_record(path)["n_parameters"] for path in (RESULTS / folder).glob("*-seed*[0-9].json")
+    ]
+    return span((n / 1e6 for n in sizes), digits)
+
+
 # -------------------------------------------------------------------------------- Optimisers
 def folders_by_optimizer() -> dict[str, str]:
     """Return the folders of results whose models each optimiser trained."""
@@ -56,6 +65,7 @@ def muon_gains(results: Results) -> dict[str, float]:
 
 def confirm_muon() -> None:
     """Confirm: Muon changes little at 5 million tokens, and much at 1.6 million."""
+    assert {len(LAPTOP.records(m)) for m in SIX} == {5}
     for results, n_seeds in ((LAPTOP, 1), (GRAMMAR, 3)):
         assert {len(adamw_bleu()[results.folder, m]) for m in muon_gains(results)} == {n_seeds}
     assert all(abs(gain) < 3 for gain in muon_gains(GRAMMAR).values())
@@ -238,7 +248,7 @@ def bible_muon_table() -> str:
 
 
 def last_losses() -> list[float]:
-    """Return the last three losses on valid of the longest training, which still fall."""
+    """Return the last three losses on valid of the longest training; the last is the lowest."""
     losses = valid_losses(BIBLE_30M, LONG_MODEL)
     assert losses[-3:] == sorted(losses[-3:], reverse=True)
     assert min(losses) == losses[-1]
@@ -264,6 +274,11 @@ def largest_error() -> float:
     error = max(float(f["error"]) for f in families)
     assert error <= 6
     return error
+
+
+def error_of_estimate() -> float:
+    """Return half of the 95 % interval of an estimate of 5 %, in points."""
+    return float(196 * (0.05 * 0.95 / load_calibration()["draws"]) ** 0.5)
 
 
 def lowest_coverage() -> float:

@@ -178,7 +178,8 @@ def resume(trainer: Trainer, saved: checkpoint.Checkpoint, about: Mapping[str, A
     was = was if isinstance(was, dict) else {}
     keys = [k for k in ("versions", "system", "device", "threads") if was.get(k) != now[k]]
     share = f"{trainer.progress.tokens:,} of {trainer.cfg.tokens:,} tokens"
-    note = f"; other {', '.join(keys)} than before: last digits may differ" if keys else ""
+    earlier = f" (on {was['device']})" if "device" in keys and "device" in was else ""
+    note = f"; other {', '.join(keys)} than before{earlier}: last digits may differ" if keys else ""
     trainer.log_event("resumed", f"resumed after {share}{note}")
 
 

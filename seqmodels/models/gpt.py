@@ -64,7 +64,7 @@ class Config:
     n_positions: int = 1024
     """Longest text, source and target together (section 2.3)."""
     init_std: float = 0.02
-    """Weights start at N(0, this²) (2018, section 4.1); narrower models need a larger one."""
+    """Weights start at N(0, this²) (2018, section 4.1); the tasks' narrow models: larger."""
     dropout: float = 0.1
     """Dropout probability."""
 

@@ -24,7 +24,7 @@ Symbols
 Differs
     1. The rest is `gpt.py` (the paper makes images). Attention weights have no dropout: `step`
        never computes them.
-    2. Training computes all N² products φ(q)·φ(k), which is faster than sums on short texts.
+    2. Training computes all N² products φ(q)·φ(k): it is written for short texts.
     3. FAVOR+ draws ω once (2021, 4.2: periodically), does not subtract from the keys' log φ its
        maximum over the text, which `step` cannot know, and limits log φ to ±60.
 
@@ -67,7 +67,7 @@ class Config:
     n_draws: int = 1
     """favor: features of a head, in multiples of its width; elu: 1."""
     init_std: float = 0.02
-    """Weights start at N(0, this²), as in GPT; narrower models need a larger one."""
+    """Weights start at N(0, this²), as in GPT; the tasks' narrow models: larger."""
     dropout: float = 0.1
     """Dropout probability."""
 

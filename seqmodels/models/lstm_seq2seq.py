@@ -30,8 +30,8 @@ Differs
        would be 24,000 of its 64 M recurrent parameters (2 × 4 layers × 8 M).
     2. One vocabulary and one embedding serve both languages, as in all models here.
     3. AdamW (paper: SGD at 0.7, halved); dropout is ours; one model (paper: an ensemble of five).
-    4. `init_range` and `forget_bias` (Jozefowicz et al., ICML 2015) help narrow layers to start;
-       their defaults are the paper's.
+    4. `init_range` and `forget_bias` (Jozefowicz et al., ICML 2015) can be set; the defaults are
+       the paper's. In most tasks, the narrow layers start from a wider range and with a bias of 2.
     5. The first word is written after reading BOS. In the paper (figure 1) it is written where the
        source's end-of-sequence token is read, and there is no BOS; here each task decides whether
        sources end with that token, which stays at the end of a reversed source.
@@ -69,7 +69,7 @@ class Config:
     is_reversed: bool = True
     """Read the source from its last word to its first (section 3.3)."""
     init_range: float = 0.08
-    """Parameters start uniformly in ± this (section 3.4); narrower layers need a wider range."""
+    """Parameters start uniformly in ± this (section 3.4); the tasks' narrow layers: wider."""
     forget_bias: float = 0.0
     """Added to the forget gates' biases at the start, so that cells remember (paper: 0)."""
     dropout: float = 0.0

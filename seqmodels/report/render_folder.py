@@ -35,11 +35,11 @@ Draw = Callable[[Sequence[Record]], dict[str, FigureWithData]]
 TABLES = "tables.md"
 INDEX = """# Results
 
-Made from the records in these folders by `seqmodels plot`. A record holds everything needed to \
-repeat its run (task, seed, settings, commit), `….sums.json.gz` the numbers behind its scores, and \
-`significance.json` the differences between the models; few folders hold weights \
-(`….safetensors`) and hypotheses (`….jsonl`). `python -m tasks --out FOLDER` repeats the runs; \
-`--corpora` includes those on real text."""
+Made from the records in these folders by `seqmodels plot`. A record holds what is needed to \
+repeat its run (task, seed, settings, commit), except for weights that it started from; \
+`….sums.json.gz` holds the numbers behind its scores, and `significance.json` the differences \
+between the models; few folders hold weights (`….safetensors`) and hypotheses (`….jsonl`). \
+`python -m tasks --out FOLDER` repeats the runs; `--corpora` includes those on real text."""
 """The beginning of the index of a folder of folders."""
 MAX_IN_MATRIX = 8
 """Models, arms included, up to which all pairs are drawn as well as the effects of changes."""

@@ -70,8 +70,8 @@ def without_end(examples: Sequence[Example]) -> list[Example]:
 
 # ------------------------------------------------------------------------------------- Recipes
 #
-# A wide vector needs a low rate; any number of pooled vectors has Bahdanau's. README.md lists the
-# trials.
+# The wider of two vectors was best at a lower rate in the trials, which README.md lists; any number
+# of pooled vectors has Bahdanau's rate.
 
 WIDTH = 64
 """d_model of Bahdanau's model, with any number of vectors."""

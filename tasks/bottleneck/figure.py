@@ -113,7 +113,7 @@ def _draw_widths(ax: Axes, table: Table, groups: Mapping[str, Sequence[Record]])
         ax.plot([d] * len(most[d]), most[d], "o", color="white", mec=style.INK, ms=3.5, mew=0.8)
         ax.annotate(f"{most[d].mean() / d:.2f}", (d, most[d].max()), (0, 8), size=9,
                     textcoords="offset points", ha="center")  # fmt: skip
-    ax.set_title("Most bits through one vector, and bits per number", loc="left")
+    ax.set_title("Most bits at any length, and bits per number", loc="left")
     style.set_log(ax, "x", format_plain, base=2)
     ax.margins(x=0.12)
     ax.set_ylim(0, 1.15 * max((s.max() for s in most.values()), default=1.0))

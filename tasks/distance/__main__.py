@@ -14,8 +14,8 @@ Question
 
     6 minutes on two cores. Recurrence makes a gradient depend exponentially on the distance
     (Hochreiter 1991; Bengio et al. 1994). Before training, expect it to fall with the distance in
-    the recurrent models, and hardly in those with attention; along a source it falls in an LSTM
-    without a forget bias, and grows with one of 2. The numbers are in docs/results.md and
+    the models with one vector, and hardly in those with attention; along a source it falls in an
+    LSTM without a forget bias, and grows with one of 2. The numbers are in docs/results.md and
     docs/why.md.
 """
 

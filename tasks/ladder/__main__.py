@@ -17,7 +17,7 @@ Question
     budget.
 
     The Transformer of Vaswani et al. 2017 then changed several things at once. With --to
-    transformer, the models go from Bahdanau's to it, one idea after the other: the score, several
+    transformer, the models go from Bahdanau's to it, a few changes at a time: the score, several
     heads, the tied output, residual connections, depth, self-attention in the encoder and then in
     the decoder (seqmodels/models/variants/bahdanau_to_transformer.py). Which of them gain BLEU,
     which save time or sequential steps, and how evenly does a gradient reach near and far words?
@@ -47,7 +47,7 @@ TO_TRANSFORMER = [
     "bahdanau", "bahdanau_dot", "bahdanau_heads", "bahdanau_tied", "transformer_recurrent_1",
     "transformer_recurrent", "transformer_recurrent_decoder", "transformer",
 ]  # fmt: skip
-"""The second ladder: each differs from the one before in one idea."""
+"""The second ladder: each differs from the one before in a few changes."""
 
 
 def choose_ladder(args: argparse.Namespace) -> None:

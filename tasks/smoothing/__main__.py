@@ -6,7 +6,7 @@ Question
     bandwidth d_k^¼ that counts longer keys more. Do the learned queries and keys use their lengths,
     or angles alone? What does the model lose with another bandwidth, without the weights by
     length, or with FAVOR+'s random features in place of the kernel? And what if it is trained with
-    cosines, or without 1/√d_k? Without the normaliser, training diverges.
+    cosines, or without 1/√d_k?
 
     python -m tasks.smoothing                  the Transformer and two variants, one seed
     python -m tasks.smoothing --seeds 1 2 3    with several seeds, to test their differences

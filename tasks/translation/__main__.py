@@ -6,7 +6,7 @@ Question
     words of every length, and tested on up to 80.
 
     python -m tasks.translation                  English to German, from a built-in grammar
-    python -m tasks.translation --size full      with three times the budget, in hours
+    python -m tasks.translation --size full      three times the budget, 40 minutes a seed
     python -m tasks.translation --data …         your own parallel text, or a corpus by name
 
     13 minutes on two cores. README.md and docs/results.md have the scores to expect.

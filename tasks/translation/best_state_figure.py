@@ -168,11 +168,11 @@ def draw_bits(group: Group) -> FigureWithData:
     caption = (
         f"{name_group(group)}. Left: at {words} words, each number of the State is rounded to one "
         "of 2^bits values, equally spaced over the range that the encoder gives it. Middle: the "
-        "sentences of each length in two halves, by the bits of choice that the grammar put into "
-        "them. Right: content words of the source that the translation has, by their place, at "
-        f"{words} words. Means over seeds."
+        "sentences of each bucket in two halves, by the bits of choice that the grammar put into "
+        "them; the halves also differ in length. Right: content words of the source that the "
+        f"translation has, by their place, at {words} words. Means over seeds."
     )
-    texts = "What the best State needs and keeps", format_subtitle(group), caption
+    texts = "What the best State keeps when it is rounded", format_subtitle(group), caption
     key = [LINE_STYLES["encoder"], LINE_STYLES[BEST]]
     figure, axes = style.make_panels(texts, key, n_columns=3)
     (left, middle, right), table = axes[0], Table()

@@ -22,20 +22,20 @@ def test_numbers_are_those_of_the_records(site_folder: Path) -> None:
     text = {p: (site_folder / f"{p}.html").read_text(encoding="utf-8") for p in essays.ENTRIES}
     budgets = load_records.group_by_model(load_records.load_records(runs / "budgets"))
     less, more, attending = (
-        f"{load_records.score_array(budgets[model], 'length', 'bleu')[:, 4, 0].mean():.0f}"
+        load_records.score_array(budgets[model], "length", "bleu")[:, 4, 0].mean()
         for model in ("rnn_encdec", "rnn_encdec-tokens-40000000", "bahdanau")
     )
-    assert f"has {less} BLEU on sentences of 31–40 words" in re.sub(
+    assert f"has {less:.0f} BLEU on sentences of 31–40 words" in re.sub(
         "<.*?>", "", text["long-sentences"]
     )
-    assert f"200 numbers gives {more} BLEU in place of {less}" in text["long-sentences"]
+    assert f"200 numbers gives {more:.0f} BLEU in place of {less:.0f}" in text["long-sentences"]
     written = load_records.score_array(budgets["rnn_encdec"], "best_state", "bleu")[:, 1:, 0].mean(
         0
     )
     plain = re.sub("<.*?>", "", text["long-sentences"]).replace("\n", " ")
     assert f"From these vectors it has {written[3]:.0f} BLEU" in plain
     assert f"fall as well, to {written[7]:.0f} BLEU at 71–80 words" in plain
-    assert f"looks back, has {attending} after 5 M" in text["long-sentences"]
+    assert f"looks back, has {attending:.1f} after 5 M" in text["long-sentences"]
     words, roles = (
         [
             row for r in load_records.load_records(runs / "vector") if r["model"] == "lstm_seq2seq"

@@ -1,4 +1,4 @@
-"""The models between Bahdanau et al. 2014 and the Transformer, each one idea further.
+"""The models between Bahdanau et al. 2014 and the Transformer, a few changes a step.
 
     bahdanau                       the chapter: recurrent encoder and decoder, additive score
     bahdanau_dot                   scaled dot product: the score is q · k / √d, in place of
