@@ -177,7 +177,8 @@ def batch_rate_table() -> str:
 # -------------------------------------------------------------------------------- The Bible
 BIBLE, BIBLE_TWICE = Results("translation-bible"), Results("translation-bible-8m")
 BIBLE_MUON, BIBLE_30M = Results("translation-bible-muon"), Results("translation-bible-30m")
-LONG_MODEL = "transformer-batch_tokens-1600-dropout-0.3-muon_lr-0.008"
+LONG = "-batch_tokens-1600-dropout-0.3-muon_lr-0.008"
+"""What the long trainings change, as the names of their models say."""
 LOOKING_BACK = BAHDANAU, TRANSFORMER, GPT
 
 
@@ -247,12 +248,23 @@ def bible_muon_table() -> str:
     return format_markdown(rows)
 
 
-def last_losses() -> list[float]:
-    """Return the last three losses on valid of the longest training; the last is the lowest."""
-    losses = valid_losses(BIBLE_30M, LONG_MODEL)
-    assert losses[-3:] == sorted(losses[-3:], reverse=True)
-    assert min(losses) == losses[-1]
-    return losses[-3:]
+def bible_long_table() -> str:
+    """Return BLEU and the last losses of the models that were trained on 30 million tokens."""
+    rows = [["", "BLEU, 4 M", "BLEU, 30 M", "unseen books, 4 M", "unseen books, 30 M"]]
+    rows[0].append("last three losses on valid")
+    for m in (BAHDANAU, TRANSFORMER):
+        losses = valid_losses(BIBLE_30M, m + LONG)
+        assert min(losses) == losses[-1]
+        on_test = BIBLE_30M.records(m + LONG)[0]["tests"][0]["overall"]["bleu"]
+        scores = format_interval(on_test), f"{book_bleu(m):.1f}", long_book_bleu(m)
+        last = ", ".join(f"{x:.2f}" for x in losses[-3:])
+        rows.append([label_of(m), f"{first_seed(BIBLE_MUON, m):.1f}", *scores, last])
+    return format_markdown(rows)
+
+
+def long_book_bleu(model: str) -> str:
+    """Return the BLEU on unseen books of a model after 30 million tokens, with its interval."""
+    return format_interval(book_scores(BIBLE_30M, model)["overall"]["bleu"])
 
 
 def format_interval(score: dict[str, float]) -> str:
