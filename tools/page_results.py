@@ -69,12 +69,11 @@ def gpu_folders() -> list[str]:
 
 
 def moved_runs() -> list[str]:
-    """Return the runs that were resumed on another device: from a GPU, to judge by their speed."""
+    """Return the runs that were resumed on another device."""
     names = []
     for path in sorted(RESULTS.glob("*/*-seed*[0-9].json")):
         run = load_record(path)
         if any("device" in event["what"] for event in run["events"] if event["kind"] == "resumed"):
-            assert run["speed"]["train_tokens_per_s"] > 10_000
             names.append(f"`{path.parent.name}/{path.stem}`")
     return names
 
