@@ -58,7 +58,7 @@ class Event(Strict):
     """An event during training, such as a skipped batch or a spike of the loss."""
 
     step: Count
-    kind: Literal["resumed", "skipped", "spike", "memory", "recipe", "trained"]
+    kind: Literal["resumed", "skipped", "spike", "memory", "recipe", "trained", "graphs"]
     what: str
 
 

@@ -1,14 +1,17 @@
 """CUDA graphs: padding to a few shapes, and on a GPU the same loss and gradients."""
 
 from functools import partial
+from unittest.mock import Mock
 
 import pytest
 import torch
+from conftest import Tiny
 from toys import CFG, toy
 
 from seqmodels.data.batches import collate
 from seqmodels.interface import BOS, PAD, Batch
 from seqmodels.models import MODELS, build
+from seqmodels.records.schema import Event
 from seqmodels.training import graphs, loop
 from seqmodels.training.trainer import Trainer
 from tools.sizes import sizes_of
@@ -55,6 +58,17 @@ def test_padded_rows_and_columns_change_neither_loss_nor_gradient() -> None:
             found.append([loss, *(p.grad for p in model.parameters() if p.grad is not None)])
         for own, padded in zip(*found, strict=True):
             torch.testing.assert_close(own, padded)
+
+
+def test_without_a_graph_that_fails_the_step_is_the_same_and_is_recorded(fresh: Tiny) -> None:
+    trainer = Trainer(fresh("gpt"), CFG)
+    batch = trainer.prepare(collate(toy().train[:5]))
+    expected = loop.backward(trainer, batch)
+    trainer.graphs = Mock(side_effect=RuntimeError("operation not permitted"))
+    assert torch.equal(loop.backward(trainer, batch), expected)
+    assert trainer.graphs is None
+    (event,) = trainer.progress.events
+    assert "operation not permitted" in Event(**event).what
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA")
