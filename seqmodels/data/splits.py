@@ -174,13 +174,13 @@ def read_table(data: str, languages: Languages, limit: int | None) -> ParallelCo
     src_lang, tgt_lang = resolve_direction(table.columns, languages, table.origin)
     return ParallelCorpus(
         table.name, src_lang, tgt_lang,
-        {split: partial(read_cells, table, split, src_lang, tgt_lang) for split in table.splits},
+        {split: partial(read_pairs, table, split, src_lang, tgt_lang) for split in table.splits},
         table.size, table.key,
         (f"{table.origin}, column {src_lang}", f"{table.origin}, column {tgt_lang}"),
     )  # fmt: skip
 
 
-def read_cells(table: Table, split: str, src_lang: str, tgt_lang: str) -> Iterator[Pair]:
+def read_pairs(table: Table, split: str, src_lang: str, tgt_lang: str) -> Iterator[Pair]:
     """Yield the pairs of a table; missing sides are blank."""
     for n, row in table.splits[split]():
         both = row.get("translation")

@@ -97,7 +97,7 @@ def plan_runs(out: Path, device: str, task: Task, options: Options) -> Plan:
         for seed in options.seeds
         for spec in specs
     ]
-    check_folder(folder, runs)
+    check_settings(folder, runs)
     states = [folder[run.path].state if run.path in folder else RunState.NEW for run in runs]
     return Plan([*zip(runs, states, strict=True)], usual.training["precision"])
 
@@ -142,7 +142,7 @@ def read_folder(out: Path, wanted: Mapping[Path, Spec]) -> dict[Path, Earlier]:
     return folder
 
 
-def check_folder(folder: Mapping[Path, Earlier], runs: Sequence[Run]) -> None:
+def check_settings(folder: Mapping[Path, Earlier], runs: Sequence[Run]) -> None:
     """Raise ValueError if an earlier run was made with other settings."""
     planned = {run.path: run for run in runs}
     shared = shared_settings(runs[0].task)
