@@ -373,7 +373,9 @@ def draw_figure(folder: Folder, records: Sequence[Record], name: str) -> FigureW
     """Draw a figure of some records of a folder by the name of its file."""
     if name in (own := render_folder.draw_task_figures(records)):
         return own[name]
-    compared = render_folder.find_significance(folder.path, folder.records)
+    compared = None
+    if name.startswith(("effects-", "significance-")):  # of all models, and so of all records
+        compared = render_folder.find_significance(folder.path, folder.records)
     return render_folder.draw_all(records, compared, own=[])[name]
 
 

@@ -121,7 +121,7 @@ def trace(model: SequenceModel) -> Graphs:
     limit = getattr(model.config, "n_positions", MAX_TOKENS)
     dims = {n: Dim(n, max=limit - (n in "PT")) for n in "SNPT"}
     sizes = [{i: dims[str(n)] for i, n in enumerate(part.shape) if n in dims} for part in state]
-    shows_attention = len(functions.step(y, *given)) > 1 + len(state)
+    shows_attention = len(functions.step(y, *given, *masks)) > 1 + len(state)
     after = [f"{name}'" for name in names]
     results = ["logits", *after, *["attention"] * shows_attention]
     plans: dict[str, tuple[Any, ...]] = {  # function, example, free sizes, inputs and outputs

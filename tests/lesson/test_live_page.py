@@ -65,7 +65,8 @@ def test_an_exported_run_holds_each_weight_once(
     printed = run_script("from seqmodels.cli.main import main; main()", *given)
     assert str(folder / "manifest.json") in printed
     manifest, record = (json.loads(p.read_text()) for p in (folder / "manifest.json", path))
-    files = {p.name: p.read_bytes() for p in folder.iterdir() if p.name != "manifest.json"}
+    names = {p.name for p in folder.glob("[!.]*")} - {"manifest.json"}
+    files = {name: (folder / name).read_bytes() for name in names}
     sums = {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
     assert manifest["files"] == sums
     assert manifest["record"]["sha256"] == hashlib.sha256(path.read_bytes()).hexdigest()
