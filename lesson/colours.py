@@ -19,7 +19,7 @@ TEXT, MARK = 4.5, 3.0
 """Least contrasts to the paper of texts, and of coloured lines and fills by night."""
 PALE = 0.78
 """Lightness from which a fill is a background: by night it is dark."""
-DARK_HEAT = LinearSegmentedColormap.from_list("dark", [NIGHT, "#17405F", "#4A90C8", "#CFE6F7"])
+DARK_HEAT = LinearSegmentedColormap.from_list("dark", [NIGHT, "#17405F", "#1B75BC", "#CFE6F7"])
 HEAT_BY_NIGHT = {to_hex(HEAT(i)): to_hex(DARK_HEAT(i)) for i in range(HEAT.N)}
 """The colours of heat maps: large values are dark by day, and light by night."""
 

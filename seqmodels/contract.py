@@ -1,6 +1,6 @@
 """The contract of a model: what training, search and evaluation rely on, checked at tiny sizes.
 
-`find_faults` builds a model with random parameters in float64, so that a property holds to the
+`list_violations` builds a model with random parameters in float64, so that a property holds to the
 last digits or not at all, and says of each property that fails, in a sentence, what is wrong.
 """
 

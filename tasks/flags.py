@@ -79,14 +79,23 @@ class TaskParser(Parser):
 
     def read_value(self, action: argparse.Action, value: Any) -> Any:
         """Return a flag's value, checked as that of the command line is."""
-        if isinstance(value, Mapping):
+        is_repeated = isinstance(action.default, list) and action.nargs is None  # --vary
+        if is_repeated and isinstance(value, Mapping):
+            for key, values in value.items():
+                if isinstance(values, str) or not hasattr(values, "__len__") or not len(values):
+                    raise ValueError(f"{action.dest}: give {key!r} a list of values")
             return [(key, values) for key, values in value.items()]
         if action.nargs == 0:
             return bool(value)
-        is_list = action.nargs == "+"
-        values = value if is_list and not isinstance(value, str | Path) else [value]
+        is_list = action.nargs == "+" or is_repeated
+        values = list(value) if is_list and not isinstance(value, str | Path) else [value]
+        if not values:
+            raise ValueError(f"{action.dest}: give at least one value")
         try:
-            read = [self._get_value(action, v if action.type else str(v)) for v in values]
+            read = [
+                self._get_value(action, v if action.type and not is_repeated else str(v))
+                for v in values
+            ]
             for each in read:
                 self._check_value(action, each)
         except argparse.ArgumentError as error:

@@ -75,6 +75,8 @@ def check_alignment(args: argparse.Namespace) -> None:
 
 def read_stdin() -> Iterator[str]:
     """Yield the lines of standard input, in UTF-8."""
+    if sys.stdin is None:
+        raise ValueError("standard input is closed")
     for number, line in enumerate(sys.stdin.buffer, 1):
         try:
             yield line.decode().rstrip("\r\n")

@@ -265,25 +265,38 @@ BATCHES_PER_POOL = 50
 """Batches in a pool, whose examples are sorted by length together."""
 
 
+SECTION = 1_000_000
+"""Examples whose batches are made and shuffled at a time: of more, no list fits into memory."""
+
+
 def shuffled_batches(
     examples: Sequence[Example], batch_tokens: int, seed: int, epoch: int, first: int = 0
 ) -> Iterator[list[int]]:
-    """Return one epoch's batches of indices, from any of them on.
+    """Yield one epoch's batches of indices, from any of them on.
 
     All examples are shuffled; pools of about BATCHES_PER_POOL batches are sorted by length and cut;
-    then all batches are shuffled. A batch thus has similar lengths, and no two epochs have the same
-    batches.
+    then the batches are shuffled, those of each SECTION examples together. A batch thus has similar
+    lengths, and no two epochs have the same batches.
     """
     rng = random.Random(f"{seed}/{epoch}")
-    shuffled = list(range(len(examples)))
-    rng.shuffle(shuffled)
-    order, n_tokens, batches = np.array(shuffled), lengths(examples), list[list[int]]()
-    del shuffled  # takes ten times the memory of the array
+    n_tokens, order = lengths(examples), shuffle(len(examples), rng)
     size = max(1, BATCHES_PER_POOL * batch_tokens * len(order) // int(n_tokens.max(1).sum()))
-    for pool in np.split(order, range(size, len(order), size)):
-        batches += cut_into_batches(pool, n_tokens[pool], batch_tokens)
-    rng.shuffle(batches)
-    return islice(batches, first, None)
+    for section in np.split(order, range(SECTION, len(order), SECTION)):
+        batches: list[list[int]] = []
+        for pool in np.split(section, range(size, len(section), size)):
+            batches += cut_into_batches(pool, n_tokens[pool], batch_tokens)
+        rng.shuffle(batches)
+        yield from islice(batches, first, None)
+        first = max(0, first - len(batches))
+
+
+def shuffle(n: int, rng: random.Random) -> np.ndarray:
+    """Return the indices 0 … n-1 in random order; NumPy draws the order of many, for speed."""
+    if n > SECTION:
+        return np.random.default_rng(rng.getrandbits(64)).permutation(n)
+    order = list(range(n))
+    rng.shuffle(order)
+    return np.array(order)
 
 
 class BatchIndices(NamedTuple):

@@ -75,6 +75,9 @@ def cached(
         except Timeout:
             log(f"another process is preparing {folder}; waiting for it")
             lock.acquire()
+        except OSError as fault:  # on a file system without locks, each process prepares it
+            if fault.errno not in files.NO_LOCKS:
+                raise
         if not (folder / FACTS_FILE).exists():
             log(f"{message}; cached in {folder}")
             build_folder(folder, build)

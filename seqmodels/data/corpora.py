@@ -156,7 +156,8 @@ def download(address: str, name: str, hint: str, sha256: str | None = None) -> P
         with urlopen(address, timeout=TIMEOUT_S) as answer:
             content = answer.read(MAX_BYTES + 1)
     except Exception as fault:  # from one of several network libraries
-        raise ValueError(f"{address} cannot be fetched: {one_line(str(fault))}; {hint}") from fault
+        cause = one_line(str(fault)) or type(fault).__name__
+        raise ValueError(f"{address} cannot be fetched: {cause}; {hint}") from fault
     is_page, is_cut = content[:1] == b"<", len(content) > MAX_BYTES
     if is_page or is_cut or sha256 not in (None, hashlib.sha256(content).hexdigest()):
         raise ValueError(f"{address} returned something else; {hint}")

@@ -14,7 +14,7 @@ from typing import Any
 import datasets
 from datasets import Dataset
 from huggingface_hub import HfApi, constants
-from huggingface_hub.errors import HFValidationError, RepositoryNotFoundError
+from huggingface_hub.errors import HfHubHTTPError, HFValidationError
 
 from seqmodels.data.cache import fingerprint
 from seqmodels.data.text import ending_of
@@ -42,7 +42,7 @@ def load_file(path: Path) -> Dataset:
     try:
         return datasets.load_dataset(kind, name, data_files=str(path), split="train")
     except Exception as fault:  # parsers of many kinds of files raise many kinds
-        raise ValueError(f"{path} cannot be read: {one_line(str(fault))[:300]}") from fault
+        raise ValueError(f"{path} cannot be read: {find_cause(fault)}") from fault
 
 
 def load_splits(data: str, limit: int | None) -> dict[str, Dataset]:
@@ -56,8 +56,7 @@ def load_splits(data: str, limit: int | None) -> dict[str, Dataset]:
     try:
         return stream_splits(source, limit) if limit else datasets.load_dataset(**source)
     except Exception as fault:  # from one of several network libraries
-        cause = one_line(str(fault))[:300]
-        raise ValueError(f"{data} cannot be read: {cause}; {OFFLINE}") from fault
+        raise ValueError(f"{data} cannot be read: {find_cause(fault)}; {OFFLINE}") from fault
 
 
 def text_columns(rows: Dataset) -> tuple[list[str], list[str]]:
@@ -106,9 +105,25 @@ def latest_revision(name: str) -> str | None:
     """
     try:
         return HfApi().dataset_info(name, timeout=TIMEOUT_S).sha
-    except (RepositoryNotFoundError, HFValidationError) as fault:
-        cause = one_line(str(fault))[:300]
-        raise ValueError(f"{name} is not a dataset on the hub: {cause}; {OFFLINE}") from fault
+    except (HfHubHTTPError, HFValidationError) as fault:
+        if isinstance(fault, HfHubHTTPError) and fault.response.status_code >= 500:
+            return None
+        raise ValueError(
+            f"{name} is not a dataset on the hub: {find_cause(fault)}; {OFFLINE}"
+        ) from fault
     except Exception:  # from one of several network libraries, by version
         datasets.config.HF_HUB_OFFLINE = constants.HF_HUB_OFFLINE = True  # no further waiting
         return None
+
+
+def find_cause(fault: BaseException) -> str:
+    """Return the first cause of an error, in one line; `datasets` hides it behind its own."""
+    while (below := fault.__cause__ or fault.__context__) is not None:
+        fault = below
+    caches = str(constants.HF_HOME), str(datasets.config.HF_DATASETS_CACHE)
+    if isinstance(fault, OSError) and str(fault.filename).startswith(caches):
+        return (
+            f"the cache {fault.filename} cannot be written to: {fault.strerror}; set HF_HOME to "
+            "another folder"
+        )
+    return one_line(str(fault) or type(fault).__name__)[:300]

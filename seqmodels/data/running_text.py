@@ -179,8 +179,22 @@ BOILERPLATE = re.compile(
 
 
 def read_book(path: Path) -> Iterator[str]:
-    """Yield a text, without Project Gutenberg's headers and licences if it begins with one."""
-    if "START" not in BOILERPLATE.findall(next(text_chunks(path))):
-        return text_chunks(path)
-    parts = BOILERPLATE.split("".join(text_chunks(path)))  # text, mark, text, …, mark, text
-    return (text for mark, text in zip(parts[1::2], parts[2::2], strict=True) if mark == "START")
+    """Yield a text; if it has headers of Project Gutenberg, only its books, each whole."""
+    marks = (m for chunk in text_chunks(path) if "START OF TH" in chunk
+             for m in BOILERPLATE.findall(chunk))  # fmt: skip
+    return read_marked(path) if "START" in marks else text_chunks(path)
+
+
+def read_marked(path: Path) -> Iterator[str]:
+    """Yield the books of a file without headers and licences, one in memory at a time."""
+    book: list[str] | None = None  # outside of a book
+    for chunk in text_chunks(path):
+        start = 0
+        for mark in BOILERPLATE.finditer(chunk):
+            if book is not None:
+                yield "".join([*book, chunk[start : mark.start()]])
+            book, start = [] if mark[1] == "START" else None, mark.end()
+        if book is not None:
+            book.append(chunk[start:])
+    if book is not None:
+        yield "".join(book)

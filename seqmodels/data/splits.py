@@ -205,7 +205,7 @@ def read_folder(folder: Path, languages: Languages) -> ParallelCorpus:
     if len(set(labels)) < len(labels):
         labels = endings
     src_lang, tgt_lang = resolve_direction(labels, languages, str(folder))
-    paths = {}
+    paths, lacking = {}, list[str]()
     for split in SPLITS:
         sides = [
             find_side(names, split, endings[labels.index(label)], label)
@@ -213,9 +213,11 @@ def read_folder(folder: Path, languages: Languages) -> ParallelCorpus:
         ]
         missing = [side for side in sides if side not in names]
         if len(missing) == 1:
-            raise ValueError(f"{folder} has no {missing[0]}; each split needs both sides")
-        if not missing:
+            lacking += missing
+        elif not missing:
             paths[split] = folder / sides[0], folder / sides[1]
+    if lacking:
+        raise ValueError(f"{folder} has no {', '.join(lacking)}; each split needs both sides")
     return corpus_of_files(folder.resolve().name, src_lang, tgt_lang, paths)
 
 

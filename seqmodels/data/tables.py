@@ -288,7 +288,7 @@ def read_objects(path: Path) -> Rows:
             row = json.loads(line)
             if r"\ud" in line.lower():  # a surrogate, which is no character without a second one
                 json.dumps(row, ensure_ascii=False).encode()
-        except ValueError as fault:
+        except (ValueError, RecursionError) as fault:
             raise ValueError(f"{path}, line {n}: not JSON: {fault}") from fault
         if not isinstance(row, dict):
             raise ValueError(f"{path}, line {n}: not an object with names and texts")

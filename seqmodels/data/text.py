@@ -116,7 +116,7 @@ def lines(path: str | Path, open_file: Open = files.open_regular) -> Iterator[st
     Raises ValueError for markup and for lines above MAX_LINE bytes, and as `raw_lines` does.
     """
     rows, is_whole = raw_lines(path, open_file), True
-    first = [*islice(rows, 2)]
+    first = [*islice(rows, 10)]
     if MARKUP.match(start := "".join(first)):
         raise ValueError(
             f"{path} has markup ({preview(start[:60])}), not a sentence per line; take the "

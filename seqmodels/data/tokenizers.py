@@ -344,6 +344,8 @@ class HuggingFace(Tokenizer):
             library: Any = hf.Tokenizer.from_str(text)
         except Exception as fault:  # the library's errors have no type
             raise ValueError(f"Hugging Face's library refuses it: {one_line(str(fault))}") from None
+        if not library.get_vocab():
+            raise ValueError("its vocabulary is empty")
         library.no_padding()
         library.no_truncation()
         library.encode_special_tokens = True  # as ordinary text
@@ -441,7 +443,9 @@ def load(path: str | Path) -> Tokenizer:
 def from_fields(fields: Any) -> Tokenizer:
     """Build a tokenizer from its `fields`; raise TypeError or ValueError if they are wrong."""
     match fields:
-        case {"kind": "words" | "spaces" as kind, "words": [*words]}:
+        case {"kind": "words" | "spaces" as kind, "words": [*words]} if all(
+            isinstance(word, str) for word in words
+        ):
             return WORD_KINDS[kind](words)
         case {"kind": "characters", "characters": str(characters)}:
             return Characters(characters)

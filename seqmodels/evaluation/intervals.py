@@ -73,7 +73,7 @@ def compute_interval(
     """Return the score of the column sums with its interval: None below MIN_ROWS groups.
 
     A percentage that is the same in all resamples, such as 100 %, would get an interval of zero
-    width; it gets the Wilson interval of a proportion of n groups. `is_yes_no`: each row is right
+    width; it gets the Wilson interval of a proportion of n groups. `is_binary`: each row is right
     or wrong; if each is its own group, its interval is Wilson's.
     """
     sums = sum_by_group(columns, groups)

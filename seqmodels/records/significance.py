@@ -56,7 +56,7 @@ from seqmodels.evaluation.intervals import (
 )
 from seqmodels.evaluation.metrics import metric_of
 from seqmodels.records.io import load_as, load_sums, sums_path
-from seqmodels.records.schema import Checksum, Count, Name, Strict, Sums, TwoNumbers
+from seqmodels.records.schema import Checksum, Count, FileName, Name, Strict, Sums, TwoNumbers
 from seqmodels.utils import files
 
 SCHEMA: Final = "seqmodels.significance/2"
@@ -119,7 +119,7 @@ class Significance(Strict):
     """All comparisons of a folder, and a checksum of each record that they were made from."""
 
     version: Annotated[Literal["seqmodels.significance/2"], Field(alias="schema")]
-    records: dict[Name, Checksum]
+    records: dict[FileName, Checksum]
     """The records by the names of their files."""
     comparisons: Annotated[list[Comparison], Field(min_length=1)]
 

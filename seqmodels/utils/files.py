@@ -65,12 +65,16 @@ def remove_partial(folder: Path) -> None:
 MARK = ".seqmodels"
 """The file by which a folder says what it is for, such as a comparison."""
 FOLDER_MARKS = {
-    "comparison": ("*-seed*.*", b"seqmodels."),  # a record or a checkpoint
-    "exercise": ("*.py", b'raise NotImplementedError("'),
-    "export": ("manifest.json", b'"schema": "seqmodels.'),
-    "lesson": ("index.html", "· seqmodels</title>".encode()),
+    "comparison": [
+        ("*.json", b'"seqmodels.record/'),
+        ("*.checkpoint-*", b'"seqmodels.'),
+        (".*-seed*.status", b'{"run":'),  # killed before its first checkpoint
+    ],
+    "exercise": [("*.py", ' …")  #  '.encode())],
+    "export": [("manifest.json", b'"schema": "seqmodels.')],
+    "lesson": [("index.html", "· seqmodels</title>".encode())],
 }
-"""What identifies a folder without MARK: the name of a file, and a part of its beginning."""
+"""What identifies a folder without MARK: names of files, and a part of their beginning."""
 FILE_MARKS = {
     ".html": "· seqmodels</title>".encode(),
     ".md": b"# Results\n\nMade from the records in these folders by `seqmodels plot`",
@@ -92,15 +96,21 @@ def check_folder(folder: Path, kind: str) -> bool:
     It is ours if it is empty or has our record of itself: MARK, or what earlier versions wrote.
     """
     try:
-        if not folder.exists() or not any(folder.iterdir()):
-            return True
+        others = [p for p in folder.iterdir() if not p.name.startswith(f".{MARK}.")]  # half a MARK
+    except FileNotFoundError:
+        return True
     except OSError as error:
         raise ValueError(f"--out {folder} is not a folder: {error.strerror}") from None
-    if (mark := folder / MARK).is_file() and mark.read_text("utf-8").strip() == kind:
-        return False
-    name, content = FOLDER_MARKS[kind]
-    if any(content in read_beginning(path) for path in folder.glob(name) if path.is_file()):
-        return False
+    if not others:
+        return True
+    try:
+        if (mark := folder / MARK).is_file() and read_beginning(mark).strip() == kind.encode():
+            return False
+        for name, content in FOLDER_MARKS[kind]:
+            if any(content in read_beginning(path) for path in folder.glob(name) if path.is_file()):
+                return False
+    except OSError as error:
+        raise ValueError(f"--out {folder} cannot be read: {error}") from None
     raise ValueError(
         f"{folder} has files, but none says that they are those of a seqmodels {kind}; nothing is "
         "written there: name a new or an empty folder"
@@ -197,7 +207,7 @@ class Lock:
 
         self.path = folder / name
         patience_s = GRACE_S if patience_s is None else patience_s
-        self.lock = FileLock(self.path, min(patience_s, 1e9))
+        self.lock = FileLock(self.path, min(patience_s, 1e9), fallback_to_soft=False)
         try:
             self.lock.acquire()
         except Timeout:
@@ -209,7 +219,9 @@ class Lock:
                 "choose another --out"
             ) from None
         except OSError as error:
-            raise ValueError(f"{folder} cannot be written to: {error.strerror}") from None
+            if error.errno not in NO_LOCKS:
+                raise ValueError(f"{folder} cannot be written to: {error.strerror}") from None
+            print(f"{folder} is on a file system without locks: use it from one process only")
         with suppress(OSError):  # Windows lets nobody write to a locked file
             self.path.write_text(f"{owner()} since {datetime.now():%Y-%m-%d %H:%M}\n")
 

@@ -222,6 +222,7 @@ class ProgressBoard:
             return
         if latest.state == "waiting":  # perhaps again, after its machine was lost
             self.runs.pop(title, None)
+            self.n_lines.pop(title, None)
             return
         self.runs[title] = latest
         n = self.n_lines.get(title, 0)
@@ -261,16 +262,17 @@ class ProgressBoard:
 
     def draw(self) -> None:
         """Draw the bars; tqdm hides those for which the terminal has no line."""
-        rows = {"all runs": (self.count_done() / max(len(self.records), 1), self.summary())}
+        share = self.count_done() / max(len(self.records), 1)
+        rows = {"all runs": ("all runs", share, self.summary())}
         for run in self.running():
-            rows[f"{run.run:20.20} {run.phase}"] = run.share, run.note
+            rows[run.run] = f"{run.run:20.20} {run.phase}", run.share, run.note
         for name in self.bars.keys() - rows.keys():
             self.bars.pop(name).close()
-        for name, (share, note) in rows.items():
+        for name, (desc, share, note) in rows.items():
             if name not in self.bars:
-                self.bars[name] = tqdm(desc=name, total=1.0, leave=False, dynamic_ncols=True)
+                self.bars[name] = tqdm(total=1.0, leave=False, dynamic_ncols=True)
             bar = self.bars[name]
-            bar.bar_format, bar.n, bar.postfix = BAR, share, [note]
+            bar.desc, bar.bar_format, bar.n, bar.postfix = desc, BAR, share, [note]
             bar.refresh()
 
 

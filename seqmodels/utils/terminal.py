@@ -6,6 +6,7 @@ No torch, so that help and errors appear at once.
 from __future__ import annotations
 
 import argparse
+import errno
 import io
 import json
 import logging
@@ -132,8 +133,10 @@ def print_json(value: object) -> None:
 
 def print_error(prog: str, message: object, code: int) -> int:
     """Print one line to stderr, over a progress bar if there is one; return the code."""
-    clear = "\r\x1b[K" if sys.stderr.isatty() else ""
-    print(f"{clear}{one_line(f'{prog}: {message}')}", file=sys.stderr)
+    if sys.stderr is not None:  # closed
+        clear = "\r\x1b[K" if sys.stderr.isatty() else ""
+        with suppress(OSError):  # the code says it as well
+            print(f"{clear}{one_line(f'{prog}: {message}')}", file=sys.stderr)
     return code
 
 
@@ -226,6 +229,10 @@ def run_cli(prog: str, run: Callable[[], None]) -> None:
     2 for a mistake, 1 if the disk or the output cannot be written to, 130 for Ctrl-C, 143 for
     SIGTERM, 129 for SIGHUP. Success returns: a notebook shows any exit as an error.
     """
+    if sys.stderr is None:  # closed
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115
+    if sys.stdout is None:
+        sys.exit(print_error(prog, f"standard output is closed; redirect it to {os.devnull}", 2))
     if isinstance(sys.stdout, io.TextIOWrapper):  # a terminal can lack letters of a text
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
@@ -250,5 +257,6 @@ def report_error(prog: str, error: Exception) -> int:
     if isinstance(error, ModuleNotFoundError) and (missing := explain_missing(error)):
         return print_error(prog, missing, 2)
     if isinstance(error, ValueError | OSError):
-        return print_error(prog, error, 1 if isinstance(error, WriteError) else 2)
+        is_output = isinstance(error, OSError) and error.errno == errno.ENOSPC  # of standard output
+        return print_error(prog, error, 1 if is_output or isinstance(error, WriteError) else 2)
     raise error

@@ -95,9 +95,10 @@ def draw_rungs(records: Sequence[Record]) -> FigureWithData:
 
 def _draw_bars(ax: Axes, table: Table, rungs: Rungs, test: dict[str, Any], place: int) -> None:
     """Draw the bars of one bucket, each with its interval, its seeds and its value."""
+    line_styles = style.line_styles_for([group[0]["model"] for group in rungs.values()])
     kinds = [kind for kind in NAMES if {(kind, False), (kind, True)} & rungs.keys()]
     for (kind, is_fed), group in rungs.items():
-        line_style = style.line_styles_for([group[0]["model"]])[group[0]["model"]]
+        line_style = line_styles[group[0]["model"]]
         is_pair = {(kind, False), (kind, True)} <= rungs.keys()
         x = kinds.index(kind) + (0.2 if is_fed else -0.2) * is_pair
         cells = load_records.score_array(group, test["name"], test["primary_metric"])[:, 1 + place]

@@ -129,6 +129,9 @@ def test_licences_are_left_out(tmp_path: Path) -> None:
     assert opened.n_left_out() == len(raw) - len(read(opened))
     ready = prepare_text(opened, "bytes", 300, log=lambda line: None)
     assert f"{opened.n_left_out():,} " in summarize_text(ready.data)
+    late = tmp_path / "late.txt"  # its header is not in the first chunk
+    late.write_text("A list.\n" * 150_000 + BOOK.format("THE", "Late.\n", "THE"))
+    assert read(read_text_corpus([late])).strip() == "Late."
     other = tmp_path / "three.txt"
     other.write_text("\n*** START\nEnd of the Project Gutenberg\nthe text\n" * 9)
     opened = read_text_corpus([other])

@@ -108,6 +108,7 @@ def test_a_header_is_not_a_pair(first, languages, expected, limit, tmp_path: Pat
     ("x.jsonl", '{"de": "a", "en": "b"}\n{"de": 1}\n', ", line 2: 'de'"),
     ("x.jsonl", '{"de": "a", "en": 1}\n', " has fewer than two text columns: de$"),
     ("x.jsonl", "", " is empty$"),
+    ("x.jsonl", '{"de": "a", "en": "b"}\n' + "[" * 200_000 + "\n", ", line 2: not JSON: "),
 ])  # fmt: skip
 def test_a_bad_row_is_named(name: str, text: str, fault: str, tmp_path: Path) -> None:
     (tmp_path / name).write_text(text)

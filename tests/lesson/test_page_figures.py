@@ -89,6 +89,12 @@ def test_every_point_is_in_the_table(name: str) -> None:
                 assert colours.contrast(night, colours.NIGHT) >= 4.5
 
 
+def test_a_line_in_a_shade_of_heat_maps_keeps_its_colour_by_night() -> None:
+    blue = to_hex(style.line_styles_for(["bahdanau"])["bahdanau"].colour)
+    assert blue in colours.HEAT_BY_NIGHT
+    assert colours.for_night(blue, False, False) == blue
+
+
 def test_larger_weights_stand_out_more_by_day_and_by_night() -> None:
     weights = [[0.0, 0.013, 0.3], [0.62, 0.9, 1.0]]
     maps = {"bahdanau": {"src": ["a", "b", "c"], "tgt": ["d", "e"], "alpha": weights, "gold": None}}

@@ -28,12 +28,17 @@ def test_python_and_the_command_line_fill_the_same_options() -> None:
     assert vars(typed) | {"vary": 0} == vars(read) | {"vary": 0}
     assert options_of(read).data == ["x.de", "x.en"]
     assert recall.PARSER.read_values({}) == recall.PARSER.parse_args([])
+    for text in ("lr=1,2", ["lr=1,2"]):
+        assert recall.PARSER.read_values({"vary": text}).vary == [("lr", ["1", "2"])]
 
 
 @pytest.mark.parametrize(("values", "match"), [
     ({"size": "full"}, "'full'"), ({"tokens": -1}, "-1 is not"), ({"lr": [1]}, "--lr"),
     ({"models": ["bert"]}, "'bert'"), ({"layers": 3}, "no flag 'layers'; choose from models"),
     ({"grid": True}, "--grid needs --vary"), ({"seeds": [2, 2]}, "2 is given twice"),
+    ({"models": []}, "models: give at least one"), ({"seeds": ()}, "seeds: give at least one"),
+    ({"vary": {"n_heads": 2}}, "give 'n_heads' a list"), ({"vary": {"lr": []}}, "give 'lr' a list"),
+    ({"tokens": {"a": [1]}}, "--tokens"), ({"vary": [("n_heads", [1])]}, "expected FIELD=A,B,C"),
 ])  # fmt: skip
 def test_wrong_values_from_python_are_named(values: dict[str, Any], match: str) -> None:
     with pytest.raises(ValueError, match=match):

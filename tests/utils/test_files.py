@@ -1,10 +1,13 @@
 """Which folders and files are ours, and locks."""
 
+import errno
 import os
 from pathlib import Path
 
+import filelock
 import pytest
 
+from seqmodels.data import cache
 from seqmodels.utils import files
 
 
@@ -28,7 +31,9 @@ def test_a_new_or_empty_folder_becomes_ours(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("kind", "name", "content"), [
     ("comparison", "gpt-seed1.json", '{\n "schema": "seqmodels.record/4"}'),
+    ("comparison", "gpt.json", '{\n "schema": "seqmodels.record/4"}'),
     ("comparison", "gpt-seed1.checkpoint-000001-0.safetensors", '{"schema": "seqmodels.chec'),
+    ("comparison", ".gpt-seed1.status", '{"run": "gpt, seed 1", "state": "waiting"}'),
     ("export", "manifest.json", '{\n "schema": "seqmodels.export/2"}'),
     ("exercise", "bahdanau.py", 'raise NotImplementedError("(5): alpha …")  #  (5)'),
     ("lesson", "index.html", "<title>Home · seqmodels</title>"),
@@ -43,6 +48,49 @@ def test_a_folder_without_a_mark_is_known_by_its_content(
     (tmp_path / name).write_text(content)
     assert files.claim_folder(tmp_path, kind) == tmp_path
     assert names(tmp_path) == {"notes.txt", name}
+
+
+def test_a_project_that_uses_ours_is_not_ours(tmp_path: Path) -> None:
+    (tmp_path / "run-seed1.py").write_text("import seqmodels\nseqmodels.compare('recall')\n")
+    (tmp_path / "base.py").write_text('raise NotImplementedError("in a subclass")\n')
+    for kind in ("comparison", "exercise"):
+        with pytest.raises(ValueError, match=f"seqmodels {kind}; nothing is written"):
+            files.claim_folder(tmp_path, kind)
+    assert names(tmp_path) == {"run-seed1.py", "base.py"}
+
+
+def test_a_folder_that_another_process_marks_is_taken(tmp_path: Path) -> None:
+    half = tmp_path / f".{files.MARK}.0123abcd{files.PART}"
+    half.write_text("compar")
+    assert files.claim_folder(tmp_path, "comparison") == tmp_path
+    assert names(tmp_path) == {half.name, files.MARK}
+
+
+def test_a_folder_that_cannot_be_read_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "gpt-seed1.json").write_text("{}")
+
+    def refuse(path: Path) -> bytes:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(files, "read_beginning", refuse)
+    with pytest.raises(ValueError, match=r"cannot be read: .*Permission denied.*gpt-seed1\.json"):
+        files.check_folder(tmp_path, "comparison")
+
+
+@pytest.mark.usefixtures("cached")
+def test_without_locks_a_folder_is_used_and_a_note_printed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(self: filelock.FileLock, **_: bool) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(filelock.FileLock, "acquire", refuse)
+    files.Lock(tmp_path)
+    assert "without locks: use it from one process" in capsys.readouterr().out
+    folder = cache.cached(["key"], "text: preparing", lambda folder: {"n": 1}, print)
+    assert (folder / cache.FACTS_FILE).read_text() == '{"n": 1}'
 
 
 def test_what_is_no_folder_is_refused(tmp_path: Path) -> None:

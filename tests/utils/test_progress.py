@@ -127,6 +127,20 @@ def test_a_terminal_shows_a_bar_for_each_active_run(
     assert capsys.readouterr().out == "run 2: last words\n"
 
 
+def test_seeds_of_a_long_name_have_a_bar_each(tmp_path: Path, monkeypatch: Any) -> None:
+    screen = io.StringIO()
+    screen.isatty = lambda: True
+    monkeypatch.setattr(sys, "stderr", screen)
+    records = {f"linear_attention, seed {i}": tmp_path / f"{i}.json" for i in (1, 2)}
+    for title, path in records.items():
+        file = progress.StatusFile(path, title, 100)
+        file.write(state="running")
+        file.update("training", 50, 100, title[-1])
+    with progress.ProgressBoard(records, 2) as board:
+        board.refresh()
+        assert [bar.postfix for bar in board.bars.values()][1:] == [["1"], ["2"]]
+
+
 def test_without_a_terminal_a_line_is_written_now_and_then(
     tmp_path: Path, clock: SimpleNamespace, capsys: Any
 ) -> None:
