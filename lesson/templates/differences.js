@@ -59,6 +59,7 @@ export function alignWords(words, reference, i0 = 0, i1 = words.length, j0 = 0, 
       return { kind: !word ? "omission" : !expected ? "insertion" : "substitution", word, expected };
     });
   }
+  /** @type {Step[]} */
   const same = words.slice(i, i + n).map((word, k) => ({ kind: "same", word, expected: reference[j + k] }));
   return [...alignWords(words, reference, i0, i, j0, j), ...same, ...alignWords(words, reference, i + n, i1, j + n, j1)];
 }
