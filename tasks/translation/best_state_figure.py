@@ -132,11 +132,24 @@ def _make_panels(texts: style.Texts, key: list[LineStyle], n: int) -> tuple[Figu
     n_rows = -(-n // n_columns)
     figure, axes = style.make_panels(texts, key, (1,) * n_rows, n_columns)
     if n_rows > 1:
-        figure.set_figheight(figure.get_figheight() + 1.2 * (n_rows - 1))
-        axes[0, 0].get_gridspec().hspace = 0.25
-        for ax in axes.flat:
-            ax.set_position(ax.get_subplotspec().get_position(figure))
+        _raise_panels(figure, axes, 1.2 * (n_rows - 1))
     return figure, axes
+
+
+def _raise_panels(figure: Figure, axes: np.ndarray, more: float) -> None:
+    """Make rows of panels higher by so many inches in all, with room for titles between them."""
+    height, grid = figure.get_figheight(), axes[0, 0].get_gridspec()
+    share = height / (height + more)  # of the new height
+    figure.set_figheight(height + more)
+    for text in figure.texts:
+        text.set_y(1 - (1 - text.get_position()[1]) * share)
+    top = 1 - (1 - grid.top) * share
+    for legend in figure.legends:
+        left, _ = figure.transFigure.inverted().transform(legend.get_bbox_to_anchor().p0)
+        legend.set_bbox_to_anchor((left, top), figure.transFigure)
+    grid.update(hspace=0.25, top=top, bottom=grid.bottom * share)
+    for ax in axes.flat:
+        ax.set_position(ax.get_subplotspec().get_position(figure))
 
 
 def _draw_lengths(
