@@ -75,6 +75,30 @@ def best_by_width(width: int) -> float:
     return bleu
 
 
+BIBLE, LONG = Results("translation-bible-30m"), "-batch_tokens-1600-dropout-0.3-muon_lr-0.008"
+
+
+def bible_bleu(model: str, bucket: str, test: str = "greedy") -> float:
+    """Return a model's BLEU on the Bible after 30 million tokens, with greedy search."""
+    (bleu,) = BIBLE.seeds(model + LONG, bucket, test=test)
+    return bleu
+
+
+def bible_steps() -> int:
+    """Return the steps that wrote the best vectors for the Bible's verses."""
+    (run,) = BIBLE.records(RNN + LONG)
+    return max(int(row["steps"]) for row in run["analyses"]["best_state"])
+
+
+def confirm_bible_states() -> None:
+    """Confirm: best above encoder; above Bahdanau up to 21–30 words, below from 41–50 on."""
+    for bucket in ("1–10", "11–20", "21–30", "31–40", "41–50", "51–60"):
+        best = bible_bleu(RNN, bucket, "best_state")
+        assert best > bible_bleu(RNN, bucket)
+        if bucket != "31–40":
+            assert (best > bible_bleu(BAHDANAU, bucket)) == (bucket in ("1–10", "11–20", "21–30"))
+
+
 def best_beyond(model: str) -> str:
     """Format BLEU from the best States of the four buckets beyond training."""
     return ", ".join(f"{best_bleu(model, b):.0f}" for b in ("41–50", "51–60", "61–70", "71–80"))

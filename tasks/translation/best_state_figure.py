@@ -27,7 +27,7 @@ from ..figures import average, mark_trained
 
 Group = Sequence[Record]
 """The seeds of a model."""
-LENGTH, BEST, ATTENDING = "length", "best_state", "bahdanau"
+LENGTH, GREEDY, BEST, ATTENDING = "length", "greedy", "best_state", "bahdanau"
 """The test set by length, that on which a model translates from its best States, and the model that
 looks back."""
 LINE_STYLES = {
@@ -44,11 +44,14 @@ def draw(records: Group) -> dict[str, FigureWithData]:
     if not written:
         return {}
     groups = sorted(load_records.group_by_model(written).values(), key=by_model_and_width)
+    first = groups[0][0]["model"]
+    changed = ATTENDING + first.removeprefix(model_of(first))  # with the same changes
     attending = [r for r in records if r["model"] == ATTENDING]
-    figures = {
-        "best-state": draw_by_length(groups, attending),
-        "best-state-bits": draw_bits(next((g for g in groups if not g[0].get("arm")), groups[0])),
-    }
+    attending = attending or [r for r in records if r["model"] == changed]
+    figures = {"best-state": draw_by_length(groups, attending)}
+    unchanged = next((g for g in groups if not g[0].get("arm")), groups[0])
+    if "surprisal" in rows_of_best(unchanged[0])[0]:  # which a grammar has, and a corpus has not
+        figures["best-state-bits"] = draw_bits(unchanged)
     if followed := [r for r in written if r["analyses"].get("training")]:
         figures["best-state-training"] = draw_training(followed)
     return figures
@@ -84,6 +87,12 @@ def length_test(group: Group) -> dict[str, Any]:
     return next(test for test in group[0]["tests"] if test["name"] == LENGTH)
 
 
+def greedy_test(group: Group) -> str:
+    """Return the name of the test set by length that is translated greedily, as best States are."""
+    names = [test["name"] for test in group[0]["tests"]]
+    return GREEDY if GREEDY in names else LENGTH
+
+
 def find_longest_trained(test: dict[str, Any]) -> dict[str, Any]:
     """Return the longest bucket of trained lengths."""
     index = longest_trained_bucket(test)
@@ -114,8 +123,8 @@ def draw_by_length(groups: Sequence[Group], attending: Group) -> FigureWithData:
     figure, axes = _make_panels((title, subtitle, caption), key, len(groups))
     test, table = length_test(groups[0]), Table()
     for ax, group in zip(axes.flat, groups, strict=False):
-        lines = {"encoder": (group, LENGTH), BEST: (group, BEST)}
-        lines |= {ATTENDING: (attending, LENGTH)} if attending else {}
+        lines = {"encoder": (group, greedy_test(group)), BEST: (group, BEST)}
+        lines |= {ATTENDING: (attending, greedy_test(attending))} if attending else {}
         _draw_lengths(ax, table, test, name_group(group), lines)
     for ax in axes.flat[len(groups) :]:
         ax.set_visible(False)

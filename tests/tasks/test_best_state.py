@@ -1,5 +1,6 @@
 """Best States: what a decoder could be handed over, and the sentences that it is written for."""
 
+import copy
 import math
 import random
 from collections.abc import Sequence
@@ -18,9 +19,10 @@ from seqmodels.evaluation.intervals import student_quantile
 from seqmodels.experiments.compare import compare
 from seqmodels.experiments.inference import load
 from seqmodels.interface import EOS, PAD, SequenceModel
-from seqmodels.models import build
+from seqmodels.models import build, register_recorded
 from seqmodels.records import io as record
 from seqmodels.report import load_records
+from seqmodels.report.tidy import FigureWithData
 from seqmodels.training.optimizers import groups_of
 from seqmodels.training.trainer import Trainer
 from tasks.synthetic.grammar import Sampler, draw_corpus
@@ -282,6 +284,13 @@ def test_only_the_encoder_learns_for_a_frozen_decoder(tmp_path: Path) -> None:
     assert all(p is not before.C.weight for p in trained)
 
 
+def values_of(drawn: FigureWithData) -> list[float]:
+    """Return the last BLEU of each line."""
+    names, *rows = drawn.table
+    lines = {row[names.index("line")]: float(row[names.index("bleu")]) for row in rows}
+    return [*lines.values()]
+
+
 def test_three_curves_are_those_of_the_records(tmp_path: Path) -> None:
     """Each line is a mean of its own set and seeds; the interval has both sources of chance."""
     best = best_of(4)
@@ -302,10 +311,17 @@ def test_three_curves_are_those_of_the_records(tmp_path: Path) -> None:
                     "high": shift + more + 1,
                 }
     drawn = best_state_figure.draw(records)
-    assert drawn.keys() == {"best-state", "best-state-bits"}
-    names, *rows = drawn["best-state"].table
-    values = {row[names.index("line")]: float(row[names.index("bleu")]) for row in rows}
-    assert [*values.values()] == [6, 46, 25]  # encoder, best, Bahdanau
+    assert drawn.keys() == {"best-state"}  # symbols have no bits of choice
+    assert values_of(drawn["best-state"]) == [6, 46, 25]  # encoder, best, Bahdanau
+    for r in records:
+        greedy = copy.deepcopy(r["tests"][0]) | {"name": "greedy"}
+        for part in (greedy["overall"], *greedy["buckets"]):
+            part["bleu"] = {key: value + 7 for key, value in part["bleu"].items()}
+        r["tests"].append(greedy)
+        spec = {"varies": r["model"], "label": "slow", "sizes": {}, "width": 1}
+        r["model"] += "-lr-0.5"
+        register_recorded(r["model"], spec)
+    assert values_of(best_state_figure.draw(records)["best-state"]) == [13, 46, 32]
     scores = [{"value": x, "low": x - 1, "high": x + 1} for x in (50.0, 56.0)]
     buckets = [[{"low": 1, "high": 9, "n": 20, "bleu": score}] for score in scores]
     group = [
