@@ -5,10 +5,11 @@ from typing import Any
 
 import pytest
 from conftest import Call, check_one_line
+from toys import toy
 
 from seqmodels.cli import run as by_name
 from seqmodels.experiments import compare
-from tasks.flags import options_of
+from tasks.flags import options_of, read_task
 from tasks.ladder import __main__ as ladder
 from tasks.recall import __main__ as recall
 from tasks.translation import __main__ as translation
@@ -28,6 +29,7 @@ def test_python_and_the_command_line_fill_the_same_options() -> None:
     assert vars(typed) | {"vary": 0} == vars(read) | {"vary": 0}
     assert options_of(read).data == ["x.de", "x.en"]
     assert recall.PARSER.read_values({}) == recall.PARSER.parse_args([])
+    assert recall.PARSER.read_values({"fresh": False}) == recall.PARSER.parse_args([])
     for text in ("lr=1,2", ["lr=1,2"]):
         assert recall.PARSER.read_values({"vary": text}).vary == [("lr", ["1", "2"])]
 
@@ -43,6 +45,14 @@ def test_python_and_the_command_line_fill_the_same_options() -> None:
 def test_wrong_values_from_python_are_named(values: dict[str, Any], match: str) -> None:
     with pytest.raises(ValueError, match=match):
         recall.PARSER.read_values(values)
+
+
+def test_a_tasks_own_changes_are_of_its_default_models() -> None:
+    changes = {"gpt": [{"n_heads": 1}]}
+    for argv, expected in (([], changes), (["--models", "gpt"], {})):
+        args = recall.PARSER.parse_args([*argv, "--seeds", "3"])
+        task, options = read_task(recall.PARSER, lambda _: toy(vary=changes), args)
+        assert (task.vary, options.seeds) == (expected, [3])
 
 
 def test_a_ladder_has_its_own_models_and_folder() -> None:
