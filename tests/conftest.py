@@ -65,6 +65,8 @@ if (TESTS / "lesson").is_dir():  # its fixtures; another conftest.py would hide 
     sys.path.append(str(TESTS / "lesson"))
     pytest_plugins = ["browser"]
 ROOT = TESTS.parent
+needs_lesson = pytest.mark.skipif(not (ROOT / "lesson").is_dir(), reason="there is no lesson/")
+needs_tasks = pytest.mark.skipif(not (ROOT / "tasks").is_dir(), reason="there is no tasks/")
 RESULTS = ROOT / "results"
 """The committed records."""
 DATA = Path(os.environ.get("SEQMODELS_DATA", ROOT / "../shared/data"))

@@ -16,7 +16,7 @@ from unittest.mock import Mock
 from xml.etree import ElementTree
 
 import pytest
-from conftest import ROOT, Call, check_one_line, copy_records
+from conftest import ROOT, Call, check_one_line, copy_records, needs_tasks
 from toys import options, toy
 
 import seqmodels
@@ -130,6 +130,7 @@ SLOW_AFTER_TORCH = {"matplotlib", "datasets", "sacrebleu", "scipy", "sympy", "to
 ONE_SENTENCE = "seqmodels.cli.main translate results/translation-live/bahdanau-seed1 cat"
 
 
+@needs_tasks
 @pytest.mark.parametrize(("arguments", "code", "slow"), [
     ("seqmodels.cli.main score --help", 0, SLOW_TO_IMPORT),
     ("seqmodels.cli.main translte", 2, SLOW_TO_IMPORT),

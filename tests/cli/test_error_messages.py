@@ -9,7 +9,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from conftest import RESULTS, Call, check_one_line, copy_records
+from conftest import RESULTS, Call, check_one_line, copy_records, needs_lesson
 
 from benchmarks import __main__ as benchmarks
 from seqmodels.cli import main
@@ -224,6 +224,7 @@ def kept(folder: Path) -> dict[Path, int]:
     return {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
 
 
+@needs_lesson
 @pytest.mark.parametrize(("program", "flags"), [
     (recall, "--size smoke --out @"),
     (translation, "--data @/nowhere --out @"),
@@ -249,6 +250,7 @@ def test_what_is_the_users_is_neither_written_nor_removed(
     assert kept(tmp_path) == before
 
 
+@needs_lesson
 def test_what_is_ours_is_written_again(call: Call, trained: Path, tmp_path: Path) -> None:
     folder = copy_records(trained, tmp_path / trained.name)
     draw = main, "translate", trained / "bahdanau-seed1", "cat", "--alignment", tmp_path / "a.svg"

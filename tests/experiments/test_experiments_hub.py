@@ -11,7 +11,7 @@ import huggingface_hub
 import pytest
 import tokenizers
 import torch
-from conftest import Call, check_one_line
+from conftest import Call, check_one_line, needs_lesson
 from huggingface_hub import HfApi
 from huggingface_hub.hf_api import RepoSibling
 from transformers import GPT2Config, GPT2LMHeadModel
@@ -69,6 +69,7 @@ def files_of(run: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in (*paths, run.with_name("tokenizer.json"))}
 
 
+@needs_lesson
 def test_pushed_and_fetched(trained: Path, serve: Serve, call: Call, monkeypatch: Any) -> None:
     """Keeps out other bytes, a card of other numbers, and a run that works here alone."""
     run = trained / "lstm_seq2seq-seed1"

@@ -178,6 +178,7 @@ def test_a_baseline_is_drawn_and_printed() -> None:
     assert "knows the values" in figure.get_label()
 
 
+@needs_tasks
 def test_records_without_the_tasks_measurements_are_named(capsys: Any) -> None:
     bare = fake_record("gpt", 1) | {"task": "distance"}
     bare["tests"][0]["name"] = "a / b"
