@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from conftest import needs_tasks
 from fake_records import MODELS, drawn_scores, fake_record, row, scored, several
 from matplotlib.collections import PathCollection, QuadMesh
 from matplotlib.colors import same_color, to_rgba
