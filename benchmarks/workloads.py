@@ -13,7 +13,6 @@ from torch import Tensor
 from seqmodels.data.batches import Example, batches_by_length, collate, training_batches
 from seqmodels.data.tokenizers import Bytes, Words
 from seqmodels.evaluation.evaluate import BATCH_TOKENS
-from seqmodels.experiments.plan import native_precision
 from seqmodels.interface import BOS, EOS, PAD, Batch, SequenceModel
 from seqmodels.models import build
 from seqmodels.search import beam, generate, greedy, sampler
@@ -175,7 +174,9 @@ def trainer_of(model: SequenceModel, precision: Precision = "float32") -> Traine
 @cache
 def precisions() -> list[Precision]:
     """Return float32 and, where the processor has instructions for it, bfloat16."""
-    return ["float32"] if native_precision("cpu") == "float32" else ["float32", "bfloat16"]
+    has = torch.cpu.get_capabilities()
+    is_native = has.get("avx512_bf16") or has.get("amx_bf16")
+    return ["float32", "bfloat16"] if is_native else ["float32"]
 
 
 # ----------------------------------------------------------------------------------- Workloads

@@ -30,7 +30,7 @@ from toys import V, options, toy  # noqa: E402
 from seqmodels import MODELS, SequenceModel, build, models  # noqa: E402
 from seqmodels.data import tokenizers  # noqa: E402
 from seqmodels.evaluation import intervals  # noqa: E402
-from seqmodels.experiments import compare, evaluate_run, plan  # noqa: E402
+from seqmodels.experiments import compare, evaluate_run  # noqa: E402
 from seqmodels.models import PAPERS, model_of, paper_of, papers  # noqa: E402
 from seqmodels.records import io as record  # noqa: E402
 from seqmodels.report import load_records, render_folder, style  # noqa: E402
@@ -175,7 +175,7 @@ def make_once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path],
 
 # ---------------------------------------------------------------------------- what runs to its end
 def shorten_runs(patch: pytest.MonkeyPatch) -> None:
-    """Draw few bootstrap samples, no PNGs, count operations in one batch, time no precision."""
+    """Draw few bootstrap samples, no PNGs, count operations in one batch."""
     save = style.save
     patch.setattr(style, "save", lambda figure, path: (
         save(figure, path) if path.suffix == ".svg" else files.write(path, b"Software\0seqmodels")
@@ -185,7 +185,6 @@ def shorten_runs(patch: pytest.MonkeyPatch) -> None:
         patch.setattr("tasks.distance.measure.N_STARTS", 1)
         patch.setattr("tasks.smoothing.measure.N_DRAWS", 1)
     patch.setattr(evaluate_run, "N_BATCHES", 1)
-    patch.setattr(plan, "native_precision", lambda device: "float32")
 
 
 def exit_code(patch: pytest.MonkeyPatch, program: ModuleType, *argv: object) -> int:

@@ -14,14 +14,14 @@ import argparse
 import csv
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from importlib import import_module
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 from seqmodels.experiments.options import Options
-from seqmodels.experiments.plan import choose_precision, resolve_device
+from seqmodels.experiments.plan import resolve_device
 from seqmodels.experiments.run import Run, fit
 from seqmodels.experiments.specs import Spec, change_spec, make_spec, model_sizes, parse_value
 from seqmodels.experiments.task import Task
@@ -65,7 +65,7 @@ def run_trials(
 ) -> None:
     """Train what the folder lacks."""
     device, path = resolve_device(options.device), out / FILE
-    task = choose_precision(task, options.precision, device)
+    task = replace(task, training={**task.training, "precision": options.precision})
     lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
     earlier: list[dict[str, Any]] = [json.loads(line) for line in lines]
     for (model, spec), seed in product(trials, options.seeds):

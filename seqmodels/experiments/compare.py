@@ -81,12 +81,6 @@ def prepare_folder(out: Path, device: str, task: Task, options: Options) -> Plan
             run.status.delete()
             print_line(f"{run.title}: recorded in {run.path}")
     task.tokenizer.save(out / "tokenizer.json")
-    precision = plan.runs[0][0].task.training["precision"]
-    if plan.missing and precision != plan.usual_precision:
-        print_line(
-            f"precision {precision}, as in the other runs in {out}; without them, "
-            f"{plan.usual_precision}"
-        )
     if options.data and plan.missing:  # the times of the built-in tasks are in their help
         print_line(format_forecast(plan, out, options))
     return plan

@@ -9,9 +9,10 @@ from argparse import ArgumentTypeError
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from seqmodels.models import PAPERS, paper_of, register_file
+from seqmodels.training.config import Precision
 from seqmodels.utils.terminal import non_negative, positive, positive_float, with_reason
 
 SIZES = {
@@ -79,10 +80,10 @@ class Options:
     device: str = flag("auto",
         "auto: cuda if available, else cpu (default); mps: Apple's GPU, on which no test has run",
         choices=["auto", "cpu", "cuda", "mps"])
-    precision: str = flag("auto",
-        "in training; auto (default): that of the runs in --out, the task's, or bfloat16 where "
-        "the processor has instructions for it",
-        choices=["auto", "float32", "bfloat16"])
+    precision: Precision = flag("float32",  # noqa: RUF009
+        "of matrix products in training (default: float32); bfloat16 is faster on GPUs and on "
+        "processors with AVX512_BF16 or AMX",
+        choices=get_args(Precision))
     out: Path | None = flag(None,  # noqa: RUF009
         "folder for records and figures (default: runs/TASK-SIZE or, with --data, "
         "runs/TASK-DATA-SIZE)",

@@ -23,7 +23,6 @@ from seqmodels.experiments.specs import (
 from seqmodels.experiments.task import Task
 from seqmodels.records import io as record
 from seqmodels.training.checkpoint import Checkpoints
-from seqmodels.training.config import Precision
 
 
 class RunState(Enum):
@@ -49,8 +48,6 @@ class Plan:
     """The runs of a comparison, by seed and model."""
 
     runs: Sequence[tuple[Run, RunState]]
-    usual_precision: str
-    """The precision that was chosen without a look at earlier runs."""
 
     @property
     def missing(self) -> list[Run]:
@@ -73,15 +70,9 @@ def plan_runs(out: Path, device: str, task: Task, options: Options) -> Plan:
     folder = read_folder(out, wanted)
     if options.fresh:
         folder = {path: earlier for path, earlier in folder.items() if path not in wanted}
-    is_here = not options.launcher
-    usual = choose_precision(task, options.precision, device, (), is_here)
-    precisions = [
-        earlier.settings["precision"]
-        for earlier in folder.values()
-        if "precision" in earlier.settings and "precision" not in earlier.own
-    ]
-    task = choose_precision(task, options.precision, device, precisions, is_here)
-    task = replace(task, figures=())  # the process of a run need not import matplotlib for them
+    training = {**task.training, "precision": options.precision}
+    # The process of a run need not import matplotlib for the task's figures.
+    task = replace(task, training=training, figures=())
     if options.vary:
         specs = drop_repeats(specs, sizes, task, options.lr)
     runs = [
@@ -99,7 +90,7 @@ def plan_runs(out: Path, device: str, task: Task, options: Options) -> Plan:
     ]
     check_settings(folder, runs)
     states = [folder[run.path].state if run.path in folder else RunState.NEW for run in runs]
-    return Plan([*zip(runs, states, strict=True)], usual.training["precision"])
+    return Plan([*zip(runs, states, strict=True)])
 
 
 def plan_specs(task: Task, options: Options) -> list[Spec]:
@@ -137,7 +128,7 @@ def read_folder(out: Path, wanted: Mapping[Path, Spec]) -> dict[Path, Earlier]:
             if path in wanted:
                 folder[path] = Earlier(RunState.STOPPED, was, wanted[path].training)
             elif was:
-                own = ["precision", *(key for key in was if not key.startswith("data."))]
+                own = [key for key in was if not key.startswith("data.")]
                 folder[path] = Earlier(RunState.STOPPED, was, own)
     return folder
 
@@ -158,7 +149,7 @@ def check_settings(folder: Mapping[Path, Earlier], runs: Sequence[Run]) -> None:
             check_same_settings(path, folder[path].settings, run.settings())
 
 
-# ---------------------------------------------------------------------------- Device and precision
+# ------------------------------------------------------------------------------------------ Device
 
 
 def resolve_device(choice: str) -> str:
@@ -172,35 +163,3 @@ def resolve_device(choice: str) -> str:
     if not has[choice]:
         raise ValueError(f"--device {choice}: there is none here; use --device cpu")
     return choice
-
-
-def choose_precision(
-    task: Task, choice: str, device: str, earlier: Sequence[str] = (), is_here: bool = True
-) -> Task:
-    """Return the task with a precision; auto: that of earlier runs, the task's or the processor's.
-
-    On a cluster, whose machines can differ, it is bfloat16 for GPUs and float32 for others.
-    """
-    if choice == "auto":
-        own = [task.training["precision"]] if "precision" in task.training else []
-        if given := [*earlier, *own]:
-            choice = given[0]
-        elif is_here:
-            choice = native_precision(device)
-        else:
-            choice = "bfloat16" if device == "cuda" else "float32"
-    return replace(task, training={**task.training, "precision": choice})
-
-
-def native_precision(device: str) -> Precision:
-    """Return bfloat16 where the processor has instructions for its products: AVX512_BF16 or AMX.
-
-    Only torch 2.11 and newer say which it has; with an older one, a CPU is given float32.
-    """
-    is_native = False
-    if device == "cuda":
-        is_native = torch.cuda.is_bf16_supported(including_emulation=False)
-    elif device == "cpu" and hasattr(torch.cpu, "get_capabilities"):
-        has = torch.cpu.get_capabilities()
-        is_native = has.get("avx512_bf16", False) or has.get("amx_bf16", False)
-    return "bfloat16" if is_native else "float32"

@@ -228,7 +228,6 @@ def make_task(args: argparse.Namespace) -> Task:
         recipes=recipes_for(args.width, most),
         training={
             "tokens": args.tokens or TOKENS[args.size], "batch_tokens": 400, "n_validations": 30,
-            "precision": "float32",  # faster than bfloat16 in matrices as small as these
         },
         n_parameters=240_000,
         alignment_example=AlignmentExample(

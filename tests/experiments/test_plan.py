@@ -91,24 +91,12 @@ def test_a_stopped_run_of_another_corpus(tmp_path: Path, monkeypatch: Any) -> No
     with pytest.raises(ValueError, match=r"gpt-seed1\.json .*name was syllables, is letters;"):
         compare.compare(toy(), options(tmp_path, models=["bahdanau"]))
     assert (tmp_path / "tokenizer.json").read_text() == "before"
-    task = toy(training={**toy().training, "optimizer": "muon"})
+    task = toy(training={**toy().training, "optimizer": "muon", "precision": "float32"})
     settings.update(one_run.shared_settings(task))
     plan_runs(tmp_path, "cpu", task, options(tmp_path, models=["bahdanau"]))
 
 
-def test_the_device_and_the_precision(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plan, "native_precision", lambda device: f"native on {device}")
-    own = toy(training={**toy().training, "precision": "own"})
-
-    def precision(task: Any, *given: Any) -> str:
-        return plan.choose_precision(task, *given).training["precision"]
-
-    assert precision(own, "given", "cpu", ["earlier"]) == "given"
-    assert precision(own, "auto", "cpu", ["earlier", "later"]) == "earlier"
-    assert precision(own, "auto", "cpu") == "own"
-    assert precision(toy(), "auto", "cpu") == "native on cpu"
-    assert precision(toy(), "auto", "cpu", [], False) == "float32"
-    assert precision(toy(), "auto", "cuda", [], False) == "bfloat16"
+def test_the_device_is_a_gpu_if_there_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
     for auto, there, missing in (("cuda", "cuda", "mps"), ("cpu", "mps", "cuda")):
         for name in ("cuda", "mps"):
             has = name == there
@@ -119,19 +107,10 @@ def test_the_device_and_the_precision(monkeypatch: pytest.MonkeyPatch) -> None:
             plan.resolve_device(missing)
 
 
-@pytest.mark.parametrize(("device", "has", "precision"), [
-    ("cpu", {"avx512_bf16": True}, "bfloat16"), ("cpu", {"amx_bf16": True}, "bfloat16"),
-    ("cpu", {"avx512_f": True, "avx512_bf16": False}, "float32"), ("cpu", None, "float32"),
-    ("mps", {"avx512_bf16": True}, "float32"), ("cuda", {}, "bfloat16"),
-])  # fmt: skip
-def test_instructions_choose_the_precision(
-    device: str, has: Any, precision: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation: True)
-    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: has, raising=False)
-    if has is None:  # torch 2.10
-        monkeypatch.delattr(torch.cpu, "get_capabilities")
-    assert plan.native_precision(device) == precision
+def test_training_is_in_float32_unless_asked(tmp_path: Path) -> None:
+    for given, expected in (({}, "float32"), ({"precision": "bfloat16"}, "bfloat16")):
+        planned = plan_runs(tmp_path, "cuda", toy(), options(tmp_path, models=GPT, **given))
+        assert [run.cfg.precision for run in planned.missing] == [expected]
 
 
 def test_a_plan_changes_nothing(recorded_gpt: Path) -> None:

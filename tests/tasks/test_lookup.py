@@ -63,7 +63,6 @@ def test_values_alone_are_scored(most: int, tested: list[int]) -> None:
     assert Counter(test.x) == dict.fromkeys(tested, lookup.SIZES["smoke"]["per_number"])
     assert [len(e.src) for e in test.examples] == [2 * n + 1 for n in test.x]
     assert test.baseline == [1 / n for n in test.x]
-    assert task.training["precision"] == "float32"
     example, links = task.alignment_example
     assert all(example.src[s] == example.tgt[t] for s, t in links)  # to the value, not the key
     assert len(links) == len(example.scored())
