@@ -39,6 +39,11 @@ GRAMMAR_MUON = GRAMMAR | {
         ("transformer", 3e-3, 8e-3), ("gpt", 2e-3, 6e-3), ("linear_attention", 2e-3, 9e-3),
     )
 }  # fmt: skip
+SMALL = GRAMMAR_MUON | {
+    name: GRAMMAR_MUON[name]._replace(sizes={"n_heads": 4, "n_layers": 3, "init_std": 0.08})
+    for name in ("gpt", "linear_attention")
+}
+"""Recipes of the default comparison, in which models have half the parameters."""
 HISTORY = (
     ("lstm_seq2seq", "rnn_encdec"), ("bahdanau", "rnn_encdec"), ("bahdanau", "lstm_seq2seq"),
     ("transformer", "bahdanau"), ("gpt", "transformer"), ("gpt", "bahdanau"),

@@ -14,7 +14,15 @@ from seqmodels.experiments.task import AlignmentExample, Task, TestSet
 from seqmodels.interface import EOS
 from seqmodels.training.config import Optimizer
 
-from ..recipes import GRAMMAR, GRAMMAR_MUON, HISTORY, positions_for, with_dropout, with_positions
+from ..recipes import (
+    GRAMMAR,
+    GRAMMAR_MUON,
+    HISTORY,
+    SMALL,
+    positions_for,
+    with_dropout,
+    with_positions,
+)
 from . import grammar
 
 SIZES = {
@@ -85,9 +93,16 @@ def n_crossings(links: Sequence[tuple[int, int]]) -> int:
 
 
 def grammar_task(
-    corpus: grammar.Splits, tokens: int, has_source_eos: bool = True, optimizer: Optimizer = "adamw"
+    corpus: grammar.Splits,
+    tokens: int,
+    has_source_eos: bool = True,
+    optimizer: Optimizer = "adamw",
+    is_small: bool = False,
 ) -> Task:
-    """Return the task of translating a corpus that the grammar has drawn."""
+    """Return the task of translating a corpus that the grammar has drawn.
+
+    Small models have half the parameters, and are trained with Muon in batches of half the size.
+    """
     splits = [[Pair(s.en_text, s.de_text) for s in split] for split in corpus]
     # All words of the grammar: none is unknown in test.
     tokenizer = Words.train([text for split in splits for pair in split for text in pair[:2]])
@@ -95,7 +110,8 @@ def grammar_task(
     n_words = [[count_words(pair.src) for pair in split] for split in splits]
     shown = max(corpus.test, key=lambda s: (11 <= s.n_words <= 16, n_crossings(s.links)))
     (example,) = encode_pairs([Pair(shown.en_text, shown.de_text)], tokenizer, has_source_eos)
-    recipes = with_dropout({"adamw": GRAMMAR, "muon": GRAMMAR_MUON}[optimizer], 0.0)
+    recipes = SMALL if is_small else {"adamw": GRAMMAR, "muon": GRAMMAR_MUON}[optimizer]
+    recipes = with_dropout(recipes, 0.0)
     end = "EOS" if has_source_eos else "none"
     return Task(
         name="translation",
@@ -106,7 +122,11 @@ def grammar_task(
         tests=[length_test(test, n_words[2], max(n_words[0]))],
         contrasts=HISTORY,
         recipes=with_positions(recipes, positions_for(max(len(e.src) for e in test))),
-        training={"tokens": tokens, "batch_tokens": 1_600, "optimizer": optimizer},
-        n_parameters=1_000_000,
+        training={
+            "tokens": tokens,
+            "batch_tokens": 800 if is_small else 1_600,
+            "optimizer": "muon" if is_small else optimizer,
+        },
+        n_parameters=500_000 if is_small else 1_000_000,
         alignment_example=AlignmentExample(example, shown.links),
     )

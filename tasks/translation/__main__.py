@@ -112,8 +112,8 @@ from seqmodels.evaluation.metrics import check_tokenizer, tokenizer_for
 from seqmodels.experiments.task import AlignmentExample, Measurement, Recipe, Task
 
 from ..recipes import HISTORY, PROSE, RECIPES, positions_for, with_dropout, with_positions
-from ..synthetic import grammar
-from ..synthetic.pairs import SIZES, TOKENS, grammar_task, length_test
+from ..synthetic import grammar, pairs
+from ..synthetic.pairs import grammar_task, length_test
 from ..synthetic.surprisal import count_bits
 from ..synthetic.trees import Sentence
 from .best_state import BestState
@@ -142,7 +142,7 @@ class CorpusRecipe(NamedTuple):
 
 
 DEFAULT = CorpusRecipe(
-    with_dropout(RECIPES, 0.1), {size: 3 * n for size, n in TOKENS.items()}, 1_000, 2_000_000, 4_000
+    with_dropout(RECIPES, 0.1), {"smoke": 45_000, "laptop": 4_800_000}, 1_000, 2_000_000, 4_000
 )
 
 # A small set: many epochs, more dropout, wider embeddings, pre-norm. README.md lists the trials.
@@ -192,12 +192,17 @@ SEED = 1
 """The seed that draws the corpus from the grammar."""
 
 
+SIZES = pairs.SIZES | {
+    "laptop": {"n_train": 80_000, "n_valid": 500, "max_train": 30, "max_test": 60}
+}
+TOKENS = pairs.TOKENS | {"laptop": 1_200_000}
+
+
 def builtin_task(args: argparse.Namespace) -> Task:
     """Return the task on sentences from the English–German grammar."""
     corpus = grammar.draw_corpus(seed=SEED, **SIZES[args.size])
-    task = grammar_task(
-        corpus, args.tokens or TOKENS[args.size], not args.no_source_eos, optimizer="muon"
-    )
+    tokens, is_small = args.tokens or TOKENS[args.size], args.size == "laptop"
+    task = grammar_task(corpus, tokens, not args.no_source_eos, "muon", is_small)
     if args.best_state:
         task = with_best_state(task, args.best_state, corpus.test)
     return replace(task, figures=FIGURES)
