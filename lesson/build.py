@@ -19,7 +19,7 @@ from markupsafe import Markup
 
 from lesson import essays, glossary, layout, pair, report, results, rows, source, svg
 from lesson.source import LESSON, TEXT, Chapter, Line, Unit, convert_equations
-from seqmodels.models import PAPERS
+from seqmodels.models import FIVE
 from seqmodels.report import bucket_plots, load_records, render_folder, style
 from seqmodels.report.load_records import Folder, Record
 from seqmodels.report.tidy import FigureWithData
@@ -51,8 +51,7 @@ class Site:
 
     def __init__(self, out: Path, folders: dict[str, Folder], **shared: Any):
         self.out, self.folders, self.chapters = out, folders, source.read_chapters()
-        five = [name for name, paper in PAPERS.items() if paper.group == "five"]
-        self.main = find_folder(folders, *five) or next(iter(folders))
+        self.main = find_folder(folders, *FIVE) or next(iter(folders))
         """The folder in which the five papers are compared."""
         self.numbers = essays.collect(folders, self.main)
         self.questions = essays.ask(self.numbers)

@@ -9,6 +9,8 @@ import argparse
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
+from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -53,8 +55,7 @@ class TaskParser(Parser):
         """Parse the command line; exit with 2 if flags contradict each other."""
         parsed = super().parse_args(args, namespace)
         try:
-            self.check(parsed)
-            options_of(parsed)
+            self.complete(parsed)
             if parsed.out and not parsed.dry_run:
                 files.check_folder(parsed.out, "comparison")
         except ValueError as error:
@@ -73,9 +74,16 @@ class TaskParser(Parser):
                 raise ValueError(f"there is no flag {name!r}; choose from {', '.join(actions)}")
             if value is not None:
                 setattr(read, name, self.read_value(actions[name], value))
-        self.check(read)
-        options_of(read)
+        self.complete(read)
         return read
+
+    def complete(self, args: argparse.Namespace) -> None:
+        """Replace `all` by its models; raise ValueError if flags contradict each other."""
+        if "all" in args.models:
+            each = [PAPERS if name == "all" else [name] for name in args.models]
+            args.models = [*chain.from_iterable(each)]
+        self.check(args)
+        options_of(args)
 
     def read_value(self, action: argparse.Action, value: Any) -> Any:
         """Return a flag's value, checked as that of the command line is."""
@@ -109,8 +117,8 @@ def add_shared_flags(p: Parser, models: list[str], sizes: Sequence[str]) -> None
     own: dict[str, dict[str, Any]] = {
         "models": {
             "default": models,
-            "help": f"models to train: {', '.join(models)} (default: these), a class of your own "
-            f"as FILE.py:CLASS, or any of {others}",
+            "help": f"models to train: {', '.join(models)} (default: these), all for those with a "
+            f"chapter, a class of your own as FILE.py:CLASS, or any of {others}",
         },
         "vary": {"default": []},  # argparse appends to it
         "size": {
@@ -156,12 +164,12 @@ def run(parser: TaskParser, make_task: MakeTask, argv: Sequence[str] | None = No
     args = parser.parse_args(argv)
 
     def run_comparison() -> None:
-        from seqmodels.cli.run import draw_and_print
+        from seqmodels.cli.run import draw_and_print, summarize
         from seqmodels.experiments import compare  # imports torch
 
         task, options = read_task(parser, make_task, args)
         try:
-            out = compare.compare(task, options)
+            out = compare.compare(task, options, summarize=partial(summarize, task=task))
         except compare.FailedRunsError as failed:
             draw_and_print(failed.out, task)
             raise

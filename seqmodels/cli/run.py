@@ -45,6 +45,17 @@ def compare(task: str, **flags: Any) -> Comparison | None:
     return Comparison(out)
 
 
+def summarize(out: Path, task: Task) -> str:
+    """Draw the records that a folder has so far; return their scores on the first test set."""
+    from seqmodels.report import load_records, render_folder, tables
+
+    records = [*(folder := load_records.load_folder(out)).records.values()]
+    render_folder.plot_folder(folder, own=task.figures)
+    first = next(iter(load_records.tests_by_name(records).values()))
+    scores = tables.format_scores(records, first)
+    return "\n".join(["", *scores, f"Figures and tables so far are in {out}.", ""])
+
+
 def draw_and_print(out: Path, task: Task) -> None:
     """Draw and print a folder's records."""
     from seqmodels.report import load_records, render_folder, tables

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from seqmodels.experiments.executors import connect_launcher
 from seqmodels.experiments.forecast import format_forecast
-from seqmodels.experiments.launch import n_parallel_runs, run_all
+from seqmodels.experiments.launch import Summarize, n_parallel_runs, run_all
 from seqmodels.experiments.options import Options
 from seqmodels.experiments.plan import Plan, RunState, plan_runs, resolve_device
 from seqmodels.experiments.run import hold_lock
@@ -28,12 +28,17 @@ class FailedRunsError(ValueError):
         self.out = out
 
 
-def compare(task: Task, options: Options, executor: Executor | None = None) -> Path | None:
+def compare(
+    task: Task,
+    options: Options,
+    executor: Executor | None = None,
+    summarize: Summarize | None = None,
+) -> Path | None:
     """Train every spec and seed without a record; return the folder, or None for a dry run.
 
     A run that was stopped resumes from its latest checkpoint. Runs are carried out by the executor
     if there is one, by what --launcher names, or on this machine. An executor's processes must see
-    the folder under the same path.
+    the folder under the same path. `summarize` returns what is printed while runs are missing.
 
     Raises ValueError if the folder does not fit; FailedRunsError after all runs, if some failed.
     """
@@ -51,7 +56,8 @@ def compare(task: Task, options: Options, executor: Executor | None = None) -> P
         with hold_lock(out), connect_launcher(options) as launcher:
             device, executor = launcher.device if launcher else device, executor or launcher
             plan = prepare_folder(out.absolute() if executor else out, device, task, options)
-            failed = run_all(plan, n_parallel_runs(len(plan.runs), device), executor)
+            n_parallel = n_parallel_runs(len(plan.runs), device)
+            failed = run_all(plan, n_parallel, executor, summarize)
             files.remove_partial(out)  # of machines that were lost
     except KeyboardInterrupt as stopped:
         without = " without --fresh" if options.fresh else ""

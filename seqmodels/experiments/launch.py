@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from concurrent.futures.process import BrokenProcessPool
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -27,8 +28,12 @@ from seqmodels.utils.terminal import defer_signals, raise_stopped, signals_handl
 
 MAX_RESUBMISSIONS = 5
 """How often a run is submitted again after it was lost with the machine that trained it."""
+SUMMARIZE_EVERY_S = 20.0
+"""Least time between two summaries: short runs have one, at their end."""
 Outcome = tuple[dict[str, Any] | None, str]
 """A run's record, or None and the error message."""
+Summarize = Callable[[Path], str]
+"""Draws the records of a folder so far, and returns their scores as text."""
 
 
 class RunLostError(ConnectionError):
@@ -49,32 +54,34 @@ def n_remote_threads() -> int:
     return int(os.environ.get("OMP_NUM_THREADS") or 1)
 
 
-def run_all(plan: Plan, n_parallel: int, executor: Executor | None = None) -> list[str]:
+def run_all(
+    plan: Plan,
+    n_parallel: int,
+    executor: Executor | None = None,
+    summarize: Summarize | None = None,
+) -> list[str]:
     """Carry out the runs of a plan that are not recorded; return a line for each failure.
 
-    Without an executor, `n_parallel` runs at a time share the threads of this machine.
+    They begin in the order of the plan. Without an executor, `n_parallel` runs at a time share the
+    threads of this machine. `summarize` returns what is printed of the records so far.
     """
     todo, failures = plan.missing, list[str]()
-    newest_first = todo[::-1]
-    longest_first = sorted(newest_first, key=is_quick)
     try:
         for run in todo:
             run.status.write()
         paths = {run.title: run.path for run in todo}
         with ProgressBoard(paths, len(plan.runs) - len(todo)) as board:
+            reporter = Reporter(board, summarize)
             if executor:
                 threads = n_remote_threads()
                 return submit_all(
-                    longest_first,
-                    lambda run: executor.submit(execute_remotely, run, threads),
-                    board,
-                    1.0,
+                    todo, lambda run: executor.submit(execute_remotely, run, threads), reporter, 1.0
                 )
             if n_parallel > 1 and todo:
                 threads = torch.get_num_threads() // n_parallel
                 with ProcessPool(n_parallel) as pool:
                     return submit_all(
-                        longest_first, lambda run: pool.submit(execute_or_exit, run, threads), board
+                        todo, lambda run: pool.submit(execute_or_exit, run, threads), reporter
                     )
             with signals_handled_by(raise_stopped):
                 for run in todo:
@@ -82,7 +89,7 @@ def run_all(plan: Plan, n_parallel: int, executor: Executor | None = None) -> li
                         outcome: Outcome = train_and_record(run, math.inf), ""
                     except FAILURES as error:
                         outcome = None, explain(error)
-                    failures += report_end(run, outcome, board)
+                    failures += reporter.end(run, outcome)
             return failures
     finally:
         for run in todo:
@@ -91,13 +98,29 @@ def run_all(plan: Plan, n_parallel: int, executor: Executor | None = None) -> li
                 run.status.delete()
 
 
-def is_quick(run: Run) -> bool:
-    """Return whether a run takes less time than most: a model with one vector, of usual width."""
-    return run.spec.info.memory == "vector" and run.spec.info.width == 1
+class Reporter:
+    """Prints the end of each run and, at intervals, a summary of all records so far."""
+
+    def __init__(self, board: ProgressBoard, summarize: Summarize | None = None):
+        self.board, self.summarize, self.summarized_s = board, summarize, time.monotonic()
+
+    def end(self, run: Run, outcome: Outcome) -> list[str]:
+        """Print a run's first score and how long it took, or return a line about its failure."""
+        record, error = outcome
+        self.board.end(run.title)
+        if record is None:
+            return [f"{run.title}: {error}"]
+        times = f"{record['train_s']:.0f} s training, {record['evaluate_s']:.0f} s evaluation"
+        self.board.print(f"{run.title}: {format_first_score(record)}, {times}")
+        is_due = time.monotonic() >= self.summarized_s + SUMMARIZE_EVERY_S
+        if self.summarize and is_due and not self.board.is_complete:
+            self.board.print(self.summarize(run.path.parent))
+            self.summarized_s = time.monotonic()
+        return []
 
 
 def submit_all(
-    todo: Sequence[Run], submit: Callable[[Run], Any], board: ProgressBoard, poll_s: float = 0.1
+    todo: Sequence[Run], submit: Callable[[Run], Any], reporter: Reporter, poll_s: float = 0.1
 ) -> list[str]:
     """Submit runs, each of which gives a future; return a line for each failure.
 
@@ -117,7 +140,7 @@ def submit_all(
                 except RunLostError as lost:
                     n_lost[run.title] += 1
                     if n_lost[run.title] <= MAX_RESUBMISSIONS:
-                        board.print(f"{run.title}: {lost}; it is submitted again")
+                        reporter.board.print(f"{run.title}: {lost}; it is submitted again")
                         run.status.write()
                         waiting[submit(run)] = run
                         continue
@@ -127,7 +150,7 @@ def submit_all(
                         "a training process was killed, perhaps for lack of memory; the same "
                         "command resumes, and with OMP_NUM_THREADS=1 it trains one model at a time"
                     ) from None
-                failures += report_end(run, outcome, board)
+                failures += reporter.end(run, outcome)
             time.sleep(poll_s if waiting else 0)
     except BaseException:
         with defer_signals():
@@ -135,17 +158,6 @@ def submit_all(
                 future.cancel()
         raise
     return failures
-
-
-def report_end(run: Run, outcome: Outcome, board: ProgressBoard) -> list[str]:
-    """Print a run's first score and how long it took, or return a line about its failure."""
-    record, error = outcome
-    board.end(run.title)
-    if record is None:
-        return [f"{run.title}: {error}"]
-    times = f"{record['train_s']:.0f} s training, {record['evaluate_s']:.0f} s evaluation"
-    board.print(f"{run.title}: {format_first_score(record)}, {times}")
-    return []
 
 
 # ------------------------------------------------------------------------------ In another process

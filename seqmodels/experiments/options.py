@@ -25,10 +25,11 @@ MAX_SNAPSHOTS = 20
 
 
 def parse_model(text: str) -> str:
-    """Return the name of a model; one of FILE.py:CLASS is registered under its own."""
+    """Return the name of a model, or `all`; one of FILE.py:CLASS is registered under its own."""
     if ".py:" in text:
         return register_file(text)
-    paper_of(text)  # raises ValueError for an unknown name
+    if text != "all":
+        paper_of(text)  # raises ValueError for an unknown name
     return text
 
 

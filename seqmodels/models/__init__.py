@@ -1,6 +1,7 @@
 """The models: a chapter for each paper, and `registry.py`, their list."""
 
 from seqmodels.models.registry import (  # noqa: F401
+    FIVE,
     MODELS,
     PAPERS,
     VARIANTS,

@@ -81,6 +81,9 @@ PAPERS = {
     ),
 }  # fmt: skip
 
+FIVE = tuple(name for name, paper in PAPERS.items() if paper.group == "five")
+"""The five papers that the default comparison trains."""
+
 
 def papers() -> dict[str, ModelInfo]:
     """Return all papers by name: each model, then its variants."""

@@ -89,13 +89,18 @@ def format_summary(records: Sequence[Record], compared: Significance | None = No
     """Format what a comparison prints at its end: scores by bucket, effects of changes, costs."""
     parts = textwrap.wrap(format_subtitle(records), WIDTH)
     for test in load_records.tests_by_name(records).values():
-        title, rows, notes = score_rows(records, test, _mean)
-        notes = textwrap.wrap("; ".join(notes), WIDTH)
-        shares = textwrap.wrap(format_shares(records, test), WIDTH)
-        parts += ["", *textwrap.wrap(title, WIDTH), *format_plain(rows), *notes, *shares]
+        parts += ["", *format_scores(records, test)]
         if rows := effects.effect_rows(records, test, compared):
             parts += ["", *format_plain(rows)]
     return "\n".join([*parts, "", *format_plain(cost_rows(records))])
+
+
+def format_scores(records: Sequence[Record], test: dict[str, Any]) -> list[str]:
+    """Format the scores on a test set by bucket for a terminal, and what is kept of them."""
+    title, rows, notes = score_rows(records, test, _mean)
+    notes = textwrap.wrap("; ".join(notes), WIDTH)
+    shares = textwrap.wrap(format_shares(records, test), WIDTH)
+    return [*textwrap.wrap(title, WIDTH), *format_plain(rows), *notes, *shares]
 
 
 def format_html(records: Sequence[Record], compared: Significance | None = None) -> str:

@@ -236,6 +236,11 @@ class ProgressBoard:
             self.read(title)
             self.ended.add(title)
 
+    @property
+    def is_complete(self) -> bool:
+        """Return whether all runs have ended."""
+        return self.ended >= self.records.keys()
+
     def print(self, line: str) -> None:
         """Print a line, above the bars if there are any."""
         with self.lock:

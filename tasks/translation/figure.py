@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from seqmodels.models import PAPERS
+from seqmodels.models import FIVE
 from seqmodels.report import bucket_plots, load_records
 from seqmodels.report.load_records import Record
 from seqmodels.report.tidy import FigureWithData
 from tasks.synthetic import changes
 
 from . import best_state_figure
-
-FIVE = {name for name, paper in PAPERS.items() if paper.group == "five"}
 
 
 def draw_five(records: Sequence[Record]) -> dict[str, FigureWithData]:

@@ -70,19 +70,31 @@ def test_a_lost_run_is_submitted_again(local: dict[str, Any], tmp_path: Path, ca
     assert executor.n == 6
 
 
-def test_the_longest_runs_start_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_runs_start_in_the_order_given(tmp_path: Path, monkeypatch: Any) -> None:
     names: list[str] = []
 
     def execute(run: one_run.Run, threads: int) -> tuple[None, str]:
-        names.append(run.name)
+        names.append(run.title)
         return None, "not trained"
 
     monkeypatch.setattr(launch, "execute_remotely", execute)
-    models = ["rnn_encdec", "bahdanau", "lstm_seq2seq", "lstm_seq2seq_x2", "gpt"]
-    launch.run_all(
-        plan_runs(tmp_path, "cpu", toy(), options(tmp_path, models=models)), 2, LossyExecutor()
-    )
-    assert names == ["gpt", "lstm_seq2seq_x2", "bahdanau", "lstm_seq2seq", "rnn_encdec"]
+    given = options(tmp_path, models=["gpt", "bahdanau", "rnn_encdec"], seeds=[2, 1])
+    launch.run_all(plan_runs(tmp_path, "cpu", toy(), given), 2, LossyExecutor())
+    assert names == [f"{model}, seed {seed}" for seed in (2, 1) for model in given.models]
+
+
+def test_records_so_far_are_summarized(tmp_path: Path, monkeypatch: Any, capsys: Any) -> None:
+    monkeypatch.setattr(launch, "SUMMARIZE_EVERY_S", 0.0)
+
+    def summarize(folder: Path) -> str:
+        return f"so far {len([*folder.glob('*-seed1.json')])}"
+
+    monkeypatch.setattr(launch.torch, "get_num_threads", lambda: 1)
+    given = options(tmp_path, models=["rnn_encdec", "bahdanau", "lstm_seq2seq"])
+    compare.compare(toy(), given, summarize=summarize)
+    lines = [x for x in capsys.readouterr().out.splitlines() if x.startswith(("so", "ba", "rn"))]
+    ends = [line.partition(":")[0] for line in lines if ": training on" not in line]
+    assert ends == ["rnn_encdec, seed 1", "so far 1", "bahdanau, seed 1", "so far 2"]
 
 
 def test_runs_in_parallel_are_as_many_as_threads(monkeypatch: pytest.MonkeyPatch) -> None:

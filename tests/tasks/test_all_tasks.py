@@ -99,7 +99,7 @@ def test_the_driver_runs_choices(run: Run, tmp_path: Path, monkeypatch: Any, cap
 
 def test_own_changes_are_of_the_default_models(monkeypatch: pytest.MonkeyPatch) -> None:
     tasks: list[Task] = []
-    monkeypatch.setattr(compare, "compare", lambda task, _: tasks.append(task))
+    monkeypatch.setattr(compare, "compare", lambda task, *_, **__: tasks.append(task))
     for given in ([], ["--models", "transformer"]):
         import_module("tasks.choices.__main__").main(["--size", "smoke", *given])
     assert [sum(map(len, task.vary.values())) for task in tasks] == [3, 0]

@@ -9,6 +9,7 @@ from toys import toy
 
 from seqmodels.cli import run as by_name
 from seqmodels.experiments import compare
+from seqmodels.models import PAPERS
 from tasks.flags import options_of, read_task
 from tasks.ladder import __main__ as ladder
 from tasks.recall import __main__ as recall
@@ -55,6 +56,14 @@ def test_a_tasks_own_changes_are_of_its_default_models() -> None:
         assert (task.vary, options.seeds) == (expected, [3])
 
 
+def test_all_stands_for_the_models_with_a_chapter() -> None:
+    parse, chapters = translation.PARSER.parse_args, list(PAPERS)
+    assert parse([]).models == chapters[:5]
+    assert parse(["--models", "all"]).models == chapters
+    assert parse(["--models", "gpt_conv", "all"]).models == ["gpt_conv", *chapters]
+    assert translation.PARSER.read_values({"models": "all"}).models == chapters
+
+
 def test_a_ladder_has_its_own_models_and_folder() -> None:
     parse = ladder.PARSER.parse_args
     args = parse(["--to", "transformer", "--size", "smoke"])
@@ -69,7 +78,7 @@ def test_a_failed_run_is_an_error_after_the_others_are_drawn(
 ) -> None:
     drawn = []
 
-    def fail(*_: object) -> None:
+    def fail(*_: object, **__: object) -> None:
         raise compare.FailedRunsError(tmp_path, ["gpt, seed 1: no memory", "gpt, seed 2: none"])
 
     monkeypatch.setattr(compare, "compare", fail)

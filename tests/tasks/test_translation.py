@@ -24,7 +24,7 @@ def task_on(data: object, *flags: str) -> Task:
     """Return the task on a folder of parallel text, or on a corpus by name."""
     tasks: list[Task] = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(compare, "compare", lambda task, options: tasks.append(task))
+        patch.setattr(compare, "compare", lambda task, *_, **__: tasks.append(task))
         translation.main(["--data", str(data), "--size", "smoke", "--tokens", "1", *flags])
     return tasks[0]
 
