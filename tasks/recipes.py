@@ -40,10 +40,15 @@ GRAMMAR_MUON = GRAMMAR | {
     )
 }  # fmt: skip
 SMALL = GRAMMAR_MUON | {
-    name: GRAMMAR_MUON[name]._replace(sizes={"n_heads": 4, "n_layers": 3, "init_std": 0.08})
-    for name in ("gpt", "linear_attention")
+    "rnn_encdec": GRAMMAR["rnn_encdec"]._replace(lr=1.2e-2, muon_lr=1.25e-2),
+    "bahdanau": GRAMMAR["bahdanau"]._replace(lr=8e-3, muon_lr=8e-3),
+    "lstm_seq2seq": GRAMMAR["lstm_seq2seq"]._replace(lr=3.2e-2, muon_lr=1.5e-2),
+    "transformer": GRAMMAR["transformer"]._replace(lr=6e-3, muon_lr=8e-3),
+    "gpt": RECIPES["gpt"]._replace(lr=8e-3, muon_lr=6e-3),
+    "linear_attention": RECIPES["linear_attention"]._replace(lr=8e-3, muon_lr=9e-3),
 }
-"""Recipes of the default comparison, in which models have half the parameters."""
+"""Recipes of the default comparison, in which models have half the parameters. Linear attention has
+GPT's lr, untried."""
 HISTORY = (
     ("lstm_seq2seq", "rnn_encdec"), ("bahdanau", "rnn_encdec"), ("bahdanau", "lstm_seq2seq"),
     ("transformer", "bahdanau"), ("gpt", "transformer"), ("gpt", "bahdanau"),

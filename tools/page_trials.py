@@ -16,6 +16,7 @@ from seqmodels.records.io import load as load_record
 from seqmodels.report.tables import format_markdown
 from tools.numbers import (
     BAHDANAU,
+    FIVE,
     GPT,
     RESULTS,
     RNN,
@@ -23,7 +24,6 @@ from tools.numbers import (
     TRANSFORMER,
     Results,
     label_of,
-    lowest_loss,
     span,
 )
 
@@ -64,22 +64,16 @@ def muon_gains(results: Results) -> dict[str, float]:
 
 
 def confirm_muon() -> None:
-    """Confirm: Muon changes little at 5 million tokens, and much at 1.6 million."""
-    assert {len(LAPTOP.records(m)) for m in SIX} == {5}
-    for results, n_seeds in ((LAPTOP, 1), (GRAMMAR, 3)):
-        assert {len(adamw_bleu()[results.folder, m]) for m in muon_gains(results)} == {n_seeds}
+    """Confirm: Muon changes little at 5 million tokens."""
+    assert {len(old) for old in adamw_bleu().values()} == {3}
     assert all(abs(gain) < 3 for gain in muon_gains(GRAMMAR).values())
-    assert min(muon_gains(LAPTOP)[m] for m in (TRANSFORMER, GPT)) > 15
 
 
 def muon_table() -> str:
-    """Return BLEU at 31 to 40 words with both optimisers, at both budgets."""
-    rows = [["", "AdamW, 1.6 M tokens", "Muon, 1.6 M", "AdamW, 5 M", "Muon, 5 M"]]
-    for m in SIX:
-        both = [r for r in (LAPTOP, GRAMMAR) if (r.folder, m) in adamw_bleu()]
-        pairs = [(adamw_bleu()[r.folder, m], r.seeds(m, "31–40")) for r in both]
-        cells = [span(bleu, 1) for pair in pairs for bleu in pair]
-        rows.append([label_of(m), *cells, *["–"] * (4 - len(cells))])
+    """Return BLEU at 31 to 40 words with both optimisers."""
+    rows = [["", "AdamW", "Muon"]]
+    for (_, model), bleu in adamw_bleu().items():
+        rows.append([label_of(model), span(bleu, 1), span(GRAMMAR.seeds(model, "31–40"), 1)])
     return format_markdown(rows)
 
 
@@ -95,15 +89,18 @@ def load_trials() -> list[Trial]:
         return [*csv.DictReader(file)]
 
 
-def grammar_trials() -> list[Trial]:
-    """Return the trials of the grammar with Muon, by model, tokens, batch and rate."""
+def grammar_trials(is_default: bool = False) -> list[Trial]:
+    """Return the trials of the grammar with Muon, by model, tokens, batch and rate.
+
+    They are those of the default comparison, or the others.
+    """
 
     def order(trial: Trial) -> tuple[float, ...]:
         batch, rate = float(trial["batch_tokens"]), float(trial["muon_lr"])
         return SIX.index(trial["model"]), -int(trial["tokens"]), batch, rate
 
     own = [t for t in load_trials() if t["optimizer"] == "muon" and "grammar" in t["data"]]
-    return sorted(own, key=order)
+    return sorted([t for t in own if (t["tokens"] == "1200000") == is_default], key=order)
 
 
 def best_trial(trials: Sequence[Trial]) -> Trial:
@@ -112,22 +109,20 @@ def best_trial(trials: Sequence[Trial]) -> Trial:
 
 
 def used_config(model: str) -> dict[str, Any]:
-    """Return the training settings of the default comparison."""
-    return dict(LAPTOP.records(model)[0]["train_config"])
+    """Return the training settings of the comparison with the full budget."""
+    return dict(GRAMMAR.records(model)[0]["train_config"])
 
 
 def rate_table() -> str:
-    """Return the number of trials of each model, and its best and its used learning rates."""
-    all_trials = [t for t in load_trials() if t["data"] == "English–German grammar"]
-    rows = [["", "trials, batches of 1,600", "in smaller ones", "best: lr / muon_lr", "used"]]
-    for m in SIX:
-        own = [t for t in all_trials if (t["model"], t["tokens"]) == (m, "1600000")]
-        n_large = sum(t["batch_tokens"] == "1600" for t in own)
-        rates = [
-            f"{float(t['lr']):g} / {float(t['muon_lr']):g}"
-            for t in (best_trial(own), used_config(m))
-        ]
-        rows.append([label_of(m), str(n_large), str(len(own) - n_large), *rates])
+    """Return the trials of each model of the default comparison; its rates are the best ones."""
+    rows = [["", "trials", "best, and used: lr / muon_lr", "nats per token on valid"]]
+    for m in FIVE:
+        own = [t for t in grammar_trials(is_default=True) if t["model"] == m]
+        best, used = best_trial(own), LAPTOP.records(m)[0]["train_config"]
+        assert (float(best["lr"]), float(best["muon_lr"])) == (used["lr"], used["muon_lr"])
+        rates = f"{used['lr']:g} / {used['muon_lr']:g}"
+        rows.append([label_of(m), str(len(own)), rates, f"{float(best['valid_nats']):.3f}"])
+    assert len({row[1] for row in rows[1:]}) == 1
     return format_markdown(rows)
 
 
@@ -139,12 +134,15 @@ def format_trials(trials: Sequence[Trial], columns: dict[str, str]) -> str:
 
 
 def grammar_trial_table() -> str:
-    """Return all trials of the grammar; those of one rate differ less than seeds do."""
-    tried = [float(t["valid_nats"]) for t in grammar_trials() if t["model"] == TRANSFORMER]
-    by_seed = [lowest_loss(r) for r in LAPTOP.records(TRANSFORMER)]
-    assert max(tried) - min(tried) < max(by_seed) - min(by_seed)
+    """Return the trials behind the rates of the full budget."""
     columns = {"model": "model", "tokens": "tokens", "batch_tokens": "batch"}
     return format_trials(grammar_trials(), columns | {"muon_lr": "muon_lr", "lr": "lr"})
+
+
+def default_trial_table() -> str:
+    """Return the trials of the default comparison."""
+    columns = {"model": "model", "lr": "lr", "muon_lr": "muon_lr"}
+    return format_trials(grammar_trials(is_default=True), columns)
 
 
 def bible_trial_table() -> str:

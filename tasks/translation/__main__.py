@@ -2,11 +2,11 @@
 
 Question
     How does the score fall with length in models that read the source into one vector, and in those
-    that look back at it? Each is trained on sentences of 4 to 40 words, as many
-    words of every length, and tested on up to 80.
+    that look back at it? Each is trained on sentences of 4 to 30 words, as many
+    words of every length, and tested on up to 60.
 
     python -m tasks.translation                  English to German, from a built-in grammar
-    python -m tasks.translation --size full      three times the budget, 40 minutes a seed
+    python -m tasks.translation --size full      up to 40 words, 40 minutes a seed
     python -m tasks.translation --data …         your own parallel text, or a corpus by name
 
     13 minutes on two cores. README.md and docs/results.md have the scores to expect.

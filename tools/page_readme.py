@@ -1,0 +1,63 @@
+"""The sentences of README.md that are filled with numbers from records."""
+
+from __future__ import annotations
+
+from tools.numbers import BAHDANAU, GPT, LSTM, RNN, TRANSFORMER, span
+from tools.page_results import GRAMMAR, LAPTOP, count_seeds, largest_model, trained_on_gpu
+from tools.page_why import (
+    BUDGETS,
+    RNN_15M,
+    RNN_40M,
+    best_beyond,
+    best_interval,
+    best_state_runs,
+    bible_bleu,
+    rounded_bleu,
+    vector_width,
+)
+
+
+def opening() -> str:
+    """Return who loses a long sentence: the encoder, the vector or the decoder."""
+    return f"""
+**Who loses a long sentence: the encoder, the vector or the decoder?** The models translate
+sentences of a synthetic English–German grammar. After 5 million target tokens, on the longest
+sentences in training (31–40 words), Bahdanau, which looks back at the source, has
+{BUDGETS.mean(BAHDANAU, "31–40"):.1f} BLEU, and the RNN encoder–decoder, which hands over one
+vector of {vector_width()} numbers, {BUDGETS.mean(RNN, "31–40"):.1f} (trained again, on a GPU; the
+runs of the table below have {GRAMMAR.mean(RNN, "31–40"):.1f}). But freeze its decoder, and write
+the vector by gradient descent on the reference in place of the encoder: it then says these
+sentences with {best_interval(RNN, "31–40")} BLEU ({len(best_state_runs(RNN))} seeds), and at four
+bits a number still with {rounded_bleu(4):.0f}. So at these lengths the vector can hold the
+sentence, and the decoder can say it; the encoder does not write it. On longer sentences the best
+vectors fall as well: {best_beyond(RNN)} BLEU at 41–50, 51–60, 61–70 and 71–80 words. With more
+training of the same {vector_width()} numbers they reach further: {best_beyond(RNN_15M)} after 15
+million tokens and {best_beyond(RNN_40M)} after 40 million (one seed), where the encoder's have
+{BUDGETS.mean(RNN_15M, "31–40"):.0f} and {BUDGETS.mean(RNN_40M, "31–40"):.0f} at 31–40. On verses
+of the Bible the best vectors, written in fewer steps, are above the encoder's too, but at 51–60
+words below what Bahdanau has ({bible_bleu(RNN, "51–60"):.0f},
+{bible_bleu(RNN, "51–60", "best_state"):.0f} and {bible_bleu(BAHDANAU, "51–60"):.0f} BLEU; one
+seed). [How this was measured](docs/why.md#who-loses-the-sentence).
+"""
+
+
+def expected_scores() -> str:
+    """Return the scores to expect of the default comparison."""
+    return f"""
+At 21 to 30 words, the longest in training, expect about {LAPTOP.mean(BAHDANAU, "21–30"):.0f},
+{LAPTOP.mean(TRANSFORMER, "21–30"):.0f} and {LAPTOP.mean(GPT, "21–30"):.0f} BLEU from Bahdanau,
+the Transformer and GPT, which look back at the source, and {LAPTOP.mean(RNN, "21–30"):.0f} and
+{LAPTOP.mean(LSTM, "21–30"):.0f} from the two models that read one vector: means of [five
+seeds](tasks/translation/README.md#the-default-comparison).
+"""
+
+
+def limits() -> str:
+    """Return the sizes of what was trained, and on what."""
+    assert trained_on_gpu("budgets", RNN)
+    return f"""
+Each result has {span(count_seeds("*").values())} seeds, models have up to
+{largest_model() / 1e6:.1f} million parameters, and some runs, the RNN encoder–decoder of the
+first figure among them, were trained on a GPU: [all limits](docs/results.md#limits). Please cite
+[this software and the papers](CITATION.cff). [MIT licence](LICENSE).
+"""
