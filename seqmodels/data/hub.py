@@ -1,14 +1,11 @@
-"""Datasets of the hub, and files .parquet and .json, through `datasets`.
+"""Datasets of the hub, through `datasets`.
 
 Rows are in memory-mapped files. If a dataset is too large to download, some rows are streamed.
 """
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator
-from itertools import count
-from pathlib import Path
 from typing import Any
 
 import datasets
@@ -16,14 +13,11 @@ from datasets import Dataset
 from huggingface_hub import HfApi, constants
 from huggingface_hub.errors import HfHubHTTPError, HFValidationError
 
-from seqmodels.data.cache import fingerprint
-from seqmodels.data.text import ending_of
+from seqmodels.data.rows import BATCH, Rows, read_arrow
 from seqmodels.utils.terminal import one_line
 
 BUFFER = 10_000
 """Rows that a stream shuffles together."""
-BATCH = 1_000
-"""Rows that are read at a time."""
 TIMEOUT_S = 10.0
 """How long to wait for the hub before using what is on disk."""
 OFFLINE = (
@@ -33,16 +27,6 @@ OFFLINE = (
 
 datasets.disable_progress_bars()
 datasets.logging.set_verbosity(datasets.logging.CRITICAL)  # errors are reported in one line
-
-
-def load_file(path: Path) -> Dataset:
-    """Return the rows of a file .parquet or .json; raises ValueError with the cause in one line."""
-    kind = ending_of(path).removeprefix(".")
-    name = hashlib.sha256(fingerprint(path).encode()).hexdigest()[:16]  # of what `datasets` caches
-    try:
-        return datasets.load_dataset(kind, name, data_files=str(path), split="train")
-    except Exception as fault:  # parsers of many kinds of files raise many kinds
-        raise ValueError(f"{path} cannot be read: {find_cause(fault)}") from fault
 
 
 def load_splits(data: str, limit: int | None) -> dict[str, Dataset]:
@@ -59,23 +43,9 @@ def load_splits(data: str, limit: int | None) -> dict[str, Dataset]:
         raise ValueError(f"{data} cannot be read: {find_cause(fault)}; {OFFLINE}") from fault
 
 
-def text_columns(rows: Dataset) -> tuple[list[str], list[str]]:
-    """Return the columns that are text, or the languages of `translation`, and those to read."""
-    both = rows.features.get("translation")
-    languages = getattr(both, "languages", None) or (isinstance(both, dict) and [*both])
-    if languages:
-        return [*languages], ["translation"]
-    kinds = {name: getattr(kind, "dtype", None) for name, kind in rows.features.items()}
-    texts = [name for name, kind in kinds.items() if kind in ("string", "large_string")]
-    return texts, texts
-
-
-def read_rows(rows: Dataset, columns: list[str]) -> Iterator[tuple[int, dict[str, Any]]]:
+def read_rows(rows: Dataset, columns: list[str]) -> Rows:
     """Yield the number and the cells of each row of a dataset."""
-    n = count(1)
-    for batch in rows.select_columns(columns).with_format("arrow").iter(BATCH):
-        for row in batch.to_pylist():
-            yield next(n), row
+    return read_arrow(rows.select_columns(columns).with_format("arrow").iter(BATCH))
 
 
 def stream_splits(source: dict[str, Any], limit: int) -> dict[str, Dataset]:

@@ -8,14 +8,17 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, partial
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
-from seqmodels.data import tables
+from seqmodels.data import SPLITS, tables
 from seqmodels.data.cache import fingerprint
 from seqmodels.data.corpora import SHARES, TEXT, download, local_path, offline_hint
-from seqmodels.data.tables import TABLES
-from seqmodels.data.text import ending_of, preview, text_chunks
+from seqmodels.data.names import split_of
+from seqmodels.data.rows import N_SNIFFED, table_ending
+from seqmodels.data.scripts import count_words
+from seqmodels.data.text import preview, text_chunks
 from seqmodels.utils.terminal import one_line
 
 TextReader = Callable[[], Iterator[str]]
@@ -23,8 +26,6 @@ TextReader = Callable[[], Iterator[str]]
 Shares = Mapping[str, tuple[float, float]]
 TEXT_COLUMNS = ("text", "sentence")
 """Names by which the text column is found."""
-IDENTIFIER = re.compile(r"(.*[_-])?(id|idx|index|key|hash|uuid|url|path|file)", re.I).fullmatch
-"""Matches the name of a column that is no text, even if it is the only one."""
 
 
 class TextCorpus(NamedTuple):
@@ -89,31 +90,42 @@ def read_text_corpus(
     """
     paths = [Path(what) for what in data]
     first = paths[0]
-    if len(data) == 1 and (ending_of(first) in TABLES or first.is_dir() or not first.exists()):
+    if len(paths) == 1 and (not first.is_file() or table_ending(first)):
         return read_documents(str(data[0]), column, limit, shares)
     for flag, given in (("limit", limit), ("column", column)):
         if given:
             raise ValueError(
                 f"a {flag} applies only to a table or the hub; text files are read whole"
             )
-    if named := [str(path) for path in paths if ending_of(path) in TABLES]:
-        raise ValueError(f"{named[0]} is a table; several files must all be text files")
-    key = " ".join([*map(fingerprint, paths), str(shares)])
-    more = f" and {len(paths) - 1} more" if paths[1:] else ""
+    if refused := [str(path) for path in paths if table_ending(path)]:
+        raise ValueError(f"{refused[0]} is a table; several files must all be text files")
+    if len({path.resolve() for path in paths}) < len(paths):
+        raise ValueError(f"{first} and the others: a file is given twice")
+    named = {split: [p for p in paths if split_of(p.name) == split] for split in SPLITS}
+    if not (named["train"] and (named["valid"] or named["test"])):
+        named = {"train": paths}
+    elif unclear := [path for path in paths if not split_of(path.name)]:
+        raise ValueError(f"{unclear[0]}: the names of the others say train, valid or test; its too")
     chunks = [partial(text_chunks, path) for path in paths]
     books = [partial(read_book, path) for path in paths]
-    whole = partial(concatenate, books)
-    return TextCorpus(
-        first.name + more, split_by_share(whole, shares), key, f"{first}{more}", whole,
-        shares["valid"] == shares["test"],
-        lambda: sum(map(count_characters, chunks)) - sum(map(count_characters, books)),
+    readers = {
+        split: partial(concatenate, [partial(read_book, path) for path in group])
+        for split, group in named.items()
+        if group
+    }
+    more = f" and {len(paths) - 1} more" if paths[1:] else ""
+    opened = TextCorpus(
+        first.name + more, readers, " ".join(map(fingerprint, paths)), f"{first}{more}",
+        readers["train"],
+        n_left_out=lambda: sum(map(count_characters, chunks)) - sum(map(count_characters, books)),
     )  # fmt: skip
+    return complete_splits(opened, shares)
 
 
 def read_documents(data: str, column: str | None, limit: int | None, shares: Shares) -> TextCorpus:
     """Open a table or a dataset, each row of which is a document."""
     table = tables.open_table(data, [column], limit, min_common=1)
-    only = [name for name in table.columns if len(table.columns) == 1 and not IDENTIFIER(name)]
+    only = [name for name in table.columns if len(table.columns) == 1 and is_prose(table, name)]
     wanted = [column] if column else [*TEXT_COLUMNS, *only]
     name = next((name for name in wanted if name in table.columns), None)
     if name is None:
@@ -124,20 +136,32 @@ def read_documents(data: str, column: str | None, limit: int | None, shares: Sha
         )
 
     def read(split: str) -> Iterator[str]:
-        for _, row in table.splits[split]():
-            if (text := row[name]) is not None:
+        for n, row in table.splits[split]():
+            if row.get(name) is not None:
+                text = table.cell(n, row, name)
                 yield text if text.endswith("\n") else f"{text}\n"
 
-    splits: Mapping[str, TextReader] = {split: partial(read, split) for split in table.splits}
-    train, held_out = splits["train"], [splits[split] for split in splits if split != "train"]
-    key, is_valid_tested = f"{table.key} {name}", len(held_out) == 1
+    splits = {split: partial(read, split) for split in table.splits}
+    key, origin = f"{table.key} {name}", f"{data}, column {name}"
+    return complete_splits(TextCorpus(table.name, splits, key, origin, splits["train"]), shares)
+
+
+def is_prose(table: tables.Table, column: str) -> bool:
+    """Return whether most of a column's first texts have several words: identifiers have one."""
+    rows = islice(table.splits["train"](), N_SNIFFED)
+    n_words = [count_words(table.cell(n, row, column)) for n, row in rows]
+    return 2 * sum(n > 1 for n in n_words) > len(n_words)
+
+
+def complete_splits(opened: TextCorpus, shares: Shares) -> TextCorpus:
+    """Return a text with three splits: cut if it has none of its own; one can be both others."""
+    train, held_out = opened.splits["train"], [*opened.splits.values()][1:]
     if not held_out:
-        splits = split_by_share(train, shares)
-        key, is_valid_tested = f"{key} {shares}", shares["valid"] == shares["test"]
-    elif is_valid_tested:
-        splits = {"train": train, "valid": held_out[0], "test": held_out[0]}
-    origin = f"{data}, column {name}"
-    return TextCorpus(table.name, splits, key, origin, train, is_valid_tested)
+        splits, key = split_by_share(train, shares), f"{opened.key} {shares}"
+        is_valid_tested = shares["valid"] == shares["test"]
+        return opened._replace(splits=splits, key=key, is_valid_tested=is_valid_tested)
+    splits = {"train": train, "valid": held_out[0], "test": held_out[-1]}
+    return opened._replace(splits=splits, is_valid_tested=len(held_out) == 1)
 
 
 def concatenate(texts: Sequence[TextReader]) -> Iterator[str]:

@@ -8,17 +8,25 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, partial
-from itertools import zip_longest
+from itertools import chain, zip_longest
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from unicodedata import normalize
 
 from seqmodels.data import SPLITS, tables
 from seqmodels.data.cache import fingerprint
 from seqmodels.data.corpora import PARALLEL, local_path, offline_hint
-from seqmodels.data.languages import is_language, language_of
-from seqmodels.data.tables import SPLIT_ALIASES, TABLES, Table
-from seqmodels.data.text import count_lines, ending_of, lines, preview, stem_of
+from seqmodels.data.names import (
+    SPLIT_ALIASES,
+    ending_of,
+    is_language,
+    language_of,
+    split_of,
+    stem_of,
+)
+from seqmodels.data.rows import TABLES, table_ending
+from seqmodels.data.tables import Table, visible_files
+from seqmodels.data.text import count_lines, lines, preview
 from seqmodels.utils.terminal import one_line
 
 MAX_HELD_OUT = 2_000
@@ -54,6 +62,8 @@ class ParallelCorpus(NamedTuple):
     """Changes whenever the content does; known without reading it."""
     origins: tuple[str, str] = ("", "")
     """Two files, or two columns of one table, with the sides of train."""
+    unread: Sequence[str] = ()
+    """Files of a folder, or splits of a dataset, that are not read."""
 
     def first_lines(self) -> str:
         """Describe the origin of each side, and the first line of each side of each split."""
@@ -69,6 +79,9 @@ class ParallelCorpus(NamedTuple):
                 described.append(f"{split}: first pair: {first}")
             else:
                 described.append(f"{split}: drawn from train")
+        if self.unread:
+            more = f" and {len(self.unread) - 9} more" if self.unread[9:] else ""
+            described.append(f"not read: {one_line(', '.join(self.unread[:9]))}{more}")
         return "\n".join(described)
 
     def pairs(self, *splits: str) -> Iterator[tuple[str, Pair]]:
@@ -152,20 +165,21 @@ def read_parallel(
         raise ValueError("a limit applies only to tables and the hub; text files are read whole")
     if len(paths) == 1:
         return read_folder(paths[0], languages)
-    if any(ending_of(path) in TABLES for path in paths):
+    if any(map(table_ending, paths)):
         raise ValueError(
-            f"{paths[0]} and {paths[1]}: a table has both sides; give one as --data, and others as "
-            "--valid and --test"
+            f"{paths[0]} and {paths[1]}: a table has both sides, and so has text with a tab in "
+            "each line; give one as --data, and others as --valid and --test"
         )
     return read_two_files(paths, languages)
 
 
 def has_tables(folder: Path) -> bool:
-    """Return whether a folder, or one in it, has tables, as on the hub, and no `train.xx`."""
-    if any(ending_of(path) not in TABLES for path in folder.glob("train.*")):
-        return False
-    paths = (path for depth in ("*", "*/*") for path in folder.glob(depth))
-    return any(ending_of(path) in TABLES for path in paths)
+    """Return whether a folder, or one in it, has tables, and the folder no other files of train."""
+    listed = visible_files(folder)
+    texts = [
+        path.name for path in listed if path.parent == folder and ending_of(path) not in TABLES
+    ]
+    return "train" not in map(split_of, texts) and any(ending_of(p) in TABLES for p in listed)
 
 
 def read_table(data: str, languages: Languages, limit: int | None) -> ParallelCorpus:
@@ -176,66 +190,70 @@ def read_table(data: str, languages: Languages, limit: int | None) -> ParallelCo
         table.name, src_lang, tgt_lang,
         {split: partial(read_pairs, table, split, src_lang, tgt_lang) for split in table.splits},
         table.size, table.key,
-        (f"{table.origin}, column {src_lang}", f"{table.origin}, column {tgt_lang}"),
+        (f"{table.origin}, column {src_lang}", f"{table.origin}, column {tgt_lang}"), table.unread,
     )  # fmt: skip
 
 
 def read_pairs(table: Table, split: str, src_lang: str, tgt_lang: str) -> Iterator[Pair]:
     """Yield the pairs of a table; missing sides are blank."""
     for n, row in table.splits[split]():
-        both = row.get("translation")
-        cells: Mapping[str, Any] = both if isinstance(both, dict) else row
-        for name in (src_lang, tgt_lang):
-            if not isinstance(cells.get(name), str | None):
-                raise ValueError(f"{table.origin}, line {n}: {name!r} is not a text")
-        yield Pair(cells.get(src_lang) or "", cells.get(tgt_lang) or "", n)
+        yield Pair(table.cell(n, row, src_lang), table.cell(n, row, tgt_lang), n)
 
 
 def read_folder(folder: Path, languages: Languages) -> ParallelCorpus:
     """Open a folder of `SPLIT.LANG`. Line n of one file translates line n of the other.
 
-    An ending such as `en-zh.zh` has the language of its last part.
+    An ending such as `en-zh.zh` has the language of its last part. Raises ValueError for a split
+    that is there but is not read.
     """
-    names = sorted(path.name for path in folder.iterdir())
-    endings = [name.removeprefix("train.") for name in names if name.startswith("train.")]
-    if len(endings) < 2:
-        listed = ", ".join(f"train.{ending}" for ending in endings) or "no train.xx"
+    files = [path for path in visible_files(folder) if path.parent == folder]
+    named = {split: [p for p in files if split_of(p.name) == split] for split in SPLITS}
+    sides = label_sides(named["train"], languages)
+    if len(sides) < 2:
+        listed = ", ".join(path.name for path in named["train"]) or "no train.xx"
         raise ValueError(f"{folder} has {listed}; needed: two, e.g. train.de and train.en")
-    labels = [language_of(Path(f"train.{ending}"), languages) or ending for ending in endings]
+    src_lang, tgt_lang = resolve_direction([*sides], languages, str(folder))
+    paths = {"train": (sides[src_lang], sides[tgt_lang])}
+    for split in ("valid", "test"):
+        src = find_side(named[split], split, sides[src_lang], src_lang)
+        tgt = find_side(named[split], split, sides[tgt_lang], tgt_lang)
+        if src and tgt:
+            paths[split] = src, tgt
+        elif named[split]:
+            listed = ", ".join(path.name for path in named[split])
+            raise ValueError(
+                f"{folder} has {listed}, which is not {split} in {src_lang} and {tgt_lang}; each "
+                f"split needs both sides, {split}.{src_lang} and {split}.{tgt_lang}: add or move it"
+            )
+    opened = corpus_of_files(folder.resolve().name, src_lang, tgt_lang, paths)
+    read = [*chain.from_iterable(paths.values())]
+    return opened._replace(unread=[path.name for path in files if path not in read])
+
+
+def label_sides(paths: Sequence[Path], languages: Languages) -> dict[str, Path]:
+    """Return files by their languages, or by their endings if two have the same.
+
+    If two of them have a language, or one that is asked for, the others are not sides.
+    """
+    labels = [language_of(path, languages) or ending_of(path)[1:] or path.name for path in paths]
     if len(set(labels)) < len(labels):
-        labels = endings
-    src_lang, tgt_lang = resolve_direction(labels, languages, str(folder))
-    paths, lacking = {}, list[str]()
-    for split in SPLITS:
-        sides = [
-            find_side(names, split, endings[labels.index(label)], label)
-            for label in (src_lang, tgt_lang)
-        ]
-        missing = [side for side in sides if side not in names]
-        if len(missing) == 1:
-            lacking += missing
-        elif not missing:
-            paths[split] = folder / sides[0], folder / sides[1]
-    if lacking:
-        raise ValueError(f"{folder} has no {', '.join(lacking)}; each split needs both sides")
-    return corpus_of_files(folder.resolve().name, src_lang, tgt_lang, paths)
+        labels = [path.name.partition(".")[2] for path in paths]
+    spoken = [code for code in labels if is_language(code) or code in languages]
+    sides = dict(zip(labels, paths, strict=True))
+    return {code: sides[code] for code in spoken} if len(spoken) > 1 else sides
 
 
-def find_side(names: Sequence[str], split: str, ending: str, language: str) -> str:
-    """Return the file of a split with the ending of train's, or the only one of its language.
+def find_side(paths: Sequence[Path], split: str, train: Path, language: str) -> Path | None:
+    """Return the file of a split that is named like train's, or the only one of its language.
 
     Raises ValueError if there are several.
     """
-    for alias in SPLIT_ALIASES[split]:
-        if f"{alias}.{ending}" in names:
-            return f"{alias}.{ending}"
-        same = [n for n in names if n.startswith(f"{alias}.")]
-        same = [n for n in same if language_of(Path(n), [language]) == language]
-        if len(same) > 1:
-            raise ValueError(f"there are {' and '.join(same)}; keep one for {split}")
-        if same:
-            return same[0]
-    return f"{split}.{ending}"
+    alike = {train.name.replace("train", alias, 1) for alias in SPLIT_ALIASES[split]}
+    same = [path for path in paths if path.name in alike]
+    same = same or [path for path in paths if language in label_sides([path], [language])]
+    if len(same) > 1:
+        raise ValueError(f"there are {' and '.join(p.name for p in same)}; keep one for {split}")
+    return next(iter(same), None)
 
 
 def read_two_files(paths: Sequence[Path], languages: Languages) -> ParallelCorpus:

@@ -12,27 +12,32 @@ import gzip
 import hashlib
 import re
 import zlib
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterable, Iterator
 from itertools import chain, islice
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from seqmodels.utils import files
 from seqmodels.utils.terminal import one_line
 
-Open = Callable[[Path], AbstractContextManager[IO[bytes]]]
 CHUNK = 2**20
 """Characters of a chunk of text, plus the rest of its last line."""
 MAX_LINE = 2**24
 """Limit of a line, in bytes: a longer one is text, in parts, and not a line."""
 MARKUP = re.compile(
-    r"\s*(<\?xml|<!doctype|<(srcset|refset|tstset|mteval|html|tmx|doc|url)\b|"
-    r"WEBVTT|1\s+[\d:,]+ -->)",
+    r"""\s*(<\?xml|<!|<(?!mediawiki)\w+\s+[\w:]+=["']|<(srcset|refset|mteval|html|tmx|xliff|doc|url)\b"""
+    r"|\{\\rtf|WEBVTT|1\s+[\d:,]+ -->)",
     re.IGNORECASE,
 )
-"""How files begin that do not have a sentence on each line."""
-TAKE_SEGMENTS = r"sed -n 's|.*<seg[^>]*>\(.*\)</seg>.*|\1|p'"
+"""How markup and subtitles begin. MediaWiki's is a text of its own: enwik8, a benchmark."""
+TOOLS = {
+    "<tmx": "xmlstarlet sel -t -m '//tuv[@xml:lang=\"de\"]/seg' -v . -n, for each language",
+    "<xliff": "xmlstarlet sel -t -m '//*[name()=\"source\"]' -v . -n, and so for target",
+    "<(seg|srcset|refset|mteval)": r"sed -n 's|.*<seg[^>]*>\(.*\)</seg>.*|\1|p'",
+    r"\d -->|^webvtt": r"sed '/-->/d; /^[0-9]*\r*$/d'",
+    "": "pandoc -t plain",
+}
+"""Programs that take the text out of markup, by what it has; the first that fits."""
 CONVERT = (
     "unpack what is compressed (gzip aside) or archived; convert another encoding, such as with "
     "iconv -f UTF-16 -t UTF-8"
@@ -45,62 +50,71 @@ def preview(text: str) -> str:
     return f"{line[:79]}…" if len(line) > 80 else line or "(blank)"
 
 
-def ending_of(path: Path) -> str:
-    """Return the ending of a file before that of its compression: `.tsv` of `pairs.tsv.gz`."""
-    return next((end for end in map(str.lower, reversed(path.suffixes)) if end != ".gz"), "")
+def raw_lines(path: str | Path) -> Iterator[str]:
+    """Yield the lines of a UTF-8 file, which may be compressed by gzip, as `decode_lines` does.
 
-
-def stem_of(path: Path) -> str:
-    """Return the name of a file without its ending and that of its compression."""
-    return Path(path.stem).stem if path.suffix == ".gz" else path.stem
-
-
-@contextmanager
-def open_bytes(path: str | Path, open_file: Open) -> Iterator[Any]:
-    """Open a file, which may be compressed by gzip; raise ValueError if it cannot be read."""
+    Raises ValueError for a file that cannot be read, or is empty, or as `decode_lines` does.
+    """
+    is_empty = True
     try:
-        with open_file(Path(path)) as file:
+        with files.open_regular(Path(path)) as file:
             is_gzip = file.read(2) == b"\x1f\x8b"
             file.seek(0)
-            yield gzip.GzipFile(fileobj=file) if is_gzip else file
+            for line in decode_lines(gzip.GzipFile(fileobj=file) if is_gzip else file, path):
+                is_empty = False
+                yield line
     except FileNotFoundError as fault:
         raise ValueError(f"{path} does not exist; give the path of a UTF-8 text file") from fault
     except (OSError, EOFError, zlib.error) as fault:
         reason = getattr(fault, "strerror", None) or fault
         raise ValueError(f"{path} cannot be read: {reason}") from fault
-
-
-def raw_lines(path: str | Path, open_file: Open = files.open_regular) -> Iterator[str]:
-    """Yield the lines of a UTF-8 file, with LF for CRLF; those above MAX_LINE bytes in parts.
-
-    Raises ValueError that names file and line for anything that is not text.
-    """
-    decode, n, is_empty, raw = codecs.getincrementaldecoder("utf-8-sig")().decode, 1, True, b"\n"
-    with open_bytes(path, open_file) as file:
-        while raw:
-            raw = file.readline(MAX_LINE)
-            raw += file.read(1) if raw.endswith(b"\r") else b""  # a line feed, if it is cut there
-            try:
-                line = decode(raw.replace(b"\r\n", b"\n"), not raw)
-            except UnicodeDecodeError as fault:
-                byte = f"byte 0x{fault.object[fault.start]:02x}"
-                raise ValueError(f"{path}, line {n}: not UTF-8 ({byte}); {CONVERT}") from fault
-            if "\0" in line:
-                raise ValueError(f"{path}, line {n}: a zero byte, not text; {CONVERT}")
-            if n == 1 and "\r" in line[:-1] and not line.endswith("\n"):
-                raise ValueError(f"{path} has lines that end in CR; convert it with tr '\\r' '\\n'")
-            n += line.endswith("\n")
-            if line:
-                is_empty = False
-                yield line
     if is_empty:
         raise ValueError(f"{path} is empty")
 
 
+def decode_lines(file: Any, name: str | Path) -> Iterator[str]:
+    """Yield the lines of an open file, with LF for CRLF; those above MAX_LINE bytes in parts.
+
+    Byte-order marks are left out, wherever a line begins with one: files have been concatenated.
+    Raises ValueError that gives the file's name and the line for anything that is not text.
+    """
+    decode, n, raw = codecs.getincrementaldecoder("utf-8-sig")().decode, 1, b"\n"
+    while raw:
+        raw = file.readline(MAX_LINE)
+        raw += file.read(1) if raw.endswith(b"\r") else b""  # a line feed, if it is cut there
+        try:
+            line = decode(raw.removeprefix(codecs.BOM_UTF8).replace(b"\r\n", b"\n"), not raw)
+        except UnicodeDecodeError as fault:
+            byte = f"byte 0x{fault.object[fault.start]:02x}"
+            raise ValueError(f"{name}, line {n}: not UTF-8 ({byte}); {CONVERT}") from fault
+        if "\0" in line:
+            raise ValueError(f"{name}, line {n}: a zero byte, not text; {CONVERT}")
+        if n == 1 and "\r" in line[:-1] and not line.endswith("\n"):
+            raise ValueError(f"{name} has lines that end in CR; convert it with tr '\\r' '\\n'")
+        n += line.endswith("\n")
+        if line:
+            yield line
+
+
+def plain_lines(path: str | Path) -> Iterator[str]:
+    """Return the `raw_lines` of a file; raise ValueError if it begins with markup or JSON."""
+    rows = raw_lines(path)
+    first = [*islice(rows, 10)]
+    start = "".join(first)[:10_000]
+    if MARKUP.match(start):
+        tool = next(tool for mark, tool in TOOLS.items() if re.search(mark, start.lower()))
+        raise ValueError(
+            f"{path} has markup ({preview(start[:60])}), not plain text; take it out with {tool}"
+        )
+    if start.lstrip().startswith('{"'):
+        raise ValueError(f"{path} is JSON ({preview(start[:60])}); let its name end in .jsonl")
+    return chain(first, rows)
+
+
 def text_chunks(path: str | Path) -> Iterator[str]:
-    """Yield a text in chunks of whole lines; raises as `raw_lines` does."""
+    """Yield a text in chunks of whole lines; raises as `plain_lines` does."""
     chunk, size = [], 0
-    for line in raw_lines(path):
+    for line in plain_lines(path):
         chunk.append(line)
         size += len(line)
         if size >= CHUNK:
@@ -110,19 +124,13 @@ def text_chunks(path: str | Path) -> Iterator[str]:
         yield "".join(chunk)
 
 
-def lines(path: str | Path, open_file: Open = files.open_regular) -> Iterator[str]:
+def lines(path: str | Path, is_plain: bool = True) -> Iterator[str]:
     """Yield the lines of a UTF-8 file, without their LF or CRLF.
 
-    Raises ValueError for markup and for lines above MAX_LINE bytes, and as `raw_lines` does.
+    Raises ValueError for lines above MAX_LINE bytes, and as `plain_lines` or `raw_lines` does.
     """
-    rows, is_whole = raw_lines(path, open_file), True
-    first = [*islice(rows, 10)]
-    if MARKUP.match(start := "".join(first)):
-        raise ValueError(
-            f"{path} has markup ({preview(start[:60])}), not a sentence per line; take the "
-            f"sentences out, those of <seg> with {TAKE_SEGMENTS}"
-        )
-    for n, line in enumerate(chain(first, rows)):
+    is_whole = True
+    for n, line in enumerate(plain_lines(path) if is_plain else raw_lines(path)):
         if not is_whole:
             raise ValueError(f"{path}, line {n}: more than {MAX_LINE:,} bytes")
         is_whole = line.endswith("\n")

@@ -100,14 +100,35 @@ def test_two_splits_are_enough(missing: str, tmp_path: Path) -> None:
     assert "test is valid" in summarize_text(ready.data)
 
 
-def test_identifiers_are_not_text(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["doc_id", "uid", "body", "1"])
+def test_identifiers_are_not_text(name: str, tmp_path: Path) -> None:
     path = tmp_path / "x.jsonl"
-    path.write_text('{"doc_id": "doc-7", "messages": [{"content": "a"}]}\n')
-    with pytest.raises(ValueError, match="no text column 'text' or 'sentence', but 'doc_id'"):
+    path.write_text(f'{{"{name}": "doc-7", "messages": [{{"content": "a"}}]}}\n')
+    with pytest.raises(ValueError, match=f"no text column 'text' or 'sentence', but '{name}'"):
         read_text_corpus([path])
-    assert "".join(read_text_corpus([path], "doc_id").whole()) == "doc-7\n"
-    path.write_text('{"body": "doc-7"}\n')
-    assert "".join(read_text_corpus([path]).whole()) == "doc-7\n"
+    assert "".join(read_text_corpus([path], name).whole()) == "doc-7\n"
+    path.write_text(f'{{"{name}": "doc-7"}}\n{{"{name}": "A text."}}\n{{"{name}": "你敢"}}\n')
+    assert "".join(read_text_corpus([path]).whole()) == "doc-7\nA text.\n你敢\n"
+
+
+def test_files_named_by_splits_are_splits(tmp_path: Path) -> None:
+    for split in ("train", "valid", "test", "other"):
+        (tmp_path / f"wiki.{split}.tokens").write_text(f"the text of {split}\n" * 9)
+    train, valid, test, other = (tmp_path / f"wiki.{s}.tokens" for s in (*SPLITS, "other"))
+    opened = read_text_corpus([test, train, valid])
+    expected = {split: f"the text of {split}\n" * 9 for split in SPLITS}
+    assert {split: read(opened, split) for split in SPLITS} == expected
+    assert read_text_corpus([train, valid]).is_valid_tested
+    assert len(read(read_text_corpus([test, other]))) > len(expected["test"])
+    with pytest.raises(ValueError, match=r"wiki\.other\.tokens: the names of the others say"):
+        read_text_corpus([train, valid, other])
+    with pytest.raises(ValueError, match="given twice"):
+        read_text_corpus([other, tmp_path / "." / other.name])
+    (tmp_path / "deu.txt").write_text("Hi.\tHallo!\n" * 30)
+    with pytest.raises(ValueError, match="'1', '2'; choose one with --column"):
+        read_text_corpus([tmp_path / "deu.txt"])
+    with pytest.raises(ValueError, match=r"deu\.txt is a table"):
+        read_text_corpus([other, tmp_path / "deu.txt"])
 
 
 BOOK = (

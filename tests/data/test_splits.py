@@ -160,7 +160,9 @@ def test_two_files_without_languages(tmp_path: Path) -> None:
 def test_two_tables_are_not_two_sides(tmp_path: Path) -> None:
     for name in ("a.csv", "b.jsonl", "c.de"):
         (tmp_path / name).write_text("de,en\n")
-    for names in (("a.csv", "b.jsonl"), ("c.de", "a.csv")):
+    for name in ("deu.txt", "fra.txt"):  # as by Anki
+        (tmp_path / name).write_text("Hi.\tHallo!\nNo.\tNein.\n")
+    for names in (("a.csv", "b.jsonl"), ("c.de", "a.csv"), ("deu.txt", "fra.txt")):
         with pytest.raises(ValueError, match=f"{names[0]} and .*{names[1]}: a table has"):
             read_parallel([tmp_path / name for name in names])
 
@@ -174,6 +176,48 @@ def test_a_split_with_another_ending_than_trains(folder: Path) -> None:
     (folder / "valid.raw.de").write_text("vier\n")
     with pytest.raises(ValueError, match=r"valid\.de and valid\.raw\.de; keep one for valid"):
         read_parallel([folder])
+
+
+@pytest.mark.parametrize(("files", "fault"), [
+    (("dev.de", "dev.en"), r"dev\.de and valid\.de; keep one for valid"),
+    (("dev.tsv",), None), (("train.de.bak", "train.de~", "train.csv", "newstest.de"), None),
+])  # fmt: skip
+def test_a_file_that_is_not_read_is_named(
+    files: tuple[str, ...], fault: str | None, folder: Path
+) -> None:
+    for name in files:
+        (folder / name).write_text("x\ty\n")
+    if fault:
+        with pytest.raises(ValueError, match=fault):
+            read_parallel([folder])
+        return
+    opened = read_parallel([folder])
+    assert len(read_pairs(opened)) == 7
+    assert f"not read: {', '.join(sorted(files))}" in opened.first_lines()
+
+
+def test_a_split_that_cannot_be_read_is_refused(folder: Path) -> None:
+    (folder / "valid.en").unlink()
+    with pytest.raises(ValueError, match=r"has valid\.de, which is not valid in de and en"):
+        read_parallel([folder])
+    (folder / "valid.de").unlink()
+    (folder / "dev.tsv").write_text("de\ten\nx\ty\n")
+    with pytest.raises(ValueError, match=r"has dev\.tsv, which is not valid in de and en"):
+        read_parallel([folder])
+
+
+@pytest.mark.parametrize("names", [
+    {"train": "Train", "valid": "DEV2010", "test": "tst2013"},
+    {"train": "ted.train", "valid": "ted.validation_matched", "test": "ted.test"},
+    {"train": "training", "valid": "val", "test": "eval"},
+])  # fmt: skip
+def test_splits_by_other_names(names: dict[str, str], folder: Path) -> None:
+    before = {split: read_pairs(read_parallel([folder]), split) for split in SPLITS}
+    for split, name in names.items():
+        for code in ("de", "en"):
+            (folder / f"{split}.{code}").rename(folder / f"{name}.{code}")
+    opened = read_parallel([folder])
+    assert {split: read_pairs(opened, split) for split in SPLITS} == before
 
 
 def test_a_test_set_of_sacrebleu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

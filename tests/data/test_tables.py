@@ -4,6 +4,7 @@ import gzip
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -124,10 +125,15 @@ def test_each_file_is_read_by_its_own_header(tmp_path: Path) -> None:
     assert read_pairs(opened, "train") == [Pair("ja", "yes", 2)]
     assert read_pairs(opened, "valid") == [Pair("nein", "no", 2)]
     (tmp_path / "test.csv").write_text(files["test"])
-    with pytest.raises(ValueError, match=r"test\.csv has the columns n, en, de, and .*train\.csv"):
-        read_parallel([tmp_path], ("de", "en"))
+    assert read_pairs(read_parallel([tmp_path], ("de", "en")), "test") == [Pair("b", "a", 2)]
+    for languages in ((None, None), ("de", None)):
+        with pytest.raises(ValueError, match=r"test\.csv has .* n, en, de, and .*train\.csv"):
+            read_parallel([tmp_path], languages)
     (tmp_path / "test.csv").write_text("so,thus\nda,there\n")
     with pytest.raises(ValueError, match=r"test\.csv begins with so \| thus"):
+        read_parallel([tmp_path], ("de", "en"))
+    (tmp_path / "test.csv").write_text("So.,Thus.\nDa.,There.\n")
+    with pytest.raises(ValueError, match=r"test\.csv has the columns 1, 2, and .*train\.csv"):
         read_parallel([tmp_path], ("de", "en"))
     (tmp_path / "test.csv").rename(tmp_path / "more.csv")
     with pytest.raises(ValueError, match=r"more\.csv: name it by its split"):
@@ -187,3 +193,71 @@ def test_a_folder_or_sentences_without_header(tmp_path: Path) -> None:
     path.write_text("text\nOne day.\n")
     opened = read_text_corpus([path], shares=everything)
     assert "".join(opened.splits["train"]()) == "One day.\n"
+
+
+def test_files_of_one_split_are_parts_of_one_table(tmp_path: Path) -> None:
+    for name in ("train-00000-of-00003.csv", "train-00002-of-00003.csv"):
+        (tmp_path / name).write_text("de,en\nja,yes\n")
+    with pytest.raises(ValueError, match=r"is one of 3 parts, but there are 2$"):
+        read_parallel([tmp_path])
+    (tmp_path / "train-00001-of-00003.csv").write_text("en,de\nno,nein\n")
+    pairs = [pair[:2] for pair in read_pairs(read_parallel([tmp_path]))]
+    assert pairs == [("ja", "yes"), ("nein", "no"), ("ja", "yes")]
+    (tmp_path / "train.jsonl").write_text('{"de": "ja", "en": "yes"}\n')
+    with pytest.raises(ValueError, match=r"train-00000-of-00003\.csv and .*train\.jsonl are"):
+        read_parallel([tmp_path])
+    (tmp_path / "train.jsonl").unlink()
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "train.csv").write_text("de,en\nja,yes\n")
+    with pytest.raises(ValueError, match=r"other/train\.csv and .*of-00003\.csv are both train"):
+        read_parallel([tmp_path])
+
+
+def test_a_split_is_named_by_the_nearest_name(tmp_path: Path) -> None:
+    folder = tmp_path / "training data"
+    folder.mkdir()
+    for name in ("a", "dev", ".hidden"):
+        (folder / f"{name}.csv").write_text(f"de,en\n{name},x\n")
+    (tmp_path / "notes.txt").write_text("a note\n")
+    opened = read_parallel([tmp_path])
+    assert read_split(opened, "valid") == [("dev", "x")]
+    assert read_split(opened._replace(splits={"train": opened.splits["train"]}), "train") == [
+        ("a", "x")
+    ]
+    assert "not read: notes.txt" in opened.first_lines()
+
+
+JSON = {
+    "array.json": '[{"de": "2020-01-02", "en": "Good\\r\\nday\\r"}, {"en": "b", "de": null}]',
+    "spread*.json": '[\n {"de": "2020-01-02",\n  "en": "Good\\nday"},\n {"en": "b"}]\n',
+    "lines.json": '\n{"de": "2020-01-02", "en": "Good\\nday"}\n\n{"en": "b", "n": 3}\n',
+}
+
+
+@pytest.mark.parametrize("name", JSON)
+def test_json_is_an_array_or_a_row_a_line(name: str, tmp_path: Path) -> None:
+    (tmp_path / name.replace("*", "ed")).write_text("[]")  # no pattern for names
+    (tmp_path / name).write_text(JSON[name])
+    pairs = read_pairs(read_parallel([tmp_path / name], ("de", "en")))
+    assert [pair[:2] for pair in pairs] == [("2020-01-02", "Good\nday"), ("", "b")]
+
+
+@pytest.mark.parametrize(("text", "fault"), [
+    ('[{"de": "a", "en": "b"}, 3]', ": not an object"), ("[1", ": not JSON: "),
+    ('[{"de": "\\ud800", "en": "b"}]', ": not JSON: "), ("[]", " has no rows"),
+])  # fmt: skip
+def test_bad_json_is_refused(text: str, fault: str, tmp_path: Path) -> None:
+    (tmp_path / "x.json").write_text(text)
+    with pytest.raises(ValueError, match=rf"x\.json{fault}"):
+        read_parallel([tmp_path / "x.json"])
+
+
+@pytest.mark.parametrize(("name", "read"), [
+    ("x.jsonl", lambda path: read_pairs(read_parallel([path]))),
+    ("y.jsonl", lambda path: [*read_text_corpus([path], "en").whole()]),
+])  # fmt: skip
+def test_a_number_among_texts_is_named(name: str, read: Any, tmp_path: Path) -> None:
+    rows = [{"de": f"Satz {i}", "en": f"sentence {i}"} for i in range(30)] + [{"de": "x", "en": 4}]
+    (tmp_path / name).write_text("".join(json.dumps(row) + "\n" for row in rows))
+    with pytest.raises(ValueError, match=rf"{name}, line 31: 'en' is not a text"):
+        read(tmp_path / name)

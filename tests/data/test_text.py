@@ -33,7 +33,7 @@ def test_lines_end_at_line_feeds_alone(tmp_path: Path) -> None:
         (b"a\n\nb", ["a", "", "b"]),
         (b"\n", [""]),
         (b"a\r\nb\rc\r\nd\r", ["a", "b\rc", "d"]),
-        (b"\xef\xbb\xbfa\nb\n", ["a", "b"]),
+        (b"\xef\xbb\xbfa\nb\n\xef\xbb\xbfc\n", ["a", "b", "c"]),
         ("a\x85b\u2028c\x0cd\x1ce\nf\n".encode(), ["a\x85b\u2028c\x0cd\x1ce", "f"]),
         ("« Où\u00a0?\u202f»\n".encode(), ["« Où\u00a0?\u202f»"]),
         (b"a\x01\x1b[2J\x7f\xf4\x8f\xbf\xbf\n", ["a\x01\x1b[2J\x7f\U0010ffff"]),
@@ -84,14 +84,17 @@ def test_what_is_not_text_is_refused(raw: bytes, fault: str, read: Any, tmp_path
         read(tmp_path / "a.txt")
 
 
-@pytest.mark.parametrize("start", [
-    '<?xml version="1.0"?>\n<tmx>', '\n<srcset setid="a">\n<seg id="1">a</seg>\n', "<html><p>a",
-    "WEBVTT\n", "1\n00:00:01,2 --> 3\na",
+@pytest.mark.parametrize(("start", "tool"), [
+    ('<?xml version="1.0"?>\n<tmx>', "tuv.*seg"), ('<xliff version="1.2"><file>', "source"),
+    ('\n<srcset setid="a">\n<seg id="1">a</seg>\n', "sed .*seg"), ("<html><p>a", "pandoc"),
+    ('<text id="1">\nA', "pandoc"), ("<!-- by x -->\nA", "pandoc"), ("{\\rtf1 A", "pandoc"),
+    ("WEBVTT\n", "sed"), ("1\n00:00:01,2 --> 3\na", "sed"), ('{"text": "a"}', r"ends? in \.jsonl"),
 ])  # fmt: skip
-def test_markup_is_no_sentence(start: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("read", [text.read_lines, read_chunks])
+def test_markup_is_not_text(start: str, tool: str, read: Any, tmp_path: Path) -> None:
     (tmp_path / "a.de").write_text(start)
-    with pytest.raises(ValueError, match=r"a\.de has markup .* sed"):
-        text.read_lines(tmp_path / "a.de")
+    with pytest.raises(ValueError, match=rf"a\.de (has markup|is JSON) .*{tool}"):
+        read(tmp_path / "a.de")
 
 
 def test_tags_in_a_sentence_are_text(tmp_path: Path) -> None:
