@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import astuple, dataclass, field
 from functools import partial
-from itertools import chain, compress, islice
+from itertools import chain, compress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
@@ -29,7 +29,6 @@ from seqmodels.data.cache import FACTS_FILE, cached, fingerprint
 from seqmodels.data.running_text import TextCorpus
 from seqmodels.data.scripts import count_words
 from seqmodels.data.splits import Pair, ParallelCorpus
-from seqmodels.data.text import preview
 from seqmodels.data.tokenizers import EOS, UNK, Tokenizer
 from seqmodels.utils import files
 from seqmodels.utils.terminal import printable
@@ -37,12 +36,10 @@ from seqmodels.utils.terminal import printable
 with warnings.catch_warnings(action="ignore"):  # in a notebook without ipywidgets
     from tqdm.auto import tqdm
 
-FORMAT = 10
+FORMAT = 11
 """Version of the folder's format: when it changes, a new folder is made."""
 TOKENIZER, TEST_TEXTS = "tokenizer.json", "test.json"
 """Files in the folder of a corpus."""
-N_DECODED = 1_000
-"""Lines of train that are encoded and decoded, to see whether the tokenizer loses anything."""
 MAX_LENGTH_RATIO = 9.0
 """Ratio of the sides' words above which a pair is not a translation (as in Moses)."""
 
@@ -93,8 +90,6 @@ class Prepared(NamedTuple):
     """Words of the longest source of train."""
     data: dict[str, Any]
     """Name, checksum and counts, as a record shows them."""
-    lossy_example: str
-    """A line of train that decoding changes, and the line as decoded; empty if there is none."""
 
 
 def prepare(
@@ -118,8 +113,7 @@ def prepare(
     data = {"name": name, **facts["data"], "tokenizer": tokenizer.name}
     data |= {"case": "lower"} if config.is_lowercase else {}
     texts = [(src, tgt) for src, tgt in texts]
-    most_words, example = facts["most_words"], facts["lossy_example"]
-    return Prepared(tokenizer, train, valid, test, texts, most_words, data, example)
+    return Prepared(tokenizer, train, valid, test, texts, facts["most_words"], data)
 
 
 def tokenizer_key(kind: str) -> str:
@@ -137,7 +131,6 @@ def build(folder: Path, corpus: ParallelCorpus, config: PrepareConfig) -> dict[s
                 raise ValueError(explain_empty(split, corpus, config, counts))
         tokenizer = tokenizers.make(config.tokenizer, scans["train"].sides(), config.vocab_size)
         tokenizer.save(folder / TOKENIZER)
-        lossy = find_lossy_lines(tokenizer, scans["train"].sides())
         most_words, texts = 0, list[tuple[str, str]]()
         for split in SPLITS:
             for pair in encode_pairs(folder, scans[split], tokenizer, config, counts):
@@ -150,7 +143,6 @@ def build(folder: Path, corpus: ParallelCorpus, config: PrepareConfig) -> dict[s
     files.write(folder / TEST_TEXTS, json.dumps(texts))
     tested = [hash(src) for src, _ in texts]
     counts["n_test_sources_in_train"] = int(np.isin(tested, scans["train"].sources).sum())
-    counts["n_lossy"] = len(lossy)
     data = {
         "sha256": sha256,
         **counts,
@@ -158,9 +150,7 @@ def build(folder: Path, corpus: ParallelCorpus, config: PrepareConfig) -> dict[s
         "max_tokens": config.limit("train"),
         "max_tokens_test": config.limit("test"),
     }
-    example = " → ".join(map(preview, min(lossy, key=lambda two: len(two[0]), default=())))
-    dtype = tokenizer.dtype.name
-    return {"data": data, "most_words": most_words, "dtype": dtype, "lossy_example": example}
+    return {"data": data, "most_words": most_words, "dtype": tokenizer.dtype.name}
 
 
 @dataclass
@@ -243,17 +233,6 @@ def find_faults(scans: Mapping[str, SplitScan], counts: Counter[str], is_cleaned
         scan.is_kept = ~is_left_out
 
 
-def find_lossy_lines(tokenizer: Tokenizer, lines: Iterator[str]) -> list[tuple[str, str]]:
-    """Return those of the first N_DECODED lines that differ once they are encoded and decoded.
-
-    White space is not compared. Each line is returned with its decoded tokens.
-    """
-    decoded = [
-        (line, tokenizer.decode(tokenizer.encode(line))) for line in islice(lines, N_DECODED)
-    ]
-    return [two for two in decoded if len({"".join(text.split()) for text in two}) == 2]
-
-
 def encode_pairs(
     folder: Path, scan: SplitScan, tokenizer: Tokenizer, config: PrepareConfig, counts: Counter[str]
 ) -> Iterator[Pair]:
@@ -317,9 +296,6 @@ def summarize(data: dict[str, Any], is_cleaned: bool) -> str:
     lines.append(f"  {data['n_test_sources_in_train']:,} test sources are also in train")
     if n := data["n_not_nfc"]:
         lines.append(f"  {n:,} lines were not in Unicode's normal form C, and are brought to it")
-    if n := data["n_lossy"]:
-        n_decoded = min(N_DECODED, 2 * (data["n_train"] + data["n_too_long_train"]))
-        lines.append(f"  the tokenizer changes {n:,} of the first {n_decoded:,} lines of train")
     return "\n".join(lines + describe_unknown(data))
 
 

@@ -14,6 +14,7 @@ from typing import Literal
 HAN = "\u3005-\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003347f"
 KANA = "\u3041-\u3096\u30a1-\u30fa\u31f0-\u31ff\uff66-\uff9d"
 OTHERS = "\u0e01-\u0e46\u0e81-\u0ec6\u0f40-\u0fbc\u1000-\u109f\u1780-\u17b3"
+HANGUL = re.compile("[\uac00-\ud7a3]")
 UNSPACED = re.compile(f"[{HAN}{KANA}{OTHERS}]")
 N_SAMPLED = 1_000
 """Lines of a text by which its script is recognised."""

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
-from seqmodels.data.scripts import N_SAMPLED, unspaced_script
+from seqmodels.data.scripts import HANGUL, N_SAMPLED, unspaced_script
 from seqmodels.evaluation.intervals import (
     Interval,
     Row,
@@ -257,15 +257,17 @@ TOKENIZER_OF_SCRIPT = {"han": "zh", "kana": "ja-mecab", "other": "flores200", No
 def tokenizer_for(language: str, texts: Iterable[str] = ()) -> str:
     """Return the name of sacreBLEU's tokenizer for texts; "char" if it does not work here.
 
-    If the language is not a code such as `zh-Hans`, or the texts have spaces where it has none, the
-    script of the texts tells.
+    If the language is not a code such as `zh-Hans`, or the script of the texts contradicts it, the
+    script tells; Korean can be in Han.
     """
     sample = [*islice(texts, N_SAMPLED)]
     script = unspaced_script(sample)
     code = LANGUAGE_CODE.fullmatch(language)
     name = TOKENIZER_OF_LANGUAGE.get(code[1].lower()) if code else None
-    if name is None or (sample and script is None and name != "ko-mecab"):
-        name = TOKENIZER_OF_SCRIPT[script]
+    if sample and not (name == "ko-mecab" and script):
+        is_korean = script is None and 2 * sum(bool(HANGUL.search(t)) for t in sample) > len(sample)
+        name = "ko-mecab" if is_korean else TOKENIZER_OF_SCRIPT[script]
+    name = name or TOKENIZER_OF_SCRIPT[None]
     try:
         check_tokenizer(name)
     except ValueError:

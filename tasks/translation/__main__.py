@@ -68,8 +68,9 @@ def make_parser() -> TaskParser:
              "number if the table has no header")  # fmt: skip
     add("--target", metavar="LANG", help="language or column to translate to, given like --source")
     add("--valid", nargs="+", metavar="FILE",
-        help="validate on two text files (or one table with both sides), in the order of "
-             "--data; default: pairs drawn from train, if --data has no valid split")  # fmt: skip
+        help="validate on two text files, the source first unless their endings say otherwise, or "
+             "one table with both sides; default: pairs drawn from train, if --data has no valid "
+             "split")  # fmt: skip
     add("--test", nargs="+", metavar="SET",
         help="test on such files, or on one of sacreBLEU's test sets, such as wmt14")  # fmt: skip
     add("--limit", type=positive, metavar="N",
@@ -108,8 +109,9 @@ from seqmodels.data.batches import longest as longest_of
 from seqmodels.data.prepare import PrepareConfig, Prepared, prepare, summarize
 from seqmodels.data.scripts import count_words, unit_of
 from seqmodels.data.splits import ParallelCorpus, add_split, open_parallel
-from seqmodels.data.tokenizers import resolve_vocab_size
-from seqmodels.evaluation.metrics import check_tokenizer, tokenizer_for
+from seqmodels.data.text import preview
+from seqmodels.data.tokenizers import Tokenizer, resolve_vocab_size
+from seqmodels.evaluation.metrics import check_tokenizer, make_bleu, tokenizer_for
 from seqmodels.experiments.task import AlignmentExample, Measurement, Recipe, Task
 
 from ..recipes import HISTORY, PROSE, RECIPES, positions_for, with_dropout, with_positions
@@ -237,11 +239,23 @@ def prepare_corpus(
     )
     ready = prepare(corpus, config)
     print(summarize(ready.data, args.clean))
-    if ready.lossy_example:
-        print(f"  for example, white space aside: {ready.lossy_example}")
     if note := corpora.checksum_warning(args.data[0], ready.data["sha256"]):
         print(note)
     return ready
+
+
+def describe_round_trip(tokenizer: Tokenizer, targets: Sequence[str], tokenize: str) -> str:
+    """Return a line with the BLEU of targets that are encoded and decoded, if it is not 100.
+
+    It is the most that a model can reach: words lose their spaces, and rare ones become unknown.
+    """
+    decoded = [tokenizer.decode(tokenizer.encode(target)) for target in targets]
+    bleu = make_bleu(tokenize).corpus_score(decoded, [targets]).score
+    if bleu > 99.95:
+        return ""
+    changed = [both for both in zip(targets, decoded, strict=True) if both[0] != both[1]]
+    example = " → ".join(map(preview, min(changed, key=lambda both: len(both[0]))))
+    return f"The tokenizer's round trip: no model can exceed BLEU {bleu:.1f}; {example}\n"
 
 
 def choose_budget(tokens: int | None, recipe: CorpusRecipe, size: str, n_train: int) -> int:
@@ -270,6 +284,7 @@ def corpus_task(args: argparse.Namespace) -> Task:
     sources, targets = zip(*ready.test_texts, strict=True)
     tokenize = args.bleu_tokenize or tokenizer_for(corpus.tgt_lang, targets)
     print(f"BLEU uses sacreBLEU's tokenizer {tokenize} (--bleu-tokenize)")
+    print(describe_round_trip(ready.tokenizer, targets, tokenize), end="")
     words, unit = [*map(count_words, sources)], unit_of(sources)
     by_length = length_test(ready.test, words, ready.most_words, ready.test_texts, unit)
     n_train = int(ready.train.ends[-1, 1])

@@ -62,20 +62,6 @@ def test_a_corpus_is_read_once() -> None:
     assert n_read == dict.fromkeys(SPLITS, 1)
 
 
-def test_lines_that_a_tokenizer_changes_are_counted() -> None:
-    ready = prepare_quietly(
-        corpus_of(train=[("ab  cd.", "ef,gh"), ("ab gh", "ef cd x")] * 2), WORDS
-    )
-    assert (ready.data["n_lossy"], ready.lossy_example) == (0, "")
-    lossy = corpus_of("2", train=[("a b", "c"), ("a b x c", "c b"), ("c b qx", "b")])
-    ready = prepare_quietly(lossy, WORDS)
-    assert (ready.data["n_lossy"], ready.lossy_example) == (2, "c b qx → c b ⁇")
-    text = summarize(ready.data, False)
-    assert "changes 2 of the first 6 lines" in text
-    assert f"{ready.data['n_unknown_train']} tokens of train are unknown" in text
-    assert prepare_quietly(lossy, BYTES).data["n_lossy"] == 0
-
-
 def test_text_is_brought_to_normal_form_c() -> None:
     splits = {"train": [("e\u0301t", "o"), ("ét", "o")], "valid": [("a", "b")]}
     opened = corpus_of("nfd", **splits, test=[("ét", "u\u0308")])
@@ -84,6 +70,9 @@ def test_text_is_brought_to_normal_form_c() -> None:
     assert ready.train[0].src == ready.train[1].src
     counts = {key: ready.data[f"n_{key}"] for key in ("not_nfc", "duplicate_train")}
     assert counts == {"not_nfc": 2, "duplicate_train": 1}
+    summary = summarize(ready.data, False)
+    assert "2 lines were not in Unicode" in summary
+    assert "train: left out: 0 blank, 0 longer than 200 tokens on a side; kept: 1 rep" in summary
     assert ready.data["n_test_sources_in_train"] == 1
     assert uniform_hash("E\u0301t") == uniform_hash("ét")
     run = Mock(record={"data": ready.data})

@@ -103,11 +103,12 @@ def test_the_tokenizer_follows_language_and_script(monkeypatch: pytest.MonkeyPat
     assert {code: metrics.tokenizer_for(code) for code in expected} == expected
     # a kana among ten Han in a name, one among nine in a sentence; Thai with a Han name
     texts = {"zh": "你敢你敢你敢你敢你の！ OK", "ja-mecab": "私は学生学生学生学"}
-    texts |= {"flores200": "ครับ你敢你", "13a": "Ja 你 gut"}
+    texts |= {"flores200": "ครับ你敢你", "13a": "Ja 你 gut", "ko-mecab": "개가 공을 본다."}
     assert {metrics.tokenizer_for("xx", [text]): text for text in texts.values()} == texts
     assert metrics.tokenizer_for("ko", ["你敢"]) == "ko-mecab"
     assert metrics.tokenizer_for("my") == "flores200"
-    for name in ("my_target", "my", "zh"):  # a column of one's own; English by another name
+    assert metrics.tokenizer_for("ja", ["狗看见球。"]) == "zh"
+    for name in ("my_target", "my", "zh", "ko"):  # a column of one's own; English by another name
         assert metrics.tokenizer_for(name, ["The dog sees a ball."]) == "13a"
     monkeypatch.setattr(metrics, "check_tokenizer", Mock(side_effect=ValueError))
     assert metrics.tokenizer_for("ja") == metrics.tokenizer_for("th") == "char"

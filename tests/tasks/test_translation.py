@@ -10,6 +10,7 @@ from fake_records import scored
 
 from seqmodels import EOS
 from seqmodels.data import SPLITS
+from seqmodels.data.tokenizers import Bytes, Words
 from seqmodels.experiments import compare
 from seqmodels.experiments.task import Task
 from seqmodels.models import PAPERS
@@ -47,6 +48,17 @@ def append(folder: Path, split: str, src: str, tgt: str) -> None:
     for code, text in (("qaa", src), ("qab", tgt)):
         with (folder / f"{split}.{code}").open("a") as file:
             file.write(text)
+
+
+def test_what_no_model_can_exceed_because_of_its_tokenizer() -> None:
+    targets = ["so al·legar ja wie er ist"]
+    spaced = Words(["ja", "so", "wie", "er", "ist", "·", "al", "legar"])
+    # (5/8 · 3/7 · 2/6 · 1/5)^(1/4): eight tokens, and not the six of the target
+    assert translation.describe_round_trip(spaced, targets, "13a") == (
+        "The tokenizer's round trip: no model can exceed BLEU 36.6; "
+        "so al·legar ja wie er ist → so al · legar ja wie er ist\n"
+    )
+    assert translation.describe_round_trip(Bytes(), targets, "13a") == ""
 
 
 @pytest.mark.usefixtures("undrawn")
