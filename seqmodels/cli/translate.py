@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
@@ -44,6 +45,8 @@ def run(args: argparse.Namespace) -> None:
     from seqmodels.experiments.inference import check_search, load
 
     check_search(args.beam, args.length_penalty, args.n_best or 1)
+    if os.path.isfile(args.text):  # unlike Path.is_file, for a sentence of any length
+        raise ValueError(f"{args.text} is a file; to translate its lines, give: < {args.text}")
     if args.alignment:
         check_alignment(args)
     run = load(args.run)
@@ -75,13 +78,12 @@ def check_alignment(args: argparse.Namespace) -> None:
 
 def read_stdin() -> Iterator[str]:
     """Yield the lines of standard input, in UTF-8."""
+    from seqmodels.data.text import decode_lines
+
     if sys.stdin is None:
         raise ValueError("standard input is closed")
-    for number, line in enumerate(sys.stdin.buffer, 1):
-        try:
-            yield line.decode().rstrip("\r\n")
-        except UnicodeDecodeError:
-            raise ValueError(f"line {number} of standard input is not UTF-8") from None
+    for line in decode_lines(sys.stdin.buffer, "standard input"):
+        yield line.removesuffix("\n").removesuffix("\r")
 
 
 def translate_sources(

@@ -11,7 +11,7 @@ from unittest.mock import Mock
 import numpy as np
 import pytest
 import torch
-from conftest import ROOT, Call
+from conftest import ROOT, Call, check_one_line
 from sacrebleu.metrics import BLEU, CHRF
 
 import seqmodels
@@ -94,7 +94,7 @@ def test_each_line_is_a_sentence(
     assert run.translate(["\n".join(lines[:3]), "", SOURCES[2]]) == [
         "\n".join(wanted[:3]), "", third
     ]  # fmt: skip
-    (tmp_path / "lines").write_text("".join(f"{line}\r\n" for line in lines))
+    (tmp_path / "lines").write_text("\ufeff" + "".join(f"{line}\r\n" for line in lines))
     encode = Mock(side_effect=type(run.tokenizer).encode)
     monkeypatch.setattr(type(run.tokenizer), "encode", lambda self, text: encode(self, text))
     monkeypatch.setattr(translate, "LINES_AT_ONCE", 2)
@@ -104,6 +104,13 @@ def test_each_line_is_a_sentence(
     assert encode.call_count == 3
     assert (code, out.split("\n")) == (0, [*wanted, ""])
     assert err.startswith("2 of 17 words ")  # of all lines
+    (tmp_path / "lines").write_bytes("eins\nzwei".encode("utf-16"))
+    with (tmp_path / "lines").open() as stdin:
+        monkeypatch.setattr(sys, "stdin", stdin)
+        result = call(main, "translate", FOLDER / "bahdanau-seed1")
+    check_one_line(result, "standard input, line 1: not UTF-8", "iconv")
+    result = call(main, "translate", FOLDER / "bahdanau-seed1", tmp_path / "lines")
+    check_one_line(result, "lines is a file; ", "give: < ")
 
 
 def test_the_source_is_read_as_in_training(run: TrainedModel, few_draws: None) -> None:
