@@ -79,10 +79,10 @@ def read_text_corpus(
 ) -> TextCorpus:
     """Open running text.
 
-    data     text files, which are read one after the other; or one of: a file .tsv .csv .jsonl
-             .parquet; a folder of such files; OWNER/NAME or OWNER/NAME:CONFIG, a dataset on the
-             hub: each row is a document
-    column   the text column; None: `text` or `sentence`, or the only one
+    data     text files, the splits if their names say so, else read one after the other; or one
+             of: a file .tsv .csv .jsonl .parquet; a folder of such files; OWNER/NAME or
+             OWNER/NAME:CONFIG, a dataset on the hub: each row is a document
+    column   the text column; None: `text` or `sentence`, or the only one, if it `is_prose`
     limit    rows of train to stream from a table, shuffled, instead of reading all of it
     shares   where each split begins and ends, in characters, for data without splits
 
@@ -101,25 +101,30 @@ def read_text_corpus(
         raise ValueError(f"{refused[0]} is a table; several files must all be text files")
     if len({path.resolve() for path in paths}) < len(paths):
         raise ValueError(f"{first} and the others: a file is given twice")
-    named = {split: [p for p in paths if split_of(p.name) == split] for split in SPLITS}
-    if not (named["train"] and (named["valid"] or named["test"])):
-        named = {"train": paths}
-    elif unclear := [path for path in paths if not split_of(path.name)]:
-        raise ValueError(f"{unclear[0]}: the names of the others say train, valid or test; its too")
     chunks = [partial(text_chunks, path) for path in paths]
-    books = [partial(read_book, path) for path in paths]
-    readers = {
-        split: partial(concatenate, [partial(read_book, path) for path in group])
-        for split, group in named.items()
-        if group
+    books = {path: partial(read_book, path) for path in paths}
+    splits = {
+        split: partial(concatenate, [books[path] for path in group])
+        for split, group in group_by_split(paths).items()
     }
     more = f" and {len(paths) - 1} more" if paths[1:] else ""
+    key = " ".join(map(fingerprint, paths))
     opened = TextCorpus(
-        first.name + more, readers, " ".join(map(fingerprint, paths)), f"{first}{more}",
-        readers["train"],
-        n_left_out=lambda: sum(map(count_characters, chunks)) - sum(map(count_characters, books)),
+        first.name + more, splits, key, f"{first}{more}", splits["train"],
+        n_left_out=lambda: sum(map(count_characters, chunks))
+        - sum(map(count_characters, books.values())),
     )  # fmt: skip
     return complete_splits(opened, shares)
+
+
+def group_by_split(paths: Sequence[Path]) -> dict[str, list[Path]]:
+    """Return the files of each split if they are named by train and another one; else train."""
+    named = {split: [p for p in paths if split_of(p.name) == split] for split in SPLITS}
+    if not (named["train"] and (named["valid"] or named["test"])):
+        return {"train": [*paths]}
+    if unclear := [path for path in paths if not split_of(path.name)]:
+        raise ValueError(f"{unclear[0]}: name it by its split, train, valid or test, like others")
+    return {split: group for split, group in named.items() if group}
 
 
 def read_documents(data: str, column: str | None, limit: int | None, shares: Shares) -> TextCorpus:

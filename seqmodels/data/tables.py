@@ -66,7 +66,8 @@ def open_table(
     size = cache(lambda: sum(1 for _ in splits["train"]()))
     if limit:
         chosen = frozenset(Random(1).sample(range(size()), min(limit, size())))
-        splits["train"] = partial(take_rows, splits["train"], chosen)
+        whole = splits["train"]
+        splits["train"] = lambda: (row for i, row in enumerate(whole()) if i in chosen)
         size = cache(lambda: len(chosen))
     unread = [] if path.is_file() else [p.name for p in visible_files(path) if p not in every]
     columns = opened["train"][0].columns
@@ -189,8 +190,3 @@ def read_files(opened: Sequence[TableFile]) -> Rows:
         return opened[0].read()
     rows = chain.from_iterable(file.read() for file in opened)
     return ((n, row) for n, (_, row) in enumerate(rows, 1))
-
-
-def take_rows(read: Callable[[], Rows], chosen: frozenset[int]) -> Rows:
-    """Yield the rows with these indices."""
-    return (row for i, row in enumerate(read()) if i in chosen)

@@ -120,7 +120,7 @@ def test_files_named_by_splits_are_splits(tmp_path: Path) -> None:
     assert {split: read(opened, split) for split in SPLITS} == expected
     assert read_text_corpus([train, valid]).is_valid_tested
     assert len(read(read_text_corpus([test, other]))) > len(expected["test"])
-    with pytest.raises(ValueError, match=r"wiki\.other\.tokens: the names of the others say"):
+    with pytest.raises(ValueError, match=r"wiki\.other\.tokens: name it by its split"):
         read_text_corpus([train, valid, other])
     with pytest.raises(ValueError, match="given twice"):
         read_text_corpus([other, tmp_path / "." / other.name])
