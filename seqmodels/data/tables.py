@@ -82,7 +82,7 @@ def check_columns(opened: Sequence[TableFile], asked: Sequence[str], n_needed: i
         columns = {*file.columns}
         if not needed <= columns or (len(asked) < n_needed and needed != columns):
             raise ValueError(
-                f"{file.path} has the columns {', '.join(file.columns) or 'without text'}, and "
+                f"{file.path} has the columns {', '.join(file.columns) or '(none)'}, and "
                 f"{first.path} has {', '.join(first.columns)}; give all files the same"
             )
 

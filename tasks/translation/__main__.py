@@ -254,7 +254,8 @@ def describe_round_trip(tokenizer: Tokenizer, targets: Sequence[str], tokenize: 
     if bleu > 99.95:
         return ""
     changed = [both for both in zip(targets, decoded, strict=True) if both[0] != both[1]]
-    example = " → ".join(map(preview, min(changed, key=lambda both: len(both[0]))))
+    shortest = min(changed, key=lambda both: len(both[0]))
+    example = " → ".join(map(preview, shortest))
     return f"The tokenizer's round trip: no model can exceed BLEU {bleu:.1f}; {example}\n"
 
 
