@@ -150,8 +150,8 @@ def read_parallel(
                 text with a tab in each line; a folder of such tables; OWNER/NAME or
                 OWNER/NAME:CONFIG, a dataset on the hub
     languages   of source and target: codes of text files, names of columns, or their numbers,
-                from 1; None: the source is the first of two files, or the alphabetically first
-                language if a folder or a table has exactly two
+                from 1; None: the source is the first of two files or columns, or the alphabetically
+                first of a folder's two languages
     limit       pairs of train to stream from a table, shuffled, instead of reading all of it
 
     Raises ValueError.
@@ -221,9 +221,11 @@ def read_folder(folder: Path, languages: Languages) -> ParallelCorpus:
             paths[split] = src, tgt
         elif named[split]:
             listed = ", ".join(path.name for path in named[split])
+            both = {f"{split}.{src_lang}": src, f"{split}.{tgt_lang}": tgt}
+            lacking = [name for name, path in both.items() if not path]
             raise ValueError(
-                f"{folder} has {listed}, which is not {split} in {src_lang} and {tgt_lang}; each "
-                f"split needs both sides, {split}.{src_lang} and {split}.{tgt_lang}: add or move it"
+                f"{folder} has {listed}, but no {' and no '.join(lacking)}; each split needs both "
+                "sides: add what is missing, or move the other"
             )
     opened = corpus_of_files(folder.resolve().name, src_lang, tgt_lang, paths)
     read = [*chain.from_iterable(paths.values())]
