@@ -19,7 +19,6 @@ from seqmodels.report import load_records, style
 from seqmodels.report.load_records import Record, format_bucket, format_subtitle
 from seqmodels.report.style import LineStyle
 from seqmodels.utils import files
-from seqmodels.utils.terminal import print_line
 
 EXAMPLES = "examples.tsv.gz"
 """A file in a folder of runs: source and reference of the sentences that the page offers."""
@@ -98,7 +97,7 @@ def choose_runs(folder: Path) -> dict[Path, Record]:
 
 def export_run(path: Path, record: Record, line_style: LineStyle) -> tuple[dict[str, Any], bytes]:
     """Return what the page knows of a run, and its weights and graphs."""
-    print_line(f"exporting {path.stem}")
+    print(f"exporting {path.stem}")
     contents, _ = export.contents_of(path, is_half=True)
     weights = np.frombuffer(contents.pop(export.WEIGHTS), np.uint8)
     parts = {"weights": weights.reshape(-1, 2).T.tobytes()}  # compresses better

@@ -9,10 +9,9 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from concurrent.futures import Executor
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 
@@ -36,6 +35,28 @@ Summarize = Callable[[Path], str]
 """Draws the records of a folder so far, and returns their scores as text."""
 
 
+@runtime_checkable
+class Pending(Protocol):
+    """What is submitted, such as a `concurrent.futures.Future`."""
+
+    def done(self) -> bool:
+        """Return whether it has ended."""
+
+    def result(self) -> Outcome:
+        """Return what came of the run; raise RunLostError if its machine was lost."""
+
+    def cancel(self) -> object:
+        """Drop the run, or interrupt it."""
+
+
+@runtime_checkable
+class Submitter(Protocol):
+    """Carries out runs elsewhere, such as a `concurrent.futures.Executor`."""
+
+    def submit(self, task: Callable[[Run, int], Outcome], run: Run, threads: int, /) -> Pending:
+        """Have the task done with this run and so many threads."""
+
+
 class RunLostError(ConnectionError):
     """The machine or the process that carried out a run has ended."""
 
@@ -57,7 +78,7 @@ def n_remote_threads() -> int:
 def run_all(
     plan: Plan,
     n_parallel: int,
-    executor: Executor | None = None,
+    executor: Submitter | None = None,
     summarize: Summarize | None = None,
 ) -> list[str]:
     """Carry out the runs of a plan that are not recorded; return a line for each failure.
@@ -120,7 +141,7 @@ class Reporter:
 
 
 def submit_all(
-    todo: Sequence[Run], submit: Callable[[Run], Any], reporter: Reporter, poll_s: float = 0.1
+    todo: Sequence[Run], submit: Callable[[Run], Pending], reporter: Reporter, poll_s: float = 0.1
 ) -> list[str]:
     """Submit runs, each of which gives a future; return a line for each failure.
 
@@ -128,7 +149,7 @@ def submit_all(
     loop polls: a signal to a suspended process can reach a thread that wakes no other.
     """
     failures, n_lost = list[str](), Counter[str]()
-    waiting: dict[Any, Run] = {}
+    waiting: dict[Pending, Run] = {}
     try:
         for run in todo:
             waiting[submit(run)] = run

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -113,7 +113,7 @@ def train_and_record(run: Run, patience_s: float | None = None) -> dict[str, Any
     Raises ValueError if another process does so at present, and has not ended in `patience_s`; see
     Lock.
     """
-    with hold_lock(run.path.parent, f".{run.path.stem}{LOCK}", patience_s):
+    with Lock(run.path.parent, f".{run.path.stem}{LOCK}", patience_s):
         if run.path.exists():
             return record.load(run.path)
         with (status := run.status).running():
@@ -123,16 +123,6 @@ def train_and_record(run: Run, patience_s: float | None = None) -> dict[str, Any
             analyses, taken = analyse(run, model, progress, evaluation, status)
             result = build_record(run, model, progress, evaluation, analyses)
             return write(run, model, result, evaluation.rows, taken)
-
-
-@contextmanager
-def hold_lock(folder: Path, name: str = LOCK, patience_s: float | None = None) -> Iterator[None]:
-    """Hold a folder's lock."""
-    lock = Lock(folder, name, patience_s)
-    try:
-        yield
-    finally:
-        lock.release()
 
 
 # ------------------------------------------------------------------------------------------ 1. Fit

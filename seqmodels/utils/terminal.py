@@ -121,11 +121,6 @@ def one_line(text: str) -> str:
     return printable(" ".join(text.split()))
 
 
-def print_line(line: str) -> None:
-    """Print one line at once."""
-    print(line, flush=True)
-
-
 def print_json(value: object) -> None:
     """Print a value as one line of JSON."""
     print(json.dumps(value, ensure_ascii=False), flush=True)
@@ -234,7 +229,7 @@ def run_cli(prog: str, run: Callable[[], None]) -> None:
     if sys.stdout is None:
         sys.exit(print_error(prog, f"standard output is closed; redirect it to {os.devnull}", 2))
     if isinstance(sys.stdout, io.TextIOWrapper):  # a terminal can lack letters of a text
-        sys.stdout.reconfigure(errors="backslashreplace")
+        sys.stdout.reconfigure(errors="backslashreplace", line_buffering=True)
     try:
         with signals_handled_by(raise_stopped):
             run()
