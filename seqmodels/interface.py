@@ -34,7 +34,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import Any, ClassVar, NamedTuple, TypeVar
+from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -57,6 +57,22 @@ class Batch(NamedTuple):
     """y1 … y_T, the last one EOS if the text ends there; PAD is not scored."""
 
 
+@runtime_checkable
+class Config(Protocol):
+    """The sizes of a model: a frozen dataclass."""
+
+    @property
+    def vocab_size(self) -> int:
+        """The number of tokens: its first field."""
+
+    @property
+    def d_model(self) -> int:
+        """The width, which is chosen so that models have equal numbers of parameters."""
+
+    def source_floats(self, n: int) -> int:
+        """Return how many numbers about a source of n tokens the decoder is given."""
+
+
 class SequenceModel(nn.Module):
     """The base class of all models; a subclass writes out the three methods."""
 
@@ -67,9 +83,9 @@ class SequenceModel(nn.Module):
     alignment_layers: ClassVar[slice] = slice(None)
     """Layers over which `align` averages."""
 
-    def __init__(self, config: Any):
+    def __init__(self, config: Config):
         super().__init__()
-        self.config = config
+        self.config: Any = config  # each model reads fields of its own
         self.cross_attentions: list[Any] = []
         """The modules that attend to the source, layer by layer, by their `attention_weights`."""
 

@@ -10,7 +10,7 @@ from seqmodels.experiments.executors import connect_launcher
 from seqmodels.experiments.forecast import format_forecast
 from seqmodels.experiments.launch import Submitter, Summarize, n_parallel_runs, run_all
 from seqmodels.experiments.options import Options
-from seqmodels.experiments.plan import Plan, RunState, plan_runs, resolve_device
+from seqmodels.experiments.plan import Plan, plan_runs, resolve_device
 from seqmodels.experiments.task import Task
 from seqmodels.utils import files
 from seqmodels.utils.files import LOCK, Lock
@@ -53,7 +53,7 @@ def compare(
         with Lock(out), connect_launcher(options) as launcher:
             device, executor = launcher.device if launcher else device, executor or launcher
             plan = prepare_folder(out.absolute() if executor else out, device, task, options)
-            n_parallel = n_parallel_runs(len(plan.runs), device)
+            n_parallel = n_parallel_runs(plan.n_runs, device)
             failed = run_all(plan, n_parallel, executor, summarize)
             files.remove_partial(out)  # of machines that were lost
     except KeyboardInterrupt as stopped:
@@ -76,13 +76,12 @@ def prepare_folder(out: Path, device: str, task: Task, options: Options) -> Plan
         Lock(out, path.name).release()
     files.remove_partial(out)
     plan = plan_runs(out, device, task, options)
-    for run, state in plan.runs:
-        if options.fresh:
-            run.remove()
-        if state is RunState.RECORDED:
-            run.checkpoints().remove()
-            run.status.delete()
-            print(f"{run.title}: recorded in {run.path}")
+    for run in plan.missing if options.fresh else ():
+        run.remove()
+    for run in plan.recorded:
+        run.checkpoints().remove()
+        run.status.delete()
+        print(f"{run.title}: recorded in {run.path}")
     task.tokenizer.save(out / "tokenizer.json")
     if options.data and plan.missing:  # the times of the built-in tasks are in their help
         print(format_forecast(plan, out, options))

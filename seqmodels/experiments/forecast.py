@@ -59,14 +59,14 @@ def forecast_run(run: Run, threads: int, records: Sequence[dict[str, Any]]) -> F
 
 def format_forecast(plan: Plan, out: Path, options: Options) -> str:
     """Return a sentence on the time of the missing runs; of a dry run, with a table."""
-    n_parallel, threads = None, n_remote_threads()
-    if not options.launcher:
-        n_parallel = n_parallel_runs(len(plan.runs), plan.runs[0][0].device)
-        threads = torch.get_num_threads() // n_parallel
-    records, n_recorded = find_records(out), len(plan.runs) - len(plan.missing)
-    forecasts = [forecast_run(run, threads, records) for run in plan.missing]
-    if not forecasts:
+    n_recorded, n_parallel, threads = len(plan.recorded), None, n_remote_threads()
+    if not plan.missing:
         return f"Nothing to train: all {n_recorded} runs are recorded."
+    if not options.launcher:
+        n_parallel = n_parallel_runs(plan.n_runs, plan.missing[0].device)
+        threads = torch.get_num_threads() // n_parallel
+    records = find_records(out)
+    forecasts = [forecast_run(run, threads, records) for run in plan.missing]
     summary = f"{summarize(forecasts, n_parallel)} Recorded: {n_recorded}."
     return tabulate(forecasts, summary) if options.dry_run else summary
 

@@ -91,7 +91,7 @@ def run_all(
         for run in todo:
             run.status.write()
         paths = {run.title: run.path for run in todo}
-        with ProgressBoard(paths, len(plan.runs) - len(todo)) as board:
+        with ProgressBoard(paths, len(plan.recorded)) as board:
             reporter = Reporter(board, summarize)
             if executor:
                 threads = n_remote_threads()

@@ -23,6 +23,7 @@ from seqmodels.experiments.snapshots import Snapshots
 from seqmodels.experiments.specs import Spec, count_parameters
 from seqmodels.experiments.task import Task
 from seqmodels.interface import SequenceModel
+from seqmodels.models import Fields, Value
 from seqmodels.records import io as record
 from seqmodels.records import provenance, snapshots
 from seqmodels.training import checkpoint
@@ -42,7 +43,7 @@ class Run(NamedTuple):
     spec: Spec
     task: Task
     cfg: TrainConfig
-    sizes: Mapping[str, Any]
+    sizes: Fields
     """What the model is built with."""
     path: Path
     """Path of the record; weights, hypotheses and checkpoints are stored beside it."""
@@ -81,10 +82,10 @@ class Run(NamedTuple):
             self.path.with_suffix(suffix).unlink(missing_ok=True)
         shutil.rmtree(self.curves, ignore_errors=True)
 
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> dict[str, Value]:
         """Return everything its result depends on, as a flat dictionary."""
         own = {"model": self.name, **self.sizes, **self.cfg.settings()}
-        return shared_settings(self.task) | own
+        return {**shared_settings(self.task), **own}
 
     def build_model(self) -> SequenceModel:
         """Build its model, as it is before its first step."""
@@ -314,10 +315,10 @@ def write(
 # ---------------------------------------------------------------------------------------- Settings
 
 
-def shared_settings(task: Task) -> dict[str, Any]:
+def shared_settings(task: Task) -> dict[str, Value]:
     """Return the settings that all runs in a folder share."""
     data = {f"data.{key}": value for key, value in task.data.items()}
-    return data | {"beam": task.beam, **task.training}
+    return {**data, "beam": task.beam, **task.training}
 
 
 def recorded_settings(old: Mapping[str, Any]) -> dict[str, Any]:
@@ -327,7 +328,7 @@ def recorded_settings(old: Mapping[str, Any]) -> dict[str, Any]:
     return data | {"beam": old["beam"]} | sizes | old["train_config"]
 
 
-def check_same_settings(path: Path, was: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+def check_same_settings(path: Path, was: Fields, now: Fields) -> None:
     """Raise ValueError if the file at the path was made with other settings.
 
     A count is not named beside another difference of the data, and a missing one is none: it

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from seqmodels.data.batches import Example
 from seqmodels.data.tokenizers import Tokenizer
 from seqmodels.interface import SequenceModel
-from seqmodels.models import ancestors, paper_of
+from seqmodels.models import Fields, ancestors, paper_of
 from seqmodels.records.schema import Kind
 from seqmodels.utils.progress import StatusFile
 
@@ -56,7 +56,7 @@ class TestSet:
 class Recipe(NamedTuple):
     """Sizes of one model, usually without its width, and its learning rate."""
 
-    sizes: Mapping[str, Any]
+    sizes: Fields
     lr: float
     """Peak learning rate of AdamW; the README of the task lists those that were tried."""
     muon_lr: float = 8e-3
@@ -84,18 +84,18 @@ class Task:
     """Everything the harness needs to know about a task; it never asks which one it is."""
 
     name: str
-    data: Mapping[str, Any]
+    data: Fields
     """Name, sha256 and counts, as the record shows them."""
     tokenizer: Tokenizer
     train: Sequence[Example]
     valid: Sequence[Example]
     tests: Sequence[TestSet]
     recipes: Mapping[str, Recipe]
-    training: Mapping[str, Any]
+    training: Fields
     """Fields of TrainConfig that all models share: the budget above all."""
     n_parameters: int
     """Size of every model, within 5 %, unless its recipe has a width (d_model)."""
-    vary: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
+    vary: Mapping[str, Sequence[Fields]] = field(default_factory=dict)
     """Changes with each of which a model is trained as well, unless --models or --vary is given."""
     beam: int = 1
     bleu_tokenize: str = "13a"

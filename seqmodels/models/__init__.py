@@ -19,3 +19,4 @@ from seqmodels.models.registry import (  # noqa: F401
     register_packages,
     register_recorded,
 )  # fmt: skip
+from seqmodels.models.variants.table import Fields, Value  # noqa: F401

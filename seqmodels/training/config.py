@@ -8,6 +8,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from seqmodels.models import Value
+
 Precision = Literal["float32", "bfloat16"]
 Optimizer = Literal["adamw", "muon"]
 
@@ -53,9 +55,9 @@ class TrainConfig:
         if not 0 <= self.source_loss < math.inf:
             raise ValueError(f"source_loss {self.source_loss}: give a number from 0 up")
 
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> dict[str, Value]:
         """Return the fields that a record holds: those of extensions only if used."""
-        settings = asdict(self)
+        settings: dict[str, Value] = asdict(self)
         if not self.source_loss:
             del settings["source_loss"]
         if self.optimizer == "adamw":

@@ -17,7 +17,7 @@ from seqmodels.records import io as record
 def test_a_forecast_is_of_the_runs_most_like_it(recorded_gpt: Path) -> None:
     own = record.load(recorded_gpt / "gpt-seed1.json")
     plan = plan_runs(recorded_gpt, "cpu", toy(), options(recorded_gpt, models=["gpt"]))
-    ((run, _),), threads = plan.runs, own["provenance"]["threads"]
+    (run,), threads = plan.recorded, own["provenance"]["threads"]
     one = run.cfg.tokens * own["train_s"] / own["curve"][-1]["tokens"]
 
     def slower(n: int, **changes: Any) -> dict[str, Any]:

@@ -84,12 +84,13 @@ def test_values_are_known_by_name_but_not_listed() -> None:
 
 
 def test_a_variant_of_a_variant_has_the_sizes_of_both() -> None:
-    assert derive("bahdanau_4", "more", {"dropout": 0.1}).sizes == {"n_queries": 4, "dropout": 0.1}
+    more = derive({"variant_of": "bahdanau_4"}, "more", {"dropout": 0.1})
+    assert more.sizes == {"n_queries": 4, "dropout": 0.1}
     spec = {"varies": "rnn_encdec_x2", "sizes": {"d_embed": 9}, "width": 6, "label": "mine"}
     for name in ("own", "gpt"):  # a name that is taken is not given again
         models.register_recorded(name, spec)
     models.register_recorded("lost", spec | {"varies": "unknown"})
-    own, twice = VARIANTS["own"], derive("rnn_encdec_x2", "twice", {})
+    own, twice = VARIANTS["own"], derive({"variant_of": "rnn_encdec_x2"}, "twice", {})
     assert (own.label, own.sizes, own.width) == ("mine", {"d_embed": 9}, 6)
     assert (twice.label, twice.width) == ("RNN, 2 × width, twice", 2)
     assert not {"gpt", "lost"} & VARIANTS.keys()
