@@ -75,7 +75,7 @@ def side_by_side(
     metrics: dict[str, Any] = {}
     if metric_of(test["primary_metric"]).sacrebleu:
         check_tokenizer(tokenize)
-        metrics = sacrebleu_metrics(tokenize)
+        metrics |= sacrebleu_metrics(tokenize)
         metrics["bleu"].effective_order = True  # otherwise a sentence of three words has none
     return [
         {

@@ -27,7 +27,7 @@ CONFIG, WEIGHTS = "config.json", "model.safetensors"
 EXPECTED = {"model_type": "gpt2", "activation_function": "gelu_new", "layer_norm_epsilon": 1e-5}
 """What the released models have in common; another value would be another function."""
 SIZES = {"n_embd": "d_model", "n_head": "n_heads", "n_layer": "n_layers"}
-SIZES |= {"n_positions": "n_positions"}
+SIZES |= {"n_positions": "n_positions", "vocab_size": "n_ids"}
 """Their names of sizes, and ours."""
 PARTS = {
     "ln_1": "norm_1", "ln_2": "norm_2", "attn.c_attn": "self_attention.W_qkv",
@@ -48,15 +48,16 @@ def load_gpt2(folder: Path) -> tuple[SequenceModel, HuggingFace, dict[str, Any]]
     for name, value in EXPECTED.items():
         if config.get(name, value) != value or "model_type" not in config:
             raise ValueError(f"{folder / CONFIG}: {name} is {config.get(name)}, not {value}")
-    sizes: dict[str, Any] = {ours: config.get(theirs) for theirs, ours in SIZES.items()}
-    n_ids: Any = config.get("vocab_size")
-    for value in (*sizes.values(), n_ids):
-        if not isinstance(value, int) or not 0 < value <= MAX_SIZE:
-            raise ValueError(f"{folder / CONFIG}: a size is {value}")
+    sizes = dict[str, int]()
+    for theirs, ours in SIZES.items():
+        if not isinstance(value := config.get(theirs), int) or not 0 < value <= MAX_SIZE:
+            raise ValueError(f"{folder / CONFIG}: {theirs} is {value}")
+        sizes[ours] = value
+    n_ids = sizes.pop("n_ids")
     try:
         content = files.read(folder / WEIGHTS, checkpoint.MAX_WEIGHTS_BYTES)
-        theirs = safetensors.torch.load(content)
-        weights = rename(theirs, n_ids, tokenizer.vocab_size, sizes["n_layers"])
+        tensors = safetensors.torch.load(content)
+        weights = rename(tensors, n_ids, tokenizer.vocab_size, sizes["n_layers"])
         with torch.device("meta"):
             expected = build("gpt", tokenizer.vocab_size, **sizes).state_dict()
         check_shapes(weights, expected)

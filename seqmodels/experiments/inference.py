@@ -221,13 +221,7 @@ def load(run: str | Path) -> TrainedModel:
 
     Raises ValueError if it is not a run, or does not work: it may come from a stranger.
     """
-    if str(run).startswith("hub:"):
-        from seqmodels.experiments.hub import fetch  # most runs are on this disk
-
-        run = fetch(str(run))
-    run = Path(run)
-    if str(run) in PAPERS and not run.exists():
-        run = HOME / "results" / "translation-live" / f"{run}-seed1"
+    run = find_run(str(run))
     if run.name == "config.json" or (run / "config.json").is_file():
         from seqmodels.experiments.gpt2 import load_gpt2
 
@@ -254,6 +248,17 @@ def load(run: str | Path) -> TrainedModel:
             "one of them belongs to another run"
         )
     return TrainedModel(model, tokenizer, run_record)
+
+
+def find_run(name: str) -> Path:
+    """Return the path that a name of a run means, which may have to be downloaded."""
+    if name.startswith("hub:"):
+        from seqmodels.experiments.hub import fetch  # most runs are on this disk
+
+        return fetch(name)
+    if name in PAPERS and not Path(name).exists():
+        return HOME / "results" / "translation-live" / f"{name}-seed1"
+    return Path(name)
 
 
 class SkipInit(TorchFunctionMode):

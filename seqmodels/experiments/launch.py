@@ -86,7 +86,7 @@ def run_all(
     They begin in the order of the plan. Without an executor, `n_parallel` runs at a time share the
     threads of this machine. `summarize` returns what is printed of the records so far.
     """
-    todo, failures = plan.missing, list[str]()
+    todo = plan.missing
     try:
         for run in todo:
             run.status.write()
@@ -95,22 +95,14 @@ def run_all(
             reporter = Reporter(board, summarize)
             if executor:
                 threads = n_remote_threads()
-                return submit_all(
-                    todo, lambda run: executor.submit(execute_remotely, run, threads), reporter, 1.0
-                )
+                return submit_all(todo, executor, execute_remotely, threads, reporter)
             if n_parallel > 1 and todo:
                 threads = torch.get_num_threads() // n_parallel
                 with ProcessPool(n_parallel) as pool:
-                    return submit_all(
-                        todo, lambda run: pool.submit(execute_or_exit, run, threads), reporter
-                    )
-            with signals_handled_by(raise_stopped):
-                for run in todo:
-                    try:
-                        outcome: Outcome = train_and_record(run, math.inf), ""
-                    except FAILURES as error:
-                        outcome = None, explain(error)
-                    failures += reporter.end(run, outcome)
+                    return submit_all(todo, pool, execute_or_exit, threads, reporter)
+            failures = list[str]()
+            for run in todo:
+                failures += reporter.end(run, execute_here(run))
             return failures
     finally:
         for run in todo:
@@ -141,18 +133,23 @@ class Reporter:
 
 
 def submit_all(
-    todo: Sequence[Run], submit: Callable[[Run], Pending], reporter: Reporter, poll_s: float = 0.1
+    todo: Sequence[Run],
+    executor: Submitter,
+    task: Callable[[Run, int], Outcome],
+    threads: int,
+    reporter: Reporter,
 ) -> list[str]:
-    """Submit runs, each of which gives a future; return a line for each failure.
+    """Submit a task with each run and so many threads; return a line for each failure.
 
     A run that is lost with its machine is submitted again, and resumes from its checkpoint. The
     loop polls: a signal to a suspended process can reach a thread that wakes no other.
     """
     failures, n_lost = list[str](), Counter[str]()
     waiting: dict[Pending, Run] = {}
+    poll_s = 0.1 if isinstance(executor, ProcessPool) else 1.0
     try:
         for run in todo:
-            waiting[submit(run)] = run
+            waiting[executor.submit(task, run, threads)] = run
         while waiting:
             for future in [future for future in waiting if future.done()]:
                 run = waiting.pop(future)
@@ -163,7 +160,7 @@ def submit_all(
                     if n_lost[run.title] <= MAX_RESUBMISSIONS:
                         reporter.board.print(f"{run.title}: {lost}; it is submitted again")
                         run.status.write()
-                        waiting[submit(run)] = run
+                        waiting[executor.submit(task, run, threads)] = run
                         continue
                     outcome = None, f"{lost}, for the {MAX_RESUBMISSIONS + 1}th time"
                 except BrokenProcessPool:
@@ -181,7 +178,7 @@ def submit_all(
     return failures
 
 
-# ------------------------------------------------------------------------------ In another process
+# ----------------------------------------------------------------------------------------- One run
 
 FAILURES = ValueError, RuntimeError, MemoryError
 """What a run can raise for a reason that a user can change; see `explain`."""
@@ -196,20 +193,21 @@ def explain(error: Exception) -> str:
     raise error
 
 
-def execute(run: Run, threads: int) -> Outcome:
-    """Carry out a run in this process, with so many threads.
-
-    The models of the command's files are unknown here. Errors that a user can fix are returned: not
-    every executor keeps the type of an exception.
-    """
-    for name, info in [*run.spec.lineage.items()][::-1]:  # what it varies first
-        register(name, info)
-    torch.set_num_threads(threads)
+def execute_here(run: Run) -> Outcome:
+    """Carry out a run. Errors that a user can fix are returned: not every executor keeps types."""
     try:
         with signals_handled_by(raise_stopped):
             return train_and_record(run, math.inf), ""
     except FAILURES as error:
         return None, explain(error)
+
+
+def execute(run: Run, threads: int) -> Outcome:
+    """Carry out a run in another process, where the models of the command's files are unknown."""
+    for name, info in [*run.spec.lineage.items()][::-1]:  # what it varies first
+        register(name, info)
+    torch.set_num_threads(threads)
+    return execute_here(run)
 
 
 def execute_or_exit(run: Run, threads: int) -> Outcome:

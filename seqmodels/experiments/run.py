@@ -70,7 +70,7 @@ class Run(NamedTuple):
         """Return its status file."""
         return StatusFile(self.path, self.title, self.cfg.tokens)
 
-    def checkpoints(self, about: Mapping[str, Any] | None = None) -> Checkpoints:
+    def checkpoints(self, about: Mapping[str, object] | None = None) -> Checkpoints:
         """Return its checkpoints, with their own timer."""
         return Checkpoints(self.path, self.options.checkpoint_every, about)
 

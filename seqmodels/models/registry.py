@@ -11,7 +11,6 @@ import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import date
-from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -182,18 +181,6 @@ def paper_config(name: str) -> Config:
     return config
 
 
-def register_packages() -> None:
-    """Register the `ModelInfo`s that installed packages offer as entry points `seqmodels.models`.
-
-    One that cannot be loaded is left out with a note: it concerns nobody who does not use it.
-    """
-    for entry in entry_points(group="seqmodels.models"):
-        try:
-            register(entry.name, entry.load())
-        except Exception as error:
-            print(f"note: the model {entry.name} of {entry.value}: {error}", file=sys.stderr)
-
-
 def register_file(class_path: str) -> str:
     """Register the class of FILE.py:CLASS under its own name; return the name.
 
@@ -238,6 +225,3 @@ def build(name: str, vocab_size: int, **sizes: Value) -> SequenceModel:
     sizes = {**paper_of(name).sizes, **sizes}
     model_type = MODELS[name]
     return model_type(model_type.config_type(vocab_size=vocab_size, **sizes))
-
-
-register_packages()

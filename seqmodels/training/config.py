@@ -65,6 +65,8 @@ class TrainConfig:
         return settings
 
 
+Point = dict[str, int | float]
+"""A point of the learning curve: step, tokens, seconds, losses and accuracy."""
 Count = Annotated[int, Field(ge=0, le=2**62)]
 
 
@@ -87,7 +89,7 @@ class Progress(BaseModel):
     n_parts: Count = 1
     """Pieces in which a batch goes through the model, one by one, for lack of memory."""
     n_skipped: Count = 0
-    curve: list[dict[str, int | float]] = []
+    curve: list[Point] = []
     events: list[dict[str, int | str]] = []
     """Events for the record: the step, the kind of event, and what happened."""
     snapshots: list[dict[str, Any]] = []
@@ -96,8 +98,6 @@ class Progress(BaseModel):
     @classmethod
     def restore(cls, state: Any) -> Progress:
         """Return the progress that a checkpoint holds; raise ValueError if it is not one."""
-        if isinstance(state, dict):  # version 0.1 has the field that is left out
-            state = {key: value for key, value in state.items() if key != "schedule_from"}
         try:
             return cls.model_validate(state)
         except ValidationError as error:

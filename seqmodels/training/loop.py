@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from functools import partial
 from statistics import fmean
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import torch
 import torch.nn.functional as F
@@ -25,19 +25,18 @@ from seqmodels.data.batches import Example
 from seqmodels.evaluation.evaluate import score_teacher_forced
 from seqmodels.interface import PAD, Batch, SequenceModel
 from seqmodels.training.checkpoint import Checkpoints
-from seqmodels.training.config import Progress, TrainConfig
+from seqmodels.training.config import Point, Progress, TrainConfig
 from seqmodels.training.graphs import BackwardGraphs
 from seqmodels.training.optimizers import groups_of
 from seqmodels.training.trainer import (
     PreparedBatch,
     Trainer,
-    seed_all,
-    set_torch_rng_states,
+    rng_states,
+    set_rng_states,
     split,
-    torch_rng_states,
 )
 from seqmodels.utils.progress import SILENT, TRAINING, StatusFile
-from seqmodels.utils.terminal import defer_signals
+from seqmodels.utils.terminal import defer_signals, is_memory_error
 
 if TYPE_CHECKING:
     from seqmodels.training.curves import TensorBoard
@@ -54,7 +53,7 @@ def train(
     checkpoints: Checkpoints | None = None,
     curves: TensorBoard | None = None,
     take_snapshot_if_due: Callable[[Trainer], None] = lambda trainer: None,
-) -> list[dict[str, Any]]:
+) -> list[Point]:
     """Train until the budget is spent; leave the model with its best weights, return the curve.
 
     A trainer restored from a checkpoint continues as if it had never stopped: the same batches, the
@@ -63,7 +62,7 @@ def train(
     """
     cfg, progress = trainer.cfg, trainer.progress
     if not progress.step:
-        seed_all(cfg.seed)
+        torch.manual_seed(cfg.seed)
     trainer.model.train()
     if trainer.device.type == "cuda":
         trainer.graphs = BackwardGraphs(
@@ -80,14 +79,7 @@ def train(
     try:
         with closing(prefetch(trainer.batches(examples), trainer.device)) as batches:
             while True:
-                if is_validation_due(progress, cfg):
-                    scores = validate(trainer.model, valid, str(trainer.device), trainer.status)
-                    with defer_signals():
-                        trainer.add_point(scores)
-                if curves:
-                    curves.add_points(trainer)
-                n_trained = min(progress.tokens, cfg.tokens)
-                trainer.status.update(TRAINING, n_trained, cfg.tokens, describe_losses(progress))
+                measure(trainer, valid, curves)
                 if progress.tokens >= cfg.tokens:
                     break
                 take_snapshot_if_due(trainer)
@@ -101,10 +93,9 @@ def train(
     except KeyboardInterrupt:
         save()
         raise
-    else:
-        save()
     finally:
         torch.set_flush_denormal(False)
+    save()
     trainer.model.load_state_dict(trainer.best)
     return progress.curve
 
@@ -115,7 +106,7 @@ def training_step(trainer: Trainer, batch: PreparedBatch) -> None:
     If the loss or the gradient is not finite, the weights stay as they are. If the step raises,
     progress and random generators are as they were before it.
     """
-    started, generators = time.perf_counter(), torch_rng_states()
+    started, generators = time.perf_counter(), rng_states()
     try:
         loss_sum = backward(trainer, batch)
         norm_sum = clip_grad_norm_(trainer.model.parameters(), trainer.cfg.max_grad_norm)
@@ -129,7 +120,7 @@ def training_step(trainer: Trainer, batch: PreparedBatch) -> None:
         else:
             loss = math.nan
     except BaseException:
-        set_torch_rng_states(generators)  # whoever resumes draws the same dropout again
+        set_rng_states(generators)  # whoever resumes draws the same dropout again
         raise
     trainer.count_step(batch, loss, time.perf_counter() - started)
 
@@ -181,15 +172,36 @@ def loss_of(model: SequenceModel, cfg: TrainConfig, batch: Batch) -> Float[Tenso
 
 
 def cross_entropy(
-    logits: Float[Tensor, "B N V"], tokens: Int[Tensor, "B N"], **options: Any
+    logits: Float[Tensor, "B N V"],
+    tokens: Int[Tensor, "B N"],
+    reduction: str = "mean",
+    label_smoothing: float = 0.0,
 ) -> Float[Tensor, ""]:
     """Return the loss on all tokens but pads."""
     if logits.dtype == torch.bfloat16:  # too coarse to sum over a vocabulary
         logits = logits.float()
-    return F.cross_entropy(logits.flatten(0, 1), tokens.flatten(), ignore_index=PAD, **options)
+    return F.cross_entropy(
+        logits.flatten(0, 1),
+        tokens.flatten(),
+        ignore_index=PAD,
+        reduction=reduction,
+        label_smoothing=label_smoothing,
+    )
 
 
 # ---------------------------------------------------------------------------------- Validation
+
+
+def measure(trainer: Trainer, valid: Sequence[Example], curves: TensorBoard | None) -> None:
+    """Add a point to the learning curve if it is due, and show how far the training is."""
+    progress, n = trainer.progress, trainer.cfg.tokens
+    if is_validation_due(progress, trainer.cfg):
+        scores = validate(trainer.model, valid, str(trainer.device), trainer.status)
+        with defer_signals():
+            trainer.add_point(scores)
+    if curves:
+        curves.add_points(trainer)
+    trainer.status.update(TRAINING, min(progress.tokens, n), n, describe_losses(progress))
 
 
 def validate(
@@ -247,15 +259,6 @@ def trim_heap() -> None:
         ctypes.CDLL(None).malloc_trim(0)
 
 
-OUT_OF_MEMORY_ERRORS = (
-    "can't allocate memory",
-    "could not create a primitive",
-    "could not create a memory object",
-)
-"""Messages of torch and oneDNN when a CPU's memory is full."""
-
-
 def is_out_of_memory(error: BaseException) -> bool:
-    """Return whether memory ran out, on a GPU or according to torch or oneDNN."""
-    is_full = isinstance(error, (torch.OutOfMemoryError, MemoryError))
-    return is_full or any(text in str(error) for text in OUT_OF_MEMORY_ERRORS)
+    """Return whether the memory of a GPU or of this machine ran out."""
+    return isinstance(error, torch.OutOfMemoryError) or is_memory_error(error)

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import math
 import os
-import random
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -158,9 +156,10 @@ class Trainer:
                 tensors |= {f"{key}/{names[p]}": t for key, t in moments.items()}
         return tensors
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> dict[str, object]:
         """Return everything else needed to resume, in JSON types."""
-        return {"progress": self.progress.model_dump(), "generators": rng_states()}
+        cpu, *cuda = (state.numpy().tobytes().hex() for state in rng_states())
+        return {"progress": self.progress.model_dump(), "generators": {"torch": cpu, "cuda": cuda}}
 
     def restore(self, tensors: Mapping[str, Tensor], state: Mapping[str, Any]) -> None:
         """Resume from `tensors` and `state`.
@@ -189,7 +188,9 @@ class Trainer:
         for optimizer_state, p, key, tensor in moments:
             optimizer_state[p][key] = tensor.to(self.device)
         self.progress = progress
-        set_rng_states(state.get("generators"))
+        generators = [state["generators"]["torch"], *state["generators"]["cuda"]]
+        bits = [torch.frombuffer(bytearray.fromhex(text), dtype=torch.uint8) for text in generators]
+        set_rng_states(bits)
 
 
 def lr_factor(spent: float, warmup: float) -> float:
@@ -228,54 +229,17 @@ def split(batch: PreparedBatch, n_parts: int) -> Iterator[tuple[Batch, int]]:
         start = end
 
 
-# ----------------------------------------------------------------------------- Random generators
+# ------------------------------------------------------------------------------ Random generator
 
 
-def seed_all(seed: int) -> None:
-    """Seed every random generator."""
-    random.seed(seed)
-    np.random.seed(seed)
-    torch.manual_seed(seed)
-
-
-def torch_rng_states() -> list[Tensor]:
+def rng_states() -> list[Tensor]:
     """Return the state of torch's generator on the CPU, and of those on the GPUs."""
     cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []
     return [torch.get_rng_state(), *cuda]
 
 
-def set_torch_rng_states(states: Sequence[Tensor]) -> None:
-    """Restore torch's generators."""
+def set_rng_states(states: Sequence[Tensor]) -> None:
+    """Restore torch's generators; those of GPUs that are not here are left out."""
     torch.set_rng_state(states[0])
-    for i, state in enumerate(states[1:]):
+    for i, state in enumerate(states[1 : 1 + torch.cuda.device_count()]):
         torch.cuda.set_rng_state(state, i)
-
-
-def rng_states() -> dict[str, Any]:
-    """Return the state of every random generator that training may draw from, in JSON types."""
-    version, words, gauss = random.getstate()
-    numpy = np.random.get_state(legacy=False)
-    cpu, *cuda = (state.numpy().tobytes().hex() for state in torch_rng_states())
-    return {
-        "python": [version, list(words), gauss],
-        "numpy": {**numpy, "state": {**numpy["state"], "key": numpy["state"]["key"].tolist()}},
-        "torch": cpu,
-        "cuda": cuda,
-    }
-
-
-def set_rng_states(states: Any) -> None:
-    """Restore the random generators.
-
-    Raises ValueError for an invalid state.
-    """
-    try:
-        version, words, gauss = states["python"]
-        random.setstate((version, tuple(words), gauss))
-        np.random.set_state(states["numpy"])
-        texts = states["torch"], *states["cuda"][: torch.cuda.device_count()]
-        set_torch_rng_states(
-            [torch.tensor(list(bytes.fromhex(text)), dtype=torch.uint8) for text in texts]
-        )
-    except (TypeError, ValueError, KeyError, RuntimeError, IndexError, OverflowError) as error:
-        raise ValueError(f"invalid state of a random generator: {error}") from None

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
-from unittest.mock import Mock
 
 import pytest
 from conftest import ROOT, Call, Run, check_folder, check_one_line, rows_of
@@ -18,7 +17,6 @@ from seqmodels.cli.run import draw_and_print
 from seqmodels.contract import CHECKS, list_violations
 from seqmodels.evaluation import metrics
 from seqmodels.experiments import compare
-from seqmodels.models import registry
 from seqmodels.records.io import load as load_record
 from seqmodels.report import render_folder
 from seqmodels.utils.imports import import_class
@@ -113,20 +111,6 @@ def test_a_name_is_of_one_model(own: Path) -> None:
         (own / f"{name}2.py").write_text(text)
         with pytest.raises(ValueError, match=r"name of another model"):
             models.register_file(f"{own}/{name}2.py:{name}")
-
-
-def test_a_package_offers_models(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
-    """One that cannot be imported is left out with a note."""
-    paper = models.ModelInfo(label="X", year=2030, cite="", class_path="none.py:X", memory="fixed")
-    good = Mock(load=lambda: paper)
-    bad = Mock(load=Mock(side_effect=ImportError("no gin")))
-    good.name, bad.name = "x", "y"
-    found = {"seqmodels.models": [bad, good]}
-    monkeypatch.setattr(registry, "entry_points", lambda group: found[group])
-    models.register_packages()
-    assert models.PAPERS["x"] == paper
-    assert "y" not in models.PAPERS
-    assert "no gin" in capsys.readouterr().err
 
 
 FAULTS = {
