@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import os
 import signal
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -19,11 +18,15 @@ from seqmodels.evaluation.metrics import format_first_score
 from seqmodels.experiments.plan import Plan
 from seqmodels.experiments.run import Run, train_and_record
 from seqmodels.models import register
-from seqmodels.training.loop import is_out_of_memory
 from seqmodels.utils.files import owner
 from seqmodels.utils.pool import ProcessPool
 from seqmodels.utils.progress import ProgressBoard, read_status
-from seqmodels.utils.terminal import defer_signals, raise_stopped, signals_handled_by
+from seqmodels.utils.terminal import (
+    defer_signals,
+    is_memory_error,
+    raise_stopped,
+    signals_handled_by,
+)
 
 MAX_RESUBMISSIONS = 5
 """How often a run is submitted again after it was lost with the machine that trained it."""
@@ -188,8 +191,8 @@ def explain(error: Exception) -> str:
     """Return why a run failed; raise an error again that no user can do anything about."""
     if isinstance(error, ValueError):
         return str(error)
-    if is_out_of_memory(error):
-        return "out of memory in evaluation; what was trained is kept"
+    if isinstance(error, torch.OutOfMemoryError) or is_memory_error(error):
+        return "out of memory; what was trained is kept; choose smaller sizes"
     raise error
 
 
@@ -218,10 +221,6 @@ def execute_or_exit(run: Run, threads: int) -> Outcome:
         os._exit(1)
 
 
-TORCH_LOCK = threading.Lock()
-"""One run at a time in a process: random numbers and settings of torch are the process's."""
-
-
 def execute_remotely(run: Run, threads: int) -> Outcome:
     """Carry out a run on a machine of a cluster, with so many threads.
 
@@ -237,8 +236,7 @@ def execute_remotely(run: Run, threads: int) -> Outcome:
     if run.device == "cuda" and not torch.cuda.is_available():
         return None, f"there is no CUDA device for {owner()}"
     try:
-        with TORCH_LOCK:
-            return execute(run, threads)
+        return execute(run, threads)
     except KeyboardInterrupt:
         return None, "stopped; the same command resumes it"
     except OSError as error:

@@ -13,7 +13,6 @@ import torch
 from seqmodels.experiments.options import Options
 from seqmodels.experiments.run import Run, check_same_settings, recorded_settings, shared_settings
 from seqmodels.experiments.specs import (
-    Spec,
     drop_repeats,
     expand_specs,
     fix_widths,
@@ -58,7 +57,9 @@ def plan_runs(out: Path, device: str, task: Task, options: Options) -> Plan:
     training = {**task.training, "precision": options.precision}
     # The process of a run need not import matplotlib for the task's figures.
     task = replace(task, training=training, figures=())
-    specs = plan_specs(task, options)
+    specs = task_specs(options.models, task)
+    if options.vary:
+        specs = expand_specs(options.models, options.vary, options.grid)
     sizes = {spec.name: model_sizes(spec, task) for spec in specs}
     if options.vary:
         specs = drop_repeats(specs, sizes, task, options.lr)
@@ -76,20 +77,6 @@ def plan_runs(out: Path, device: str, task: Task, options: Options) -> Plan:
         [run for run in runs if run.path in recorded],
         [run for run in runs if run.path not in recorded],
     )
-
-
-def plan_specs(task: Task, options: Options) -> list[Spec]:
-    """Return the specs to train; raise ValueError for a model that cannot be compared."""
-    specs = task_specs(options.models, task)
-    if options.vary:
-        specs = expand_specs(options.models, options.vary, options.grid)
-    for spec in specs:
-        if not hasattr(spec.model_type.config_type, "source_floats"):
-            raise ValueError(
-                f"{spec.name}: its Config lacks the method source_floats(n), which returns how "
-                "many numbers the decoder is given for a source of n tokens"
-            )
-    return specs
 
 
 # ------------------------------------------------------------------------------------- The folder

@@ -73,7 +73,7 @@ Count = Annotated[int, Field(ge=0, le=2**62)]
 class Progress(BaseModel):
     """How far training has come, in JSON types."""
 
-    model_config = ConfigDict(extra="forbid", strict=True)
+    model_config = ConfigDict(extra="ignore", strict=True)  # earlier versions have more fields
 
     epoch: Count = 0
     batch: Count = 0
@@ -86,9 +86,6 @@ class Progress(BaseModel):
     nats_sum: float = 0.0
     """Sum of the losses since the curve's last point."""
     n_losses: Count = 0
-    n_parts: Count = 1
-    """Pieces in which a batch goes through the model, one by one, for lack of memory."""
-    n_skipped: Count = 0
     curve: list[Point] = []
     events: list[dict[str, int | str]] = []
     """Events for the record: the step, the kind of event, and what happened."""

@@ -33,10 +33,9 @@ from seqmodels.training.trainer import (
     Trainer,
     rng_states,
     set_rng_states,
-    split,
 )
 from seqmodels.utils.progress import SILENT, TRAINING, StatusFile
-from seqmodels.utils.terminal import defer_signals, is_memory_error
+from seqmodels.utils.terminal import defer_signals
 
 if TYPE_CHECKING:
     from seqmodels.training.curves import TensorBoard
@@ -103,22 +102,24 @@ def train(
 def training_step(trainer: Trainer, batch: PreparedBatch) -> None:
     """Take the next step of the schedule, and count it.
 
-    If the loss or the gradient is not finite, the weights stay as they are. If the step raises,
-    progress and random generators are as they were before it.
+    If the step raises, weights, progress and random generators are as they were before it. Raises
+    ValueError if the loss or the gradient is not finite.
     """
     started, generators = time.perf_counter(), rng_states()
     try:
-        loss_sum = backward(trainer, batch)
-        norm_sum = clip_grad_norm_(trainer.model.parameters(), trainer.cfg.max_grad_norm)
-        loss, norm = torch.stack([loss_sum, norm_sum.double()]).tolist()  # a GPU is waited for here
-        if math.isfinite(loss + norm):
-            lr_factor = trainer.next_lr_factor()
-            for group in groups_of(trainer.optimizers):
-                group["lr"] = lr_factor * group["peak_lr"]
-            for optimizer in trainer.optimizers:
-                optimizer.step()
-        else:
-            loss = math.nan
+        loss_value = backward(trainer, batch)
+        gradient = clip_grad_norm_(trainer.model.parameters(), trainer.cfg.max_grad_norm)
+        loss, norm = torch.stack([loss_value, gradient.double()]).tolist()  # waits for a GPU
+        if not math.isfinite(loss + norm):
+            raise ValueError(
+                f"training diverged at step {trainer.progress.step + 1:,}: no finite loss or "
+                f"gradient; the last checkpoint is kept; use an lr below {trainer.cfg.lr}"
+            )
+        lr_factor = trainer.next_lr_factor()
+        for group in groups_of(trainer.optimizers):
+            group["lr"] = lr_factor * group["peak_lr"]
+        for optimizer in trainer.optimizers:
+            optimizer.step()
     except BaseException:
         set_rng_states(generators)  # whoever resumes draws the same dropout again
         raise
@@ -126,32 +127,17 @@ def training_step(trainer: Trainer, batch: PreparedBatch) -> None:
 
 
 def backward(trainer: Trainer, batch: PreparedBatch) -> Float[Tensor, ""]:
-    """Compute the gradient of the mean loss; return the loss, or NaN without targets.
-
-    If memory runs out, the batch is split into twice as many pieces, whose gradients add up to the
-    same.
-    """
-    cfg, model, device = trainer.cfg, trainer.model, trainer.device
-    if trainer.graphs and batch.n_targets and trainer.progress.n_parts == 1:
+    """Compute the gradient of the mean loss; return the loss."""
+    if trainer.graphs:
         try:
             return trainer.graphs(batch.rows).double()
         except RuntimeError as error:  # the model waits for the GPU, or memory is full
             trainer.graphs = None
             trainer.log_event("graphs", f"continues without CUDA graphs: {str(error)[:200]}")
-    while True:
-        trainer.model.zero_grad()
-        start = 0.0 if batch.n_targets else math.nan
-        loss_sum = torch.tensor(start, dtype=torch.float64, device=device)
-        try:
-            for piece, n_targets in split(batch, trainer.progress.n_parts):
-                loss = loss_of(model, cfg, piece) * (n_targets / batch.n_targets)
-                loss.backward()
-                loss_sum += loss.detach()
-            return loss_sum
-        except (RuntimeError, MemoryError) as error:
-            if not is_out_of_memory(error):
-                raise
-        trainer.halve_pieces(batch)  # here, where no traceback holds the pass's tensors
+    trainer.model.zero_grad()
+    loss = loss_of(trainer.model, trainer.cfg, batch.rows)
+    loss.backward()
+    return loss.detach().double()
 
 
 def loss_of(model: SequenceModel, cfg: TrainConfig, batch: Batch) -> Float[Tensor, ""]:
@@ -257,8 +243,3 @@ def trim_heap() -> None:
     """
     with suppress(AttributeError, TypeError):  # no such function; on Windows no such library
         ctypes.CDLL(None).malloc_trim(0)
-
-
-def is_out_of_memory(error: BaseException) -> bool:
-    """Return whether the memory of a GPU or of this machine ran out."""
-    return isinstance(error, torch.OutOfMemoryError) or is_memory_error(error)

@@ -25,20 +25,14 @@ OPTIMIZER_STATE = {"AdamW": ("step", "exp_avg", "exp_avg_sq"), "Muon": ("momentu
 """The state of each optimiser for each of its parameters."""
 N_LOSSES = 100
 """Number of recent losses that are kept, for progress bars and TensorBoard."""
-MAX_SKIPPED = 10
-"""Batches without a finite loss that a run skips before it stops."""
 
 
 class PreparedBatch(NamedTuple):
     """A batch that is ready to be trained on, on the model's device."""
 
     rows: Batch
-    row_targets: list[int]
-    """Scored target tokens of each row: counted on the CPU, so that a GPU is not waited for."""
     n_targets: int
-    """Scored target tokens of the whole batch."""
-    lines: Sequence[int] = ()
-    """Lines of its examples in the training data, for messages."""
+    """Its scored target tokens: counted on the CPU, so that a GPU is not waited for."""
     next_place: tuple[int, int] = 0, 0
     """Epoch and number of the batch after it."""
 
@@ -64,26 +58,13 @@ class Trainer:
         for place in batch_indices(
             examples, cfg.batch_tokens, cfg.seed, progress.epoch, progress.batch
         ):
-            rows = [examples[i] for i in place.rows]
-            lines = [row.line or i + 1 for row, i in zip(rows, place.rows, strict=True)]
-            batch = self.prepare(collate(rows))
-            yield batch._replace(lines=lines, next_place=(place.epoch, place.batch + 1))
+            batch = self.prepare(collate([examples[i] for i in place.rows]))
+            yield batch._replace(next_place=(place.epoch, place.batch + 1))
 
     def prepare(self, batch: Batch) -> PreparedBatch:
         """Move a batch to the model's device, and count its targets."""
-        row_targets = (batch.tgt_out != PAD).sum(1).tolist()
-        return PreparedBatch(to_device(batch, self.device), row_targets, sum(row_targets))
-
-    def halve_pieces(self, batch: PreparedBatch) -> None:
-        """Split batches into twice as many pieces from here on.
-
-        Raises ValueError if a piece is a single row already.
-        """
-        n_parts = 2 * self.progress.n_parts
-        if n_parts >= 2 * len(batch.rows.src):
-            raise ValueError("out of memory with one sentence at a time; choose smaller sizes")
-        self.progress.n_parts = n_parts
-        self.log_event("memory", f"out of memory; batches are in {n_parts} pieces from here on")
+        n_targets = int((batch.tgt_out != PAD).sum())
+        return PreparedBatch(to_device(batch, self.device), n_targets)
 
     # ------------------------------------------------------------------------- Progress
 
@@ -92,30 +73,15 @@ class Trainer:
         return lr_factor((self.progress.tokens + 1) / self.cfg.tokens, self.cfg.warmup)
 
     def count_step(self, batch: PreparedBatch, loss: float, seconds: float) -> None:
-        """Add one step to the progress; note a batch without a finite loss.
-
-        Raises ValueError if too many batches had no finite loss or gradient.
-        """
+        """Add one step to the progress."""
         progress = self.progress
         progress.epoch, progress.batch = batch.next_place
         progress.step += 1
         progress.tokens += batch.n_targets
         progress.seconds += seconds
-        if math.isfinite(loss):
-            progress.nats_sum += loss
-            progress.n_losses += 1
-            progress.losses = [*progress.losses[1 - N_LOSSES :], loss]
-            return
-        progress.n_skipped += 1
-        lines = ", ".join(map(str, sorted(batch.lines)[:8])) + ", …" * (len(batch.lines) > 8)
-        reason = f"no finite loss or gradient; lines {lines} of the training data"
-        if progress.n_skipped > MAX_SKIPPED:
-            raise ValueError(
-                f"training diverged at step {progress.step:,}: {reason}, after {MAX_SKIPPED} "
-                f"batches skipped for this reason; the last checkpoint is kept; use an lr below "
-                f"{self.cfg.lr}"
-            )
-        self.log_event("skipped", f"batch skipped: {reason}")
+        progress.nats_sum += loss
+        progress.n_losses += 1
+        progress.losses = [*progress.losses[1 - N_LOSSES :], loss]
 
     def log_event(self, kind: str, message: str) -> None:
         """Log an event, and keep it for the record."""
@@ -209,24 +175,11 @@ def check_shapes(tensors: Mapping[str, Tensor], expected: Mapping[str, Tensor]) 
             raise ValueError(f"{name} is {actual}, expected {wanted}")
 
 
-# ------------------------------------------------------------------------------ Parts of a batch
-
-
 def to_device(batch: Batch, device: torch.device) -> Batch:
     """Return a batch on a device; the copy to a GPU is asynchronous."""
     if device.type == "cuda" and not batch.src.is_cuda:
         batch = Batch(*(tensor.contiguous().pin_memory() for tensor in batch))
     return Batch(*(tensor.to(device, non_blocking=True) for tensor in batch))
-
-
-def split(batch: PreparedBatch, n_parts: int) -> Iterator[tuple[Batch, int]]:
-    """Yield a batch's rows in pieces that have targets, each with the number of these."""
-    start = 0
-    for piece in map(Batch._make, zip(*(t.chunk(n_parts) for t in batch.rows), strict=True)):
-        end = start + len(piece.src)
-        if n := sum(batch.row_targets[start:end]):
-            yield piece, n
-        start = end
 
 
 # ------------------------------------------------------------------------------ Random generator

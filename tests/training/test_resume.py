@@ -126,7 +126,9 @@ def test_a_checkpoint_that_does_not_match_is_refused() -> None:
     ):
         with pytest.raises(ValueError, match=message):
             begin("gpt").restore(tensors | {key: tensor}, state)
-    for change in ({"step": -1}, {"tokens": "7"}, {"other": 1}):
+    state["progress"]["n_parts"] = 1  # of an earlier version
+    begin("gpt").restore(tensors, state)
+    for change in ({"step": -1}, {"tokens": "7"}):
         (field,) = change
         with pytest.raises(ValueError, match=f"progress {field}: "):
             begin("gpt").restore(tensors, state | {"progress": state["progress"] | change})
