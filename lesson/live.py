@@ -39,7 +39,7 @@ def write(folder: Path, out: Path) -> Path:
 
     Raises ValueError if the folder has no weights, or they cannot be exported.
     """
-    return files.write(out, layout.render("live.html", **describe(folder)))
+    return files.write(files.claim_file(out), layout.render("live.html", **describe(folder)))
 
 
 def describe(folder: Path, out: Path | None = None) -> dict[str, Any]:

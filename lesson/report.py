@@ -36,7 +36,7 @@ def write(folders: Sequence[Path], out: Path, n_maps: int) -> Path:
 
     Raises ValueError if a folder has no records, or files of a run that do not belong together.
     """
-    return files.write(out, page(folders, n_maps))
+    return files.write(files.claim_file(out), page(folders, n_maps))
 
 
 def page(folders: Sequence[Path], n_maps: int, state: str = "") -> str:

@@ -146,7 +146,7 @@ def run_all(out: Path, comparisons: Sequence[Comparison], forwarded: Sequence[st
     A forwarded flag replaces a comparison's own.
     """
     todo = []
-    files.claim_index(out)
+    files.claim_file(out / "README.md")
     for folder, task, own_flags in comparisons:
         own = [f"--{flag}".split() for flag in own_flags.replace("OUT", str(out)).split("--")[1:]]
         own_left = [word for flag in own if flag[0] not in forwarded for word in flag]

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from seqmodels.cli.arguments import Add, add_run, warn_unknown
+from seqmodels.utils.files import claim_file
 from seqmodels.utils.terminal import positive, print_json
 
 if TYPE_CHECKING:
@@ -69,6 +70,7 @@ def check_alignment(args: argparse.Namespace) -> None:
         raise ValueError("--alignment draws one sentence; give one")
     if args.n_best:
         raise ValueError("--alignment draws one translation; leave --n-best out")
+    claim_file(args.alignment)
 
 
 def read_stdin() -> Iterator[str]:

@@ -104,8 +104,13 @@ def run_all(
                 with ProcessPool(n_parallel) as pool:
                     return submit_all(todo, pool, execute_or_exit, threads, reporter)
             failures = list[str]()
-            for run in todo:
-                failures += reporter.end(run, execute_here(run))
+            with signals_handled_by(raise_stopped):
+                for run in todo:
+                    try:
+                        outcome: Outcome = train_and_record(run, math.inf), ""
+                    except FAILURES as error:
+                        outcome = None, explain(error)
+                    failures += reporter.end(run, outcome)
             return failures
     finally:
         for run in todo:
@@ -181,7 +186,7 @@ def submit_all(
     return failures
 
 
-# ----------------------------------------------------------------------------------------- One run
+# ------------------------------------------------------------------------------ In another process
 
 FAILURES = ValueError, RuntimeError, MemoryError
 """What a run can raise for a reason that a user can change; see `explain`."""
@@ -196,21 +201,19 @@ def explain(error: Exception) -> str:
     raise error
 
 
-def execute_here(run: Run) -> Outcome:
-    """Carry out a run. Errors that a user can fix are returned: not every executor keeps types."""
+def execute(run: Run, threads: int) -> Outcome:
+    """Carry out a run in another process, where the models of the command's files are unknown.
+
+    Errors that a user can fix are returned: not every executor keeps the type of an exception.
+    """
+    for name, info in [*run.spec.lineage.items()][::-1]:  # what it varies first
+        register(name, info)
+    torch.set_num_threads(threads)
     try:
         with signals_handled_by(raise_stopped):
             return train_and_record(run, math.inf), ""
     except FAILURES as error:
         return None, explain(error)
-
-
-def execute(run: Run, threads: int) -> Outcome:
-    """Carry out a run in another process, where the models of the command's files are unknown."""
-    for name, info in [*run.spec.lineage.items()][::-1]:  # what it varies first
-        register(name, info)
-    torch.set_num_threads(threads)
-    return execute_here(run)
 
 
 def execute_or_exit(run: Run, threads: int) -> Outcome:

@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import torch
 
 from seqmodels.evaluation.evaluate import align_target, generate_targets
 from seqmodels.evaluation.intervals import Row
 from seqmodels.experiments.task import Task
 from seqmodels.interface import SequenceModel
 from seqmodels.training.config import Progress
-from seqmodels.training.trainer import Trainer, rng_states, set_rng_states
+from seqmodels.training.trainer import Trainer
 
 N_SENTENCES = 5
 
@@ -34,12 +35,10 @@ class Snapshots:
     def take_if_due(self, trainer: Trainer) -> None:
         """Add a snapshot to the progress, if one is due; the training goes on unchanged."""
         if self.is_due(trainer.progress, trainer.cfg.tokens):
-            generators = rng_states()
-            try:
+            gpus = [trainer.device] if trainer.device.type == "cuda" else []
+            with torch.random.fork_rng(gpus):
                 snapshot = self.take(trainer.model, trainer.progress)
-            finally:
-                trainer.model.train()
-                set_rng_states(generators)
+            trainer.model.train()
             trainer.progress.snapshots.append(snapshot)
 
     def is_due(self, progress: Progress, budget: int) -> bool:

@@ -169,7 +169,7 @@ def plot_results(root: Path) -> list[Path]:
         return plot_folder(root)
     if empty := [folder for folder in folders if not folder.records]:
         raise ValueError("; ".join(empty[0].unknown))
-    index = files.claim_index(root)
+    files.claim_file(index := root / "README.md")
     entries = ledger.load_ledger(root)
     drawn = plot_each([folder.path for folder in folders])
     records = {folder.path.name: [*folder.records.values()] for folder in folders}

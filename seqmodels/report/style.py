@@ -97,7 +97,7 @@ STAMPS: dict[str, dict[str, str | None]] = {
     ".svg": dict.fromkeys(("Date", "Creator")),
     ".png": {"Software": "seqmodels"},
 }
-"""Metadata of each kind of file, without what differs between runs."""
+"""Metadata of each kind of file, without what differs between runs; see `files.FILE_MARKS`."""
 
 RC: dict[str, Any] = {
     **{"font.size": 9.5, "text.color": INK, "axes.labelcolor": INK, "axes.labelsize": 9.5},

@@ -140,19 +140,14 @@ class Trainer:
         weights, best = kinds["model"], kinds["best"]
         check_shapes(weights, self.model.state_dict())
         check_shapes(best, self.model.state_dict() if best else {})
-        names = {p: name for name, p in self.model.named_parameters()}
-        is_new = not set(kinds) & {key for keys in OPTIMIZER_STATE.values() for key in keys}
-        moments = []
-        for optimizer in () if is_new else self.optimizers:
-            parameters = {names[p]: p for group in optimizer.param_groups for p in group["params"]}
-            scalars = {name: torch.zeros(()) for name in parameters}
-            for key in OPTIMIZER_STATE[type(optimizer).__name__]:
-                check_shapes(kinds[key], scalars if key == "step" else parameters)
-                moments += [(optimizer.state, p, key, kinds[key][n]) for n, p in parameters.items()]
         self.model.load_state_dict(weights)
         self.best = {name: tensor.to(self.device) for name, tensor in best.items()}
-        for optimizer_state, p, key, tensor in moments:
-            optimizer_state[p][key] = tensor.to(self.device)
+        names = {p: name for name, p in self.model.named_parameters()}
+        for optimizer in self.optimizers:
+            keys = OPTIMIZER_STATE[type(optimizer).__name__]
+            for p in (p for group in optimizer.param_groups for p in group["params"]):
+                for key in (key for key in keys if names[p] in kinds[key]):
+                    optimizer.state[p][key] = kinds[key][names[p]].to(self.device)
         self.progress = progress
         generators = [state["generators"]["torch"], *state["generators"]["cuda"]]
         bits = [torch.frombuffer(bytearray.fromhex(text), dtype=torch.uint8) for text in generators]

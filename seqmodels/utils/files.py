@@ -64,8 +64,13 @@ def remove_partial(folder: Path) -> None:
 
 MARK = ".seqmodels"
 """The file by which a folder says what it is for, such as a comparison."""
-INDEX = b"# Results\n\nMade from the records in these folders by `seqmodels plot`"
-"""The beginning of the README.md of a folder of results."""
+FILE_MARKS = {
+    ".html": "· seqmodels</title>".encode(),
+    ".md": b"# Results\n\nMade from the records in these folders by `seqmodels plot`",
+    ".png": b"Software\0seqmodels",
+    ".svg": b"</title>\n <desc>",
+}
+"""What a file that we wrote contains, by its suffix."""
 
 
 def read_beginning(path: Path) -> bytes:
@@ -115,11 +120,12 @@ def claim_folder(folder: Path, kind: str) -> Path:
     return folder
 
 
-def claim_index(folder: Path) -> Path:
-    """Return the path of a folder's index, README.md; raise ValueError if it is not our own."""
-    path = folder / "README.md"
-    if path.exists() and not read_beginning(path).startswith(INDEX):
-        raise ValueError(f"{path} was not written by seqmodels; move it, or name another folder")
+def claim_file(path: Path) -> Path:
+    """Return a path to write to; raise ValueError if it has a file that we did not write."""
+    if path.exists():
+        mark = FILE_MARKS.get(path.suffix.lower())
+        if mark is None or mark not in read_beginning(path):
+            raise ValueError(f"{path} was not written by seqmodels; move it, or name another file")
     return path
 
 

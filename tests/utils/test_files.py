@@ -93,14 +93,22 @@ def test_what_is_no_folder_is_refused(tmp_path: Path) -> None:
             files.claim_folder(path, "lesson")
 
 
-def test_an_index_of_another_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "README.md"
-    assert files.claim_index(tmp_path) == path
+@pytest.mark.parametrize(("name", "content"), [
+    ("a.html", "<title>a · seqmodels</title>"),
+    ("README.md", "# Results\n\nMade from the records in these folders by `seqmodels plot`."),
+    ("a.SVG", "<title>a</title>\n <desc>"), ("a.png", "Software\0seqmodels"),
+])  # fmt: skip
+def test_a_file_of_another_is_refused(name: str, content: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    assert files.claim_file(path) == path
     path.write_text("notes, by `seqmodels plot` or not")
     with pytest.raises(ValueError, match="was not written by seqmodels"):
-        files.claim_index(tmp_path)
-    path.write_text("# Results\n\nMade from the records in these folders by `seqmodels plot`.")
-    assert files.claim_index(tmp_path) == path
+        files.claim_file(path)
+    path.write_text(content)
+    assert files.claim_file(path) == path
+    path.with_name("a.txt").write_text(content)
+    with pytest.raises(ValueError, match=r"a\.txt was not written"):
+        files.claim_file(path.with_name("a.txt"))
 
 
 def test_a_lock_names_its_owner(tmp_path: Path) -> None:
