@@ -143,6 +143,11 @@ class SequenceModel(nn.Module):
         return sys.maxsize
 
 
+def device_of(model: nn.Module) -> str:
+    """Return the device of a model's parameters."""
+    return str(next(model.parameters()).device)
+
+
 def append_weights(
     alphas: list[Tensor], module: nn.Module, args: tuple[object, ...], _: object
 ) -> None:

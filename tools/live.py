@@ -48,13 +48,13 @@ def round_run(path: Path, out: Path, task: Task) -> Path:
     run.model.load_state_dict(weights)
     rows, tests = [], []
     for test in task.tests:
-        test_rows, entry = evaluate_run.score_test_set(run.model, task, test, "cpu")
+        test_rows, entry = evaluate_run.score_test_set(run.model, task, test)
         rows += test_rows
         tests.append(entry)
     new = out / path.name
     record.save(new, run.record | {
         "tests": tests,
-        "alignment": evaluate_run.example_alignment(run.model, task, "cpu"),
+        "alignment": evaluate_run.example_alignment(run.model, task),
         "weights_sha256": checkpoint.save_weights(new.with_suffix(".safetensors"), weights),
         "rounded_from_sha256": run.record["weights_sha256"],
     }, rows)  # fmt: skip

@@ -151,7 +151,7 @@ def fit(run: Run, status: StatusFile = SILENT) -> tuple[SequenceModel, Progress]
         trainer.log(f"training on {run.cfg.tokens:,} tokens")
     is_drawn = run.options.tensorboard
     with TensorBoard(run.curves, trainer.progress.step) if is_drawn else nullcontext() as curves:
-        take_if_due = Snapshots(run.task, run.options.snapshots, run.device).take_if_due
+        take_if_due = Snapshots(run.task, run.options.snapshots).take_if_due
         train(trainer, run.task.train, run.task.valid, checkpoints, curves, take_if_due)
     return model, trainer.progress
 
@@ -200,12 +200,12 @@ def evaluate(run: Run, model: SequenceModel, status: StatusFile = SILENT) -> Eva
     since, rows, tests = time.perf_counter(), list[Row](), list[dict[str, Any]]()
     for test in run.task.tests:
         status.detail = f"test set {test.name}"
-        test_rows, entry = score_test_set(model, run.task, test, run.device, status)
+        test_rows, entry = score_test_set(model, run.task, test, status)
         rows += test_rows
         tests.append(entry)
     status.detail = ""
     seconds = time.perf_counter() - since
-    alignment = example_alignment(model, run.task, run.device)
+    alignment = example_alignment(model, run.task)
     return Evaluation(rows, tests, seconds, alignment, provenance.peak_memory_bytes(run.device))
 
 
@@ -219,7 +219,7 @@ def analyse(
     """Return the task's own measurements of a trained model, and the snapshots of its training."""
     task, analyses, taken = run.task, dict[str, Any](), None
     if run.options.snapshots:
-        taker = Snapshots(task, run.options.snapshots, run.device)
+        taker = Snapshots(task, run.options.snapshots)
         taken = taker.finish(model, progress, evaluation.rows, evaluation.alignment)
         if task.follow:
             shots = taken["snapshots"]
@@ -243,7 +243,7 @@ def build_record(
 ) -> dict[str, Any]:
     """Return a run's record, without the checksum of its weights."""
     task, device, last = run.task, run.device, progress.curve[-1]
-    state_bytes = measure_cache_bytes(model, device)
+    state_bytes = measure_cache_bytes(model)
     metrics = (name for test in evaluation.tests for name in test["overall"])
     return {
         "schema": record.SCHEMA,

@@ -49,7 +49,7 @@ class TestSet:
     """Accuracy, from 0 to 1, on each example without the ability that is tested."""
     baseline_name: str = ""
     """Description of that baseline."""
-    adapt: Callable[[SequenceModel, str, StatusFile], SequenceModel] | None = None
+    adapt: Callable[[SequenceModel, StatusFile], SequenceModel] | None = None
     """Returns the model that is scored on this set in place of the trained one, on its device."""
 
 

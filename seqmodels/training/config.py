@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
-from typing import Annotated, Any, Literal
-
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, Literal
 
 from seqmodels.models import Value
 
@@ -67,37 +66,30 @@ class TrainConfig:
 
 Point = dict[str, int | float]
 """A point of the learning curve: step, tokens, seconds, losses and accuracy."""
-Count = Annotated[int, Field(ge=0, le=2**62)]
 
 
-class Progress(BaseModel):
+@dataclass
+class Progress:
     """How far training has come, in JSON types."""
 
-    model_config = ConfigDict(extra="ignore", strict=True)  # earlier versions have more fields
-
-    epoch: Count = 0
-    batch: Count = 0
+    epoch: int = 0
+    batch: int = 0
     """The epoch's next batch."""
-    step: Count = 0
-    tokens: Count = 0
+    step: int = 0
+    tokens: int = 0
     seconds: float = 0.0
-    losses: list[float] = []
+    losses: list[float] = field(default_factory=list)
     """Losses of the last batches."""
     nats_sum: float = 0.0
     """Sum of the losses since the curve's last point."""
-    n_losses: Count = 0
-    curve: list[Point] = []
-    events: list[dict[str, int | str]] = []
+    n_losses: int = 0
+    curve: list[Point] = field(default_factory=list)
+    events: list[dict[str, int | str]] = field(default_factory=list)
     """Events for the record: the step, the kind of event, and what happened."""
-    snapshots: list[dict[str, Any]] = []
+    snapshots: list[dict[str, Any]] = field(default_factory=list)
     """Snapshots of the model so far; see records/snapshots.py."""
 
     @classmethod
-    def restore(cls, state: Any) -> Progress:
-        """Return the progress that a checkpoint holds; raise ValueError if it is not one."""
-        try:
-            return cls.model_validate(state)
-        except ValidationError as error:
-            first = error.errors(include_url=False)[0]
-            field = ".".join(map(str, first["loc"]))
-            raise ValueError(f"progress {field}: {first['msg']}") from None
+    def restore(cls, state: Mapping[str, Any]) -> Progress:
+        """Return the progress that a checkpoint holds; earlier versions have more fields."""
+        return cls(**{f.name: state[f.name] for f in fields(cls) if f.name in state})

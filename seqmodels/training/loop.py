@@ -182,7 +182,7 @@ def measure(trainer: Trainer, valid: Sequence[Example], curves: TensorBoard | No
     """Add a point to the learning curve if it is due, and show how far the training is."""
     progress, n = trainer.progress, trainer.cfg.tokens
     if is_validation_due(progress, trainer.cfg):
-        scores = validate(trainer.model, valid, str(trainer.device), trainer.status)
+        scores = validate(trainer.model, valid, trainer.status)
         with defer_signals():
             trainer.add_point(scores)
     if curves:
@@ -191,10 +191,10 @@ def measure(trainer: Trainer, valid: Sequence[Example], curves: TensorBoard | No
 
 
 def validate(
-    model: SequenceModel, examples: Sequence[Example], device: str, status: StatusFile = SILENT
+    model: SequenceModel, examples: Sequence[Example], status: StatusFile = SILENT
 ) -> dict[str, float]:
     """Return teacher-forced nats per token and token accuracy (%) over all examples."""
-    rows = score_teacher_forced(model, examples, device, "validation", status)
+    rows = score_teacher_forced(model, examples, "validation", status)
     nats, n_correct, n = (
         sum(row[key] for row in rows) for key in ("nats", "n_correct", "n_tokens")
     )

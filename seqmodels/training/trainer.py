@@ -6,6 +6,7 @@ import math
 import os
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any, NamedTuple
 
 import torch
@@ -125,14 +126,13 @@ class Trainer:
     def state(self) -> dict[str, object]:
         """Return everything else needed to resume, in JSON types."""
         cpu, *cuda = (state.numpy().tobytes().hex() for state in rng_states())
-        return {"progress": self.progress.model_dump(), "generators": {"torch": cpu, "cuda": cuda}}
+        return {"progress": asdict(self.progress), "generators": {"torch": cpu, "cuda": cuda}}
 
     def restore(self, tensors: Mapping[str, Tensor], state: Mapping[str, Any]) -> None:
         """Resume from `tensors` and `state`.
 
         Raises ValueError that names what does not match.
         """
-        progress = Progress.restore(state.get("progress"))
         kinds: dict[str, dict[str, Tensor]] = defaultdict(dict)
         for name, tensor in tensors.items():
             kind, _, parameter = name.partition("/")
@@ -148,7 +148,7 @@ class Trainer:
             for p in (p for group in optimizer.param_groups for p in group["params"]):
                 for key in (key for key in keys if names[p] in kinds[key]):
                     optimizer.state[p][key] = kinds[key][names[p]].to(self.device)
-        self.progress = progress
+        self.progress = Progress.restore(state["progress"])
         generators = [state["generators"]["torch"], *state["generators"]["cuda"]]
         bits = [torch.frombuffer(bytearray.fromhex(text), dtype=torch.uint8) for text in generators]
         set_rng_states(bits)

@@ -60,7 +60,7 @@ def test_a_record_is_complete(name: str, compared: Path, few_draws: None) -> Non
         assert np.shape(alignment["alpha"]) == (len(alignment["tgt"]), len(alignment["src"]))
         assert alignment["gold"] == [[0, 0]]
     # the model itself
-    scores = loop.validate(inference.load_model(saved, weights), toy().valid, "cpu")
+    scores = loop.validate(inference.load_model(saved, weights), toy().valid)
     best = min(point["valid_nats"] for point in saved["curve"])
     assert scores["valid_nats"] == pytest.approx(best, rel=1e-6)
 

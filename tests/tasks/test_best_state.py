@@ -116,7 +116,7 @@ def test_a_decoder_that_copies_its_state_reaches_100_and_a_deaf_one_stays() -> N
 
 def test_the_adapted_model_translates_from_the_best_states() -> None:
     best, model = best_of(200), Copier()
-    adapted = best.adapt(model, "cpu")
+    adapted = best.adapt(model)
     batch = collate(best.test.examples)
     logits = adapted(batch.src, batch.src_mask, batch.tgt_in)
     assert (logits.argmax(-1) == batch.tgt_out)[batch.tgt_out != PAD].all()
@@ -124,7 +124,7 @@ def test_the_adapted_model_translates_from_the_best_states() -> None:
     state = adapted.encode(batch.src[rows], batch.src_mask[rows])
     assert torch.equal(state.table, best.write(model).states[200].table[rows])
     grows = build("bahdanau", V, d_model=8, d_embed=8, d_maxout=8, d_align=8)
-    assert best.adapt(grows, "cpu") is grows
+    assert best.adapt(grows) is grows
     assert best.measure(grows, grows) == best.measure_controls(grows, grows) == []
 
 

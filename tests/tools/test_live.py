@@ -24,7 +24,7 @@ def test_scores_are_those_of_the_rounded_weights(compared: Path, tmp_path: Path)
     assert after.record["weights_sha256"] == checkpoint.sha256(content)
     for name, weight in after.model.state_dict().items():
         assert torch.equal(weight, before.model.state_dict()[name].half().float())
-    rows, entry = score_test_set(after.model, task, task.tests[0], "cpu")
+    rows, entry = score_test_set(after.model, task, task.tests[0])
     assert after.record["tests"] == json.loads(json.dumps([entry]))
     assert entry["overall"] != before.record["tests"][0]["overall"]
     assert rows_of(path) == json.loads(json.dumps(live.first_rows(rows, [entry])))

@@ -127,10 +127,6 @@ def test_a_checkpoint_that_does_not_match_is_refused() -> None:
             begin("gpt").restore(tensors | {key: tensor}, state)
     state["progress"]["n_parts"] = 1  # of an earlier version
     begin("gpt").restore(tensors, state)
-    for change in ({"step": -1}, {"tokens": "7"}):
-        (field,) = change
-        with pytest.raises(ValueError, match=f"progress {field}: "):
-            begin("gpt").restore(tensors, state | {"progress": state["progress"] | change})
     with pytest.raises(ValueError, match=r"norm\.bias is missing"):
         begin("gpt").restore({k: t for k, t in tensors.items() if k != "model/norm.bias"}, state)
 

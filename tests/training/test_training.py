@@ -123,7 +123,7 @@ def test_a_loss_that_is_not_finite_is_reported(fresh: Tiny, monkeypatch: Any) ->
 
 def test_validation_is_exact_and_leaves_no_trace(tiny: Tiny) -> None:
     model, examples = tiny("transformer", dropout=0.5).train(), draw_examples(30, 20)
-    scores = loop.validate(model, examples, "cpu")
+    scores = loop.validate(model, examples)
     assert model.training
     rows = evaluate.score_teacher_forced(model, examples)
     n = sum(row["n_tokens"] for row in rows)
