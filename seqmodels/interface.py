@@ -84,9 +84,9 @@ class SequenceModel(nn.Module):
     alignment_layers: ClassVar[slice] = slice(None)
     """Layers over which `align` averages."""
 
-    def __init__(self, config: Config):
+    def __init__(self, config: Any):
         super().__init__()
-        self.config: Any = config  # each model reads fields of its own
+        self.config = config
         self.cross_attentions: list[Any] = []
         """The modules that attend to the source, layer by layer, by their `attention_weights`."""
 
@@ -144,8 +144,8 @@ class SequenceModel(nn.Module):
 
 
 def device_of(model: nn.Module) -> str:
-    """Return the device of a model's parameters."""
-    return str(next(model.parameters()).device)
+    """Return the device of a model's parameters; the CPU if it has none."""
+    return str(next((p.device for p in model.parameters()), "cpu"))
 
 
 def append_weights(

@@ -14,7 +14,7 @@ from seqmodels.data.batches import Example, batches_by_length, collate
 from seqmodels.evaluation.intervals import Row
 from seqmodels.interface import EOS, PAD, SequenceModel, device_of
 from seqmodels.models.cache import tensors_of
-from seqmodels.search import Hypothesis, beam, greedy, search_beams
+from seqmodels.search import beam, greedy
 from seqmodels.utils.progress import SILENT, StatusFile
 
 BATCH_TOKENS = 6000
@@ -53,14 +53,6 @@ def generate_targets(
     """Generate each target from its source only: greedily, or with a beam if `width` > 1."""
     search = greedy if width == 1 else partial(beam, width=width, length_penalty=length_penalty)
     return search_in_batches(search, model, examples, width, status)
-
-
-def generate_hypotheses(
-    model: SequenceModel, examples: Sequence[Example], width: int, length_penalty: float
-) -> list[list[Hypothesis]]:
-    """Return the hypotheses of a beam search for each source, the best first."""
-    search = partial(search_beams, width=width, length_penalty=length_penalty)
-    return search_in_batches(search, model, examples, width)
 
 
 def search_in_batches(

@@ -11,6 +11,7 @@ import unicodedata
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,12 +24,12 @@ from torch.overrides import TorchFunctionMode
 
 from seqmodels.data import tokenizers
 from seqmodels.data.batches import Example, collate
-from seqmodels.evaluation.evaluate import generate_hypotheses, generate_targets
+from seqmodels.evaluation.evaluate import generate_targets, search_in_batches
 from seqmodels.evaluation.metrics import METRICS, sacrebleu_signatures
 from seqmodels.interface import BOS, EOS, SequenceModel
 from seqmodels.models import PAPERS, build
 from seqmodels.records import io as record
-from seqmodels.search import Hypothesis
+from seqmodels.search import Hypothesis, search_beams
 from seqmodels.training import checkpoint
 from seqmodels.training.trainer import check_shapes
 from seqmodels.utils import files, html
@@ -145,7 +146,8 @@ class TrainedModel:
         """Return the n best hypotheses of a beam for each source, the best first."""
         check_search(beam, length_penalty, n)
         examples = [Example(src, src) for src in sources if src]
-        found = iter(generate_hypotheses(self.model, examples, beam, length_penalty))
+        search = partial(search_beams, width=beam, length_penalty=length_penalty)
+        found = iter(search_in_batches(search, self.model, examples, beam))
         return [next(found)[:n] if src else [Hypothesis([], 0.0)] for src in sources]
 
     def align_ids(self, source: str, target_ids: list[int]) -> Alignment:

@@ -7,6 +7,7 @@ import os
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
+from itertools import product
 from typing import Any, NamedTuple
 
 import torch
@@ -144,9 +145,9 @@ class Trainer:
         self.best = {name: tensor.to(self.device) for name, tensor in best.items()}
         names = {p: name for name, p in self.model.named_parameters()}
         for optimizer in self.optimizers:
-            keys = OPTIMIZER_STATE[type(optimizer).__name__]
-            for p in (p for group in optimizer.param_groups for p in group["params"]):
-                for key in (key for key in keys if names[p] in kinds[key]):
+            parameters = [p for group in optimizer.param_groups for p in group["params"]]
+            for key, p in product(OPTIMIZER_STATE[type(optimizer).__name__], parameters):
+                if names[p] in kinds[key]:  # none before the first step
                     optimizer.state[p][key] = kinds[key][names[p]].to(self.device)
         self.progress = Progress.restore(state["progress"])
         generators = [state["generators"]["torch"], *state["generators"]["cuda"]]
