@@ -141,7 +141,7 @@ def score_system(
     scorers: Mapping[str, BLEU | CHRF],
     lengths: Sequence[int],
     buckets: Sequence[tuple[int, int]],
-) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+) -> tuple[dict[str, np.ndarray], dict[str, object]]:
     """Return the counts of a system's lines by metric, and its scores overall and by bucket."""
     counts = {
         key: metrics.sacrebleu_counts(scorer, text.lines, None) for key, scorer in scorers.items()

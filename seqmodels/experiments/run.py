@@ -21,7 +21,7 @@ from seqmodels.experiments.evaluate_run import example_alignment, flops_per_toke
 from seqmodels.experiments.options import Options
 from seqmodels.experiments.snapshots import Snapshots
 from seqmodels.experiments.specs import Spec, count_parameters
-from seqmodels.experiments.task import Task
+from seqmodels.experiments.task import Rows, Task
 from seqmodels.interface import SequenceModel
 from seqmodels.models import Fields, Value
 from seqmodels.records import io as record
@@ -215,9 +215,9 @@ def analyse(
     progress: Progress,
     evaluation: Evaluation,
     status: StatusFile = SILENT,
-) -> tuple[dict[str, Any], dict[str, Any] | None]:
+) -> tuple[dict[str, Rows], dict[str, Any] | None]:
     """Return the task's own measurements of a trained model, and the snapshots of its training."""
-    task, analyses, taken = run.task, dict[str, Any](), None
+    task, analyses, taken = run.task, dict[str, Rows](), None
     if run.options.snapshots:
         taker = Snapshots(task, run.options.snapshots)
         taken = taker.finish(model, progress, evaluation.rows, evaluation.alignment)
@@ -239,7 +239,7 @@ def build_record(
     model: SequenceModel,
     progress: Progress,
     evaluation: Evaluation,
-    analyses: Mapping[str, Any],
+    analyses: Mapping[str, Rows],
 ) -> dict[str, Any]:
     """Return a run's record, without the checksum of its weights."""
     task, device, last = run.task, run.device, progress.curve[-1]

@@ -85,7 +85,7 @@ class Spec(NamedTuple):
             raise ValueError("source_loss needs a model that continues its source, such as gpt")
         return cfg
 
-    def recorded(self) -> dict[str, Any]:
+    def recorded(self) -> dict[str, object]:
         """Return the description of the spec in its records."""
         return {
             "varies": self.varies,

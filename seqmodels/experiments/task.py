@@ -70,7 +70,9 @@ class AlignmentExample(NamedTuple):
     links: Sequence[tuple[int, int]] | None
 
 
-Measurement = Callable[[SequenceModel, SequenceModel], list[dict[str, float | str]]]
+Rows = list[dict[str, int | float | str]]
+"""Rows of named values, as the record has them in `analyses`."""
+Measurement = Callable[[SequenceModel, SequenceModel], Rows]
 """Measures a trained model, given the same model before its first step as well; returns rows of
 named values for the record. It has to be a function of a module, or a `partial` of one: runs are
 sent to other processes."""
