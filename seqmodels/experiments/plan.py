@@ -119,7 +119,7 @@ def read_folder(out: Path, wanted: Mapping[Path, Spec]) -> dict[Path, Earlier]:
     folder = {}
     for path in sorted(out.glob("*-seed*[0-9].json")):
         old = record.load(path)
-        own = (old.get("arm") or {}).get("training", ())
+        own = [*old.arm.training] if old.arm else []
         folder[path] = Earlier(RunState.RECORDED, recorded_settings(old), own)
     names = {part.name.partition(".checkpoint-")[0] for part in out.glob("*-seed*.checkpoint-*")}
     for path in sorted({out / f"{name}.json" for name in names} - folder.keys()):

@@ -17,5 +17,4 @@ from seqmodels.models.registry import (  # noqa: F401
     register,
     register_file,
     register_packages,
-    register_recorded,
 )  # fmt: skip

@@ -5,17 +5,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import fields_of
 from toys import options, toy
 
 from seqmodels.experiments import forecast
 from seqmodels.experiments.forecast import Forecast
 from seqmodels.experiments.plan import plan_runs
 from seqmodels.experiments.specs import Spec
-from seqmodels.records import io as record
+from seqmodels.records.io import build
 
 
 def test_a_forecast_is_of_the_runs_most_like_it(recorded_gpt: Path) -> None:
-    own = record.load(recorded_gpt / "gpt-seed1.json")
+    own = fields_of(recorded_gpt / "gpt-seed1.json")
     plan = plan_runs(recorded_gpt, "cpu", toy(), options(recorded_gpt, models=["gpt"]))
     ((run, _),), threads = plan.runs, own["provenance"]["threads"]
     one = run.cfg.tokens * own["train_s"] / own["curve"][-1]["tokens"]
@@ -24,7 +25,7 @@ def test_a_forecast_is_of_the_runs_most_like_it(recorded_gpt: Path) -> None:
         return own | {"train_s": n * own["train_s"]} | changes
 
     def forecast_from(*records: dict[str, Any]) -> Forecast:
-        return forecast.forecast_run(run, threads, records)
+        return forecast.forecast_run(run, threads, [*map(build, records)])
 
     local = forecast_from(slower(1), slower(3), slower(11), slower(90, task="another"))
     assert local.seconds == pytest.approx(3 * one)
@@ -41,7 +42,7 @@ def test_a_forecast_is_of_the_runs_most_like_it(recorded_gpt: Path) -> None:
     assert forecast_from(slower(5, model="bahdanau")).seconds is None
     assert forecast_from(slower(7, task="another")).seconds == pytest.approx(7 * one)
     near = forecast.find_records(recorded_gpt.with_name("new"))
-    assert own in near
+    assert build(own) in near
     # runs in parallel take as long as the longest; those of another machine are marked
     times = {"a": 7200.0, "b": 600.0, "c": 600.0}
     few = [Forecast(run._replace(spec=Spec(name, {})), s, name > "a") for name, s in times.items()]
