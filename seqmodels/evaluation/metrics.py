@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
@@ -335,14 +335,6 @@ match if each of its tokens was the most likely one: greedy search would write i
 def metric_of(key: str) -> Metric:
     """Return a metric; one that is not in the table is labelled by its key."""
     return METRICS.get(key) or Metric(label=key)
-
-
-def format_first_score(record: Mapping[str, Any]) -> str:
-    """Format the score on a record's first test set, with its name and unit."""
-    test = record["tests"][0]
-    metric = metric_of(key := test["primary_metric"])
-    value = f"{test['overall'][key]['value']:.{metric.digits}f}"
-    return f"{metric.label} {value} {metric.unit}".rstrip()
 
 
 def sacrebleu_metrics(

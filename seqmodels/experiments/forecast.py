@@ -6,7 +6,6 @@ import statistics
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -16,12 +15,13 @@ from seqmodels.experiments.plan import Plan
 from seqmodels.experiments.run import Run
 from seqmodels.records import io as record
 from seqmodels.records import provenance
+from seqmodels.records.schema import Record
 from seqmodels.utils.imports import HOME
 from seqmodels.utils.progress import format_duration
 from seqmodels.utils.terminal import format_table
 
 
-def find_records(out: Path) -> list[dict[str, Any]]:
+def find_records(out: Path) -> list[Record]:
     """Return the records in a folder, in its sibling folders, and in the committed results."""
     folders = (out, *out.parent.glob("*"), *HOME.glob("results/*"))
     records = []
@@ -32,21 +32,20 @@ def find_records(out: Path) -> list[dict[str, Any]]:
     return records
 
 
-def estimate_seconds(run: Run, threads: int, records: Sequence[dict[str, Any]]) -> float | None:
+def estimate_seconds(run: Run, threads: int, records: Sequence[Record]) -> float | None:
     """Return the time of training on so many threads, from the most similar records.
 
     They are of this model and, where there are some, of this task and this machine; None if no
     record says how fast such a model is.
     """
     here = provenance.collect(run.device)["device"], threads, run.cfg.precision
-    similar = [r for r in records if r["model"] == run.name]
-    similar = [r for r in similar if r["task"] == run.task.name] or similar
+    similar = [r for r in records if r.model == run.name]
+    similar = [r for r in similar if r.task == run.task.name] or similar
     local = [
         r for r in similar
-        if (r["provenance"]["device"], r["provenance"]["threads"], r["train_config"]["precision"])
-        == here
+        if (r.provenance.device, r.provenance.threads, r.train_config["precision"]) == here
     ]  # fmt: skip
-    times = [r["train_s"] / r["curve"][-1]["tokens"] for r in local or similar]
+    times = [r.train_s / r.curve[-1].tokens for r in local or similar]
     return run.cfg.tokens * statistics.median(times) if times else None
 
 

@@ -8,7 +8,6 @@ have the embedding of <|endoftext|>.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import safetensors.torch
 import torch
@@ -18,6 +17,7 @@ from torch import Tensor
 from seqmodels.data.tokenizers import N_SPECIALS, HuggingFace, load
 from seqmodels.interface import BOS, EOS, SequenceModel
 from seqmodels.models import build
+from seqmodels.records.schema import Data
 from seqmodels.search import Choose
 from seqmodels.training import checkpoint
 from seqmodels.training.trainer import check_shapes
@@ -37,7 +37,7 @@ PARTS = {
 MAX_SIZE = 2**16
 
 
-def load_gpt2(folder: Path) -> tuple[SequenceModel, HuggingFace, dict[str, Any]]:
+def load_gpt2(folder: Path) -> tuple[SequenceModel, HuggingFace, Data]:
     """Return GPT-2's model, its tokenizer and what a record says of a run.
 
     Raises ValueError for another model, or for weights that do not fit their config.
@@ -65,8 +65,8 @@ def load_gpt2(folder: Path) -> tuple[SequenceModel, HuggingFace, dict[str, Any]]
         raise ValueError(f"{folder / WEIGHTS} is not GPT-2 of this config: {error}") from None
     model = build("gpt", tokenizer.vocab_size, **sizes)
     model.load_state_dict(weights)
-    data = {"name": "GPT-2's", "begins_with_text": True, "n_ids": n_ids}
-    return model.eval(), tokenizer, {"model": "gpt", "task": "gpt2", "data": data}
+    data = Data.model_validate({"name": "GPT-2's", "sha256": "", "n_ids": n_ids})
+    return model.eval(), tokenizer, data
 
 
 def rename(theirs: dict[str, Tensor], n_ids: int, n_rows: int, n_layers: int) -> dict[str, Tensor]:

@@ -10,14 +10,15 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import torch
 
-from seqmodels.evaluation.metrics import format_first_score
 from seqmodels.experiments.plan import Plan
 from seqmodels.experiments.run import Run, train_and_record
 from seqmodels.models import register
+from seqmodels.records.io import format_first_score
+from seqmodels.records.schema import Record
 from seqmodels.utils.files import owner
 from seqmodels.utils.pool import ProcessPool
 from seqmodels.utils.progress import ProgressBoard, read_status
@@ -32,7 +33,7 @@ MAX_RESUBMISSIONS = 5
 """How often a run is submitted again after it was lost with the machine that trained it."""
 SUMMARIZE_EVERY_S = 20.0
 """Least time between two summaries: short runs have one, at their end."""
-Outcome = tuple[dict[str, Any] | None, str]
+Outcome = tuple[Record | None, str]
 """A run's record, or None and the error message."""
 Summarize = Callable[[Path], str]
 """Draws the records of a folder so far, and returns their scores as text."""
@@ -131,7 +132,7 @@ class Reporter:
         self.board.end(run.title)
         if record is None:
             return [f"{run.title}: {error}"]
-        times = f"{record['train_s']:.0f} s training, {record['evaluate_s']:.0f} s evaluation"
+        times = f"{record.train_s:.0f} s training, {record.evaluate_s:.0f} s evaluation"
         self.board.print(f"{run.title}: {format_first_score(record)}, {times}")
         is_due = time.monotonic() >= self.summarized_s + SUMMARIZE_EVERY_S
         if self.summarize and is_due and not self.board.is_complete:

@@ -91,7 +91,7 @@ def read_folder(out: Path, planned: Mapping[Path, Run]) -> dict[Path, Earlier]:
     folder = {}
     for path in sorted(out.glob("*-seed*[0-9].json")):
         old = record.load(path)
-        own = (old.get("arm") or {}).get("training", ())
+        own = [*old.arm.training] if old.arm else []
         folder[path] = Earlier(recorded_settings(old), own, is_recorded=True)
     names = {part.name.partition(".checkpoint-")[0] for part in out.glob("*-seed*.checkpoint-*")}
     for path in sorted({out / f"{name}.json" for name in names} - folder.keys()):

@@ -26,6 +26,7 @@ from seqmodels.interface import SequenceModel
 from seqmodels.models import Fields, Value
 from seqmodels.records import io as record
 from seqmodels.records import provenance, snapshots
+from seqmodels.records.schema import Event, Record
 from seqmodels.training import checkpoint
 from seqmodels.training.checkpoint import Checkpoints
 from seqmodels.training.config import Progress, TrainConfig
@@ -108,7 +109,7 @@ class Evaluation(NamedTuple):
     """Of training and evaluation."""
 
 
-def train_and_record(run: Run, patience_s: float | None = None) -> dict[str, Any]:
+def train_and_record(run: Run, patience_s: float | None = None) -> Record:
     """Carry out a run, unless another process has; return its record.
 
     Raises ValueError if another process does so at present, and has not ended in `patience_s`; see
@@ -187,9 +188,11 @@ def load_trained(run: Run, model: SequenceModel) -> Progress | None:
     old = record.load(path)
     check_same_settings(path, recorded_settings(old), run.settings())
     model.load_state_dict(load_model(old, path.with_suffix(".safetensors")).state_dict())
-    last, what = old["curve"][-1]["step"], f"trained by the task {old['task']}"
-    event = {"step": last, "kind": "trained", "what": what}
-    return Progress(curve=old["curve"], events=[*old["events"], event])
+    event = Event(step=old.curve[-1].step, kind="trained", what=f"trained by the task {old.task}")
+    return Progress(
+        curve=[point.model_dump() for point in old.curve],
+        events=[event.model_dump() for event in (*old.events, event)],
+    )
 
 
 # ----------------------------------------------------------------------- 2. Evaluate, 3. analyse
@@ -240,12 +243,12 @@ def build_record(
     progress: Progress,
     evaluation: Evaluation,
     analyses: Mapping[str, Rows],
-) -> dict[str, Any]:
-    """Return a run's record, without the checksum of its weights."""
+) -> Record:
+    """Return a run's record, without the checksum of its weights; ValueError if it is invalid."""
     task, device, last = run.task, run.device, progress.curve[-1]
     state_bytes = measure_cache_bytes(model)
     metrics = (name for test in evaluation.tests for name in test["overall"])
-    return {
+    return record.build({
         "schema": record.SCHEMA,
         "task": task.name,
         "model": run.name,
@@ -276,7 +279,8 @@ def build_record(
             "evaluate_sentences_per_s": len(evaluation.rows) / evaluation.seconds,
         },
         "evaluate_s": evaluation.seconds,
-    }
+        "weights_sha256": None,
+    })  # fmt: skip
 
 
 def list_contrasts(run: Run) -> list[str] | None:
@@ -298,14 +302,15 @@ def list_contrasts(run: Run) -> list[str] | None:
 def write(
     run: Run,
     model: SequenceModel,
-    result: dict[str, Any],
+    result: Record,
     rows: Sequence[Row],
     taken: dict[str, Any] | None,
-) -> dict[str, Any]:
+) -> Record:
     """Write weights, snapshots, hypotheses and, last, the record, and return it."""
     with defer_signals():
         weights = run.path.with_suffix(".safetensors")
-        result["weights_sha256"] = checkpoint.save_weights(weights, model.state_dict())
+        sha256 = checkpoint.save_weights(weights, model.state_dict())
+        result = result.model_copy(update={"weights_sha256": sha256})
         snapshots.save(snapshots.path_of(run.path), taken)
         record.save(run.path, result, rows)
         run.checkpoints().remove()
@@ -321,11 +326,11 @@ def shared_settings(task: Task) -> dict[str, Value]:
     return {**data, "beam": task.beam, **task.training}
 
 
-def recorded_settings(old: Mapping[str, Any]) -> dict[str, Any]:
+def recorded_settings(old: Record) -> dict[str, Value]:
     """Return a record's settings, as `Run.settings` does."""
-    data = {f"data.{key}": value for key, value in old["data"].items()}
-    sizes = {"model": old["model"], **old["model_config"]}
-    return data | {"beam": old["beam"]} | sizes | old["train_config"]
+    data = {f"data.{key}": value for key, value in old.data.model_dump().items()}
+    sizes = {"model": old.model, **old.settings}
+    return {**data, "beam": old.beam, **sizes, **old.train_config.model_dump()}
 
 
 def check_same_settings(path: Path, was: Fields, now: Fields) -> None:

@@ -10,7 +10,7 @@ from seqmodels.data.batches import Example
 from seqmodels.data.tokenizers import Tokenizer
 from seqmodels.interface import SequenceModel
 from seqmodels.models import Fields, ancestors, paper_of
-from seqmodels.records.schema import Kind
+from seqmodels.records.schema import Kind, Record
 from seqmodels.utils.progress import StatusFile
 
 
@@ -112,7 +112,7 @@ class Task:
     those of the models that it varies, itself first, and its seed."""
     follow: Callable[[SequenceModel], dict[str, float]] | None = None
     """Scores of a model in training, by name, which its snapshots hold."""
-    figures: Sequence[Callable[[Sequence[dict[str, Any]]], dict[str, Any]]] = ()
+    figures: Sequence[Callable[[Sequence[Record]], dict[str, Any]]] = ()
     """Draw the task's own figures from a folder's records, by the names of their files."""
 
     def contrasts_of(self, name: str) -> list[str] | None:

@@ -135,14 +135,6 @@ VARIANTS = {name: derive(*row) for name, row in ROWS.items()}
 """Models that differ from one of the PAPERS in one respect, and keep its place in history."""
 
 
-def register_recorded(name: str, spec: Mapping[str, Any]) -> None:
-    """Add the arm that a record describes, unless its name is taken or its model is unknown."""
-    listed = papers()
-    if name not in listed and spec["varies"] in listed:
-        paper = derive({"variant_of": spec["varies"]}, "", spec["sizes"], spec["width"])
-        VARIANTS[name] = replace(paper, label=spec["label"])
-
-
 def register(name: str, paper: ModelInfo) -> None:
     """Add a model or a variant to the list; raise ValueError if another one has the name."""
     if (other := papers().get(name, paper)) != paper:

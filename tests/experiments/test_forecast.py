@@ -5,16 +5,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import fields_of
 from toys import options, toy
 
 from seqmodels.experiments import forecast
 from seqmodels.experiments.plan import plan_runs
-from seqmodels.records import io as record
+from seqmodels.records.io import build
 from seqmodels.utils import progress
 
 
 def test_a_forecast_is_of_the_runs_most_like_it(recorded_gpt: Path) -> None:
-    own = record.load(recorded_gpt / "gpt-seed1.json")
+    own = fields_of(recorded_gpt / "gpt-seed1.json")
     plan = plan_runs(recorded_gpt, "cpu", toy(), options(recorded_gpt, models=["gpt"]))
     (run,), threads = plan.recorded, own["provenance"]["threads"]
     one = run.cfg.tokens * own["train_s"] / own["curve"][-1]["tokens"]
@@ -23,7 +24,7 @@ def test_a_forecast_is_of_the_runs_most_like_it(recorded_gpt: Path) -> None:
         return own | {"train_s": n * own["train_s"]} | changes
 
     def seconds_from(*records: dict[str, Any]) -> float | None:
-        return forecast.estimate_seconds(run, threads, records)
+        return forecast.estimate_seconds(run, threads, [*map(build, records)])
 
     local = seconds_from(slower(1), slower(3), slower(11), slower(90, task="another"))
     assert local == pytest.approx(3 * one)
@@ -36,7 +37,7 @@ def test_a_forecast_is_of_the_runs_most_like_it(recorded_gpt: Path) -> None:
         assert seconds_from(other) == pytest.approx(9 * one)
     assert seconds_from(slower(5, model="bahdanau")) is None
     assert seconds_from(slower(7, task="another")) == pytest.approx(7 * one)
-    assert own in forecast.find_records(recorded_gpt.with_name("new"))
+    assert build(own) in forecast.find_records(recorded_gpt.with_name("new"))
     again = plan_runs(recorded_gpt, "cpu", toy(), options(recorded_gpt, models=["gpt"], fresh=True))
     given = options(recorded_gpt, models=["gpt"], fresh=True, dry_run=True)
     row = re.search(r"^gpt, seed 1 +200 +about (.*)$", forecast.format_forecast(

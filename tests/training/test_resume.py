@@ -161,8 +161,8 @@ def test_the_same_command_resumes_as_the_run_began(stopped: Path, capsys: Any) -
     (line,) = [row for row in out.splitlines() if "resumed after" in row]
     assert re.fullmatch(r"gpt, seed 1: step 2: resumed after \d+ of 200 tokens", line)
     saved = record.load(stopped / "gpt-seed1.json")
-    assert [(event["step"], event["kind"]) for event in saved["events"]] == [(2, "resumed")]
-    assert saved["train_config"]["precision"] == "float32"
+    assert [(event.step, event.kind) for event in saved.events] == [(2, "resumed")]
+    assert saved.train_config["precision"] == "float32"
     checkpoint.write_bytes(content)  # as a kill between the record and its removal leaves it
     compare.compare(toy(), given)
     assert not [*stopped.glob("*.checkpoint-*"), *stopped.glob(".*.part")]
@@ -175,10 +175,10 @@ def test_the_record_names_the_device_on_which_its_run_began(
     monkeypatch.setattr(provenance, "read_processor_name", lambda: "another processor")
     compare.compare(toy(), options(stopped, models=["gpt"]))
     saved = record.load(stopped / "gpt-seed1.json")
-    (event,) = saved["events"]
-    assert saved["provenance"]["device"] == "another processor"
+    (event,) = saved.events
+    assert saved.provenance.device == "another processor"
     note = f"other device than before (on {began}): last digits may differ"
-    assert event["what"].partition("; ")[2] == note
+    assert event.what.partition("; ")[2] == note
 
 
 def test_fresh_starts_again_and_deletes_no_other_run(
@@ -188,7 +188,7 @@ def test_fresh_starts_again_and_deletes_no_other_run(
     for _ in range(2):  # after a checkpoint, and after a record
         compare.compare(toy(), options(stopped, models=["gpt"], lr=0.5, fresh=True))
         assert "training on 200 tokens" in capsys.readouterr().out
-    assert record.load(stopped / "gpt-seed1.json")["train_config"]["lr"] == 0.5
+    assert record.load(stopped / "gpt-seed1.json").train_config.lr == 0.5
     assert (stopped / "lstm_seq2seq-seed2.safetensors").read_bytes() == b"another"
 
 

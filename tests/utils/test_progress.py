@@ -38,8 +38,8 @@ def test_status_while_runs_are_trained(tmp_path: Path, monkeypatch: pytest.Monke
     assert re.match(f"rnn_encdec, seed 1 +training +{n_tokens[2]} of 200 ", second)
     _, first, *_ = format_status(tmp_path).splitlines()
     saved = record.load(tmp_path / "gpt-seed1.json")
-    accuracy = saved["tests"][0]["overall"]["accuracy"]["value"]
-    assert first.split()[3:5] == ["recorded", f"{saved['curve'][-1]['tokens']}"]
+    accuracy = saved.tests[0].overall["accuracy"].value
+    assert first.split()[3:5] == ["recorded", f"{saved.curve[-1].tokens}"]
     assert first.endswith(f" {accuracy:.1f} %")
 
 
