@@ -18,7 +18,7 @@ from seqmodels.report.style import GREY, WIDTH, save
 from seqmodels.utils.files import read_json
 
 SCHEMA = "seqmodels.benchmarks/1"
-LINE_STYLES = style.line_styles_for(PAPERS)
+LINE_STYLES = {name: style.line_style_of(name) for name in PAPERS}
 Point = dict[str, Any]
 
 

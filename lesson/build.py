@@ -20,8 +20,9 @@ from markupsafe import Markup
 from lesson import essays, glossary, layout, pair, report, results, rows, source, svg
 from lesson.source import LESSON, TEXT, Chapter, Line, Unit, convert_equations
 from seqmodels.models import FIVE
+from seqmodels.records.schema import Record
 from seqmodels.report import bucket_plots, load_records, render_folder, style
-from seqmodels.report.load_records import Folder, Record
+from seqmodels.report.load_records import Folder
 from seqmodels.report.tidy import FigureWithData
 from seqmodels.utils import files
 from seqmodels.utils.imports import PACKAGE
@@ -233,7 +234,7 @@ def compute_example(chapter: Chapter, folders: Mapping[str, Folder]) -> Example 
         for file, record in folder.records.items():
             path = folder.path / file
             is_trained = path.with_suffix(".safetensors").exists()
-            if record["model"] != chapter.name or not is_trained:
+            if record.model != chapter.name or not is_trained:
                 continue
             written = [row for row in rows.read(path.with_suffix(".jsonl")) if row.hyp is not None]
             if row := next((row for row in written if row.x >= MIN_WORDS), None):
@@ -344,14 +345,14 @@ def select_records(
 ) -> list[Record]:
     """Return the records of a folder, only those of `models` if any are named."""
     records = folders[name].records.values()
-    return [record for record in records if record["model"] in models or not models]
+    return [record for record in records if record.model in models or not models]
 
 
 def find_folder(folders: Mapping[str, Folder], *models: str) -> str | None:
     """Return the folder with records of all these models, preferring translation, then size."""
     records = {name: select_records(folders, name) for name in folders}
-    whole = [name for name in folders if {*models} <= {r["model"] for r in records[name]}]
-    translated = [name for name in whole if records[name][0]["task"] == "translation"]
+    whole = [name for name in folders if {*models} <= {r.model for r in records[name]}]
+    translated = [name for name in whole if records[name][0].task == "translation"]
     return max(translated or whole, key=lambda name: len(records[name]), default=None)
 
 
@@ -363,7 +364,7 @@ def make_chapter_chart(folders: Mapping[str, Folder], model: str) -> Chart | Non
         return make_chart(folder, draw_scores(select_records(folders, folder))) if folder else None
     records = select_records(folders, folder)
     if entry["figure"] == "alignment":
-        records = [next(r for r in select_records(folders, folder, [model]) if r["alignment"])]
+        records = [next(r for r in select_records(folders, folder, [model]) if r.alignment)]
     chart = make_chart(folder, draw_figure(folders[folder], records, entry["figure"]))
     return chart._replace(caption=entry.get("caption", ""))
 
@@ -425,7 +426,7 @@ def make_comparison_charts(
     """
     by_task: dict[str, list[str]] = {}
     for name in folders:
-        by_task.setdefault(select_records(folders, name)[0]["task"], []).append(name)
+        by_task.setdefault(select_records(folders, name)[0].task, []).append(name)
     for task, names in by_task.items():
         records = [record for name in names for record in select_records(folders, name)]
         across = render_folder.draw_across([records])

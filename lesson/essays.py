@@ -21,11 +21,17 @@ from markupsafe import Markup, escape
 from lesson import layout, rows
 from lesson.source import TEXT
 from seqmodels.data.tokenizers import WORD
-from seqmodels.models import paper_of
 from seqmodels.records import snapshots
+from seqmodels.records.schema import Record
 from seqmodels.records.snapshots import SnapshotsFile
 from seqmodels.report import effects, load_records
-from seqmodels.report.load_records import Folder, Record, format_bucket, format_range, label_of
+from seqmodels.report.load_records import (
+    Folder,
+    Row,
+    format_bucket,
+    format_range,
+    label_of,
+)
 from seqmodels.report.snapshots import align_words, share_right
 
 ENTRIES: dict[str, dict[str, str]] = tomllib.loads(
@@ -99,22 +105,33 @@ def span(values: Iterable[float], write: Callable[[float], str] = whole) -> str:
 
 def tokens_of(records: Iterable[Record]) -> str:
     """Format the target tokens of training, or their range."""
-    return format_range((r["train_config"]["tokens"] for r in records), load_records.format_short)
+    return format_range((r.train_config.tokens for r in records), load_records.format_short)
 
 
-def rows_of(r: Record, analysis: str, **columns: Any) -> list[dict[str, Any]]:
+def rows_of(r: Record, analysis: str, **columns: Any) -> list[Row]:
     """Return the rows of an analysis that have these values; none if it was not made."""
-    made = (r.get("analyses") or {}).get(analysis, [])
-    return [row for row in made if row.items() >= columns.items()]
+    return load_records.rows_of(r, analysis, **columns) if analysis in r.analyses else []
+
+
+def describe_model(r: Record) -> dict[str, str]:
+    """Return the label of a record's model and its kind of memory, which is empty if unknown."""
+    info = load_records.info_of(r)
+    return {"label": label_of(r), "memory": info.memory if info else ""}
+
+
+def first_records(folder: Folder) -> dict[str, Record]:
+    """Return the first record of each model of a folder."""
+    groups = load_records.group_by_model(folder.records.values())
+    return {model: group[0] for model, group in groups.items()}
 
 
 def by_memory(records: Iterable[Record], memory: str) -> dict[str, list[Record]]:
     """Return the records of the five papers' models with this memory, by model."""
     groups = load_records.group_by_model(records).items()
-    papers = {model: paper_of(model) for model, _ in groups}
+    infos = {model: load_records.info_of(group[0]) for model, group in groups}
     return {
         model: group for model, group in groups
-        if papers[model].memory == memory and papers[model].group == "five"
+        if (info := infos[model]) and (info.memory, info.group) == (memory, "five")
     }  # fmt: skip
 
 
@@ -127,20 +144,20 @@ def compare_lengths(records: Sequence[Record]) -> Numbers | None:
     test = next(iter(tests.values()), None)
     place = test and load_records.longest_trained_bucket(test)
     groups = [by_memory(records, memory) for memory in ("vector", "grows")]
-    if not (test and place and all(groups) and "bleu" in test["buckets"][0]):
+    if not (test and place and all(groups) and test.buckets[0].get("bleu")):
         return None
     vector, grows = (
         [
-            load_records.score_array(own, test["name"], "bleu")[:, 1:, 0].mean(0)
+            load_records.score_array(own, test.name, "bleu")[:, 1:, 0].mean(0)
             for own in group.values()
         ]
         for group in groups
     )
     return {
-        "short": format_bucket(test["buckets"][0]),
-        "long": format_bucket(test["buckets"][place]),
-        "beyond": format_bucket(test["buckets"][-1]),
-        "most": test["max_train_length"],
+        "short": format_bucket(test.buckets[0]),
+        "long": format_bucket(test.buckets[place]),
+        "beyond": format_bucket(test.buckets[-1]),
+        "most": test.max_train_length,
         "tokens": tokens_of(records),
         "vector": span(100 * s[place] / s[0] for s in vector),
         "grows": span(100 * s[place] / s[0] for s in grows),
@@ -160,21 +177,21 @@ def compare_budgets(records: Sequence[Record]) -> Numbers | None:
         return None
     (test, *_) = load_records.tests_by_name(records).values()
     place = load_records.longest_trained_bucket(test) or 0
-    less = next(tokens for tokens, group in sweep[RNN].items() if group[0]["model"] == RNN)
+    less = next(tokens for tokens, group in sweep[RNN].items() if group[0].model == RNN)
     more = max(sweep[RNN])
     groups = sweep[RNN][less], sweep[RNN][more], sweep[BAHDANAU].get(less, [])
     if less == more or not groups[-1]:
         return None
     before, after, attending = (
-        load_records.score_array(group, test["name"], "bleu")[:, 1 + place, 0] for group in groups
+        load_records.score_array(group, test.name, "bleu")[:, 1 + place, 0] for group in groups
     )
     if max(before) >= min(after) or max(before) >= min(attending):
         return None
-    curves = [r["curve"] for r in groups[1]]
+    curves = [r.curve for r in groups[1]]
     train, valid = (
-        mean(curve[-1][key] for curve in curves) for key in ("train_nats", "valid_nats")
+        mean(getattr(curve[-1], key) for curve in curves) for key in ("train_nats", "valid_nats")
     )
-    is_lowest = all(c[-1]["valid_nats"] == min(p["valid_nats"] for p in c) for c in curves)
+    is_lowest = all(c[-1].valid_nats == min(p.valid_nats for p in c) for c in curves)
     losses = {"train": f"{train:.3f}", "valid": f"{valid:.3f}"}
     written = [r for r in groups[0] if rows_of(r, "best_state")]
     best = None
@@ -183,14 +200,14 @@ def compare_budgets(records: Sequence[Record]) -> Numbers | None:
         best = {"trained": whole(scores[place]), "beyond": whole(scores[-1])}
     return {
         "best": best,
-        "beyond": format_bucket(test["buckets"][-1]),
-        "words": format_bucket(test["buckets"][place]),
+        "beyond": format_bucket(test.buckets[-1]),
+        "words": format_bucket(test.buckets[place]),
         "less": load_records.format_short(less),
         "more": load_records.format_short(more),
         "before": whole(mean(before)),
         "after": whole(mean(after)),
         "attending": f"{mean(attending):.1f}",
-        "width": groups[0][0]["model_config"]["d_model"],
+        "width": groups[0][0].size("d_model"),
         "trainings": span(map(len, groups)),
         "losses": losses if is_lowest and train >= valid else None,
     }
@@ -206,7 +223,7 @@ def compare_prefixes(records: Sequence[Record]) -> Numbers | None:
     if not (vector and grows and rows_of(records[0], "prefixes")):
         return None
 
-    def find_rows(group: Iterable[Record], kept: str, low: int) -> list[dict[str, Any]]:
+    def find_rows(group: Iterable[Record], kept: str, low: int) -> list[Row]:
         columns = {"cut": "clause ends", "kept": kept, "low": low}
         return [row for r in group for row in rows_of(r, "prefixes", **columns)]
 
@@ -219,7 +236,7 @@ def compare_prefixes(records: Sequence[Record]) -> Numbers | None:
             "expected": span(100 * max(share, 0) ** 2 for share in beyond),
         }
 
-    longest = records[0]["tests"][0]["max_train_length"]
+    longest = records[0].tests[0].max_train_length
     ends = [
         (row["low"], row["high"])
         for row in rows_of(records[0], "prefixes", cut="clause ends", kept="roles")
@@ -230,7 +247,7 @@ def compare_prefixes(records: Sequence[Record]) -> Numbers | None:
         for kept in ("content words", "roles") for row in find_rows(group, kept, low)
     ]  # fmt: skip
     return {
-        "labels": [label_of(model) for model in vector],
+        "labels": [label_of(group[0]) for group in vector.values()],
         "tokens": tokens_of(records),
         "least": f"{math.floor(min(looking_back))}",
         "rows": [
@@ -249,12 +266,13 @@ def compute_bits(records: Sequence[Record]) -> list[Numbers] | None:
     Of n symbols, n log2(symbols) − H bits have passed, with the cross-entropy H of the target.
     """
     found = []
-    for model, group in load_records.group_by_model(records).items():
-        if paper_of(model).memory == "vector":
-            test, each = group[0]["tests"][0], math.log2(group[0]["data"]["n_symbols"])
-            nats = load_records.score_array(group, test["name"], "nats")[:, 1:, 0]
-            bits = (each - nats / math.log(2)) * np.array([b["low"] for b in test["buckets"]])
-            width, most = group[0]["model_config"]["d_model"], float(bits.max(1).mean())
+    for group in load_records.group_by_model(records).values():
+        info = load_records.info_of(group[0])
+        if info and info.memory == "vector":
+            test, each = group[0].tests[0], math.log2(group[0].data.count("n_symbols"))
+            nats = load_records.score_array(group, test.name, "nats")[:, 1:, 0]
+            bits = (each - nats / math.log(2)) * np.array([b.low for b in test.buckets])
+            width, most = group[0].size("d_model"), float(bits.max(1).mean())
             found.append({
                 "width": width, "bits": whole(most), "each": f"{most / width:.1f}",
                 "tokens": tokens_of(group),
@@ -271,20 +289,21 @@ def choose_samples(folders: Folders) -> list[Numbers] | None:
     for name, folder in folders.items():
         for file, r in folder.records.items():
             path = (folder.path / file).with_suffix(".jsonl")
-            if path.exists() and r["task"] == "translation":
-                kept.setdefault(name, {}).setdefault(r["model"], path)
+            if path.exists() and r.task == "translation":
+                kept.setdefault(name, {}).setdefault(r.model, path)
     if not kept:
         return None
     budgets = {
-        name: next(iter(folders[name].records.values()))["train_config"]["tokens"] for name in kept
+        name: next(iter(folders[name].records.values())).train_config.tokens for name in kept
     }
     name = max(kept, key=lambda name: (len(kept[name]), budgets[name]))
     written = {model: rows.read(path) for model, path in kept[name].items()}
-    test, samples = next(iter(folders[name].records.values()))["tests"][0], []
-    for b in test["buckets"]:
+    first = first_records(folders[name])
+    test, samples = next(iter(first.values())).tests[0], []
+    for b in test.buckets:
         by_model = {
             model: row for model, its in written.items()
-            if (row := next((r for r in its if b["low"] <= r.x <= b["high"]), None))
+            if (row := next((r for r in its if b.low <= r.x <= b.high), None))
         }  # fmt: skip
         if by_model:
             shown = next(iter(by_model.values()))
@@ -295,8 +314,8 @@ def choose_samples(folders: Folders) -> list[Numbers] | None:
                 "src": shown.src,
                 "ref": shown.ref,
                 "written": [
-                    {"label": label_of(m), "memory": paper_of(m).memory} | mark(r.hyp or "", r.ref)
-                    for m, r in by_model.items()
+                    describe_model(first[m]) | mark(row.hyp or "", row.ref)
+                    for m, row in by_model.items()
                 ],
             })  # fmt: skip
     return samples
@@ -329,7 +348,7 @@ def mark(hyp: str, ref: str) -> Numbers:
 
 def describe_head(records: Sequence[Record]) -> Numbers | None:
     """Return what is known of the article's head, the one by which an article finds its noun."""
-    trainings = [r for r in records if r["model"] == TRANSFORMER and rows_of(r, "article")]
+    trainings = [r for r in records if r.model == TRANSFORMER and rows_of(r, "article")]
     best = [max(rows_of(r, "article"), key=lambda row: row["share"]) for r in trainings]
     in_encoder = [
         (r, b) for r, b in zip(trainings, best, strict=True) if b["attention"] == "encoder"
@@ -341,12 +360,12 @@ def describe_head(records: Sequence[Record]) -> Numbers | None:
     shown, row = max(in_encoder, key=lambda pair: pair[1]["share"])
     place = {key: row[key] for key in ("attention", "layer", "head")}
     trained = [{
-        "seed": r["seed"], "tokens": load_records.format_short(r["train_config"]["tokens"]),
+        "seed": r.seed, "tokens": load_records.format_short(r.train_config.tokens),
         "where": f"{b['attention']} {b['layer']}.{b['head']}", "share": whole(b["share"]),
         "before": whole(b["before"]), "whole": b["whole"], "exact": b["exact"], "n": b["n"],
         "endings": whole(share),
     } for r, b, share in zip(trainings, best, endings, strict=True)]  # fmt: skip
-    muted = [m | {"lost": row["whole"] - m["exact"], "is_shown": m.items() >= place.items()}
+    muted = [{**m, "lost": row["whole"] - m["exact"], "is_shown": m.items() >= place.items()}
              for m in rows_of(shown, "muting") if m["attention"] != "none"]  # fmt: skip
     maps = [rows_of(shown, "maps", when=when, **place) for when in ("before", "after")]
     words = [{
@@ -373,7 +392,7 @@ def describe_head(records: Sequence[Record]) -> Numbers | None:
 
 def compare_kernels(records: Sequence[Record]) -> Numbers | None:
     """Return the loss of trained models, in nats, with other weights in place of the softmax's."""
-    trained = [r for r in records if r["model"] == TRANSFORMER and rows_of(r, "kernel")]
+    trained = [r for r in records if r.model == TRANSFORMER and rows_of(r, "kernel")]
     if not trained:
         return None
 
@@ -395,16 +414,16 @@ def compare_lookup(records: Sequence[Record]) -> Numbers | None:
     needed = {"transformer", "transformer_conv", "linear_attention", "linear_attention_conv"}
     if not needed <= {*groups}:
         return None
-    test = records[0]["tests"][0]
+    test = records[0].tests[0]
     place = load_records.longest_trained_bucket(test) or 0
     ranges: dict[str, tuple[float, float]] = {}
     found: Numbers = {
-        "pairs": format_bucket(test["buckets"][place]),
-        "most": format_bucket(test["buckets"][-1]),
-        "baseline": f"{test['buckets'][place]['baseline']['value']:.1f}",
+        "pairs": format_bucket(test.buckets[place]),
+        "most": format_bucket(test.buckets[-1]),
+        "baseline": f"{test.buckets[place]['baseline'].value:.1f}",
     }
     for model, group in groups.items():
-        scores = load_records.score_array(group, test["name"], test["primary_metric"])[:, 1:, 0]
+        scores = load_records.score_array(group, test.name, test.primary_metric)[:, 1:, 0]
         found[model] = {"trained": span(scores[:, place]), "most": whole(mean(scores[:, -1]))}
         ranges[model] = min(scores[:, place]), max(scores[:, place])
     has_gained = all(
@@ -416,7 +435,7 @@ def compare_lookup(records: Sequence[Record]) -> Numbers | None:
 def compare_sizes(records: Sequence[Record]) -> Numbers | None:
     """Return the bytes that pass to the decoder, of a short and of a long source."""
     groups = load_records.group_by_model(records)
-    sizes = {m: group[0]["source_bytes"] for m, group in groups.items() if group[0]["source_bytes"]}
+    sizes = {m: group[0].source_bytes for m, group in groups.items() if group[0].source_bytes}
     if not sizes:
         return None
     (short, _), *_, (long, _) = next(iter(sizes.values()))
@@ -424,9 +443,7 @@ def compare_sizes(records: Sequence[Record]) -> Numbers | None:
         m: [load_records.format_short(n, unit="B") for _, n in (s[0], s[-1])]
         for m, s in sizes.items()
     }
-    rows_ = [
-        {"label": label_of(m), "memory": paper_of(m).memory, "sizes": s} for m, s in size.items()
-    ]
+    rows_: list[Numbers] = [describe_model(groups[m][0]) | {"sizes": s} for m, s in size.items()]
     return {"short": short, "long": long, "rows": rows_}
 
 
@@ -435,18 +452,18 @@ def make_film(folders: Folders) -> Numbers | None:
 
     Of each model, the first seed; of the sentences, the longest that is as short as in training.
     """
-    films: dict[str, dict[str, Any]] = {}
+    films: dict[str, dict[str, SnapshotsFile]] = {}
     for name, folder in folders.items():
         for file, r in folder.records.items():
             path = snapshots.path_of(folder.path / file)
-            if path.exists() and r["model"] not in films.setdefault(name, {}):
-                films[name][r["model"]] = snapshots.load(path)
+            if path.exists() and r.model not in films.setdefault(name, {}):
+                films[name][r.model] = snapshots.load(path)
     name = max(films, key=lambda name: len(films[name]), default="")
     if not name or len(films[name]) < 2:
         return None
     first, *others = films[name].values()
-    record = next(iter(folders[name].records.values()))
-    longest = record["tests"][0]["max_train_length"] or math.inf
+    records = first_records(folders[name])
+    longest = next(iter(records.values())).tests[0].max_train_length or math.inf
     if any(other.sentences != first.sentences for other in others):
         return None
     trained = [s for s in first.sentences if len(s.src.split()) <= longest] or first.sentences[:1]
@@ -459,7 +476,7 @@ def make_film(folders: Folders) -> Numbers | None:
         "n_sentences": len(first.sentences),
         "n_moments": max(len(film.snapshots) for film in films[name].values()),
         "models": [
-            describe_film(label_of(model), film, place) for model, film in films[name].items()
+            describe_film(label_of(records[m]), film, place) for m, film in films[name].items()
         ],
     }  # fmt: skip
 

@@ -108,15 +108,17 @@ def contents_of(path: Path, is_half: bool) -> tuple[dict[str, bytes], Check]:
 def describe_run(run: inference.TrainedModel) -> dict[str, Any]:
     """Return what the manifest says of a run and its tokens."""
     model, record = run.model, run.record
+    if record is None:
+        raise ValueError("only runs that were trained here can be exported")
     return {
         "schema": SCHEMA,
-        "model": record["model"],
-        "task": record["task"],
-        "seed": record["seed"],
-        "run_weights_sha256": record["weights_sha256"],
+        "model": record.model,
+        "task": record.task,
+        "seed": record.seed,
+        "run_weights_sha256": record.weights_sha256,
         "ids": {"PAD": PAD, "BOS": BOS, "EOS": EOS, "UNK": UNK},
-        "case": record["data"].get("case"),
-        "source_end": record["data"].get("source_end"),
+        "case": record.data.get("case"),
+        "source_end": record.data.get("source_end"),
         "max_tokens": model.config.n_positions if model.max_target(1) < sys.maxsize else None,
     }
 

@@ -14,12 +14,12 @@ import numpy as np
 from lesson import export, layout, rows, runtime, vocabulary
 from seqmodels.data import tokenizers
 from seqmodels.data.scripts import count_words
-from seqmodels.models import PAPERS, paper_of
+from seqmodels.models import PAPERS
+from seqmodels.records.schema import Record, Test
 from seqmodels.report import load_records, style
-from seqmodels.report.load_records import Record, format_bucket, format_subtitle
+from seqmodels.report.load_records import format_bucket, format_subtitle
 from seqmodels.report.style import LineStyle
 from seqmodels.utils import files
-from seqmodels.utils.terminal import print_line
 
 EXAMPLES = "examples.tsv.gz"
 """A file in a folder of runs: source and reference of the sentences that the page offers."""
@@ -51,11 +51,11 @@ def describe(folder: Path, out: Path | None = None) -> dict[str, Any]:
     chosen = choose_runs(folder)
     records = [*chosen.values()]
     worker, wasm, versions = runtime.build_runtime()
-    line_styles = style.line_styles_for([record["model"] for record in records])
+    line_styles = style.line_styles_for(load_records.group_by_model(records))
     runs, packed = zip(*(
-        export_run(path, record, line_styles[record["model"]]) for path, record in chosen.items()
+        export_run(path, record, line_styles[record.model]) for path, record in chosen.items()
     ), strict=True)  # fmt: skip
-    test, is_translation = records[0]["tests"][0], records[0]["task"] == "translation"
+    test, is_translation = records[0].tests[0], records[0].task == "translation"
     examples = read_examples(folder / EXAMPLES) or sample_hypotheses([*chosen], test)
     in_order = sorted(range(len(runs)), key=lambda i: (runs[i]["model"] not in LOADED_FIRST, i))
     parts = {"worker": worker.encode(), "examples": json.dumps(examples).encode(), "wasm": wasm}
@@ -90,7 +90,7 @@ def choose_runs(folder: Path) -> dict[Path, Record]:
     by_model: dict[str, tuple[Path, Record]] = {}
     for name, record in load_records.load_folder(folder).records.items():
         if (folder / name).with_suffix(".safetensors").exists():
-            by_model.setdefault(record["model"], (folder / name, record))
+            by_model.setdefault(record.model, (folder / name, record))
     if not by_model:
         raise ValueError(f"{folder} holds no weights (RUN.safetensors); train its runs again")
     return dict(by_model.values())
@@ -98,13 +98,13 @@ def choose_runs(folder: Path) -> dict[Path, Record]:
 
 def export_run(path: Path, record: Record, line_style: LineStyle) -> tuple[dict[str, Any], bytes]:
     """Return what the page knows of a run, and its weights and graphs."""
-    print_line(f"exporting {path.stem}")
+    print(f"exporting {path.stem}")
     contents, _ = export.contents_of(path, is_half=True)
     weights = np.frombuffer(contents.pop(export.WEIGHTS), np.uint8)
     parts = {"weights": weights.reshape(-1, 2).T.tobytes()}  # compresses better
     parts |= {Path(name).stem: contents[name] for name in contents if name.endswith(".onnx")}
-    model = record["model"]
-    memory = paper_of(model).memory
+    model, info = record.model, load_records.info_of(record)
+    memory = info.memory if info else ""
     about = {
         "model": model,
         "label": line_style.label,
@@ -113,8 +113,8 @@ def export_run(path: Path, record: Record, line_style: LineStyle) -> tuple[dict[
         "is_fixed": memory == "fixed",
         "is_first": model in LOADED_FIRST,
         "chapter": model in PAPERS,
-        "n_parameters": record["n_parameters"],
-        "tokens": record["train_config"]["tokens"],
+        "n_parameters": record.n_parameters,
+        "tokens": record.train_config.tokens,
         "manifest": json.loads(contents["manifest.json"]),
         "sizes": [(name, len(part)) for name, part in parts.items()],
     }
@@ -123,24 +123,22 @@ def export_run(path: Path, record: Record, line_style: LineStyle) -> tuple[dict[
 
 def describe_texts(record: Record, lengths: set[int]) -> dict[str, Any]:
     """Return what the page's script knows of the texts, whose examples have these lengths."""
-    task, data, test = record["task"], record["data"], record["tests"][0]
-    buckets = [b for b in test["buckets"] if not lengths.isdisjoint(range(b["low"], b["high"] + 1))]
+    task, data, test = record.task, record.data, record.tests[0]
+    buckets = [b for b in test.buckets if not lengths.isdisjoint(range(b.low, b.high + 1))]
     continues = "prefix" if data.get("context") == 0 else "context"
     return {
         "task": task,
-        "noun": test["noun"],
-        "axis": test["axis"],
+        "noun": test.noun,
+        "axis": test.axis,
         "continues": continues if task == "next_token" else None,
         "block": data.get("block"),
         "n_new": N_NEW,
         "most_characters": MAX_CHARACTERS,
         "case": data.get("case"),
         "has_source_end": data.get("source_end") == "EOS",
-        "limit": test["max_train_length"],
+        "limit": test.max_train_length,
         "per_bucket": EXAMPLES_PER_BUCKET,
-        "buckets": [
-            {"low": b["low"], "high": b["high"], "name": format_bucket(b)} for b in buckets
-        ],
+        "buckets": [{"low": b.low, "high": b.high, "name": format_bucket(b)} for b in buckets],
     }
 
 
@@ -156,11 +154,11 @@ def read_examples(path: Path) -> list[Example]:
     return sorted((count_words(src), src, ref) for src, ref in (line.split("\t") for line in lines))
 
 
-def sample_hypotheses(paths: Sequence[Path], test: Mapping[str, Any]) -> list[Example]:
+def sample_hypotheses(paths: Sequence[Path], test: Test) -> list[Example]:
     """Return the first test examples of each bucket of the first run that has hypotheses."""
     by_run = (rows.read(path.with_suffix(".jsonl")) for path in paths)
-    examples = [r for r in next(filter(None, by_run), []) if r.set == test["name"]]
-    by_bucket = [[r for r in examples if b["low"] <= r.x <= b["high"]] for b in test["buckets"]]
+    examples = [r for r in next(filter(None, by_run), []) if r.set == test.name]
+    by_bucket = [[r for r in examples if b.low <= r.x <= b.high] for b in test.buckets]
     return sorted((r.x, r.src, r.ref) for rs in by_bucket for r in rs[:EXAMPLES_PER_BUCKET])
 
 

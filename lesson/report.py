@@ -12,7 +12,7 @@ import gzip
 from collections.abc import Mapping, Sequence
 from itertools import compress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from markupsafe import Markup
@@ -20,10 +20,14 @@ from markupsafe import Markup
 from lesson import layout, rows, svg
 from seqmodels.data.tokenizers import WORD
 from seqmodels.evaluation.metrics import metric_of
+from seqmodels.records.schema import Bucket, Record, Test
 from seqmodels.report import bucket_plots, load_records, render_folder, style
-from seqmodels.report.load_records import Record, format_bucket, format_subtitle
+from seqmodels.report.load_records import format_bucket, format_subtitle
 from seqmodels.report.tidy import FigureWithData
 from seqmodels.utils import files
+
+if TYPE_CHECKING:
+    from seqmodels.training.unfinished import Unfinished
 
 PARTS = 2_000
 """Attention weights are stored as whole multiples of 1 / PARTS."""
@@ -71,11 +75,8 @@ def describe(
 
     Without `has_further`, there are no figures but those of scores and learning curves.
     """
-    running: list[Record] = []
-    if is_served:
-        from seqmodels.training import unfinished  # imports torch
-
-        running = unfinished.find(folder)
+    unfinished = find_unfinished(folder) if is_served else []
+    running = [run.record for run in unfinished]
     by_file = load_records.load_folder(folder, may_be_empty=is_served).records
     records, with_running = [*by_file.values()], [*by_file.values(), *running]
     drawn = draw_figures(folder, by_file, running, has_further)
@@ -97,11 +98,20 @@ def describe(
         "curves": svgs.pop("curves", None),
         "further": svgs,
         "table_of": {name: figure.table for name, figure in drawn.items()},
-        "records": by_file,
-        "running": running,
+        "records": {
+            name: r.model_dump(by_alias=True, exclude_unset=True) for name, r in by_file.items()
+        },
+        "running": unfinished,
         "labels": labels,
         "data": {"name": name, **describe_hypotheses(folder, by_file, tests, labels, n_maps)},
     }  # fmt: skip
+
+
+def find_unfinished(folder: Path) -> list[Unfinished]:
+    """Return the unfinished runs of a folder."""
+    from seqmodels.training import unfinished  # imports torch
+
+    return unfinished.find(folder)
 
 
 def draw_figures(
@@ -139,7 +149,7 @@ def take_figures(
 def describe_hypotheses(
     folder: Path,
     by_file: Mapping[str, Record],
-    tests: Mapping[str, dict[str, Any]],
+    tests: Mapping[str, Test],
     labels: Mapping[str, str],
     n_maps: int,
 ) -> dict[str, Any]:
@@ -150,13 +160,13 @@ def describe_hypotheses(
     described = list[dict[str, Any]]()
     for name, test in tests.items() if runs else ():
         first, *_ = records = [*runs.values()]
-        examples = rows.side_by_side(by_run, test, first["data"].get("bleu_tokenize", "13a"))
+        examples = rows.side_by_side(by_run, test, first.data.bleu_tokenize)
         count_errors(first, examples)
         maps = {} if described else attention_maps(folder, runs, examples, test, n_maps)
-        scores = load_records.score_array(records, name, test["primary_metric"])[:, 1:, 0]
+        scores = load_records.score_array(records, name, test.primary_metric)[:, 1:, 0]
         described.append(describe_test(test, examples, maps, scores.tolist()))
     return {
-        "runs": [{"model": r["model"], "label": labels[r["model"]], "seed": r["seed"]}
+        "runs": [{"model": r.model, "label": labels[r.model], "seed": r.seed}
                  for r in runs.values()],
         "tests": described,
     }  # fmt: skip
@@ -178,7 +188,7 @@ def table_by_bucket(table: Table) -> Table:
 
 
 def describe_test(
-    test: Mapping[str, Any],
+    test: Test,
     examples: Sequence[Mapping[str, Any]],
     maps: dict[int, list[Any]],
     values: Sequence[Sequence[float]],
@@ -189,13 +199,13 @@ def describe_test(
     """
     keys = [*examples[0]["scores"][0]] if examples else []
     return {
-        "name": test["name"],
-        "noun": test["noun"],
-        "axis": test["axis"],
+        "name": test.name,
+        "noun": test.noun,
+        "axis": test.axis,
         "buckets": [
-            {key: b[key] for key in ("low", "high", "n")}
-            | {"name": format_bucket(b), "values": [None if v != v else v for v in by_run]}
-            for b, by_run in zip(test["buckets"], zip(*values, strict=True), strict=True)
+            {"low": b.low, "high": b.high, "n": b.n, "name": format_bucket(b)}
+            | {"values": [None if v != v else v for v in by_run]}
+            for b, by_run in zip(test.buckets, zip(*values, strict=True), strict=True)
         ],
         "start": load_records.longest_trained_bucket(test) or 0,
         "scores": [
@@ -217,7 +227,7 @@ def describe_test(
 
 def count_errors(record: Record, examples: Sequence[dict[str, Any]]) -> None:
     """Add to each example the wrong words of each run by kind, if the task tells kinds apart."""
-    module = render_folder.task_figures(record["task"])
+    module = render_folder.task_figures(record.task)
     find = getattr(module, "find_classifier", None)
     if find and (classify := find(record)):
         for e in examples:
@@ -230,7 +240,7 @@ def attention_maps(
     folder: Path,
     records: Mapping[str, Record],
     examples: Sequence[Mapping[str, Any]],
-    test: Mapping[str, Any],
+    test: Test,
     n_maps: int,
 ) -> dict[int, list[Any]]:
     """Return by example a map per run; only a model's first seed with weights has one."""
@@ -239,17 +249,15 @@ def attention_maps(
         return {}
     from seqmodels.experiments.inference import load  # imports torch
 
-    is_first = [r["seed"] == min(r["seed"] for r in records.values()) for r in records.values()]
+    is_first = [r.seed == min(r.seed for r in records.values()) for r in records.values()]
     gaps = [measure_gap([*compress(e["scores"], is_first)]) for e in examples]
     x = [e["x"] for e in examples]
-    maps: dict[int, list[Any]] = {
-        i: [] for i in spread_over_buckets(x, gaps, test["buckets"], n_maps)
-    }
+    maps: dict[int, list[Any]] = {i: [] for i in spread_over_buckets(x, gaps, test.buckets, n_maps)}
     loaded: set[str] = set()
     for k, (name, record) in enumerate(records.items()):
         run = None
-        if has_weights[k] and record["model"] not in loaded:
-            loaded.add(record["model"])
+        if has_weights[k] and record.model not in loaded:
+            loaded.add(record.model)
             run = load(folder / name)
         for i, row in maps.items():
             attends = run and run.model.cross_attentions
@@ -290,10 +298,10 @@ def measure_gap(scores: Sequence[Mapping[str, float]]) -> float:
 
 
 def spread_over_buckets(
-    x: Sequence[int], gaps: Sequence[float], buckets: Sequence[Mapping[str, Any]], n: int
+    x: Sequence[int], gaps: Sequence[float], buckets: Sequence[Bucket], n: int
 ) -> list[int]:
     """Choose up to n examples, those of each bucket with the largest gaps; return them in order."""
     ranked = sorted(range(len(x)), key=lambda i: (-gaps[i], i))
-    inside = [[i for i in ranked if b["low"] <= x[i] <= b["high"]] for b in buckets]
+    inside = [[i for i in ranked if b.low <= x[i] <= b.high] for b in buckets]
     ranks = range(max(map(len, inside), default=0))
     return sorted([bucket[r] for r in ranks for bucket in inside if r < len(bucket)][:n])

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from seqmodels.data.text import read_lines
 from seqmodels.evaluation.metrics import check_tokenizer, metric_of, sacrebleu_metrics
-from seqmodels.records.schema import Count, Name, validate
+from seqmodels.records.schema import Count, Name, Test, validate
 
 MAX_EXAMPLES_PER_BUCKET = 500
 """Maximum examples of a bucket in a page."""
@@ -55,7 +55,7 @@ def read(path: Path) -> list[Row]:
 
 def side_by_side(
     by_run: Mapping[str, Sequence[Row]],
-    test: Mapping[str, Any],
+    test: Test,
     tokenize: str,
 ) -> list[dict[str, Any]]:
     """Return the examples of a test set: x, src, ref and, in the order of the runs, hyps, scores.
@@ -63,19 +63,19 @@ def side_by_side(
     Those of a bucket after the first MAX_EXAMPLES_PER_BUCKET are left out. Raises ValueError if two
     runs have other examples.
     """
-    parts = {run: [r for r in rows if r.set == test["name"]] for run, rows in by_run.items()}
+    parts = {run: [r for r in rows if r.set == test.name] for run, rows in by_run.items()}
     (first, examples), *others = parts.items()
     for run, rows in others:
         if [(r.x, r.src, r.ref) for r in rows] != [(r.x, r.src, r.ref) for r in examples]:
-            raise ValueError(f"{first} and {run} have other examples of the test {test['name']!r}")
+            raise ValueError(f"{first} and {run} have other examples of the test {test.name!r}")
     in_page: list[int] = []
-    for b in test["buckets"]:
-        inside = [i for i, r in enumerate(examples) if b["low"] <= r.x <= b["high"]]
+    for b in test.buckets:
+        inside = [i for i, r in enumerate(examples) if b.low <= r.x <= b.high]
         in_page += inside[:MAX_EXAMPLES_PER_BUCKET]
     metrics: dict[str, Any] = {}
-    if metric_of(test["primary_metric"]).sacrebleu:
+    if metric_of(test.primary_metric).sacrebleu:
         check_tokenizer(tokenize)
-        metrics = sacrebleu_metrics(tokenize)
+        metrics |= sacrebleu_metrics(tokenize)
         metrics["bleu"].effective_order = True  # otherwise a sentence of three words has none
     return [
         {

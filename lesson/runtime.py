@@ -18,7 +18,6 @@ from pathlib import Path
 from filelock import FileLock
 
 from seqmodels.data.cache import cache_dir, ensure_dir
-from seqmodels.utils.terminal import print_line
 
 TEMPLATES = Path(__file__).parent / "templates"
 PACKAGE_FILES = ("package.json", "package-lock.json")
@@ -53,7 +52,7 @@ def fetch_packages(declared: Mapping[str, bytes], folder: Path) -> None:
             "the live page needs npm, which comes with Node.js (https://nodejs.org), to fetch "
             "onnxruntime-web once"
         )
-    print_line("fetching onnxruntime-web with npm, once")
+    print("fetching onnxruntime-web with npm, once")
     with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
         part = Path(scratch) / "web"
         part.mkdir()

@@ -49,7 +49,11 @@ STATE = ("theta", "m", "v", "t")
 def describe() -> dict[str, Any]:
     """Return the content of the page. Raises ValueError without npm, or if a model has no graph."""
     worker, wasm, versions = runtime.build_runtime()
-    line_styles, models, runs = style.line_styles_for(SIZES), make_models(), []
+    line_styles, models, runs = (
+        {name: style.line_style_of(name) for name in SIZES},
+        make_models(),
+        [],
+    )
     compress = partial(gzip.compress, mtime=0)
     parts = {"worker": compress(worker.encode()), "wasm": compress(wasm)}
     for i, (name, model) in enumerate(models.items()):

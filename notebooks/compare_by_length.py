@@ -46,8 +46,8 @@ comparison.figures["score-length"]
 
 # %%
 for record in comparison.records:
-    bleu = record["tests"][0]["overall"]["bleu"]
-    print(f"{record['model']:16} {bleu['value']:6.2f} [{bleu['low']:.2f}, {bleu['high']:.2f}]")
+    bleu = record.tests[0].overall["bleu"]
+    print(f"{record.model:16} {bleu.value:6.2f} [{bleu.low:.2f}, {bleu.high:.2f}]")
 
 # %% [markdown]
 # ## Change one thing

@@ -87,15 +87,15 @@ print(run.translate([source])[0])
 run.align(source)
 
 # %%
-shown = run.record["alignment"]
-longer = run.align(" ".join(shown["src"][:-1]), " ".join(shown["tgt"]))
+shown = run.record.alignment
+longer = run.align(" ".join(shown.src[:-1]), " ".join(shown.tgt))
 longer
 
 # %% [markdown]
 # That is the map of the record, which was made when the model was trained:
 
 # %%
-differences = torch.tensor(longer.weights) - torch.tensor(shown["alpha"])
+differences = torch.tensor(longer.weights) - torch.tensor(shown.alpha)
 print(f"largest difference: {differences.abs().max():.3f}")
 
 # %% [markdown]

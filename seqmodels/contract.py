@@ -16,6 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from seqmodels.interface import PAD, SequenceModel, reorder
+from seqmodels.models import Value
 from seqmodels.models.cache import tensors_of
 from seqmodels.search import unroll
 
@@ -50,7 +51,7 @@ class Case:
         return self.model, self.src, self.src_mask, self.tgt_in, self.logits
 
 
-def list_violations(model_type: Any, **sizes: Any) -> Iterator[tuple[str, str]]:
+def list_violations(model_type: type, **sizes: Value) -> Iterator[tuple[str, str]]:
     """Yield the name of each property, and the fault that was found in it: empty if it holds.
 
     `sizes` are fields of the model's Config, such as those of a variant. The first three properties
@@ -80,15 +81,14 @@ def require(is_right: bool | Tensor, fault: str) -> None:
         raise ContractError(fault)
 
 
-def build_tiny(model_type: Any, **sizes: Any) -> SequenceModel:
+def build_tiny(model_type: type[SequenceModel], **sizes: Value) -> SequenceModel:
     """Build a model with its default sizes, but small, without dropout, and with these sizes."""
     has = {field.name for field in fields(model_type.config_type)}
     small = {k: v for k, v in SIZES.items() if k in has}
-    model: SequenceModel = model_type(model_type.config_type(**small | sizes))
-    return model.eval()
+    return model_type(model_type.config_type(**small | sizes)).eval()
 
 
-def build_again(model: SequenceModel) -> Any:
+def build_again(model: SequenceModel) -> SequenceModel:
     """Build a model of the same sizes as it is before training."""
     return type(model)(model.config)
 
@@ -106,12 +106,13 @@ def other(tokens: Tensor) -> Tensor:
 # ------------------------------------------------------------------------------------ Properties
 
 
-def check_class(model_type: Any, **sizes: Any) -> Case:
+def check_class(model_type: type, **sizes: Value) -> Case:
     """Check the class and its Config; return a case for the other properties."""
-    is_model = isinstance(model_type, type) and issubclass(model_type, SequenceModel)
-    require(is_model, "It is not a subclass of seqmodels.SequenceModel.")
-    config_type: Any = getattr(model_type, "config_type", None)
-    require(is_dataclass(config_type), "Its config_type is not a dataclass.")
+    if not issubclass(model_type, SequenceModel):
+        raise ContractError("It is not a subclass of seqmodels.SequenceModel.")
+    config_type = getattr(model_type, "config_type", None)
+    if not is_dataclass(config_type):
+        raise ContractError("Its config_type is not a dataclass.")
     names = [field.name for field in fields(config_type)]
     require(names[:1] == ["vocab_size"], "The first field of its Config is not vocab_size.")
     counts = hasattr(config_type, "source_floats")

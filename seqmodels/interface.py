@@ -34,7 +34,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import Any, ClassVar, NamedTuple, TypeVar
+from functools import partial
+from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -55,6 +56,22 @@ class Batch(NamedTuple):
     """BOS y1 … y_{T-1}."""
     tgt_out: Int[Tensor, "B T"]
     """y1 … y_T, the last one EOS if the text ends there; PAD is not scored."""
+
+
+@runtime_checkable
+class Config(Protocol):
+    """The sizes of a model: a frozen dataclass."""
+
+    @property
+    def vocab_size(self) -> int:
+        """The number of tokens: its first field."""
+
+    @property
+    def d_model(self) -> int:
+        """The width, which is chosen so that models have equal numbers of parameters."""
+
+    def source_floats(self, n: int) -> int:
+        """Return how many numbers about a source of n tokens the decoder is given."""
 
 
 class SequenceModel(nn.Module):
@@ -126,8 +143,20 @@ class SequenceModel(nn.Module):
         return sys.maxsize
 
 
+def device_of(model: nn.Module) -> str:
+    """Return the device of a model's parameters; the CPU if it has none."""
+    return str(next((p.device for p in model.parameters()), "cpu"))
+
+
+def append_weights(
+    alphas: list[Tensor], module: nn.Module, args: tuple[object, ...], _: object
+) -> None:
+    """Append the weights of one call of an attention: a forward hook."""
+    alphas.append(module.attention_weights(*args))  # type: ignore[operator]
+
+
 @contextmanager
-def watch_attention(modules: Sequence[Any]) -> Iterator[list[list[Tensor]]]:
+def watch_attention(modules: Sequence[nn.Module]) -> Iterator[list[list[Tensor]]]:
     """Collect the weights of each of these modules inside the context, one tensor per call.
 
     A module's `attention_weights` is called with the same arguments as the module.
@@ -135,11 +164,7 @@ def watch_attention(modules: Sequence[Any]) -> Iterator[list[list[Tensor]]]:
     calls: list[list[Tensor]] = [[] for _ in modules]
     with ExitStack() as hooks:
         for module, alphas in zip(modules, calls, strict=True):
-
-            def watch(module: Any, args: Any, _: Any, alphas: list[Tensor] = alphas) -> None:
-                alphas.append(module.attention_weights(*args))
-
-            hooks.enter_context(module.register_forward_hook(watch))
+            hooks.enter_context(module.register_forward_hook(partial(append_weights, alphas)))
         yield calls
 
 
@@ -167,7 +192,9 @@ def reorder(
 
 
 @contextmanager
-def mute_heads(outputs: Sequence[Any], mask: Sequence[Tensor] | Tensor = ()) -> Iterator[None]:
+def mute_heads(
+    outputs: Sequence[nn.Module], mask: Sequence[Tensor] | Tensor = ()
+) -> Iterator[None]:
     """Multiply the output of each head by its number in the mask inside the context.
 
     The mask (A,H) has a row for each of `outputs`, the layers W_o that merge the heads of an
@@ -176,7 +203,7 @@ def mute_heads(outputs: Sequence[Any], mask: Sequence[Tensor] | Tensor = ()) -> 
     with ExitStack() as hooks:
         for layer, row in zip(outputs, mask, strict=True):
 
-            def mute(_: Any, args: tuple[Tensor], row: Tensor = row) -> Tensor:
+            def mute(_: nn.Module, args: tuple[Tensor], row: Tensor = row) -> Tensor:
                 return (args[0].unflatten(-1, (len(row), -1)) * row.unsqueeze(-1)).flatten(-2)
 
             hooks.enter_context(layer.register_forward_pre_hook(mute))

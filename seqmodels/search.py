@@ -16,7 +16,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from seqmodels.interface import BOS, EOS, PAD, SequenceModel, reorder
+from seqmodels.interface import BOS, EOS, PAD, AnyState, SequenceModel, reorder
 
 MAX_KEPT_SHARE = 0.8
 """Finished rows are dropped when at most this share of the rows is unfinished."""
@@ -26,8 +26,8 @@ Choose = Callable[[Float[Tensor, "R V"]], Int[Tensor, " R"]]
 
 
 def unroll(
-    model: SequenceModel, state: Any, tgt_in: Int[Tensor, "B T"]
-) -> tuple[Float[Tensor, "B T V"], Any]:
+    model: SequenceModel, state: AnyState, tgt_in: Int[Tensor, "B T"]
+) -> tuple[Float[Tensor, "B T V"], AnyState]:
     """Feed `tgt_in` token by token through `step`; return all logits and the last State."""
     logits = []
     for y in tgt_in.unbind(1):

@@ -19,7 +19,7 @@ from importlib import import_module
 from pathlib import Path
 
 from seqmodels.utils import files
-from seqmodels.utils.terminal import Parser, print_line, run_cli
+from seqmodels.utils.terminal import Parser, run_cli
 
 from .flags import TaskParser
 
@@ -157,16 +157,14 @@ def run_all(out: Path, comparisons: Sequence[Comparison], forwarded: Sequence[st
 
     for n, (folder, task, passed) in enumerate(todo, start=1):
         since = time.perf_counter()
-        print_line(f"[{n}/{len(todo)}] {folder}")
+        print(f"[{n}/{len(todo)}] {folder}")
         try:
             import_module(f"tasks.{task}.__main__").main(passed)
         except SystemExit as ended:
             if ended.code:
                 raise
-        print_line(
-            f"[{n}/{len(todo)}] {folder}: {(time.perf_counter() - since) / 60:.1f} minutes\n"
-        )
-    print_line("\n".join(str(path) for path in plot_results(out)))
+        print(f"[{n}/{len(todo)}] {folder}: {(time.perf_counter() - since) / 60:.1f} minutes\n")
+    print("\n".join(str(path) for path in plot_results(out)))
 
 
 def parse_flags() -> tuple[argparse.Namespace, list[str]]:

@@ -12,7 +12,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from seqmodels.data.batches import Example, collate
-from seqmodels.interface import Batch, SequenceModel
+from seqmodels.interface import Batch, SequenceModel, device_of
 from seqmodels.models.transformer import Transformer
 
 Rows = list[dict[str, float | str]]
@@ -22,11 +22,6 @@ N_FEATURES = 256
 """Inputs of every probe: random combinations of what a model has."""
 RIDGE = 0.01
 """Penalty of the probe's squared weights, per row."""
-
-
-def device_of(model: SequenceModel) -> str:
-    """Return the device of a model's parameters."""
-    return str(next(model.parameters()).device)
 
 
 def batch_of(model: SequenceModel, examples: Sequence[Example]) -> Batch:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from statistics import fmean
 from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 
-from seqmodels.report.load_records import Record, rows_of
+from seqmodels.records.schema import Record, Test
+from seqmodels.report.load_records import rows_of
 from seqmodels.report.style import GREY
 
 
@@ -27,8 +28,8 @@ def average(group: Sequence[Record], analysis: str, *names: str, **columns: Any)
     )
 
 
-def mark_trained(ax: Axes, test: Mapping[str, Any]) -> None:
+def mark_trained(ax: Axes, test: Test) -> None:
     """Mark the longest texts of training on an axis that has a place for each bucket."""
-    if longest := test["max_train_length"]:
-        n_trained = sum(bucket["high"] <= longest for bucket in test["buckets"])
+    if longest := test.max_train_length:
+        n_trained = sum(bucket.high <= longest for bucket in test.buckets)
         ax.axvline(n_trained - 0.5, color=GREY, lw=0.8, ls=":")

@@ -33,6 +33,7 @@ from seqmodels.evaluation import intervals  # noqa: E402
 from seqmodels.experiments import compare, evaluate_run  # noqa: E402
 from seqmodels.models import PAPERS, model_of, paper_of, papers  # noqa: E402
 from seqmodels.records import io as record  # noqa: E402
+from seqmodels.records.schema import Record  # noqa: E402
 from seqmodels.report import load_records, render_folder, style  # noqa: E402
 from seqmodels.utils import files  # noqa: E402
 from tools.sizes import sizes_of  # noqa: E402
@@ -91,7 +92,7 @@ def _own_caches(tmp_path_factory: pytest.TempPathFactory) -> None:
 
 
 VARIANTS = dict(models.VARIANTS)
-"""Before any record of an arm is read, which adds it."""
+"""Before any run of an arm, which can add it."""
 
 
 @pytest.fixture(autouse=True)
@@ -315,31 +316,36 @@ def rows_of(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in lines]
 
 
-def check_folder(folder: Path, models: Sequence[str]) -> list[dict[str, Any]]:
+def fields_of(path: Path) -> dict[str, Any]:
+    """Return the fields of a record in JSON types, to be compared or changed."""
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def check_folder(folder: Path, models: Sequence[str]) -> list[Record]:
     """Check all that a task leaves behind; return the records."""
     records = load_records.load_records(folder)
-    assert {r["model"] for r in records} == set(models)
+    assert {r.model for r in records} == set(models)
     for made in records:
-        path = folder / f"{made['model']}-seed{made['seed']}.json"
+        path = folder / f"{made.model}-seed{made.seed}.json"
         assert record.load(path) == made
         rows = rows_of(path)
-        for test in made["tests"]:
-            own = [row for row in rows if row["set"] == test["name"]]
-            assert sum(b["n"] for b in test["buckets"]) == len(own) > 0
-            assert test["primary_metric"] in test["overall"]
-        assert {row["set"] for row in rows} == {test["name"] for test in made["tests"]}
-        assert len(made["data"]["sha256"]) == 64
-        assert (made["alignment"] is not None) <= paper_of(made["model"]).attends
-    drawn = ["curves", "state", *(f"score-{test['name']}" for test in records[0]["tests"])]
-    drawn += ["alignment"] * any(r["alignment"] for r in records)
+        for test in made.tests:
+            own = [row for row in rows if row["set"] == test.name]
+            assert sum(b.n for b in test.buckets) == len(own) > 0
+            assert test.primary_metric in test.overall
+        assert {row["set"] for row in rows} == {test.name for test in made.tests}
+        assert len(made.data.sha256) == 64
+        assert (made.alignment is not None) <= paper_of(made.model).attends
+    drawn = ["curves", "state", *(f"score-{test.name}" for test in records[0].tests)]
+    drawn += ["alignment"] * any(r.alignment for r in records)
     for name in drawn:
         assert ElementTree.parse(folder / f"{name}.svg").getroot().tag.endswith("svg")
         assert (folder / f"{name}.png").exists()
     table = (folder / "tables.md").read_text(encoding="utf-8")
     assert all(paper_of(model).label in table for model in models)
-    assert f"{records[0]['n_parameters'] / 1e6:.2f}" in table
+    assert f"{records[0].n_parameters / 1e6:.2f}" in table
     n_tokens = tokenizers.load(folder / "tokenizer.json").vocab_size
-    assert {r["model_config"]["vocab_size"] for r in records} == {n_tokens}
+    assert {r.settings["vocab_size"] for r in records} == {n_tokens}
     return records
 
 

@@ -1,7 +1,7 @@
-"""Made-up records, and helpers that write, draw and read them."""
+"""Made-up records, as fields in JSON types, and helpers that build, write and draw them."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +9,8 @@ import numpy as np
 
 from seqmodels.evaluation import metrics
 from seqmodels.models import PAPERS
-from seqmodels.records.io import save_sums, sums_path
-from seqmodels.records.schema import SCHEMA
+from seqmodels.records.io import build, save_sums, sums_path
+from seqmodels.records.schema import SCHEMA, Record
 from seqmodels.report import bucket_plots
 
 MODELS = tuple(name for name, paper in PAPERS.items() if paper.group == "five")
@@ -119,6 +119,10 @@ def fake_record(model: str, seed: int, task: str = "translation") -> dict[str, A
     }  # fmt: skip
 
 
+def as_records(fields: Iterable[dict[str, Any]]) -> list[Record]:
+    return [*map(build, fields)]
+
+
 def write(folder: Path, records: list[dict[str, Any]]) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     for r in records:
@@ -171,7 +175,7 @@ def with_rows(
             }]  # fmt: skip
             lines = [json.dumps(row) + "\n" for row in rows]
             (folder / record["hypotheses"]).write_text("".join(lines), encoding="utf-8")
-            save_sums(sums_path(folder, record), record, rows)
+            save_sums(sums_path(folder, build(record)), build(record), rows)
             write(folder, [record])
     return folder
 
@@ -207,6 +211,7 @@ def scored(
     return records
 
 
-def drawn_scores(records: list[dict[str, Any]], index: int = 0) -> Any:
+def drawn_scores(fields: list[dict[str, Any]], index: int = 0) -> Any:
     """Draw a test set."""
-    return bucket_plots.draw_scores(records, records[0]["tests"][index]).figure
+    records = as_records(fields)
+    return bucket_plots.draw_scores(records, records[0].tests[index]).figure

@@ -13,6 +13,7 @@ from conftest import ROOT, Call, Run, check_one_line
 
 import seqmodels
 from seqmodels.cli import main
+from seqmodels.records.io import build
 from seqmodels.utils import html
 
 recall = pytest.importorskip("tasks.recall.__main__")
@@ -25,8 +26,8 @@ def test_a_comparison_by_name_has_the_records_of_the_command(run: Run, tmp_path:
     assert run(recall, *command) == 0
     found = seqmodels.compare("recall", **given, out=tmp_path / "named")
     theirs = json.loads((tmp_path / "command" / "gpt-seed1.json").read_text())
-    assert [record["weights_sha256"] for record in found.records] == [theirs["weights_sha256"]]
-    assert found.records[0]["tests"] == theirs["tests"]
+    assert [record.weights_sha256 for record in found.records] == [theirs["weights_sha256"]]
+    assert found.records[0].tests == build(theirs).tests
     score = f"{theirs['tests'][0]['overall']['accuracy']['value']:.1f}"
     assert all(score in text and "GPT" in text for text in (found._repr_html_(), repr(found)))
     shown = found.figures["curves"]._repr_svg_()

@@ -293,7 +293,7 @@ def test_the_wheel_trains_what_a_clone_trains(tmp_path: Path) -> None:
     for name in ("gpt-seed1.json", "Mine-seed1.json"):
         ours, theirs = (load_record(tmp_path / kind / name) for kind in ("ours", "wheels"))
         for key in ("task", "model", "data", "tests", "weights_sha256"):
-            assert ours[key] == theirs[key], key
+            assert getattr(ours, key) == getattr(theirs, key), key
 
 
 WITH_COMMANDS = [*PAGES, *ROOT.glob("tasks/*/*.py")]

@@ -42,22 +42,23 @@ def round_run(path: Path, out: Path, task: Task) -> Path:
     Raises ValueError for a run of another task.
     """
     run = inference.load(path)
-    if run.record["data"] != task.data:
+    if run.record is None or run.data.model_dump() != task.data:
         raise ValueError(f"{path} was trained on other data than {task.data['name']}")
     weights = {name: tensor.half() for name, tensor in run.model.state_dict().items()}
     run.model.load_state_dict(weights)
     rows, tests = [], []
     for test in task.tests:
-        test_rows, entry = evaluate_run.score_test_set(run.model, task, test, "cpu")
+        test_rows, entry = evaluate_run.score_test_set(run.model, task, test)
         rows += test_rows
         tests.append(entry)
     new = out / path.name
-    record.save(new, run.record | {
+    fields = run.record.model_dump(by_alias=True, exclude_unset=True) | {
         "tests": tests,
-        "alignment": evaluate_run.example_alignment(run.model, task, "cpu"),
+        "alignment": evaluate_run.example_alignment(run.model, task),
         "weights_sha256": checkpoint.save_weights(new.with_suffix(".safetensors"), weights),
-        "rounded_from_sha256": run.record["weights_sha256"],
-    }, rows)  # fmt: skip
+        "rounded_from_sha256": run.record.weights_sha256,
+    }
+    record.save(new, record.build(fields), rows)
     lines = [json.dumps(row, ensure_ascii=False) + "\n" for row in first_rows(rows, tests)]
     files.write(new.with_suffix(".jsonl"), "".join(lines))
     return new

@@ -14,10 +14,12 @@ from pathlib import Path
 from statistics import mean
 from typing import Any, NamedTuple
 
+from seqmodels.models import paper_of
 from seqmodels.records import significance
 from seqmodels.records.io import load as load_record
+from seqmodels.records.schema import Record
 from seqmodels.records.significance import Difference
-from seqmodels.report.load_records import format_bucket, label_of, negate, rows_of
+from seqmodels.report.load_records import Row, format_bucket, format_ends, negate, rows_of
 from seqmodels.report.tables import format_markdown
 
 RESULTS = Path(__file__).parents[1] / "results"
@@ -27,8 +29,6 @@ RNN, BAHDANAU, LSTM = "rnn_encdec", "bahdanau", "lstm_seq2seq"
 TRANSFORMER, GPT, LINEAR = "transformer", "gpt", "linear_attention"
 FIVE = [RNN, BAHDANAU, LSTM, TRANSFORMER, GPT]
 SIX = [*FIVE, LINEAR]
-
-Record = dict[str, Any]
 
 
 @cache
@@ -44,17 +44,18 @@ def scores_of(records: Iterable[Record], bucket: str, metric: str, test: str) ->
     """Return a score of each record, in a bucket ("31–40") or over the whole test set ("all")."""
     values = []
     for record in records:
-        (scores,) = [t for t in record["tests"] if t["name"] == test]
-        parts = {format_bucket(b): b for b in scores["buckets"]} | {"all": scores["overall"]}
+        (scores,) = [t for t in record.tests if t.name == test]
+        parts = {format_bucket(b): b[metric] for b in scores.buckets}
+        parts["all"] = scores.overall[metric]
         if bucket not in parts:
             raise ValueError(f"{test}: no bucket {bucket!r}; there are {', '.join(parts)}")
-        values.append(parts[bucket][metric]["value"])
+        values.append(parts[bucket].value)
     return values
 
 
 def lowest_loss(record: Record) -> float:
     """Return the lowest loss on valid of a run, in nats per token."""
-    return min(point["valid_nats"] for point in record["curve"])
+    return min(point.valid_nats for point in record.curve)
 
 
 class Results(NamedTuple):
@@ -78,11 +79,11 @@ class Results(NamedTuple):
         """Return the mean of a score over the seeds."""
         return mean(self.seeds(model, bucket, metric, test))
 
-    def analyses(self, model: str, name: str, **columns: Any) -> list[list[Mapping[str, Any]]]:
+    def analyses(self, model: str, name: str, **columns: Any) -> list[list[Row]]:
         """Return the rows of an analysis that have these values, by seed."""
         return [rows_of(record, name, **columns) for record in self.records(model)]
 
-    def rows(self, model: str, name: str, **columns: Any) -> list[Mapping[str, Any]]:
+    def rows(self, model: str, name: str, **columns: Any) -> list[Row]:
         """Return the rows of an analysis that have these values, of all seeds."""
         return [row for own in self.analyses(model, name, **columns) for row in own]
 
@@ -94,7 +95,7 @@ class Results(NamedTuple):
         comparison = significance.load(path).on(test or self.test, metric or None)
         if comparison is None:
             raise ValueError(f"results/{self.folder} compares nothing on {test or self.test}")
-        names = [format_bucket({"low": low, "high": high}) for low, high in comparison.buckets]
+        names = [format_ends(low, high) for low, high in comparison.buckets]
         for pair in comparison.pairs:
             parts = dict(zip(["all", *names], [pair.overall, *pair.buckets], strict=True))
             if (pair.row, pair.column) == (row, column):
@@ -110,9 +111,14 @@ class Results(NamedTuple):
             if seeds != len(runs):
                 raise ValueError(f"{self.folder}: {model} has {len(runs)} seeds, not {seeds}")
             for run in runs:
-                has = run["train_config"]["tokens"], run["n_parameters"]
+                has = run.train_config.tokens, run.n_parameters
                 if has[0] != tokens or abs(has[1] / parameters - 1) > 0.06:
                     raise ValueError(f"{self.folder}: {model} has {has} tokens and parameters")
+
+
+def label_of(model: str) -> str:
+    """Return the label of a listed model or variant."""
+    return paper_of(model).label
 
 
 def span(values: Iterable[float], digits: int = 0) -> str:

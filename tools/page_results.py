@@ -48,7 +48,7 @@ ROTARY = "transformer_rotary"
 
 def largest_model() -> float:
     """Return the number of parameters of the largest model with a committed record."""
-    return max(load_record(path)["n_parameters"] for path in RESULTS.glob("*/*-seed*[0-9].json"))
+    return max(load_record(path).n_parameters for path in RESULTS.glob("*/*-seed*[0-9].json"))
 
 
 def count_seeds(folders: str) -> Counter[tuple[str, str]]:
@@ -59,7 +59,7 @@ def count_seeds(folders: str) -> Counter[tuple[str, str]]:
 
 def trained_on_gpu(folder: str, model: str) -> bool:
     """Return whether the records of a model's runs name an H200 as their device."""
-    return all("H200" in run["provenance"]["device"] for run in load_runs(folder, model))
+    return all("H200" in run.provenance.device for run in load_runs(folder, model))
 
 
 def gpu_folders() -> list[str]:
@@ -73,7 +73,7 @@ def moved_runs() -> list[str]:
     names = []
     for path in sorted(RESULTS.glob("*/*-seed*[0-9].json")):
         run = load_record(path)
-        if any("device" in event["what"] for event in run["events"] if event["kind"] == "resumed"):
+        if any("device" in event.what for event in run.events if event.kind == "resumed"):
             names.append(f"`{path.parent.name}/{path.stem}`")
     return names
 
@@ -148,9 +148,9 @@ def confirm_budgets() -> None:
     assert at_budget(RNN, 40_000_000)[0] > max(at_budget(RNN, 15_000_000)) + 10
     for model in (RNN, LSTM):
         assert min(at_budget(model, 15_000_000)) > max(at_budget(model, 5_000_000)) + 10
-    last = longest_run()["curve"][-1]
-    assert lowest_loss(longest_run()) == last["valid_nats"]
-    assert abs(last["train_nats"] - last["valid_nats"]) < 0.01
+    last = longest_run().curve[-1]
+    assert lowest_loss(longest_run()) == last.valid_nats
+    assert abs(last.train_nats - last.valid_nats) < 0.01
 
 
 def budget_table() -> str:
@@ -166,12 +166,12 @@ def budget_table() -> str:
 def runs_by_cell() -> dict[tuple[str, int, int, int], list[Record]]:
     """Return the records of each model, width, tokens per batch and budget."""
     runs = [*load_records(RESULTS / "budgets"), *load_records(RESULTS / "widths")]
-    by_name = {(r["model"], r["seed"]): r for r in runs}
+    by_name = {(r.model, r.seed): r for r in runs}
     best = min(load_records(RESULTS / "batches"), key=lowest_loss)  # of three learning rates
     cells: dict[tuple[str, int, int, int], list[Record]] = {}
     for r in [*by_name.values(), best]:
-        cfg, model = r["train_config"], r["model"].partition("-")[0]
-        key = model, r["model_config"]["d_model"], cfg["batch_tokens"], cfg["tokens"]
+        cfg, model = r.train_config, r.model.partition("-")[0]
+        key = model, r.size("d_model"), int(cfg["batch_tokens"] or 0), cfg.tokens
         cells.setdefault(key, []).append(r)
     return cells
 
@@ -263,8 +263,8 @@ def lookup_step_table() -> str:
 
 def lookup_step_gaps() -> set[int]:
     """Return the numbers of steps between two validations."""
-    curves = [run["curve"] for m in (BAHDANAU, ROTARY, GPT) for run in LOOKUP.records(m)]
-    return {b["step"] - a["step"] for c in curves for a, b in pairwise(c)}
+    curves = [run.curve for m in (BAHDANAU, ROTARY, GPT) for run in LOOKUP.records(m)]
+    return {b.step - a.step for c in curves for a, b in pairwise(c)}
 
 
 def confirm_lookup_state() -> None:
@@ -291,7 +291,7 @@ def lookup_state_table() -> str:
     for m, numbers in kept.items():
         means = [f"{STATES.mean(m, n):.0f} %" for n in pairs]
         rows.append(
-            [names.get(m, label_of(m)), numbers, *means, f"{span(STATES.seeds(m, '32'))} %"]
+            [names.get(m) or label_of(m), numbers, *means, f"{span(STATES.seeds(m, '32'))} %"]
         )
     return format_markdown(rows)
 
@@ -310,13 +310,13 @@ def step_gain(row: str, column: str) -> Difference:
 def backwards_gains() -> list[float]:
     """Return by how much reading backwards lowers the last loss on valid, by seed."""
     runs = zip(LADDER.records(FORWARDS), LADDER.records(LSTM), strict=True)
-    return [f["curve"][-1]["valid_nats"] - b["curve"][-1]["valid_nats"] for f, b in runs]
+    return [f.curve[-1].valid_nats - b.curve[-1].valid_nats for f, b in runs]
 
 
 def confirm_ladder() -> None:
     """Confirm: reading backwards lowers every loss; input feeding matters to the last vector."""
     LADDER.confirm([LSTM, FORWARDS], tokens=1_400_000, parameters=0.6e6, seeds=3)
-    rates = {r["train_config"]["lr"] for r in load_records(RESULTS / LADDER.folder)}
+    rates = {r.train_config.lr for r in load_records(RESULTS / LADDER.folder)}
     assert rates == {1.6e-2}
     assert all(gain > 0 for gain in backwards_gains())
     assert step_gain("_last_fed", "_last").is_significant
@@ -448,21 +448,21 @@ def plateaus() -> dict[int, np.ndarray]:
 
 def one_vector_sizes() -> str:
     """Format the parameters of the smallest and the largest model with one vector."""
-    low, *_, high = sorted(BOTTLENECK.records(f"{RNN}_{d}")[0]["n_parameters"] for d in WIDTHS)
+    low, *_, high = sorted(BOTTLENECK.records(f"{RNN}_{d}")[0].n_parameters for d in WIDTHS)
     return f"{low:,} to {high / 1e6:.1f} million"
 
 
 def annotation_width() -> int:
     """Return the numbers of the decoder's state beside one pooled vector."""
-    (width,) = {run["model_config"]["d_model"] for run in BOTTLENECK.records("bahdanau_1")}
-    return int(width)
+    (width,) = {run.size("d_model") for run in BOTTLENECK.records("bahdanau_1")}
+    return width
 
 
 def confirm_bottleneck() -> None:
     """Confirm: twice the numbers carry less than twice the bits, and one pooled vector more."""
     BOTTLENECK.confirm([f"{RNN}_256"], tokens=2_000_000, parameters=0.9e6, seeds=3)
     BOTTLENECK.confirm(["bahdanau_1"], tokens=2_000_000, parameters=0.157e6, seeds=3)
-    rates = {d: BOTTLENECK.records(f"{RNN}_{d}")[0]["train_config"]["lr"] for d in WIDTHS}
+    rates = {d: BOTTLENECK.records(f"{RNN}_{d}")[0].train_config.lr for d in WIDTHS}
     assert rates == {d: 8e-3 if d < 256 else 4e-3 for d in WIDTHS}
     most = plateaus()
     assert all(2 * most[d].mean() > most[2 * d].mean() for d in WIDTHS[:-1])
@@ -542,14 +542,14 @@ def transformer_behind(results: Results, metric: str = "bleu") -> float:
 
 def bible_passes() -> float:
     """Return the number of passes over train; half of its tokens are targets."""
-    (n_tokens,) = {r["data"]["n_tokens_train"] for m in FIVE for r in BIBLE.records(m)}
+    (n_tokens,) = {r.data.count("n_tokens_train") for m in FIVE for r in BIBLE.records(m)}
     return 4_000_000 / (n_tokens / 2)
 
 
 def confirm_bible() -> None:
     """Confirm: Bahdanau's lead over the Transformer is not significant; both lead over GPT."""
     BIBLE.confirm(FIVE, tokens=4_000_000, parameters=2e6, seeds=3)
-    assert {r["data"]["n_train"] for m in FIVE for r in BIBLE.records(m)} == {28_944}
+    assert {r.data["n_train"] for m in FIVE for r in BIBLE.records(m)} == {28_944}
     assert not BIBLE.difference(BAHDANAU, TRANSFORMER).is_significant
     leads = [BIBLE.difference(m, GPT) for m in (BAHDANAU, TRANSFORMER)]
     assert all(lead.is_significant and lead.value > 0 for lead in leads)
@@ -655,7 +655,7 @@ def novel_gain(model: str, few: str, many: str) -> float:
 def confirm_novel() -> None:
     """Confirm: with the longest context, the RNN has the lowest loss and GPT the highest."""
     NOVEL.confirm(FIVE, tokens=3_000_000, parameters=1.5e6, seeds=1)
-    assert f"{3e6 / NOVEL.records(RNN)[0]['data']['n_tokens_train']:.1f}" == "3.3"
+    assert f"{3e6 / NOVEL.records(RNN)[0].data.count('n_tokens_train'):.1f}" == "3.3"
     losses = {m: NOVEL.mean(m, "512") for m in FIVE}
     assert losses[RNN] == min(losses.values())
     assert losses[GPT] == max(losses.values())

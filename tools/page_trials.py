@@ -13,6 +13,7 @@ from statistics import mean
 from typing import Any
 
 from seqmodels.records.io import load as load_record
+from seqmodels.records.schema import Interval
 from seqmodels.report.tables import format_markdown
 from tools.numbers import (
     BAHDANAU,
@@ -34,7 +35,7 @@ GRAMMAR, LAPTOP = Results("translation-grammar"), Results("translation-grammar-l
 def size_span(folder: str, digits: int = 1) -> str:
     """Format the millions of parameters of the smallest and the largest model of a folder."""
     sizes = [
-        load_record(path)["n_parameters"] for path in (RESULTS / folder).glob("*-seed*[0-9].json")
+        load_record(path).n_parameters for path in (RESULTS / folder).glob("*-seed*[0-9].json")
     ]
     return span((n / 1e6 for n in sizes), digits)
 
@@ -45,7 +46,7 @@ def folders_by_optimizer() -> dict[str, str]:
     folders: dict[str, list[str]] = {}
     for folder in sorted(path.parent for path in RESULTS.glob("*/tables.md")):
         record = load_record(min(folder.glob("*-seed*[0-9].json")))
-        optimizer = record["train_config"].get("optimizer") or "adamw"
+        optimizer = str(record.train_config.get("optimizer", "adamw"))
         folders.setdefault(optimizer, []).append(f"`{folder.name}`")
     return {optimizer: ", ".join(names) for optimizer, names in folders.items()}
 
@@ -110,7 +111,7 @@ def best_trial(trials: Sequence[Trial]) -> Trial:
 
 def used_config(model: str) -> dict[str, Any]:
     """Return the training settings of the comparison with the full budget."""
-    return dict(GRAMMAR.records(model)[0]["train_config"])
+    return GRAMMAR.records(model)[0].train_config.model_dump()
 
 
 def rate_table() -> str:
@@ -118,9 +119,9 @@ def rate_table() -> str:
     rows = [["", "trials", "best, and used: lr / muon_lr", "nats per token on valid"]]
     for m in FIVE:
         own = [t for t in grammar_trials(is_default=True) if t["model"] == m]
-        best, used = best_trial(own), LAPTOP.records(m)[0]["train_config"]
-        assert (float(best["lr"]), float(best["muon_lr"])) == (used["lr"], used["muon_lr"])
-        rates = f"{used['lr']:g} / {used['muon_lr']:g}"
+        best, used = best_trial(own), LAPTOP.records(m)[0].train_config
+        assert (float(best["lr"]), float(best["muon_lr"])) == (used.lr, used["muon_lr"])
+        rates = f"{used.lr:g} / {used['muon_lr']:g}"
         rows.append([label_of(m), str(len(own)), rates, f"{float(best['valid_nats']):.3f}"])
     assert len({row[1] for row in rows[1:]}) == 1
     return format_markdown(rows)
@@ -205,7 +206,7 @@ def bible_budget_table() -> str:
 
 def valid_losses(results: Results, model: str) -> list[float]:
     """Return the losses on valid of a model's first seed, in their order."""
-    return [point["valid_nats"] for point in results.records(model)[0]["curve"]]
+    return [point.valid_nats for point in results.records(model)[0].curve]
 
 
 def book_scores(results: Results, name: str) -> dict[str, Any]:
@@ -253,7 +254,7 @@ def bible_long_table() -> str:
     for m in (RNN, BAHDANAU, TRANSFORMER):
         losses = valid_losses(BIBLE_30M, m + LONG)
         assert min(losses) == losses[-1]
-        on_test = BIBLE_30M.records(m + LONG)[0]["tests"][0]["overall"]["bleu"]
+        on_test = BIBLE_30M.records(m + LONG)[0].tests[0].overall["bleu"]
         earlier = ("–", "–")  # Muon did not train the RNN on four million tokens
         if m != RNN:
             earlier = (f"{first_seed(BIBLE_MUON, m):.1f}", f"{book_bleu(m):.1f}")
@@ -270,12 +271,12 @@ def long_bleu(model: str, bucket: str) -> float:
 
 def long_book_bleu(model: str) -> str:
     """Return the BLEU on unseen books of a model after 30 million tokens, with its interval."""
-    return format_interval(book_scores(BIBLE_30M, model)["overall"]["bleu"])
+    return format_interval(Interval(**book_scores(BIBLE_30M, model)["overall"]["bleu"]))
 
 
-def format_interval(score: dict[str, float]) -> str:
+def format_interval(score: Interval) -> str:
     """Format a score with its interval."""
-    return f"{score['value']:.1f} [{score['low']:.1f}, {score['high']:.1f}]"
+    return f"{score.value:.1f} [{score.low:.1f}, {score.high:.1f}]"
 
 
 # ------------------------------------------------------------------------------- Calibration

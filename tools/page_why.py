@@ -5,11 +5,11 @@ Each function named `confirm_…` raises an error where the records no longer su
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from statistics import mean
 from typing import Any
 
-from seqmodels.report.load_records import format_bucket, mean_scores, rows_of
+from seqmodels.report.load_records import Row, format_bucket, mean_scores, rows_of
 from seqmodels.report.tables import format_markdown
 from tasks.vector.figure import predict_roles
 from tools.numbers import (
@@ -44,20 +44,20 @@ SHUFFLED = "target: its words shuffled"
 
 def best_state_runs(model: str) -> list[Record]:
     """Return the records of a model whose best States were written."""
-    return [r for r in BUDGETS.records(model) if r["analyses"].get("best_state")]
+    return [r for r in BUDGETS.records(model) if r.analyses.get("best_state")]
 
 
 def vector_width(model: str = RNN) -> int:
     """Return the numbers of a model's vector; the RNN's training had five million tokens."""
-    assert {r["train_config"]["tokens"] for r in BUDGETS.records(RNN)} == {5_000_000}
-    return int(best_state_runs(model)[0]["analyses"]["best_state"][0]["numbers"])
+    assert {r.train_config.tokens for r in BUDGETS.records(RNN)} == {5_000_000}
+    return int(rows_of(best_state_runs(model)[0], "best_state")[0]["numbers"])
 
 
 def best_interval(model: str, bucket: str) -> str:
     """Format BLEU from the best States of a bucket, with its interval over seeds and sentences."""
     runs = best_state_runs(model)
-    (test,) = [t for t in runs[0]["tests"] if t["name"] == "best_state"]
-    i = [format_bucket(b) for b in test["buckets"]].index(bucket)
+    (test,) = [t for t in runs[0].tests if t.name == "best_state"]
+    i = [format_bucket(b) for b in test.buckets].index(bucket)
     value, low, high = mean_scores(runs, "best_state", "bleu")[1 + i]
     return f"{value:.1f} [{low:.1f}, {high:.1f}]"
 
@@ -87,7 +87,7 @@ def bible_bleu(model: str, bucket: str, test: str = "greedy") -> float:
 def bible_steps() -> int:
     """Return the steps that wrote the best vectors for the Bible's verses."""
     (run,) = BIBLE.records(RNN + LONG)
-    return max(int(row["steps"]) for row in run["analyses"]["best_state"])
+    return max(int(row["steps"]) for row in rows_of(run, "best_state"))
 
 
 def confirm_bible_states() -> None:
@@ -117,8 +117,7 @@ def control_bleu(model: str, name: str) -> float:
 
 def descent_steps() -> int:
     """Return the number of steps in which the best States were written."""
-    rows = best_state_runs(RNN)[0]["analyses"]["best_state"]
-    return max(int(row["steps"]) for row in rows)
+    return max(int(row["steps"]) for row in rows_of(best_state_runs(RNN)[0], "best_state"))
 
 
 def rounded_bleu(bits: int, model: str = RNN) -> float:
@@ -167,12 +166,12 @@ def confirm_best_states() -> None:
     assert best_by_width(100) < min(best_by_width(200), best_by_width(400)) - 50
 
 
-def training_moments() -> list[Mapping[str, Any]]:
+def training_moments() -> list[Row]:
     """Return BLEU from both States through a training of 15 million tokens, from 1 million on."""
-    run = next(r for r in BUDGETS.records(RNN_15M) if r["analyses"].get("training"))
-    moments = [row for row in run["analyses"]["training"] if row["tokens"] > 1_000_000]
+    run = next(r for r in BUDGETS.records(RNN_15M) if r.analyses.get("training"))
+    moments = [row for row in rows_of(run, "training") if row["tokens"] > 1_000_000]
     assert all(row["best_state"] > 2 * row["encoder"] for row in moments)
-    assert round(moments[-1]["tokens"], -6) == run["train_config"]["tokens"]
+    assert round(moments[-1]["tokens"], -6) == run.train_config.tokens
     return moments
 
 
@@ -183,7 +182,7 @@ def frozen_decoder_runs() -> dict[str, Record]:
         "its encoder, 10 M more, decoder frozen": ENCODERS.records(RNN),
         "an encoder of both directions, 10 M, the same decoder": ENCODERS.records(f"{RNN}_both"),
     }
-    return {name: next(r for r in runs if r["seed"] == 1) for name, runs in own.items()}
+    return {name: next(r for r in runs if r.seed == 1) for name, runs in own.items()}
 
 
 def encoder_table() -> str:
@@ -206,27 +205,27 @@ def confirm_encoders() -> None:
     assert min(frozen) == frozen[0] > max(frozen) - 2
     assert min(BUDGETS.seeds(RNN_15M, "31–40")) > max(frozen) + 10
     assert first_loss_alone() > lowest_loss(runs[0])
-    assert [f"{run['n_parameters'] / 1e6:.2f}" for run in runs] == ["0.98", "0.98", "1.22"]
+    assert [f"{run.n_parameters / 1e6:.2f}" for run in runs] == ["0.98", "0.98", "1.22"]
 
 
 def first_loss_alone() -> float:
     """Return the loss on valid after the first million tokens of an encoder alone."""
     (run,) = ENCODERS.records(RNN)
-    assert round(run["curve"][0]["tokens"], -5) == 1_000_000
-    return float(run["curve"][0]["valid_nats"])
+    assert round(run.curve[0].tokens, -5) == 1_000_000
+    return float(run.curve[0].valid_nats)
 
 
 # ------------------------------------------------------------------------------------- Heads
 HEADS, HEADS_FULL = Results("heads"), Results("heads-full")
 
 
-def article_heads(*folders: Results) -> list[Mapping[str, Any]]:
+def article_heads(*folders: Results) -> list[Row]:
     """Return the head of each training that finds the noun of an article best."""
     own = [rows for results in folders for rows in results.analyses(TRANSFORMER, "article")]
     return [max(rows, key=lambda row: row["share"]) for rows in own]
 
 
-def changed_endings(heads: Sequence[Mapping[str, Any]]) -> list[float]:
+def changed_endings(heads: Sequence[Row]) -> list[float]:
     """Return the share (%) of the words changed without a head that change their ending alone."""
     kinds = "ending", "choice", "order", "omission", "addition"
     shares = [100 * row["ending"] / sum(row[kind] for kind in kinds) for row in heads]
@@ -278,18 +277,18 @@ def confirm_choices() -> None:
 
 def added_seeds(model: str) -> list[float]:
     """Return BLEU of the seeds that were added after the first result: 6 to 10."""
-    added = [r for r in CHOICES.records(model) if r["seed"] > 5]
+    added = [r for r in CHOICES.records(model) if r.seed > 5]
     assert len(added) == 5
     return scores_of(added, "all", "bleu", "length")
 
 
 def model_width(model: str) -> int:
     """Return the width of a changed Transformer, whose four heads have a quarter each."""
-    configs = [run["model_config"] for run in CHOICES.records(model)]
-    ((width, n_heads),) = {(cfg["d_model"], cfg["n_heads"]) for cfg in configs}
+    runs = CHOICES.records(model)
+    ((width, n_heads),) = {(run.size("d_model"), run.size("n_heads")) for run in runs}
     assert n_heads == 4
-    assert not any(cfg.get("d_v") for cfg in configs)
-    return int(width)
+    assert not any(run.settings.get("d_v") for run in runs)
+    return width
 
 
 def choice_table() -> str:
@@ -428,7 +427,7 @@ STEP_NAMES = {
 
 def step_budget() -> int:
     """Return the target tokens of each step's training."""
-    (tokens,) = {r["train_config"]["tokens"] for m in STEP_NAMES for r in STEPS.records(m)}
+    (tokens,) = {r.train_config.tokens for m in STEP_NAMES for r in STEPS.records(m)}
     return int(tokens)
 
 
@@ -484,7 +483,7 @@ def scientific_span(values: Sequence[float]) -> str:
 
 def confirm_gradients() -> None:
     """Confirm: it vanishes without a forget bias and grows with one, in width 144 from 0.2."""
-    configs = [run["model_config"] for run in DISTANCE.records(LSTM)]
+    configs = [run.settings for run in DISTANCE.records(LSTM)]
     assert {(cfg["d_model"], cfg["init_range"]) for cfg in configs} == {(144, 0.2)}
     ends = [lstm_gradients("ratio", n, bias) for bias in (0.0, 2.0) for n in (1, 5)]
     bounds = [max(ends[0]), min(ends[1]), 1.0, max(ends[2]), min(ends[3])]

@@ -21,10 +21,10 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import product
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -120,7 +120,7 @@ def simulate(design: Design, draws: range, gain: float = 0.0) -> tuple[float, np
 def list_families() -> Iterator[tuple[str, Family]]:
     """Yield the families of all folders whose sums are kept."""
     for path in sorted(RESULTS.glob(f"*/{significance.FILE}")):
-        records: Mapping[str, Any] = load_records.load_folder(path.parent).records
+        records = load_records.load_folder(path.parent).records
         if all(sums_path(path.parent, record).exists() for record in records.values()):
             for family in significance.score_folder(path.parent, records):
                 yield path.parent.name, family
@@ -131,7 +131,7 @@ def generic_design(rng: np.random.Generator, n_seeds: int, sd: float, tau: float
     mean = Mean(0.0, np.zeros(2), n_seeds, np.nan, 0)
     parts = [VarianceComponent({str(i): mean for i in range(5)}, 100)] * 9
     variances = np.tile((sd * np.exp(tau * rng.normal(size=5))) ** 2, (9, 1))
-    return Design(Family({}, "nats", parts, NAMED), variances, [np.eye(5)] * 9)
+    return Design(Family("", [], "nats", parts, NAMED), variances, [np.eye(5)] * 9)
 
 
 def main() -> None:
@@ -146,7 +146,7 @@ def main() -> None:
         design = design_of(family)
         error, coverage, _ = simulate(design, range(n))
         folders.append({
-            "folder": folder, "test": family.test["name"], "metric": family.metric,
+            "folder": folder, "test": family.test, "metric": family.metric,
             "seeds": sorted({family.parts[0].means[m].n_seeds for p in family.tested for m in p}),
             "tests": family.n_tested, "error": round(error, 1),
             "mean": round(float(coverage.mean()), 1), "lowest": round(float(coverage.min()), 1),

@@ -38,20 +38,20 @@ def run(args: argparse.Namespace) -> None:
     generator = torch.Generator().manual_seed(args.seed)
     choose = search.sampler(generator, args.temperature, args.top_k, args.top_p)
     run = load(args.run)
-    model, data = run.model, run.record["data"]
+    model, data = run.model, run.data
     if data.get("context") == 0:
         tokens = run.encode(args.text)
         if len(tokens) > MAX_TEXT_TOKENS:
             raise ValueError(
                 f"the text has {len(tokens)} tokens; at most {MAX_TEXT_TOKENS} are read"
             )
-        block = max(1, min(data.get("block", sys.maxsize), model.max_target(1)))
+        block = max(1, min(int(data.get("block") or sys.maxsize), model.max_target(1)))
         generated = search.continue_text(model, tokens, args.length, block, choose)
-    elif data.get("begins_with_text"):
+    elif n_ids := data.get("n_ids"):
         from seqmodels.experiments.gpt2 import continue_gpt2
 
         tokens = run.encode(args.text)
-        generated = continue_gpt2(model, tokens, args.length, data["n_ids"], choose)
+        generated = continue_gpt2(model, tokens, args.length, int(n_ids), choose)
     else:
         tokens = run.encode_source(args.text, has_source_eos=False)
         src, n = torch.tensor([tokens]), min(args.length, model.max_target(len(tokens)))

@@ -24,10 +24,11 @@ def run(args: argparse.Namespace) -> None:
 
     if str(args.run).startswith("hub:"):
         raise ValueError(f"{args.run} is on the Hub already; name a run on this disk")
-    record = load(args.run).record
+    if (record := load(args.run).record) is None:
+        raise ValueError(f"{args.run} was trained elsewhere; name a run that was trained here")
     path = args.run if args.run.suffix == ".json" else args.run.with_name(f"{args.run.name}.json")
     with style.context():
-        figure = bucket_plots.draw_scores([record], record["tests"][0]).figure
+        figure = bucket_plots.draw_scores([record], record.tests[0]).figure
         more = {card.FIGURE: style.render(figure, ".png")}
     try:
         contents, _ = import_beside("lesson.export").contents_of(path, is_half=False)

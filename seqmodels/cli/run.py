@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from seqmodels.experiments.task import Task
+    from seqmodels.records.schema import Record
 
 
 def import_task(name: str) -> Any:
@@ -82,7 +83,7 @@ class Comparison:
 
         self.out = Path(out) if Path(out).exists() else HOME / "results" / out
         folder = load_records.load_folder(self.out if self.out.exists() else Path(out))
-        self.records: list[dict[str, Any]] = [*folder.records.values()]
+        self.records: list[Record] = [*folder.records.values()]
         self.significance = render_folder.find_significance(self.out, folder.records)
 
     @cached_property

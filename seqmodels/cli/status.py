@@ -66,7 +66,6 @@ def read_states(folder: Path) -> list[dict[str, Any]]:
 
 def read_state(record: Path) -> dict[str, Any]:
     """Return state, tokens, budget, note and place of a run: by its status, record, checkpoint."""
-    from seqmodels.evaluation.metrics import format_first_score
     from seqmodels.records import io
     from seqmodels.utils.progress import format_duration, read_status
 
@@ -87,7 +86,7 @@ def read_state(record: Path) -> dict[str, Any]:
         return state | {"state": "failed", "note": status.note}
     if record.exists():
         result = io.load(record)
-        tokens, note = result["curve"][-1]["tokens"], format_first_score(result)
+        tokens, note = result.curve[-1].tokens, io.format_first_score(result)
         return state | {"state": "recorded", "tokens": tokens, "budget": None, "note": note}
     return state | {"state": "stopped", "tokens": None, "budget": None} | read_progress(record)
 
@@ -98,6 +97,6 @@ def read_progress(record: Path) -> dict[str, Any]:
 
     if (run := latest(record)) is None:
         return {}
-    losses = [f"valid {point['valid_nats']:.3f}" for point in run["curve"][-1:]]
-    budget = run["train_config"]["tokens"]
-    return {"tokens": run["tokens"], "budget": budget, "note": "".join(losses)}
+    losses = [f"valid {point.valid_nats:.3f}" for point in run.record.curve[-1:]]
+    budget = run.record.train_config.tokens
+    return {"tokens": run.tokens, "budget": budget, "note": "".join(losses)}

@@ -109,9 +109,13 @@ def format_translation(row: Mapping[str, Any]) -> str:
 
 def draw_translation(run: TrainedModel, args: argparse.Namespace) -> None:
     """Draw how a text's translation attends to it."""
+    from seqmodels.records.schema import Alignment
     from seqmodels.report.alignment import draw_alignment
+    from seqmodels.report.style import line_style_of, line_styles_for
 
     (target,) = run.search([run.encode_source(args.text)], args.beam, args.length_penalty)
     src, tgt, weights = run.align_ids(args.text, target)
-    panel = {"src": src, "tgt": tgt, "alpha": weights.tolist(), "gold": None}
-    draw_alignment({args.run.stem.split("-")[0]: panel}, args.alignment)
+    panel = Alignment(src=src, tgt=tgt, alpha=weights.tolist(), gold=None)
+    groups = {run.record.model: [run.record]} if run.record else {}
+    (look,) = line_styles_for(groups).values() or [line_style_of("gpt")]
+    draw_alignment([(look, panel)], args.alignment)

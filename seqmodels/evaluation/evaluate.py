@@ -12,9 +12,9 @@ from torch import Tensor
 
 from seqmodels.data.batches import Example, batches_by_length, collate
 from seqmodels.evaluation.intervals import Row
-from seqmodels.interface import EOS, PAD, SequenceModel
+from seqmodels.interface import EOS, PAD, SequenceModel, device_of
 from seqmodels.models.cache import tensors_of
-from seqmodels.search import Hypothesis, beam, greedy, search_beams
+from seqmodels.search import beam, greedy
 from seqmodels.utils.progress import SILENT, StatusFile
 
 BATCH_TOKENS = 6000
@@ -25,7 +25,6 @@ Found = TypeVar("Found")
 def score_teacher_forced(
     model: SequenceModel,
     examples: Sequence[Example],
-    device: str = "cpu",
     phase: str = "teacher-forced",
     status: StatusFile = SILENT,
 ) -> list[Row]:
@@ -33,7 +32,7 @@ def score_teacher_forced(
     model.eval()
     rows: dict[int, Row] = {}
     for indices in status.track(phase, batches_by_length(examples, BATCH_TOKENS)):
-        batch = collate([examples[i] for i in indices], device)
+        batch = collate([examples[i] for i in indices], device_of(model))
         logits = model(batch.src, batch.src_mask, batch.tgt_in)
         real = batch.tgt_out != PAD
         nats = F.cross_entropy(logits.transpose(1, 2), batch.tgt_out, reduction="none") * real
@@ -48,21 +47,12 @@ def generate_targets(
     model: SequenceModel,
     examples: Sequence[Example],
     width: int,
-    device: str = "cpu",
     status: StatusFile = SILENT,
     length_penalty: float = 1.0,
 ) -> list[list[int]]:
     """Generate each target from its source only: greedily, or with a beam if `width` > 1."""
     search = greedy if width == 1 else partial(beam, width=width, length_penalty=length_penalty)
-    return search_in_batches(search, model, examples, width, device, status)
-
-
-def generate_hypotheses(
-    model: SequenceModel, examples: Sequence[Example], width: int, length_penalty: float
-) -> list[list[Hypothesis]]:
-    """Return the hypotheses of a beam search for each source, the best first."""
-    search = partial(search_beams, width=width, length_penalty=length_penalty)
-    return search_in_batches(search, model, examples, width)
+    return search_in_batches(search, model, examples, width, status)
 
 
 def search_in_batches(
@@ -70,7 +60,6 @@ def search_in_batches(
     model: SequenceModel,
     examples: Sequence[Example],
     width: int,
-    device: str = "cpu",
     status: StatusFile = SILENT,
 ) -> list[Found]:
     """Return what a search with beams of this width finds for each source.
@@ -81,7 +70,7 @@ def search_in_batches(
     found: dict[int, Found] = {}
     lots = batches_by_length(examples, BATCH_TOKENS // width) if examples else []
     for indices in status.track("search", lots):
-        batch = collate([examples[i] for i in indices], device)
+        batch = collate([examples[i] for i in indices], device_of(model))
         max_len = torch.tensor([max_target_length(model, len(examples[i].src)) for i in indices])
         found |= zip(indices, search(model, batch.src, batch.src_mask, max_len), strict=True)
     return [found[i] for i in range(len(examples))]
@@ -100,20 +89,20 @@ def compare_tokens(hyp: Sequence[int], tgt: Sequence[int]) -> Row:
 
 
 @torch.inference_mode()
-def align_target(model: SequenceModel, example: Example, device: str = "cpu") -> list[list[float]]:
+def align_target(model: SequenceModel, example: Example) -> list[list[float]]:
     """Return the attention of each token of an example's target, EOS left out, to its source."""
-    batch = collate([example], device)
+    batch = collate([example], device_of(model))
     alpha = model.align(batch.src, batch.src_mask, batch.tgt_in)[0]
     return alpha[: sum(token != EOS for token in example.tgt)].tolist()
 
 
 @torch.inference_mode()
-def measure_cache_bytes(model: SequenceModel, device: str = "cpu") -> list[tuple[int, int]]:
+def measure_cache_bytes(model: SequenceModel) -> list[tuple[int, int]]:
     """Return (n, bytes of the state that `encode` returns) for n = 8, 16, … 256 source tokens."""
     sizes = []
     for n in (8, 16, 32, 64, 128, 256):
         if model.max_target(n) > 0:
-            src = torch.full((1, n), EOS, device=device)
+            src = torch.full((1, n), EOS, device=device_of(model))
             state = model.encode(src, torch.ones_like(src, dtype=torch.bool))
             sizes.append((n, sum(tensor.nbytes for tensor in tensors_of(state))))
     return sizes

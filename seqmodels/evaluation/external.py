@@ -6,16 +6,16 @@ must be joined beforehand. The scores, and the test between systems, are sacreBL
 
 from __future__ import annotations
 
-import copy
 import os
 import re
 from collections.abc import Mapping, Sequence
 from itertools import combinations, pairwise
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, TypedDict
 
 import numpy as np
-from sacrebleu.significance import PairedTest
+from sacrebleu.metrics import BLEU, CHRF
+from sacrebleu.significance import PairedTest, Result
 
 from seqmodels.data.scripts import count_words, unit_of
 from seqmodels.data.text import read_lines, sha256
@@ -26,13 +26,20 @@ MAX_LINES = 20_000
 """Most lines on which systems are compared: the test holds all resamples, 80 kB per line."""
 
 
+class Difference(TypedDict):
+    """The score of a system less that of the first one, and the p of sacreBLEU's test."""
+
+    difference: float
+    p: float | None
+
+
 class Text(NamedTuple):
     """A text file."""
 
     path: Path
     lines: list[str]
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> dict[str, str | int]:
         """Return the file's path and checksum, and the number of its blank lines."""
         about = {"file": printable(str(self.path)), "sha256": sha256(self.lines)}
         return {**about, "n_blank": sum(not line.strip() for line in self.lines)}
@@ -88,14 +95,7 @@ def score_translations(
     first system. Raises ValueError for a source without words, for a tokenizer that sacreBLEU does
     not have here, and for more than MAX_LINES lines of several systems.
     """
-    lengths = [*map(count_words, src.lines)]
-    if not any(lengths):
-        raise ValueError(f"{src.path} has no words; scores are by the number of source words")
-    if len(systems) > 1 and len(lengths) > MAX_LINES:
-        raise ValueError(
-            f"{src.path} has {len(lengths):,} lines; systems are compared on at most "
-            f"{MAX_LINES:,}: score one system at a time"
-        )
+    lengths = count_lengths(src, len(systems))
     metrics.check_tokenizer(tokenize, "--tokenize")
     scorers = metrics.sacrebleu_metrics(tokenize, is_lowercase, [ref.lines for ref in refs])
     longer = [max(lengths)] if max(lengths) > ends[-1] else []
@@ -105,12 +105,11 @@ def score_translations(
         counts, scores = score_system(text, scorers, lengths, buckets)
         all_counts.append(counts)
         entries.append({"name": name, **text.facts(), **scores})
-    paired = {}
-    for key, scorer in scorers.items() if len(systems) > 1 else ():
-        named = [counts[key] for counts in all_counts]
-        paired[key], differences = compare_with_first(scorer, named)
+    paired = dict[str, str]()
+    if len(systems) > 1:
+        paired, differences = compare_with_first(scorers, systems, all_counts)
         for entry, difference in zip(entries[1:], differences, strict=True):
-            entry.setdefault("against_first", {})[key] = difference
+            entry["against_first"] = difference
     return {
         "schema": "seqmodels.score/3",
         "n": len(lengths),
@@ -124,18 +123,31 @@ def score_translations(
     }
 
 
+def count_lengths(src: Text, n_systems: int) -> list[int]:
+    """Return the words of each line; raise ValueError if the systems cannot be scored on them."""
+    lengths = [*map(count_words, src.lines)]
+    if not any(lengths):
+        raise ValueError(f"{src.path} has no words; scores are by the number of source words")
+    if n_systems > 1 and len(lengths) > MAX_LINES:
+        raise ValueError(
+            f"{src.path} has {len(lengths):,} lines; systems are compared on at most "
+            f"{MAX_LINES:,}: score one system at a time"
+        )
+    return lengths
+
+
 def score_system(
     text: Text,
-    scorers: Mapping[str, Any],
+    scorers: Mapping[str, BLEU | CHRF],
     lengths: Sequence[int],
     buckets: Sequence[tuple[int, int]],
-) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+) -> tuple[dict[str, np.ndarray], dict[str, object]]:
     """Return the counts of a system's lines by metric, and its scores overall and by bucket."""
     counts = {
         key: metrics.sacrebleu_counts(scorer, text.lines, None) for key, scorer in scorers.items()
     }
 
-    def score(indices: np.ndarray) -> dict[str, Any]:
+    def score(indices: np.ndarray) -> dict[str, intervals.Interval | float]:
         scores = {key: metrics.METRICS[key].score(each[indices]) for key, each in counts.items()}
         n_hyp, n_ref = counts["bleu"][indices, :2].sum(0)
         return {**scores, "length_ratio": float(n_hyp / n_ref) if n_ref else 0.0}
@@ -148,23 +160,21 @@ def score_system(
 
 
 def compare_with_first(
-    metric: Any, counts_by_system: Sequence[np.ndarray]
-) -> tuple[str, list[dict[str, float | None]]]:
-    """Return the signature of sacreBLEU's paired bootstrap, and each system's difference and p.
+    scorers: Mapping[str, BLEU | CHRF],
+    systems: Sequence[Text],
+    counts_by_system: Sequence[Mapping[str, np.ndarray]],
+) -> tuple[dict[str, str], list[dict[str, Difference]]]:
+    """Return the signatures of sacreBLEU's paired bootstrap, and each other system's differences.
 
     p is None if all counts are equal, which the test would call significant.
     """
-    counts_metric: Any = copy.copy(metric)
-    counts_metric._extract_corpus_statistics = lambda counts, refs: counts
-    named: Any = [(str(i), counts) for i, counts in enumerate(counts_by_system)]
-    test = PairedTest(named, {"": counts_metric}, None, "bs", intervals.N_BOOTSTRAP)
-    signatures, results = cast("Any", test())
-    ((name, signature),) = signatures.items()
-    first, *others = results[name]
-    return str(signature), [
-        {
-            "difference": float(other.score - first.score),
-            "p": None if np.array_equal(counts, counts_by_system[0]) else other.p_value,
-        }
-        for other, counts in zip(others, counts_by_system[1:], strict=True)
-    ]
+    named = [(str(i), text.lines) for i, text in enumerate(systems)]
+    signatures, columns = PairedTest([*named], {**scorers}, None, "bs", intervals.N_BOOTSTRAP)()
+    entries: list[dict[str, Difference]] = [{} for _ in systems[1:]]
+    for key, name in zip(scorers, signatures, strict=True):
+        first, *others = (result for result in columns[name] if isinstance(result, Result))
+        for entry, counts, other in zip(entries, counts_by_system[1:], others, strict=True):
+            is_same = np.array_equal(counts[key], counts_by_system[0][key])
+            difference = float(other.score - first.score)
+            entry[key] = {"difference": difference, "p": None if is_same else other.p_value}
+    return dict(zip(scorers, map(str, signatures.values()), strict=True)), entries

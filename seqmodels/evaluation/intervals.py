@@ -22,7 +22,8 @@ NORMAL = NormalDist()
 Z = NORMAL.inv_cdf(0.975)
 
 Row = dict[str, Any]
-Interval = dict[str, Any]
+Interval = dict[str, float | None]
+"""A `value` and the ends of its 95 % interval, `low` and `high`: None where it has none."""
 Score = Callable[[np.ndarray], np.ndarray]
 """Computes a score from sums of columns: (..., columns) -> (...)."""
 

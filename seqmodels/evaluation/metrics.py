@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
@@ -60,7 +60,7 @@ class Metric:
     """How its interval is computed; None: it has no interval."""
     ratio: tuple[str, str | None, float] | None = None
     """(above, below, scale): scale × Σ above / Σ below of these fields; None below: per row."""
-    sacrebleu: Callable[..., Any] | None = None
+    sacrebleu: Callable[..., BLEU | CHRF] | None = None
     """make(tokenize, is_lowercase=False, references=None) returns sacreBLEU's metric object."""
     score_from_stats: Score = quotient
     """Computes the score from summed terms, for many resamples at once."""
@@ -179,14 +179,14 @@ def without_interval(value: float) -> Interval:
 
 @lru_cache(maxsize=4)
 def count_texts(
-    make: Callable[[str], Any], tokenize: str, hyps: tuple[str, ...], refs: tuple[str, ...]
+    make: Callable[[str], BLEU | CHRF], tokenize: str, hyps: tuple[str, ...], refs: tuple[str, ...]
 ) -> np.ndarray:
     """Return the counts of texts once for their scores and for the sums beside the record."""
     return sacrebleu_counts(make(tokenize), hyps, [refs])
 
 
 def sacrebleu_counts(
-    metric: Any, hyps: Sequence[str], refs: Sequence[Sequence[str]] | None
+    metric: BLEU | CHRF, hyps: Sequence[str], refs: Sequence[Sequence[str]] | None
 ) -> np.ndarray:
     """Return the counts of a sacreBLEU metric, one row per sentence; scores depend on their sums.
 
@@ -339,17 +339,11 @@ def metric_of(key: str) -> Metric:
     return METRICS.get(key) or Metric(label=key)
 
 
-def format_first_score(record: Mapping[str, Any]) -> str:
-    """Format the score on a record's first test set, with its name and unit."""
-    test = record["tests"][0]
-    metric = metric_of(key := test["primary_metric"])
-    value = f"{test['overall'][key]['value']:.{metric.digits}f}"
-    return f"{metric.label} {value} {metric.unit}".rstrip()
-
-
 def sacrebleu_metrics(
-    tokenize: str = "13a", is_lowercase: bool = False, references: Any = None
-) -> dict[str, Any]:
+    tokenize: str = "13a",
+    is_lowercase: bool = False,
+    references: Sequence[Sequence[str]] | None = None,
+) -> dict[str, BLEU | CHRF]:
     """Return sacreBLEU's objects for its metrics in the table."""
     return {
         key: metric.sacrebleu(tokenize, is_lowercase, references)

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from concurrent.futures import Executor
 from pathlib import Path
 
 from seqmodels.experiments.executors import connect_launcher
 from seqmodels.experiments.forecast import format_forecast
-from seqmodels.experiments.launch import Summarize, n_parallel_runs, run_all
+from seqmodels.experiments.launch import Submitter, Summarize, n_parallel_runs, run_all
 from seqmodels.experiments.options import Options
-from seqmodels.experiments.plan import Plan, RunState, plan_runs, resolve_device
-from seqmodels.experiments.run import hold_lock
+from seqmodels.experiments.plan import Plan, plan_runs, resolve_device
 from seqmodels.experiments.task import Task
 from seqmodels.utils import files
 from seqmodels.utils.files import LOCK, Lock
 from seqmodels.utils.imports import require
-from seqmodels.utils.terminal import print_line
 
 
 class FailedRunsError(ValueError):
@@ -31,7 +28,7 @@ class FailedRunsError(ValueError):
 def compare(
     task: Task,
     options: Options,
-    executor: Executor | None = None,
+    executor: Submitter | None = None,
     summarize: Summarize | None = None,
 ) -> Path | None:
     """Train every spec and seed without a record; return the folder, or None for a dry run.
@@ -49,14 +46,14 @@ def compare(
     device = resolve_device("auto" if options.launcher else options.device)
     out = options.out or Path("runs") / default_folder(task, options)
     if options.dry_run:
-        print_line(format_forecast(plan_runs(out, device, task, options), out, options))
+        print(format_forecast(plan_runs(out, device, task, options), out, options))
         return None
     files.claim_folder(out, "comparison")
     try:
-        with hold_lock(out), connect_launcher(options) as launcher:
+        with Lock(out), connect_launcher(options) as launcher:
             device, executor = launcher.device if launcher else device, executor or launcher
             plan = prepare_folder(out.absolute() if executor else out, device, task, options)
-            n_parallel = n_parallel_runs(len(plan.runs), device)
+            n_parallel = n_parallel_runs(plan.n_runs, device)
             failed = run_all(plan, n_parallel, executor, summarize)
             files.remove_partial(out)  # of machines that were lost
     except KeyboardInterrupt as stopped:
@@ -79,16 +76,15 @@ def prepare_folder(out: Path, device: str, task: Task, options: Options) -> Plan
         Lock(out, path.name).release()
     files.remove_partial(out)
     plan = plan_runs(out, device, task, options)
-    for run, state in plan.runs:
-        if options.fresh:
-            run.remove()
-        if state is RunState.RECORDED:
-            run.checkpoints().remove()
-            run.status.delete()
-            print_line(f"{run.title}: recorded in {run.path}")
+    for run in plan.missing if options.fresh else ():
+        run.remove()
+    for run in plan.recorded:
+        run.checkpoints().remove()
+        run.status.delete()
+        print(f"{run.title}: recorded in {run.path}")
     task.tokenizer.save(out / "tokenizer.json")
     if options.data and plan.missing:  # the times of the built-in tasks are in their help
-        print_line(format_forecast(plan, out, options))
+        print(format_forecast(plan, out, options))
     return plan
 
 

@@ -20,19 +20,19 @@ from seqmodels.evaluation.evaluate import (
 from seqmodels.evaluation.intervals import Row
 from seqmodels.evaluation.metrics import compute_scores_by_bucket, pair_by_length
 from seqmodels.experiments.task import Task, TestSet
-from seqmodels.interface import BOS, EOS, PAD, Batch, SequenceModel
+from seqmodels.interface import BOS, EOS, PAD, Batch, SequenceModel, device_of
 from seqmodels.training.config import TrainConfig
 from seqmodels.training.loop import loss_of
 from seqmodels.utils.progress import SILENT, StatusFile
 
 
 def score_test_set(
-    model: SequenceModel, task: Task, test: TestSet, device: str, status: StatusFile = SILENT
+    model: SequenceModel, task: Task, test: TestSet, status: StatusFile = SILENT
 ) -> tuple[list[Row], dict[str, Any]]:
     """Return a test set's rows and its entry in the record."""
-    model = test.adapt(model, device, status) if test.adapt else model
+    model = test.adapt(model, status) if test.adapt else model
     beam = test.beam or task.beam
-    rows = build_rows(model, task, test, beam, device, status)
+    rows = build_rows(model, task, test, beam, status)
     overall, buckets = compute_scores_by_bucket(rows, test.buckets, task.bleu_tokenize)
     entry = {
         "name": test.name,
@@ -56,14 +56,13 @@ def build_rows(
     task: Task,
     test: TestSet,
     beam: int,
-    device: str,
     status: StatusFile = SILENT,
 ) -> list[Row]:
     """Return a row per example: its texts, losses and, if generated, the hypothesis."""
-    rows = score_teacher_forced(model, test.examples, device, status=status)
+    rows = score_teacher_forced(model, test.examples, status=status)
     free = None
     if test.is_generated:
-        free = generate_targets(model, test.examples, beam, device, status)
+        free = generate_targets(model, test.examples, beam, status)
     for i, (row, example) in enumerate(zip(rows, test.examples, strict=True)):
         tgt = example.scored()
         src, ref = task.tokenizer.decode(example.src), task.tokenizer.decode(tgt)
@@ -81,13 +80,13 @@ def build_rows(
             row["exact_match"] = row["n_correct"] == row["n_tokens"]
         else:
             row |= {"hyp": task.tokenizer.decode(free[i])} | compare_tokens(free[i], example.tgt)
-    for i, nats in shuffled_sources(model, test.examples, device, status).items():
+    for i, nats in shuffled_sources(model, test.examples, status).items():
         rows[i]["nats_shuffled"] = nats
     return rows
 
 
 def shuffled_sources(
-    model: SequenceModel, examples: Sequence[Example], device: str, status: StatusFile = SILENT
+    model: SequenceModel, examples: Sequence[Example], status: StatusFile = SILENT
 ) -> dict[int, float]:
     """Return the nats of each target given the source of another example of similar length.
 
@@ -103,16 +102,16 @@ def shuffled_sources(
         example._replace(src=own[j].src)
         for example, j in zip(own, pair_by_length([len(e.src) for e in own]), strict=True)
     ]
-    rows = score_teacher_forced(model, swapped, device, "sources shuffled", status)
+    rows = score_teacher_forced(model, swapped, "sources shuffled", status)
     return {i: row["nats"] for i, row in zip(real, rows, strict=True)}
 
 
-def example_alignment(model: SequenceModel, task: Task, device: str) -> dict[str, Any] | None:
+def example_alignment(model: SequenceModel, task: Task) -> dict[str, Any] | None:
     """Return the attention weights for the shown example's reference target, if there are any."""
     if task.alignment_example is None or not model.cross_attentions:
         return None
     example, links = task.alignment_example
-    alpha = align_target(model, example, device)
+    alpha = align_target(model, example)
     tgt = [token for token in example.tgt if token != EOS]
     return {
         "src": task.tokenizer.tokens(example.src),
@@ -135,10 +134,9 @@ def flops_per_token(model: SequenceModel, examples: Sequence[Example], cfg: Trai
     """
     n_flops = n_tokens = 0
     cfg = replace(cfg, precision="float32", source_loss=0.0)
-    device = next(model.parameters()).device
     for batch in islice(training_batches(examples, cfg.batch_tokens, cfg.seed), N_BATCHES):
         every = -(-len(batch.src) // N_ROWS)  # rows are sorted by length, padded to the longest
-        rows = Batch(*(tensor[::every].to(device) for tensor in batch))
+        rows = Batch(*(tensor[::every].to(device_of(model)) for tensor in batch))
         with FlopCounterMode(display=False) as counter, sdpa_kernel(SDPBackend.MATH):
             loss_of(model, cfg, rows).backward()
         n_flops += counter.get_total_flops()

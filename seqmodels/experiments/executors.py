@@ -1,8 +1,6 @@
 """Executors that carry out runs on a Ray or SLURM cluster: the extras [ray] and [slurm].
 
-Their futures raise RunLostError if the machine or the process ended that carried out the task, and
-can also be cancelled while they run. Machines must see the folders of runs, and the cache of
-corpora, under the same paths.
+Machines must see the folders of runs, and the cache of corpora, under the same paths.
 """
 
 from __future__ import annotations
@@ -11,12 +9,12 @@ import logging
 import os
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import Executor
 from contextlib import contextmanager
-from typing import Any
+from dataclasses import dataclass
+from pathlib import Path
 
 from seqmodels.data.cache import cache_dir, ensure_dir
-from seqmodels.experiments.launch import RunLostError, n_remote_threads
+from seqmodels.experiments.launch import Outcome, RunLostError, n_remote_threads
 from seqmodels.experiments.options import Options
 from seqmodels.utils.terminal import defer_signals
 
@@ -53,14 +51,40 @@ def connect_launcher(options: Options) -> Iterator[RayLauncher | SlurmLauncher |
 # ------------------------------------------------------------------------------------------ Ray
 
 
-class RayLauncher(Executor):
+@dataclass(eq=False)
+class RemoteTask:
+    """A task on a cluster, as a future that can also be cancelled while it runs."""
+
+    done: Callable[[], bool]
+    """Returns whether it has ended."""
+    get: Callable[[], Outcome]
+    """Returns its result, or raises its error."""
+    cancel: Callable[[], object]
+    """Interrupts it if it runs, drops it otherwise."""
+    name: str
+    lost: type[Exception]
+    """What `get` raises if the machine or the process has ended."""
+    failed: type[Exception]
+    """A subclass of it: what `get` raises for an error in the task itself."""
+
+    def result(self) -> Outcome:
+        """Return the task's result; raise its error, or RunLostError."""
+        try:
+            return self.get()
+        except self.failed:
+            raise
+        except self.lost as error:
+            raise RunLostError(f"lost with its {self.name} ({type(error).__name__})") from error
+
+
+class RayLauncher:
     """Ray tasks, on a cluster at an address or on this machine."""
 
     def __init__(self, device: str, address: str | None):
         os.environ.setdefault("RAY_NUM_REDIS_GET_RETRIES", "1")  # of 20, each half a minute
         import ray
 
-        self.ray, self.tasks = ray, list[RayTask]()
+        self.ray, self.tasks = ray, list[RemoteTask]()
         self.is_own = not ray.is_initialized()
         if self.is_own:
             address = address or os.environ.get("RAY_ADDRESS") or "local"
@@ -74,47 +98,32 @@ class RayLauncher(Executor):
         has_gpu = ray.cluster_resources().get("GPU", 0) > 0
         self.device = ("cuda" if has_gpu else "cpu") if device == "auto" else device
 
-    def submit(self, task: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    def submit(self, task: Callable[..., Outcome], /, *args: object) -> RemoteTask:
         """Submit a task to any node with free resources."""
-        needs = {"num_cpus": n_remote_threads(), "num_gpus": int(self.device == "cuda")}
-        remote = self.ray.remote(task).options(max_retries=0, **needs)
-        self.tasks.append(RayTask(self.ray, remote.remote(*args, **kwargs)))
-        return self.tasks[-1]
+        ray, needs = self.ray, {"num_cpus": n_remote_threads()}
+        needs["num_gpus"] = int(self.device == "cuda")
+        ref = ray.remote(task).options(max_retries=0, **needs).remote(*args)
+        submitted = RemoteTask(
+            done=lambda: bool(ray.wait([ref], timeout=0)[0]),
+            get=lambda: ray.get(ref),
+            cancel=lambda: ray.cancel(ref, force=False),
+            name="process",
+            lost=ray.exceptions.RayError,
+            failed=ray.exceptions.RayTaskError,
+        )
+        self.tasks.append(submitted)
+        return submitted
 
-    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+    def shutdown(self) -> None:
         """Leave the cluster."""
         if self.is_own:
             self.ray.shutdown()
 
 
-class RayTask:
-    """A task on a Ray cluster, as a future."""
-
-    def __init__(self, ray: Any, ref: Any):
-        self.ray, self.ref = ray, ref
-
-    def done(self) -> bool:
-        """Return whether it has ended."""
-        return bool(self.ray.wait([self.ref], timeout=0)[0])
-
-    def result(self) -> Any:
-        """Return the task's result, or raise its error."""
-        try:
-            return self.ray.get(self.ref)
-        except self.ray.exceptions.RayTaskError:
-            raise
-        except self.ray.exceptions.RayError as error:
-            raise RunLostError(f"lost with its process ({type(error).__name__})") from error
-
-    def cancel(self) -> None:
-        """Raise KeyboardInterrupt in a task that runs; drop one that does not."""
-        self.ray.cancel(self.ref, force=False)
-
-
 # ---------------------------------------------------------------------------------------- SLURM
 
 
-class SlurmLauncher(Executor):
+class SlurmLauncher:
     """SLURM jobs, by submitit, whose files are in the cache folder.
 
     Partition, account and time limit are given as for `sbatch`: SBATCH_PARTITION and so on.
@@ -123,8 +132,9 @@ class SlurmLauncher(Executor):
     def __init__(self, device: str, cluster: str = "slurm"):
         import submitit
 
-        self.tasks = list[SlurmTask]()
+        self.tasks = list[RemoteTask]()
         self.device = "cpu" if device == "auto" else device
+        self.pickles = list[Path]()
         folder = ensure_dir(cache_dir() / "jobs")
         limits = {"slurm_max_num_timeout": MAX_TIMEOUTS} if cluster == "slurm" else {}
         try:
@@ -138,43 +148,29 @@ class SlurmLauncher(Executor):
             gpus_per_node=int(self.device == "cuda"),
         )
 
-    def submit(self, task: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    def submit(self, task: Callable[..., Outcome], /, *args: object) -> RemoteTask:
         """Submit a job; at its time limit it is queued again, and resumes from its checkpoint."""
+        from submitit.core.utils import FailedJobError, UncompletedJobError
         from submitit.helpers import Checkpointable
 
         class Requeued(Checkpointable):
-            def __call__(self) -> Any:
-                return task(*args, **kwargs)
+            def __call__(self) -> Outcome:
+                return task(*args)
 
-        self.tasks.append(SlurmTask(self.executor.submit(Requeued())))
-        return self.tasks[-1]
+        job = self.executor.submit(Requeued())
+        submitted = RemoteTask(
+            done=job.done,
+            get=job.result,
+            cancel=lambda: job.cancel(check=False),
+            name=f"job {job.job_id}, see {job.paths.stderr}",
+            lost=UncompletedJobError,
+            failed=FailedJobError,
+        )
+        self.tasks.append(submitted)
+        self.pickles += [job.paths.submitted_pickle, job.paths.result_pickle]
+        return submitted
 
-    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+    def shutdown(self) -> None:
         """Delete the pickles of all jobs, and keep their logs."""
-        for task in self.tasks:
-            for path in (task.job.paths.submitted_pickle, task.job.paths.result_pickle):
-                path.unlink(missing_ok=True)
-
-
-class SlurmTask:
-    """A job, as a future."""
-
-    def __init__(self, job: Any):
-        self.job = job
-        self.done = job.done
-
-    def result(self) -> Any:
-        """Return the task's result, or raise its error."""
-        from submitit.core.utils import FailedJobError, UncompletedJobError
-
-        try:
-            return self.job.result()
-        except FailedJobError:
-            raise
-        except UncompletedJobError as error:
-            job = f"{self.job.job_id} (see {self.job.paths.stderr})"
-            raise RunLostError(f"lost with its job {job}") from error
-
-    def cancel(self) -> None:
-        """Cancel it; if it runs, it receives a signal first."""
-        self.job.cancel(check=False)
+        for path in self.pickles:
+            path.unlink(missing_ok=True)

@@ -8,7 +8,6 @@ have the embedding of <|endoftext|>.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import safetensors.torch
 import torch
@@ -18,6 +17,7 @@ from torch import Tensor
 from seqmodels.data.tokenizers import N_SPECIALS, HuggingFace, load
 from seqmodels.interface import BOS, EOS, SequenceModel
 from seqmodels.models import build
+from seqmodels.records.schema import Data
 from seqmodels.search import Choose
 from seqmodels.training import checkpoint
 from seqmodels.training.trainer import check_shapes
@@ -27,7 +27,7 @@ CONFIG, WEIGHTS = "config.json", "model.safetensors"
 EXPECTED = {"model_type": "gpt2", "activation_function": "gelu_new", "layer_norm_epsilon": 1e-5}
 """What the released models have in common; another value would be another function."""
 SIZES = {"n_embd": "d_model", "n_head": "n_heads", "n_layer": "n_layers"}
-SIZES |= {"n_positions": "n_positions"}
+SIZES |= {"n_positions": "n_positions", "vocab_size": "n_ids"}
 """Their names of sizes, and ours."""
 PARTS = {
     "ln_1": "norm_1", "ln_2": "norm_2", "attn.c_attn": "self_attention.W_qkv",
@@ -37,7 +37,7 @@ PARTS = {
 MAX_SIZE = 2**16
 
 
-def load_gpt2(folder: Path) -> tuple[SequenceModel, HuggingFace, dict[str, Any]]:
+def load_gpt2(folder: Path) -> tuple[SequenceModel, HuggingFace, Data]:
     """Return GPT-2's model, its tokenizer and what a record says of a run.
 
     Raises ValueError for another model, or for weights that do not fit their config.
@@ -48,15 +48,16 @@ def load_gpt2(folder: Path) -> tuple[SequenceModel, HuggingFace, dict[str, Any]]
     for name, value in EXPECTED.items():
         if config.get(name, value) != value or "model_type" not in config:
             raise ValueError(f"{folder / CONFIG}: {name} is {config.get(name)}, not {value}")
-    sizes: dict[str, Any] = {ours: config.get(theirs) for theirs, ours in SIZES.items()}
-    n_ids: Any = config.get("vocab_size")
-    for value in (*sizes.values(), n_ids):
-        if not isinstance(value, int) or not 0 < value <= MAX_SIZE:
-            raise ValueError(f"{folder / CONFIG}: a size is {value}")
+    sizes = dict[str, int]()
+    for theirs, ours in SIZES.items():
+        if not isinstance(value := config.get(theirs), int) or not 0 < value <= MAX_SIZE:
+            raise ValueError(f"{folder / CONFIG}: {theirs} is {value}")
+        sizes[ours] = value
+    n_ids = sizes.pop("n_ids")
     try:
         content = files.read(folder / WEIGHTS, checkpoint.MAX_WEIGHTS_BYTES)
-        theirs = safetensors.torch.load(content)
-        weights = rename(theirs, n_ids, tokenizer.vocab_size, sizes["n_layers"])
+        tensors = safetensors.torch.load(content)
+        weights = rename(tensors, n_ids, tokenizer.vocab_size, sizes["n_layers"])
         with torch.device("meta"):
             expected = build("gpt", tokenizer.vocab_size, **sizes).state_dict()
         check_shapes(weights, expected)
@@ -64,8 +65,8 @@ def load_gpt2(folder: Path) -> tuple[SequenceModel, HuggingFace, dict[str, Any]]
         raise ValueError(f"{folder / WEIGHTS} is not GPT-2 of this config: {error}") from None
     model = build("gpt", tokenizer.vocab_size, **sizes)
     model.load_state_dict(weights)
-    data = {"name": "GPT-2's", "begins_with_text": True, "n_ids": n_ids}
-    return model.eval(), tokenizer, {"model": "gpt", "task": "gpt2", "data": data}
+    data = Data.model_validate({"name": "GPT-2's", "sha256": "", "n_ids": n_ids})
+    return model.eval(), tokenizer, data
 
 
 def rename(theirs: dict[str, Tensor], n_ids: int, n_rows: int, n_layers: int) -> dict[str, Tensor]:

@@ -7,6 +7,7 @@ repository is run, and `trained.load` checks the weights by the sum in the recor
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 
@@ -21,8 +22,6 @@ PREFIX = "hub:"
 RECORD = re.compile(r"[A-Za-z0-9][\w.-]*-seed\d+\.json")
 """The name of a record; a repository holds one."""
 TOKENIZER = "tokenizer.json"
-MAX_BYTES = {".json": 2**27, ".safetensors": 2**33}
-"""Largest file that is fetched, by its ending."""
 TIMEOUT_S = 10.0
 
 
@@ -31,35 +30,30 @@ def fetch(address: str) -> Path:
 
     Its address is hub:OWNER/NAME[@REVISION].
 
-    Raises ValueError if there is no such run, or a file of it is too large.
+    Raises ValueError if there is no such run.
     """
     name, _, revision = address.removeprefix(PREFIX).partition("@")
     try:
-        info = HfApi().model_info(
-            name, revision=revision or None, files_metadata=True, timeout=TIMEOUT_S
-        )
+        info = HfApi().model_info(name, revision=revision or None, timeout=TIMEOUT_S)
+        wanted = list_files({sibling.rfilename for sibling in info.siblings or ()})
+        first, *_ = [hf_hub_download(name, file, revision=info.sha) for file in wanted]
     except Exception as fault:  # of the network, or of what the Hub answers
         raise ValueError(f"{address} cannot be read: {one_line(str(fault))}") from None
-    sizes = {sibling.rfilename: sibling.size for sibling in info.siblings or ()}
-    records = [file for file in sizes if RECORD.fullmatch(file)]
-    if not records and CONFIG in sizes:
+    return Path(first)
+
+
+def list_files(names: Collection[str]) -> list[str]:
+    """Return which files of a repository are its run, or its GPT-2."""
+    records = [name for name in names if RECORD.fullmatch(name)]
+    if not records and CONFIG in names:
         wanted = [CONFIG, WEIGHTS, TOKENIZER]
     elif len(records) == 1:
         wanted = [*records, str(PurePosixPath(records[0]).with_suffix(".safetensors")), TOKENIZER]
     else:
-        raise ValueError(f"{address} has {len(records)} records MODEL-seedN.json; a run has one")
-    paths = []
-    for file in wanted:
-        if file not in sizes:
-            raise ValueError(f"{address} lacks {file}")
-        size, most = sizes[file], MAX_BYTES[PurePosixPath(file).suffix]
-        if size is None or size > most:
-            raise ValueError(f"{address}: {file} has {size} bytes; at most {most:,} are fetched")
-        try:
-            paths.append(Path(hf_hub_download(name, file, revision=info.sha)))
-        except Exception as fault:
-            raise ValueError(f"{address}: {file} cannot be read: {one_line(str(fault))}") from None
-    return paths[0]
+        raise ValueError(f"it has {len(records)} records MODEL-seedN.json; a run has one")
+    if missing := [name for name in wanted if name not in names]:
+        raise ValueError(f"it lacks {', '.join(missing)}")
+    return wanted
 
 
 def push(run: Path, name: str, card: str, more: dict[str, bytes], is_private: bool = False) -> str:

@@ -9,8 +9,9 @@ from __future__ import annotations
 import sys
 import unicodedata
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,12 +24,13 @@ from torch.overrides import TorchFunctionMode
 
 from seqmodels.data import tokenizers
 from seqmodels.data.batches import Example, collate
-from seqmodels.evaluation.evaluate import generate_hypotheses, generate_targets
+from seqmodels.evaluation.evaluate import generate_targets, search_in_batches
 from seqmodels.evaluation.metrics import METRICS, sacrebleu_signatures
 from seqmodels.interface import BOS, EOS, SequenceModel
 from seqmodels.models import PAPERS, build
 from seqmodels.records import io as record
-from seqmodels.search import Hypothesis
+from seqmodels.records.schema import Data, Record
+from seqmodels.search import Hypothesis, search_beams
 from seqmodels.training import checkpoint
 from seqmodels.training.trainer import check_shapes
 from seqmodels.utils import files, html
@@ -73,15 +75,15 @@ class TrainedModel:
 
     model: SequenceModel
     tokenizer: tokenizers.Tokenizer
-    record: dict[str, Any]
+    data: Data
+    record: Record | None = None
+    """None: it was trained elsewhere."""
 
     def _repr_html_(self) -> str:
-        n, points = sum(p.numel() for p in self.model.parameters()), self.record.get("curve", ())
-        facts = [
-            ["parameters", f"{n:,}"],
-            *(["target tokens in training", f"{point['tokens']:,}"] for point in points[-1:]),
-            *([name, value] for name, value in self.record.get("model_config", {}).items()),
-        ]
+        facts = [["parameters", f"{sum(p.numel() for p in self.model.parameters()):,}"]]
+        if self.record:
+            facts.append(["target tokens in training", f"{self.record.curve[-1].tokens:,}"])
+            facts += [[name, str(value)] for name, value in self.record.settings.items()]
         return html.format_table([[type(self.model).__name__, ""], *facts])
 
     def translate(
@@ -120,7 +122,7 @@ class TrainedModel:
                 f"{len(sources)} sources and {len(references)} references; give one reference for "
                 "each source, and at least one"
             )
-        tokenize = self.record["data"].get("bleu_tokenize", "13a")
+        tokenize = self.data.bleu_tokenize
         hyps, refs = self.translate(sources, beam), [*map(self.normalize, references)]
         scores = Scores(n=len(hyps))
         rows = [{"hyp": hyp, "ref": ref} for hyp, ref in zip(hyps, refs, strict=True)]
@@ -145,7 +147,8 @@ class TrainedModel:
         """Return the n best hypotheses of a beam for each source, the best first."""
         check_search(beam, length_penalty, n)
         examples = [Example(src, src) for src in sources if src]
-        found = iter(generate_hypotheses(self.model, examples, beam, length_penalty))
+        search = partial(search_beams, width=beam, length_penalty=length_penalty)
+        found = iter(search_in_batches(search, self.model, examples, beam))
         return [next(found)[:n] if src else [Hypothesis([], 0.0)] for src in sources]
 
     def align_ids(self, source: str, target_ids: list[int]) -> Alignment:
@@ -167,7 +170,7 @@ class TrainedModel:
     def encode_source(self, text: str, has_source_eos: bool | None = None) -> list[int]:
         """Return the source's tokens, with EOS if the run was trained with it; BOS if empty."""
         if has_source_eos is None:
-            has_source_eos = self.record["data"].get("source_end") == "EOS"
+            has_source_eos = self.data.get("source_end") == "EOS"
         tokens, end = self.encode(text), [EOS] if has_source_eos else []
         src = [*tokens, *end] or [BOS]
         limit = min(MAX_TEXT_TOKENS, len(src) + self.model.max_target(len(src)) - 1 - len(end))
@@ -189,9 +192,9 @@ class TrainedModel:
 
     def normalize(self, text: str) -> str:
         """Return the text as the run's training text was: in normal form C, in lower case."""
-        data = self.record["data"]
-        text = unicodedata.normalize("NFC", text) if "n_not_nfc" in data else text
-        return text.lower() if data.get("case") == "lower" else text
+        if self.data.get("n_not_nfc") is not None:
+            text = unicodedata.normalize("NFC", text)
+        return text.lower() if self.data.get("case") == "lower" else text
 
 
 def check_texts(texts: Sequence[str], name: str) -> None:
@@ -221,13 +224,7 @@ def load(run: str | Path) -> TrainedModel:
 
     Raises ValueError if it is not a run, or does not work: it may come from a stranger.
     """
-    if str(run).startswith("hub:"):
-        from seqmodels.experiments.hub import fetch  # most runs are on this disk
-
-        run = fetch(str(run))
-    run = Path(run)
-    if str(run) in PAPERS and not run.exists():
-        run = HOME / "results" / "translation-live" / f"{run}-seed1"
+    run = find_run(str(run))
     if run.name == "config.json" or (run / "config.json").is_file():
         from seqmodels.experiments.gpt2 import load_gpt2
 
@@ -245,7 +242,7 @@ def load(run: str | Path) -> TrainedModel:
         raise ValueError(f"{path} does not describe a working model: {error}") from error
     if not all(tensor.isfinite().all() for tensor in model.state_dict().values()):
         raise ValueError(f"{weights} contains non-finite numbers; train the run again")
-    if run_record["weights_sha256"] is None:
+    if run_record.weights_sha256 is None:
         print(f"{path} has no checksum of the weights; they are not checked", file=sys.stderr)
     tokenizer = tokenizers.load(path.with_name("tokenizer.json"))
     if (n := model.config.vocab_size) != tokenizer.vocab_size:
@@ -253,7 +250,18 @@ def load(run: str | Path) -> TrainedModel:
             f"{path} has a vocabulary of {n}, the tokenizer beside it {tokenizer.vocab_size}; "
             "one of them belongs to another run"
         )
-    return TrainedModel(model, tokenizer, run_record)
+    return TrainedModel(model, tokenizer, run_record.data, run_record)
+
+
+def find_run(name: str) -> Path:
+    """Return the path that a name of a run means, which may have to be downloaded."""
+    if name.startswith("hub:"):
+        from seqmodels.experiments.hub import fetch  # most runs are on this disk
+
+        return fetch(name)
+    if name in PAPERS and not Path(name).exists():
+        return HOME / "results" / "translation-live" / f"{name}-seed1"
+    return Path(name)
 
 
 class SkipInit(TorchFunctionMode):
@@ -269,7 +277,7 @@ class SkipInit(TorchFunctionMode):
         return func(*args, **(kwargs or {}))
 
 
-def load_model(record: Mapping[str, Any], path: Path) -> SequenceModel:
+def load_model(record: Record, path: Path) -> SequenceModel:
     """Build the record's model with the weights at PATH, in evaluation mode.
 
     Raises ValueError if the weights are missing (results are committed without them), or are not
@@ -280,23 +288,22 @@ def load_model(record: Mapping[str, Any], path: Path) -> SequenceModel:
     if not path.exists():
         raise ValueError(f"{path}: the weights of this run are missing; train it again")
     content = files.read(path, checkpoint.MAX_WEIGHTS_BYTES)
-    if (wanted := record.get("weights_sha256")) not in (None, checkpoint.sha256(content)):
+    if (wanted := record.weights_sha256) and wanted != checkpoint.sha256(content):
         raise ValueError(
             f"{path} is damaged or belongs to another run: its SHA-256 is not {wanted[:16]}…, "
             "as in its record; restore the file or train the run again"
         )
     try:
         weights = safetensors.torch.load(content)
-        if "rounded_from_sha256" in record:
+        if record.rounded_from_sha256:
             weights = {name: tensor.float() for name, tensor in weights.items()}
-        if record["model_config"].get("n_layers", 1) > len(weights):
-            raise ValueError(
-                f"{len(weights)} tensors cannot be {record['model_config']['n_layers']} layers"
-            )
+        sizes: dict[str, Any] = dict(record.settings)
+        if sizes.get("n_layers", 1) > len(weights):
+            raise ValueError(f"{len(weights)} tensors cannot be {sizes['n_layers']} layers")
         with torch.device("meta"), SkipInit():
-            expected = build(record["model"], **record["model_config"]).state_dict()
+            expected = build(record.base, **sizes).state_dict()
         check_shapes(weights, expected)
-        model = build(record["model"], **record["model_config"])
+        model = build(record.base, **sizes)
         model.load_state_dict(weights)
     except (SafetensorError, RuntimeError, TypeError, ValueError, ArithmeticError) as error:
         raise ValueError(f"{path} does not match its record; train it again: {error}") from error

@@ -5,35 +5,60 @@ from __future__ import annotations
 import math
 import os
 import signal
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from concurrent.futures import Executor
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
-from typing import Any
+from typing import Protocol, runtime_checkable
 
 import torch
 
-from seqmodels.evaluation.metrics import format_first_score
 from seqmodels.experiments.plan import Plan
 from seqmodels.experiments.run import Run, train_and_record
 from seqmodels.models import register
-from seqmodels.training.loop import is_out_of_memory
+from seqmodels.records.io import format_first_score
+from seqmodels.records.schema import Record
 from seqmodels.utils.files import owner
 from seqmodels.utils.pool import ProcessPool
 from seqmodels.utils.progress import ProgressBoard, read_status
-from seqmodels.utils.terminal import defer_signals, raise_stopped, signals_handled_by
+from seqmodels.utils.terminal import (
+    defer_signals,
+    is_memory_error,
+    raise_stopped,
+    signals_handled_by,
+)
 
 MAX_RESUBMISSIONS = 5
 """How often a run is submitted again after it was lost with the machine that trained it."""
 SUMMARIZE_EVERY_S = 20.0
 """Least time between two summaries: short runs have one, at their end."""
-Outcome = tuple[dict[str, Any] | None, str]
+Outcome = tuple[Record | None, str]
 """A run's record, or None and the error message."""
 Summarize = Callable[[Path], str]
 """Draws the records of a folder so far, and returns their scores as text."""
+
+
+@runtime_checkable
+class Pending(Protocol):
+    """What is submitted, such as a `concurrent.futures.Future`."""
+
+    def done(self) -> bool:
+        """Return whether it has ended."""
+
+    def result(self) -> Outcome:
+        """Return what came of the run; raise RunLostError if its machine was lost."""
+
+    def cancel(self) -> object:
+        """Drop the run, or interrupt it."""
+
+
+@runtime_checkable
+class Submitter(Protocol):
+    """Carries out runs elsewhere, such as a `concurrent.futures.Executor`."""
+
+    def submit(self, task: Callable[[Run, int], Outcome], run: Run, threads: int, /) -> Pending:
+        """Have the task done with this run and so many threads."""
 
 
 class RunLostError(ConnectionError):
@@ -57,7 +82,7 @@ def n_remote_threads() -> int:
 def run_all(
     plan: Plan,
     n_parallel: int,
-    executor: Executor | None = None,
+    executor: Submitter | None = None,
     summarize: Summarize | None = None,
 ) -> list[str]:
     """Carry out the runs of a plan that are not recorded; return a line for each failure.
@@ -65,24 +90,21 @@ def run_all(
     They begin in the order of the plan. Without an executor, `n_parallel` runs at a time share the
     threads of this machine. `summarize` returns what is printed of the records so far.
     """
-    todo, failures = plan.missing, list[str]()
+    todo = plan.missing
     try:
         for run in todo:
             run.status.write()
         paths = {run.title: run.path for run in todo}
-        with ProgressBoard(paths, len(plan.runs) - len(todo)) as board:
+        with ProgressBoard(paths, len(plan.recorded)) as board:
             reporter = Reporter(board, summarize)
             if executor:
                 threads = n_remote_threads()
-                return submit_all(
-                    todo, lambda run: executor.submit(execute_remotely, run, threads), reporter, 1.0
-                )
+                return submit_all(todo, executor, execute_remotely, threads, reporter)
             if n_parallel > 1 and todo:
                 threads = torch.get_num_threads() // n_parallel
                 with ProcessPool(n_parallel) as pool:
-                    return submit_all(
-                        todo, lambda run: pool.submit(execute_or_exit, run, threads), reporter
-                    )
+                    return submit_all(todo, pool, execute_or_exit, threads, reporter)
+            failures = list[str]()
             with signals_handled_by(raise_stopped):
                 for run in todo:
                     try:
@@ -110,7 +132,7 @@ class Reporter:
         self.board.end(run.title)
         if record is None:
             return [f"{run.title}: {error}"]
-        times = f"{record['train_s']:.0f} s training, {record['evaluate_s']:.0f} s evaluation"
+        times = f"{record.train_s:.0f} s training, {record.evaluate_s:.0f} s evaluation"
         self.board.print(f"{run.title}: {format_first_score(record)}, {times}")
         is_due = time.monotonic() >= self.summarized_s + SUMMARIZE_EVERY_S
         if self.summarize and is_due and not self.board.is_complete:
@@ -120,18 +142,23 @@ class Reporter:
 
 
 def submit_all(
-    todo: Sequence[Run], submit: Callable[[Run], Any], reporter: Reporter, poll_s: float = 0.1
+    todo: Sequence[Run],
+    executor: Submitter,
+    task: Callable[[Run, int], Outcome],
+    threads: int,
+    reporter: Reporter,
 ) -> list[str]:
-    """Submit runs, each of which gives a future; return a line for each failure.
+    """Submit a task with each run and so many threads; return a line for each failure.
 
     A run that is lost with its machine is submitted again, and resumes from its checkpoint. The
     loop polls: a signal to a suspended process can reach a thread that wakes no other.
     """
     failures, n_lost = list[str](), Counter[str]()
-    waiting: dict[Any, Run] = {}
+    waiting: dict[Pending, Run] = {}
+    poll_s = 0.1 if isinstance(executor, ProcessPool) else 1.0
     try:
         for run in todo:
-            waiting[submit(run)] = run
+            waiting[executor.submit(task, run, threads)] = run
         while waiting:
             for future in [future for future in waiting if future.done()]:
                 run = waiting.pop(future)
@@ -142,7 +169,7 @@ def submit_all(
                     if n_lost[run.title] <= MAX_RESUBMISSIONS:
                         reporter.board.print(f"{run.title}: {lost}; it is submitted again")
                         run.status.write()
-                        waiting[submit(run)] = run
+                        waiting[executor.submit(task, run, threads)] = run
                         continue
                     outcome = None, f"{lost}, for the {MAX_RESUBMISSIONS + 1}th time"
                 except BrokenProcessPool:
@@ -170,16 +197,15 @@ def explain(error: Exception) -> str:
     """Return why a run failed; raise an error again that no user can do anything about."""
     if isinstance(error, ValueError):
         return str(error)
-    if is_out_of_memory(error):
-        return "out of memory in evaluation; what was trained is kept"
+    if isinstance(error, torch.OutOfMemoryError) or is_memory_error(error):
+        return "out of memory; what was trained is kept; choose smaller sizes"
     raise error
 
 
 def execute(run: Run, threads: int) -> Outcome:
-    """Carry out a run in this process, with so many threads.
+    """Carry out a run in another process, where the models of the command's files are unknown.
 
-    The models of the command's files are unknown here. Errors that a user can fix are returned: not
-    every executor keeps the type of an exception.
+    Errors that a user can fix are returned: not every executor keeps the type of an exception.
     """
     for name, info in [*run.spec.lineage.items()][::-1]:  # what it varies first
         register(name, info)
@@ -199,10 +225,6 @@ def execute_or_exit(run: Run, threads: int) -> Outcome:
         os._exit(1)
 
 
-TORCH_LOCK = threading.Lock()
-"""One run at a time in a process: random numbers and settings of torch are the process's."""
-
-
 def execute_remotely(run: Run, threads: int) -> Outcome:
     """Carry out a run on a machine of a cluster, with so many threads.
 
@@ -218,8 +240,7 @@ def execute_remotely(run: Run, threads: int) -> Outcome:
     if run.device == "cuda" and not torch.cuda.is_available():
         return None, f"there is no CUDA device for {owner()}"
     try:
-        with TORCH_LOCK:
-            return execute(run, threads)
+        return execute(run, threads)
     except KeyboardInterrupt:
         return None, "stopped; the same command resumes it"
     except OSError as error:

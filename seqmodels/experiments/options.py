@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, get_args
 
-from seqmodels.models import PAPERS, paper_of, register_file
+from seqmodels.models import PAPERS, Value, paper_of, register_file
 from seqmodels.training.config import Precision
 from seqmodels.utils.terminal import non_negative, positive, positive_float, with_reason
 
@@ -41,7 +41,7 @@ def parse_vary(text: str) -> tuple[str, list[str]]:
     return name, values.split(",")
 
 
-def flag(default: Any, text: str, **settings: Any) -> Any:
+def flag(default: object, text: str, **settings: object) -> Any:
     """Return a field that is a flag as well, with its help and the settings of argparse."""
     return field(default=default, metadata={"help": text, **settings})
 
@@ -61,7 +61,7 @@ class Options:
     # fmt: off
     models: Sequence[str] = flag(tuple(PAPERS), "models to train",
         nargs="+", type=with_reason(parse_model), metavar="NAME")
-    vary: Sequence[tuple[str, Sequence[Any]]] = flag((),
+    vary: Sequence[tuple[str, Sequence[Value]]] = flag((),
         "besides each model, train it with each of these values of a field of its Config (d_k), "
         "its learning rate (lr), another field of training (label_smoothing) or a multiple of its "
         "width (width); can be repeated",

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
-from enum import Enum
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from itertools import product
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 
 from seqmodels.experiments.options import Options
 from seqmodels.experiments.run import Run, check_same_settings, recorded_settings, shared_settings
 from seqmodels.experiments.specs import (
-    Spec,
     drop_repeats,
     expand_specs,
     fix_widths,
@@ -21,38 +20,31 @@ from seqmodels.experiments.specs import (
     task_specs,
 )
 from seqmodels.experiments.task import Task
+from seqmodels.models import Fields
 from seqmodels.records import io as record
 from seqmodels.training.checkpoint import Checkpoints
-
-
-class RunState(Enum):
-    """What the disk holds of a planned run."""
-
-    NEW = "new"
-    STOPPED = "stopped"
-    """A checkpoint, from which it resumes."""
-    RECORDED = "recorded"
 
 
 class Earlier(NamedTuple):
     """An earlier run of the folder, which may be one of those that are planned."""
 
-    state: RunState
-    settings: Mapping[str, Any]
+    settings: Fields
     own: Collection[str]
     """Settings that it does not share with the other runs of the folder."""
+    is_recorded: bool = False
+    """Whether it has a record; otherwise, a checkpoint."""
 
 
-@dataclass(frozen=True)
-class Plan:
-    """The runs of a comparison, by seed and model."""
+class Plan(NamedTuple):
+    """The runs of a comparison, each by seed and model."""
 
-    runs: Sequence[tuple[Run, RunState]]
+    recorded: list[Run]
+    missing: list[Run]
 
     @property
-    def missing(self) -> list[Run]:
-        """Return the runs without a record."""
-        return [run for run, state in self.runs if state is not RunState.RECORDED]
+    def n_runs(self) -> int:
+        """Return the number of all runs."""
+        return len(self.recorded) + len(self.missing)
 
 
 def plan_runs(out: Path, device: str, task: Task, options: Options) -> Plan:
@@ -62,81 +54,60 @@ def plan_runs(out: Path, device: str, task: Task, options: Options) -> Plan:
     """
     if options.same_width:
         task = fix_widths(task, options.models)
-    specs = plan_specs(task, options)
-    sizes = {spec.name: model_sizes(spec, task) for spec in specs}
-    wanted = {
-        out / f"{spec.name}-seed{seed}.json": spec for seed in options.seeds for spec in specs
-    }
-    folder = read_folder(out, wanted)
-    if options.fresh:
-        folder = {path: earlier for path, earlier in folder.items() if path not in wanted}
     training = {**task.training, "precision": options.precision}
     # The process of a run need not import matplotlib for the task's figures.
     task = replace(task, training=training, figures=())
-    if options.vary:
-        specs = drop_repeats(specs, sizes, task, options.lr)
-    runs = [
-        Run(
-            spec,
-            task,
-            spec.train_config(task, options.lr, seed),
-            sizes[spec.name],
-            out / f"{spec.name}-seed{seed}.json",
-            device,
-            options,
-        )
-        for seed in options.seeds
-        for spec in specs
-    ]
-    check_settings(folder, runs)
-    states = [folder[run.path].state if run.path in folder else RunState.NEW for run in runs]
-    return Plan([*zip(runs, states, strict=True)])
-
-
-def plan_specs(task: Task, options: Options) -> list[Spec]:
-    """Return the specs to train; raise ValueError for a model that cannot be compared."""
     specs = task_specs(options.models, task)
     if options.vary:
         specs = expand_specs(options.models, options.vary, options.grid)
-    for spec in specs:
-        if not hasattr(spec.model_type.config_type, "source_floats"):
-            raise ValueError(
-                f"{spec.name}: its Config lacks the method source_floats(n), which returns how "
-                "many numbers the decoder is given for a source of n tokens"
-            )
-    return specs
+    sizes = {spec.name: model_sizes(spec, task) for spec in specs}
+    if options.vary:
+        specs = drop_repeats(specs, sizes, task, options.lr)
+    runs = []
+    for seed, spec in product(options.seeds, specs):
+        cfg, path = spec.train_config(task, options.lr, seed), out / f"{spec.name}-seed{seed}.json"
+        runs.append(Run(spec, task, cfg, sizes[spec.name], path, device, options))
+    planned = {run.path: run for run in runs}
+    folder = read_folder(out, planned)
+    if options.fresh:
+        folder = {path: earlier for path, earlier in folder.items() if path not in planned}
+    check_settings(folder, planned)
+    recorded = {path for path, earlier in folder.items() if earlier.is_recorded}
+    return Plan(
+        [run for run in runs if run.path in recorded],
+        [run for run in runs if run.path not in recorded],
+    )
 
 
 # ------------------------------------------------------------------------------------- The folder
 
 
-def read_folder(out: Path, wanted: Mapping[Path, Spec]) -> dict[Path, Earlier]:
+def read_folder(out: Path, planned: Mapping[Path, Run]) -> dict[Path, Earlier]:
     """Return the earlier runs of a folder, by the paths of their records.
 
-    Of a run that was stopped and is not wanted, the data are compared, whose tokenizer is the
+    Of a run that was stopped and is not planned, the data are compared, whose tokenizer is the
     folder's; the rest is its own.
     """
     folder = {}
     for path in sorted(out.glob("*-seed*[0-9].json")):
         old = record.load(path)
-        own = (old.get("arm") or {}).get("training", ())
-        folder[path] = Earlier(RunState.RECORDED, recorded_settings(old), own)
+        own = [*old.arm.training] if old.arm else []
+        folder[path] = Earlier(recorded_settings(old), own, is_recorded=True)
     names = {part.name.partition(".checkpoint-")[0] for part in out.glob("*-seed*.checkpoint-*")}
     for path in sorted({out / f"{name}.json" for name in names} - folder.keys()):
         if checkpoint := Checkpoints(path).latest(lambda line: None):
             was = checkpoint.settings
-            if path in wanted:
-                folder[path] = Earlier(RunState.STOPPED, was, wanted[path].training)
+            if path in planned:
+                folder[path] = Earlier(was, planned[path].spec.training)
             elif was:
                 own = [key for key in was if not key.startswith("data.")]
-                folder[path] = Earlier(RunState.STOPPED, was, own)
+                folder[path] = Earlier(was, own)
     return folder
 
 
-def check_settings(folder: Mapping[Path, Earlier], runs: Sequence[Run]) -> None:
+def check_settings(folder: Mapping[Path, Earlier], planned: Mapping[Path, Run]) -> None:
     """Raise ValueError if an earlier run was made with other settings."""
-    planned = {run.path: run for run in runs}
-    shared = shared_settings(runs[0].task)
+    shared = shared_settings(next(iter(planned.values())).task)
     for path, earlier in folder.items():
         if path not in planned:
             was, now = (

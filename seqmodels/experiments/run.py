@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,10 +21,12 @@ from seqmodels.experiments.evaluate_run import example_alignment, flops_per_toke
 from seqmodels.experiments.options import Options
 from seqmodels.experiments.snapshots import Snapshots
 from seqmodels.experiments.specs import Spec, count_parameters
-from seqmodels.experiments.task import Task
+from seqmodels.experiments.task import Rows, Task
 from seqmodels.interface import SequenceModel
+from seqmodels.models import Fields, Value
 from seqmodels.records import io as record
 from seqmodels.records import provenance, snapshots
+from seqmodels.records.schema import Event, Record
 from seqmodels.training import checkpoint
 from seqmodels.training.checkpoint import Checkpoints
 from seqmodels.training.config import Progress, TrainConfig
@@ -42,7 +44,7 @@ class Run(NamedTuple):
     spec: Spec
     task: Task
     cfg: TrainConfig
-    sizes: Mapping[str, Any]
+    sizes: Fields
     """What the model is built with."""
     path: Path
     """Path of the record; weights, hypotheses and checkpoints are stored beside it."""
@@ -69,7 +71,7 @@ class Run(NamedTuple):
         """Return its status file."""
         return StatusFile(self.path, self.title, self.cfg.tokens)
 
-    def checkpoints(self, about: Mapping[str, Any] | None = None) -> Checkpoints:
+    def checkpoints(self, about: Mapping[str, object] | None = None) -> Checkpoints:
         """Return its checkpoints, with their own timer."""
         return Checkpoints(self.path, self.options.checkpoint_every, about)
 
@@ -81,10 +83,10 @@ class Run(NamedTuple):
             self.path.with_suffix(suffix).unlink(missing_ok=True)
         shutil.rmtree(self.curves, ignore_errors=True)
 
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> dict[str, Value]:
         """Return everything its result depends on, as a flat dictionary."""
         own = {"model": self.name, **self.sizes, **self.cfg.settings()}
-        return shared_settings(self.task) | own
+        return {**shared_settings(self.task), **own}
 
     def build_model(self) -> SequenceModel:
         """Build its model, as it is before its first step."""
@@ -107,13 +109,13 @@ class Evaluation(NamedTuple):
     """Of training and evaluation."""
 
 
-def train_and_record(run: Run, patience_s: float | None = None) -> dict[str, Any]:
+def train_and_record(run: Run, patience_s: float | None = None) -> Record:
     """Carry out a run, unless another process has; return its record.
 
     Raises ValueError if another process does so at present, and has not ended in `patience_s`; see
     Lock.
     """
-    with hold_lock(run.path.parent, f".{run.path.stem}{LOCK}", patience_s):
+    with Lock(run.path.parent, f".{run.path.stem}{LOCK}", patience_s):
         if run.path.exists():
             return record.load(run.path)
         with (status := run.status).running():
@@ -123,16 +125,6 @@ def train_and_record(run: Run, patience_s: float | None = None) -> dict[str, Any
             analyses, taken = analyse(run, model, progress, evaluation, status)
             result = build_record(run, model, progress, evaluation, analyses)
             return write(run, model, result, evaluation.rows, taken)
-
-
-@contextmanager
-def hold_lock(folder: Path, name: str = LOCK, patience_s: float | None = None) -> Iterator[None]:
-    """Hold a folder's lock."""
-    lock = Lock(folder, name, patience_s)
-    try:
-        yield
-    finally:
-        lock.release()
 
 
 # ------------------------------------------------------------------------------------------ 1. Fit
@@ -160,7 +152,7 @@ def fit(run: Run, status: StatusFile = SILENT) -> tuple[SequenceModel, Progress]
         trainer.log(f"training on {run.cfg.tokens:,} tokens")
     is_drawn = run.options.tensorboard
     with TensorBoard(run.curves, trainer.progress.step) if is_drawn else nullcontext() as curves:
-        take_if_due = Snapshots(run.task, run.options.snapshots, run.device).take_if_due
+        take_if_due = Snapshots(run.task, run.options.snapshots).take_if_due
         train(trainer, run.task.train, run.task.valid, checkpoints, curves, take_if_due)
     return model, trainer.progress
 
@@ -196,9 +188,11 @@ def load_trained(run: Run, model: SequenceModel) -> Progress | None:
     old = record.load(path)
     check_same_settings(path, recorded_settings(old), run.settings())
     model.load_state_dict(load_model(old, path.with_suffix(".safetensors")).state_dict())
-    last, what = old["curve"][-1]["step"], f"trained by the task {old['task']}"
-    event = {"step": last, "kind": "trained", "what": what}
-    return Progress(curve=old["curve"], events=[*old["events"], event])
+    event = Event(step=old.curve[-1].step, kind="trained", what=f"trained by the task {old.task}")
+    return Progress(
+        curve=[point.model_dump() for point in old.curve],
+        events=[event.model_dump() for event in (*old.events, event)],
+    )
 
 
 # ----------------------------------------------------------------------- 2. Evaluate, 3. analyse
@@ -209,12 +203,12 @@ def evaluate(run: Run, model: SequenceModel, status: StatusFile = SILENT) -> Eva
     since, rows, tests = time.perf_counter(), list[Row](), list[dict[str, Any]]()
     for test in run.task.tests:
         status.detail = f"test set {test.name}"
-        test_rows, entry = score_test_set(model, run.task, test, run.device, status)
+        test_rows, entry = score_test_set(model, run.task, test, status)
         rows += test_rows
         tests.append(entry)
     status.detail = ""
     seconds = time.perf_counter() - since
-    alignment = example_alignment(model, run.task, run.device)
+    alignment = example_alignment(model, run.task)
     return Evaluation(rows, tests, seconds, alignment, provenance.peak_memory_bytes(run.device))
 
 
@@ -224,11 +218,11 @@ def analyse(
     progress: Progress,
     evaluation: Evaluation,
     status: StatusFile = SILENT,
-) -> tuple[dict[str, Any], dict[str, Any] | None]:
+) -> tuple[dict[str, Rows], dict[str, Any] | None]:
     """Return the task's own measurements of a trained model, and the snapshots of its training."""
-    task, analyses, taken = run.task, dict[str, Any](), None
+    task, analyses, taken = run.task, dict[str, Rows](), None
     if run.options.snapshots:
-        taker = Snapshots(task, run.options.snapshots, run.device)
+        taker = Snapshots(task, run.options.snapshots)
         taken = taker.finish(model, progress, evaluation.rows, evaluation.alignment)
         if task.follow:
             shots = taken["snapshots"]
@@ -248,13 +242,13 @@ def build_record(
     model: SequenceModel,
     progress: Progress,
     evaluation: Evaluation,
-    analyses: Mapping[str, Any],
-) -> dict[str, Any]:
-    """Return a run's record, without the checksum of its weights."""
+    analyses: Mapping[str, Rows],
+) -> Record:
+    """Return a run's record, without the checksum of its weights; ValueError if it is invalid."""
     task, device, last = run.task, run.device, progress.curve[-1]
-    state_bytes = measure_cache_bytes(model, device)
+    state_bytes = measure_cache_bytes(model)
     metrics = (name for test in evaluation.tests for name in test["overall"])
-    return {
+    return record.build({
         "schema": record.SCHEMA,
         "task": task.name,
         "model": run.name,
@@ -285,7 +279,8 @@ def build_record(
             "evaluate_sentences_per_s": len(evaluation.rows) / evaluation.seconds,
         },
         "evaluate_s": evaluation.seconds,
-    }
+        "weights_sha256": None,
+    })  # fmt: skip
 
 
 def list_contrasts(run: Run) -> list[str] | None:
@@ -307,14 +302,15 @@ def list_contrasts(run: Run) -> list[str] | None:
 def write(
     run: Run,
     model: SequenceModel,
-    result: dict[str, Any],
+    result: Record,
     rows: Sequence[Row],
     taken: dict[str, Any] | None,
-) -> dict[str, Any]:
+) -> Record:
     """Write weights, snapshots, hypotheses and, last, the record, and return it."""
     with defer_signals():
         weights = run.path.with_suffix(".safetensors")
-        result["weights_sha256"] = checkpoint.save_weights(weights, model.state_dict())
+        sha256 = checkpoint.save_weights(weights, model.state_dict())
+        result = result.model_copy(update={"weights_sha256": sha256})
         snapshots.save(snapshots.path_of(run.path), taken)
         record.save(run.path, result, rows)
         run.checkpoints().remove()
@@ -324,20 +320,20 @@ def write(
 # ---------------------------------------------------------------------------------------- Settings
 
 
-def shared_settings(task: Task) -> dict[str, Any]:
+def shared_settings(task: Task) -> dict[str, Value]:
     """Return the settings that all runs in a folder share."""
     data = {f"data.{key}": value for key, value in task.data.items()}
-    return data | {"beam": task.beam, **task.training}
+    return {**data, "beam": task.beam, **task.training}
 
 
-def recorded_settings(old: Mapping[str, Any]) -> dict[str, Any]:
+def recorded_settings(old: Record) -> dict[str, Value]:
     """Return a record's settings, as `Run.settings` does."""
-    data = {f"data.{key}": value for key, value in old["data"].items()}
-    sizes = {"model": old["model"], **old["model_config"]}
-    return data | {"beam": old["beam"]} | sizes | old["train_config"]
+    data = {f"data.{key}": value for key, value in old.data.model_dump().items()}
+    sizes = {"model": old.model, **old.settings}
+    return {**data, "beam": old.beam, **sizes, **old.train_config.model_dump()}
 
 
-def check_same_settings(path: Path, was: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+def check_same_settings(path: Path, was: Fields, now: Fields) -> None:
     """Raise ValueError if the file at the path was made with other settings.
 
     A count is not named beside another difference of the data, and a missing one is none: it

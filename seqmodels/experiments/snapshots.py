@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import torch
 
 from seqmodels.evaluation.evaluate import align_target, generate_targets
 from seqmodels.evaluation.intervals import Row
 from seqmodels.experiments.task import Task
 from seqmodels.interface import SequenceModel
 from seqmodels.training.config import Progress
-from seqmodels.training.trainer import Trainer, rng_states, set_rng_states
+from seqmodels.training.trainer import Trainer
 
 N_SENTENCES = 5
 
@@ -23,8 +24,8 @@ class Snapshots:
     Those of a training are part of its progress, so that each checkpoint has those before it.
     """
 
-    def __init__(self, task: Task, n: int, device: str):
-        self.task, self.n, self.device = task, n, device
+    def __init__(self, task: Task, n: int):
+        self.task, self.n = task, n
         self.test = next((test for test in task.tests if test.is_generated), task.tests[0])
         by_length = sorted(range(len(self.test.x)), key=lambda i: self.test.x[i])
         places = (np.arange(N_SENTENCES) + 0.5) / N_SENTENCES * len(by_length)
@@ -34,12 +35,10 @@ class Snapshots:
     def take_if_due(self, trainer: Trainer) -> None:
         """Add a snapshot to the progress, if one is due; the training goes on unchanged."""
         if self.is_due(trainer.progress, trainer.cfg.tokens):
-            generators = rng_states()
-            try:
+            gpus = [trainer.device] if trainer.device.type == "cuda" else []
+            with torch.random.fork_rng(gpus):
                 snapshot = self.take(trainer.model, trainer.progress)
-            finally:
-                trainer.model.train()
-                set_rng_states(generators)
+            trainer.model.train()
             trainer.progress.snapshots.append(snapshot)
 
     def is_due(self, progress: Progress, budget: int) -> bool:
@@ -55,10 +54,10 @@ class Snapshots:
         """Return a snapshot of a model, which is in evaluation mode afterwards."""
         examples = [self.test.examples[i] for i in self.chosen]
         beam = self.test.beam or self.task.beam
-        targets = generate_targets(model, examples, beam, self.device)
+        targets = generate_targets(model, examples, beam)
         shown, alpha = self.task.alignment_example, None
         if shown and model.cross_attentions:
-            weights = align_target(model, shown.example, self.device)
+            weights = align_target(model, shown.example)
             alpha = [[round(a, 2) for a in row] for row in weights]
         hyps = [self.task.tokenizer.decode(target) for target in targets]
         scores = {"scores": self.task.follow(model)} if self.task.follow else {}

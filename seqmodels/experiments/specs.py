@@ -17,8 +17,8 @@ from pydantic import TypeAdapter, ValidationError
 
 from seqmodels.experiments.inference import SkipInit
 from seqmodels.experiments.task import Recipe, Task
-from seqmodels.interface import SequenceModel
-from seqmodels.models import MODELS, ModelInfo, ancestors, derive, paper_of
+from seqmodels.interface import Config, SequenceModel
+from seqmodels.models import MODELS, Fields, ModelInfo, Value, ancestors, derive, paper_of
 from seqmodels.training.config import TrainConfig
 from seqmodels.utils.imports import import_class
 
@@ -26,7 +26,7 @@ WIDTH = "width"
 """The field that multiplies the d_model that fits a task's number of parameters."""
 FIXED = ("seed", "optimizer")
 """Fields of TrainConfig that all specs of a command share."""
-Vary = Iterable[tuple[str, Sequence[Any]]]
+Vary = Iterable[tuple[str, Sequence[Value]]]
 """Fields, and the values that each is given: as text, or of the field's type."""
 
 
@@ -37,10 +37,10 @@ class Spec(NamedTuple):
     """The model's own name, or one that says what is changed; records are named by it."""
     lineage: Mapping[str, ModelInfo]
     """The model and those that it varies, itself first: no process needs to have them listed."""
-    sizes: Mapping[str, Any] = {}
+    sizes: Mapping[str, Value] = {}
     """Changed fields of its Config."""
     width: int = 1
-    training: Mapping[str, Any] = {}
+    training: Mapping[str, Value] = {}
     """Changed fields of TrainConfig."""
 
     @property
@@ -63,7 +63,7 @@ class Spec(NamedTuple):
         """Return the model or variant that it differs from."""
         return self.info.variant_of
 
-    def build(self, sizes: Mapping[str, Any]) -> SequenceModel:
+    def build(self, sizes: Fields) -> SequenceModel:
         """Build the model; sizes left out are the paper's."""
         return self.model_type(self.model_type.config_type(**{**self.info.sizes, **sizes}))
 
@@ -77,15 +77,15 @@ class Spec(NamedTuple):
         Raises ValueError for a changed rate of Muon where the task does not use it.
         """
         recipe = self.recipe(task)
-        rates = {"lr": lr or recipe.lr, "muon_lr": recipe.muon_lr}
-        cfg = TrainConfig(**{**rates, **task.training, **self.training, "seed": seed})
+        given: dict[str, Any] = {"lr": lr or recipe.lr, "muon_lr": recipe.muon_lr}
+        cfg = TrainConfig(**{**given, **task.training, **self.training, "seed": seed})
         if "muon_lr" in self.training and cfg.optimizer != "muon":
             raise ValueError("muon_lr changes nothing: this task is trained with AdamW alone")
         if cfg.source_loss and self.model_type.text_logits is SequenceModel.text_logits:
             raise ValueError("source_loss needs a model that continues its source, such as gpt")
         return cfg
 
-    def recorded(self) -> dict[str, Any]:
+    def recorded(self) -> dict[str, object]:
         """Return the description of the spec in its records."""
         return {
             "varies": self.varies,
@@ -101,7 +101,7 @@ def make_spec(model: str) -> Spec:
     return Spec(model, {name: paper_of(name) for name in ancestors(model)})
 
 
-def change_spec(base: Spec, changed: Mapping[str, Any]) -> Spec:
+def change_spec(base: Spec, changed: Fields) -> Spec:
     """Return the spec with these fields changed; its name can be part of a file's name."""
     name = "-".join([base.name, *(f"{field}-{value}" for field, value in changed.items())])
     if not re.fullmatch(r"\w[\w. -]{0,63}", name):
@@ -110,13 +110,14 @@ def change_spec(base: Spec, changed: Mapping[str, Any]) -> Spec:
     config = get_type_hints(base.model_type.config_type)
     sizes = {field: value for field, value in changed.items() if field in config}
     width = changed.get(WIDTH, 1)
+    assert isinstance(width, int)
     label = ", ".join(
         f"{value} × width" if field == WIDTH else f"{field} {value}"
         for field, value in changed.items()
     )
     return Spec(
         name,
-        {name: derive(base.name, label, sizes, width), **base.lineage},
+        {name: derive({"variant_of": base.name}, label, sizes, width), **base.lineage},
         sizes,
         width,
         {field: v for field, v in changed.items() if field not in (*config, WIDTH)},
@@ -154,10 +155,10 @@ def expand_specs(models: Iterable[str], vary: Vary, is_grid: bool = False) -> li
 
 
 def drop_repeats(
-    specs: Iterable[Spec], sizes: Mapping[str, Mapping[str, Any]], task: Task, lr: float | None
+    specs: Iterable[Spec], sizes: Mapping[str, Fields], task: Task, lr: float | None
 ) -> list[Spec]:
     """Leave out changes to the model's default, which would repeat a training."""
-    different, trained = list[Spec](), list[tuple[Any, ...]]()
+    different, trained = list[Spec](), list[tuple[type[SequenceModel], Config, TrainConfig]]()
     for spec in specs:
         config = spec.model_type.config_type(**sizes[spec.name])
         settings = spec.model_type, config, spec.train_config(task, lr, seed=1)
@@ -167,7 +168,7 @@ def drop_repeats(
     return different
 
 
-def parse_value(model: str, field: str, given: Any) -> Any:
+def parse_value(model: str, field: str, given: Value) -> Value:
     """Return a value of a model's field; raise ValueError for an unknown field or a wrong value."""
     config = get_type_hints(MODELS[model].config_type)
     hints = {WIDTH: int, **get_type_hints(TrainConfig), **config}
@@ -178,12 +179,14 @@ def parse_value(model: str, field: str, given: Any) -> Any:
     if given in ("None", None) and type(None) in get_args(hint):
         return None
     try:
-        value = TypeAdapter(hint).validate_python(given)
+        value: Value = TypeAdapter(hint).validate_python(given)
     except ValidationError as error:
         problem = error.errors(include_url=False)[0]["msg"]
         raise ValueError(f"{field}={given}: {problem}") from None
     is_size = hint in (int, int | None)
-    if (isinstance(value, float) and not math.isfinite(value)) or (is_size and value < 1):
+    if isinstance(value, int | float) and not (
+        math.isfinite(value) and (value >= 1 or not is_size)
+    ):
         raise ValueError(f"{field}={given}: give a {'positive' if is_size else 'finite'} number")
     return value
 
@@ -199,25 +202,28 @@ def fix_widths(task: Task, models: Iterable[str]) -> Task:
     recipes = dict(task.recipes)
     for spec in map(make_spec, models):
         recipe = spec.recipe(task)
-        d_model = model_sizes(spec, task)["d_model"] // spec.info.width
-        recipes[spec.name] = recipe._replace(sizes={**recipe.sizes, "d_model": d_model})
+        sizes = {**recipe.sizes, "d_model": choose_width(spec, task)}
+        recipes[spec.name] = recipe._replace(sizes=sizes)
     return replace(task, recipes=recipes)
 
 
-def model_sizes(spec: Spec, task: Task) -> dict[str, Any]:
-    """Return the sizes to build a model with: the recipe's, with the width that fits the task.
+def model_sizes(spec: Spec, task: Task) -> dict[str, Value]:
+    """Return the sizes to build a model with; a variant in width is a multiple as wide."""
+    d_model = spec.info.width * choose_width(spec, task)
+    sizes = {"vocab_size": task.tokenizer.vocab_size, "d_model": d_model}
+    return {**sizes, **spec.recipe(task).sizes, **spec.info.sizes, "d_model": d_model}
 
-    A recipe that has a width keeps it; a variant in width is a multiple as wide.
-    """
-    vocab_size = task.tokenizer.vocab_size
+
+def choose_width(spec: Spec, task: Task) -> int:
+    """Return the width that the recipe has, or the one that fits the task."""
     sizes = {**spec.recipe(task).sizes, **spec.info.sizes}
-    if "d_model" not in sizes:
-        sizes = fit_width(spec, vocab_size, task.n_parameters, **sizes)
-    return {"vocab_size": vocab_size, **sizes, "d_model": spec.info.width * sizes["d_model"]}
+    if isinstance(width := sizes.get("d_model"), int):
+        return width
+    return fit_width(spec, {"vocab_size": task.tokenizer.vocab_size, **sizes}, task.n_parameters)
 
 
-def fit_width(spec: Spec, vocab_size: int, n_parameters: int, **sizes: Any) -> dict[str, Any]:
-    """Return the sizes with the d_model whose parameter count is closest to `n_parameters`.
+def fit_width(spec: Spec, sizes: Fields, n_parameters: int) -> int:
+    """Return the d_model with which the parameter count is closest to `n_parameters`.
 
     Raises ValueError if none is within 5 %.
     """
@@ -226,22 +232,22 @@ def fit_width(spec: Spec, vocab_size: int, n_parameters: int, **sizes: Any) -> d
         with torch.device("meta"), SkipInit():
             for d_model in range(16, 2049, step):
                 if d_model not in counts:
-                    given = {"vocab_size": vocab_size, **sizes, "d_model": d_model}
                     try:
-                        counts[d_model] = count_parameters(spec.build(given))
+                        model = spec.build({**sizes, "d_model": d_model})
                     except ValueError as error:  # such as a width that its heads do not divide
                         refused = error
                         continue
+                    counts[d_model] = count_parameters(model)
                 if counts[d_model] > n_parameters:
                     break
         if not counts:
             raise refused
-        d_model = min(counts, key=lambda d: abs(counts[d] - n_parameters))
-        if abs(counts[d_model] / n_parameters - 1) <= 0.05:
-            return {"d_model": d_model, **sizes}
+        nearest = min(counts, key=lambda d: abs(counts[d] - n_parameters))
+        if abs(counts[nearest] / n_parameters - 1) <= 0.05:
+            return nearest
     raise ValueError(
         f"{spec.name} has no width within 5 % of {n_parameters:,} parameters with {sizes}; "
-        f"the nearest is {counts[d_model]:,}"
+        f"the nearest is {counts[nearest]:,}"
     )
 
 

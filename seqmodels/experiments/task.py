@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 from seqmodels.data.batches import Example
 from seqmodels.data.tokenizers import Tokenizer
 from seqmodels.interface import SequenceModel
-from seqmodels.models import ancestors, paper_of
-from seqmodels.records.schema import Kind
+from seqmodels.models import Fields, ancestors, paper_of
+from seqmodels.records.schema import Kind, Record
 from seqmodels.utils.progress import StatusFile
 
 
@@ -49,14 +49,14 @@ class TestSet:
     """Accuracy, from 0 to 1, on each example without the ability that is tested."""
     baseline_name: str = ""
     """Description of that baseline."""
-    adapt: Callable[[SequenceModel, str, StatusFile], SequenceModel] | None = None
+    adapt: Callable[[SequenceModel, StatusFile], SequenceModel] | None = None
     """Returns the model that is scored on this set in place of the trained one, on its device."""
 
 
 class Recipe(NamedTuple):
     """Sizes of one model, usually without its width, and its learning rate."""
 
-    sizes: Mapping[str, Any]
+    sizes: Fields
     lr: float
     """Peak learning rate of AdamW; the README of the task lists those that were tried."""
     muon_lr: float = 8e-3
@@ -70,7 +70,9 @@ class AlignmentExample(NamedTuple):
     links: Sequence[tuple[int, int]] | None
 
 
-Measurement = Callable[[SequenceModel, SequenceModel], list[dict[str, float | str]]]
+Rows = list[dict[str, int | float | str]]
+"""Rows of named values, as the record has them in `analyses`."""
+Measurement = Callable[[SequenceModel, SequenceModel], Rows]
 """Measures a trained model, given the same model before its first step as well; returns rows of
 named values for the record. It has to be a function of a module, or a `partial` of one: runs are
 sent to other processes."""
@@ -84,18 +86,18 @@ class Task:
     """Everything the harness needs to know about a task; it never asks which one it is."""
 
     name: str
-    data: Mapping[str, Any]
+    data: Fields
     """Name, sha256 and counts, as the record shows them."""
     tokenizer: Tokenizer
     train: Sequence[Example]
     valid: Sequence[Example]
     tests: Sequence[TestSet]
     recipes: Mapping[str, Recipe]
-    training: Mapping[str, Any]
+    training: Fields
     """Fields of TrainConfig that all models share: the budget above all."""
     n_parameters: int
     """Size of every model, within 5 %, unless its recipe has a width (d_model)."""
-    vary: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
+    vary: Mapping[str, Sequence[Fields]] = field(default_factory=dict)
     """Changes with each of which a model is trained as well, unless --models or --vary is given."""
     beam: int = 1
     bleu_tokenize: str = "13a"
@@ -110,7 +112,7 @@ class Task:
     those of the models that it varies, itself first, and its seed."""
     follow: Callable[[SequenceModel], dict[str, float]] | None = None
     """Scores of a model in training, by name, which its snapshots hold."""
-    figures: Sequence[Callable[[Sequence[dict[str, Any]]], dict[str, Any]]] = ()
+    figures: Sequence[Callable[[Sequence[Record]], dict[str, Any]]] = ()
     """Draw the task's own figures from a folder's records, by the names of their files."""
 
     def contrasts_of(self, name: str) -> list[str] | None:

@@ -16,6 +16,5 @@ from seqmodels.models.registry import (  # noqa: F401
     papers,
     register,
     register_file,
-    register_packages,
-    register_recorded,
 )  # fmt: skip
+from seqmodels.models.variants.table import Fields, Value  # noqa: F401

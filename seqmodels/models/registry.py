@@ -11,15 +11,14 @@ import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import date
-from importlib.metadata import entry_points
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
-from seqmodels.models.variants.table import ROWS
+from seqmodels.models.variants.table import ROWS, Fields, Group, Kind, Memory, Value
 from seqmodels.utils.imports import explain, import_class
 
 if TYPE_CHECKING:
-    from seqmodels.interface import SequenceModel
+    from seqmodels.interface import Config, SequenceModel
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,16 +34,16 @@ class ModelInfo:
     """Where its class is: MODULE:CLASS or FILE.py:CLASS."""
     config: str = "PAPER"
     """The constant in its module that has the paper's sizes."""
-    group: Literal["five", "later"] = "later"
+    group: Group = "later"
     """Whether it is one of the five papers that titles and averages are about."""
-    memory: Literal["vector", "fixed", "grows"]
+    memory: Memory
     """What the decoder can see of the source: one vector, a memory of a fixed size that it attends
     to, or one that grows with the source."""
     attends: bool = False
     """Whether the target weighs every word of the source: `align` returns the weights."""
     variant_of: str = ""
     """The model or variant from which it differs; empty: a model of its own."""
-    sizes: Mapping[str, Any] = field(default_factory=dict)
+    sizes: Fields = field(default_factory=dict)
     """Fields of its Config that make it this variant."""
     width: int = 1
     """Its d_model as a multiple of the one that fits a task's number of parameters."""
@@ -124,33 +123,16 @@ def model_of(name: str) -> str:
     return ancestors(name)[-1]
 
 
-def derive(
-    variant_of: str, label: str, sizes: Mapping[str, Any], width: int = 1, **fields: Any
-) -> ModelInfo:
-    """Return a variant of a model or variant: its paper, with other sizes, fields and its label."""
-    base = paper_of(variant_of)
-    return replace(
-        base,
-        variant_of=variant_of,
-        label=f"{base.label if base.variant_of else base.label.split()[0]}, {label}",
-        sizes={**base.sizes, **sizes},
-        width=base.width if width == 1 else width,
-        **fields,
-    )
+def derive(kind: Kind, label: str, sizes: Fields, width: int = 1) -> ModelInfo:
+    """Return a variant of a model or variant: its paper, with other fields, sizes and its label."""
+    base = paper_of(kind["variant_of"])
+    label = f"{base.label if base.variant_of else base.label.split()[0]}, {label}"
+    variant = replace(base, **kind, label=label, sizes={**base.sizes, **sizes})
+    return variant if width == 1 else replace(variant, width=width)
 
 
-VARIANTS = {
-    name: derive(**kind, label=label, sizes=sizes) for name, (kind, label, sizes) in ROWS.items()
-}
+VARIANTS = {name: derive(*row) for name, row in ROWS.items()}
 """Models that differ from one of the PAPERS in one respect, and keep its place in history."""
-
-
-def register_recorded(name: str, spec: Mapping[str, Any]) -> None:
-    """Add the arm that a record describes, unless its name is taken or its model is unknown."""
-    listed = papers()
-    if name not in listed and spec["varies"] in listed:
-        paper = derive(spec["varies"], "", spec["sizes"], spec["width"])
-        VARIANTS[name] = replace(paper, label=spec["label"])
 
 
 def register(name: str, paper: ModelInfo) -> None:
@@ -182,25 +164,13 @@ class _Models(Mapping[str, "type[SequenceModel]"]):
 MODELS = _Models()
 
 
-def paper_config(name: str) -> Any:
+def paper_config(name: str) -> Config:
     """Return the Config of a paper's own sizes; raise ValueError if its module has none."""
-    model_type, constant = MODELS[name], paper_of(name).config
-    config = getattr(sys.modules[model_type.__module__], constant, None)
-    if not isinstance(config, model_type.config_type):
-        raise ValueError(f"{model_type.__module__} has no Config {constant}, the paper's sizes")
+    module, constant = MODELS[name].__module__, paper_of(name).config
+    config: Config | None = getattr(sys.modules[module], constant, None)
+    if config is None:
+        raise ValueError(f"{module} has no Config {constant}, the paper's sizes")
     return config
-
-
-def register_packages() -> None:
-    """Register the `ModelInfo`s that installed packages offer as entry points `seqmodels.models`.
-
-    One that cannot be loaded is left out with a note: it concerns nobody who does not use it.
-    """
-    for entry in entry_points(group="seqmodels.models"):
-        try:
-            register(entry.name, entry.load())
-        except Exception as error:
-            print(f"note: the model {entry.name} of {entry.value}: {error}", file=sys.stderr)
 
 
 def register_file(class_path: str) -> str:
@@ -239,7 +209,7 @@ def register_file(class_path: str) -> str:
     return name
 
 
-def build(name: str, vocab_size: int, **sizes: Any) -> SequenceModel:
+def build(name: str, vocab_size: int, **sizes: Value) -> SequenceModel:
     """Build a model or a variant; sizes left out are the paper's.
 
     Raises ValueError for an unknown name, TypeError for a size that the model's Config lacks.
@@ -247,6 +217,3 @@ def build(name: str, vocab_size: int, **sizes: Any) -> SequenceModel:
     sizes = {**paper_of(name).sizes, **sizes}
     model_type = MODELS[name]
     return model_type(model_type.config_type(vocab_size=vocab_size, **sizes))
-
-
-register_packages()

@@ -17,8 +17,7 @@ import numpy as np
 
 from seqmodels.evaluation.intervals import Row, groups_of, number_groups
 from seqmodels.evaluation.metrics import metric_of
-from seqmodels.models import register_recorded
-from seqmodels.records.schema import SCHEMA, Record, Sums, SumsFile, validate
+from seqmodels.records.schema import SCHEMA, Model, Record, Sums, SumsFile, validate
 from seqmodels.utils import files
 
 SUMS_SUFFIX = ".sums.json.gz"
@@ -26,7 +25,7 @@ SUMS_SUFFIX = ".sums.json.gz"
 # -------------------------------------------------------------------------------------- Reading
 
 
-def load_as(kind: Any, path: Path, what: str) -> Any:
+def load_as(kind: type[Model], path: Path, what: str) -> Model:
     """Return a JSON file as an instance of `kind`; raise ValueError if it is not `what`."""
     value = files.read_json(path)
     try:
@@ -47,7 +46,7 @@ def describe_unknown_version(path: Path, value: dict[str, Any]) -> str | None:
     return f"{path} has the schema {version[:60]!r}; this version reads {SCHEMA}"
 
 
-def load(path: Path) -> dict[str, Any]:
+def load(path: Path) -> Record:
     """Read one record.
 
     Raises ValueError if the file is missing or is not a valid record.
@@ -58,41 +57,45 @@ def load(path: Path) -> dict[str, Any]:
         raise ValueError(f"{path}: no such record; name a RUN such as FOLDER/gpt-seed1") from None
 
 
-def parse(path: Path, value: Any) -> dict[str, Any]:
+def parse(path: Path, value: Any) -> Record:
     """Return the JSON value of a file as a record; raise ValueError if it is not a valid one."""
     if not is_record(value):
         raise ValueError(f"{path} is not a record ({SCHEMA})")
     if unknown := describe_unknown_version(path, value):
         raise ValueError(unknown)
-    record: dict[str, Any] = value
     try:
-        validate(Record, record)
+        return validate(Record, value)
     except ValueError as error:
         raise ValueError(f"{path} is not a record: {error}") from None
-    if arm := record.get("arm"):
-        register_recorded(record["model"], arm)
-    return record
 
 
-def sums_path(folder: Path, record: Mapping[str, Any]) -> Path:
+def format_first_score(record: Record) -> str:
+    """Format the score on a record's first test set, with its name and unit."""
+    test = record.tests[0]
+    metric = metric_of(test.primary_metric)
+    value = f"{test.overall[test.primary_metric].value:.{metric.digits}f}"
+    return f"{metric.label} {value} {metric.unit}".rstrip()
+
+
+def sums_path(folder: Path, record: Record) -> Path:
     """Return the path of a run's sums, named like its hypotheses."""
-    return (folder / record["hypotheses"]).with_suffix(SUMS_SUFFIX)
+    return (folder / record.hypotheses).with_suffix(SUMS_SUFFIX)
 
 
-def load_sums(path: Path, record: Mapping[str, Any]) -> dict[str, Sums]:
+def load_sums(path: Path, record: Record) -> dict[str, Sums]:
     """Return the sums of a run by test set; raise ValueError if they do not give its scores."""
     try:
         text = gzip.decompress(path.read_bytes())
-        sums: dict[str, Sums] = validate(SumsFile, json.loads(text)).tests
-        for test in record["tests"]:
-            if (own := sums.get(test["name"])) is None:
+        sums = validate(SumsFile, json.loads(text)).tests
+        for test in record.tests:
+            if (own := sums.get(test.name)) is None:
                 continue
-            key = test["primary_metric"]
+            key = test.primary_metric
             columns = *own.columns, *(own.losses or ()), own.groups or own.x
             if {len(column) for column in columns} != {len(own.x)}:
                 raise ValueError("columns, x and groups differ in length")
             score = metric_of(key).score_from_stats(own.terms.sum(axis=0))
-            recorded = test["overall"][key]["value"]
+            recorded = test.overall[key].value
             if not np.isclose(score, recorded, rtol=1e-6, atol=1e-9):
                 raise ValueError(f"{key} is {score:.6g}, not {recorded:.6g}")
     except (KeyError, ValueError, IndexError, EOFError, OSError, zlib.error) as error:
@@ -103,36 +106,44 @@ def load_sums(path: Path, record: Mapping[str, Any]) -> dict[str, Sums]:
 # -------------------------------------------------------------------------------------- Writing
 
 
-def save(path: Path, record: dict[str, Any], rows: Sequence[Row]) -> None:
+def build(fields: Mapping[str, Any]) -> Record:
+    """Return the record with these fields, as it is read again once it is written."""
+    return validate(Record, json.loads(json.dumps(fields)))
+
+
+def format_record(record: Record) -> str:
+    """Return the content of a record's file, without the fields that were not given."""
+    fields = record.model_dump(by_alias=True, exclude_unset=True)
+    return json.dumps(fields, ensure_ascii=False, indent=1) + "\n"
+
+
+def save(path: Path, record: Record, rows: Sequence[Row]) -> None:
     """Write the rows as JSONL, their sums, then the record: a record that exists is complete.
 
-    Raises ValueError if the record is invalid (see Record), WriteError if it cannot be
-    written.
+    Raises WriteError if it cannot be written.
     """
-    text = json.dumps(record, ensure_ascii=False, indent=1) + "\n"
-    validate(Record, json.loads(text))
     lines = [json.dumps(row, ensure_ascii=False) + "\n" for row in rows]
     files.write(path.with_suffix(".jsonl"), "".join(lines))
     save_sums(path.with_suffix(SUMS_SUFFIX), record, rows)
-    files.write(path, text)
+    files.write(path, format_record(record))
 
 
-def save_sums(path: Path, record: Mapping[str, Any], rows: Sequence[Row]) -> None:
+def save_sums(path: Path, record: Record, rows: Sequence[Row]) -> None:
     """Write the terms of a run's primary metrics and the groups of its rows, gzipped."""
     tests = {}
-    for test in record["tests"]:
-        own_rows = [row for row in rows if row["set"] == test["name"]]
-        tokenize = record["data"].get("bleu_tokenize", "13a")
-        if (terms := metric_of(test["primary_metric"]).terms(own_rows, tokenize)) is None:
+    for test in record.tests:
+        own_rows = [row for row in rows if row["set"] == test.name]
+        terms = metric_of(test.primary_metric).terms(own_rows, record.data.bleu_tokenize)
+        if terms is None:
             continue
         examples = json.dumps([(row["x"], row["ref"], row.get("group")) for row in own_rows])
         groups = groups_of(own_rows)
-        tests[test["name"]] = {
+        tests[test.name] = {
             "columns": [
                 [int(number) if number.is_integer() else number for number in column]
                 for column in terms.T.tolist()
             ],
-            "losses": list_losses(own_rows, test["primary_metric"]),
+            "losses": list_losses(own_rows, test.primary_metric),
             "x": [row["x"] for row in own_rows],
             "groups": groups and number_groups(groups),
             "examples": hashlib.sha256(examples.encode()).hexdigest(),

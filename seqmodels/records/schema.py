@@ -6,10 +6,10 @@ raises an error that names it, before the record is used.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, Final, Literal
+from typing import Annotated, Any, ClassVar, Final, Generic, Literal, TypeVar
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 SCHEMA: Final = "seqmodels.record/4"
 Name = Annotated[str, Field(pattern=r"^\w[\w. -]{0,63}$")]
@@ -29,16 +29,36 @@ distance back to what is needed, the length of the context before the same targe
 the target in a text."""
 
 
+Value = int | float | str | bool | None
+"""The value of a setting."""
+T = TypeVar("T")
+
+
 class Strict(BaseModel):
     """Base class that accepts only known fields of the declared types."""
 
-    model_config = ConfigDict(extra="forbid", strict=True)
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class Open(BaseModel, Generic[T]):
+    """Base class that accepts further fields of type T: `value[name]` and `value.get(name)`."""
+
+    model_config = ConfigDict(extra="allow", strict=True, frozen=True)
+    __pydantic_extra__: dict[Name, T]
+
+    def __getitem__(self, name: str) -> T:
+        """Return a further field; raise KeyError if it is not there."""
+        return self.__pydantic_extra__[name]
+
+    def get(self, name: str, default: T | None = None) -> T | None:
+        """Return a further field, or a default."""
+        return self.__pydantic_extra__.get(name, default)
 
 
 class Interval(Strict):
-    """A score with its 95 % interval; None where there are too few examples for one."""
+    """A score with its 95 % interval, which is None where there are too few examples for one."""
 
-    value: float | None
+    value: float
     low: float | None
     high: float | None
 
@@ -62,11 +82,8 @@ class Event(Strict):
     what: str
 
 
-class Bucket(BaseModel):
-    """The scores of the examples with low ≤ x ≤ high."""
-
-    model_config = ConfigDict(extra="allow", strict=True)
-    __pydantic_extra__: dict[Name, Interval]
+class Bucket(Open[Interval]):
+    """The scores of the examples with low ≤ x ≤ high, by metric."""
 
     low: int
     high: int
@@ -84,12 +101,12 @@ class Test(Strict):
     kind: Kind
     unit: Name
     """The plural noun for what x counts."""
-    noun: Name = "examples"
-    """The plural noun for its examples."""
     primary_metric: Name
     beam: Count | None = None
     """Beam width; 1: greedy; None: no free-running search."""
     max_train_length: int | None
+    noun: Name = "examples"
+    """The plural noun for its examples."""
     grouped_by: str | None = None
     """The plural noun for the units resampled for the intervals; None: single examples."""
     baseline: str | None = None
@@ -107,23 +124,27 @@ class Alignment(Strict):
     gold: list[TwoNumbers] | None
 
 
-class Training(BaseModel):
-    """Training settings; the other fields are those of TrainConfig."""
-
-    model_config = ConfigDict(extra="allow", strict=True)
-    __pydantic_extra__: dict[Name, float | str | bool | None]
+class Training(Open[Value]):
+    """Training settings; the further fields are those of TrainConfig."""
 
     tokens: Count
+    lr: float
 
 
-class Data(BaseModel):
+class Data(Open[Count | str]):
     """The training data; each task adds its own counts."""
-
-    model_config = ConfigDict(extra="allow", strict=True)
-    __pydantic_extra__: dict[Name, Count | str]
 
     name: str
     sha256: str
+
+    def count(self, name: str) -> int:
+        """Return a count; raise KeyError if the data have none of that name."""
+        return int(self[name])
+
+    @property
+    def bleu_tokenize(self) -> str:
+        """Return sacreBLEU's tokenizer for BLEU."""
+        return str(self.get("bleu_tokenize", "13a"))
 
 
 class Provenance(Strict):
@@ -158,12 +179,12 @@ class Arm(Strict):
     """Changed fields of its Config."""
     width: Count = 1
     """Its d_model as a multiple of the one that fits the task's number of parameters."""
-    training: dict[Name, float | str | bool]
+    training: dict[Name, int | float | str | bool]
     """Changed fields of TrainConfig."""
 
 
 class Record(Strict):
-    """One run."""
+    """One run; the fields are in the order of the file."""
 
     version: Annotated[Literal["seqmodels.record/4"], Field(alias="schema")]
     task: Name
@@ -190,21 +211,34 @@ class Record(Strict):
     """(n, bytes that this implementation keeps for a source of n tokens)."""
     flops_per_token: float | None = None
     """Floating-point operations of training per target token; None: not counted."""
-    analyses: dict[Name, list[dict[Name, float | str]]] = {}
-    """Rows of named values that the task measured besides scores, by measurement."""
-    speed: Speed
     peak_memory_bytes: Count
     train_s: float
-    evaluate_s: float
     hypotheses: FileName
-    weights_sha256: Checksum | None
-    """SHA-256 of RUN.safetensors when it was written; None: not recorded."""
-    rounded_from_sha256: Checksum | None = None
-    """SHA-256 of the weights that were trained, where those of the run are rounded to float16."""
     intervals: dict[Name, str] | None
     """How the interval of each score was computed; None: not recorded."""
     continued: dict[Name, Count | float | str] | None = None
     """The finished run that this one began with, in a record of version 0.1."""
+    analyses: dict[Name, list[dict[Name, int | float | str]]] = {}
+    """Rows of named values that the task measured besides scores, by measurement."""
+    speed: Speed
+    evaluate_s: float
+    weights_sha256: Checksum | None
+    """SHA-256 of RUN.safetensors when it was written; None: not recorded."""
+    rounded_from_sha256: Checksum | None = None
+    """SHA-256 of the weights that were trained, where those of the run are rounded to float16."""
+
+    @property
+    def base(self) -> str:
+        """Return the listed model or variant: that which the arm changes, or the model itself."""
+        return self.arm.varies if self.arm else self.model
+
+    def size(self, name: str) -> int:
+        """Return a size of the model, such as d_model; raise KeyError if its Config has none."""
+        return int(self.settings[name] or 0)
+
+    def test(self, name: str) -> Test | None:
+        """Return the scores on the test set of this name."""
+        return next((test for test in self.tests if test.name == name), None)
 
 
 class Sums(Strict):
@@ -233,10 +267,13 @@ class SumsFile(Strict):
     tests: dict[Name, Sums]
 
 
-def validate(kind: Any, value: Any) -> Any:
+Model = TypeVar("Model", bound=BaseModel)
+
+
+def validate(kind: type[Model], value: Any) -> Model:
     """Return the value as an instance of `kind`; raise a one-line ValueError otherwise."""
     try:
-        return TypeAdapter(kind).validate_python(value)
+        return kind.model_validate(value)
     except ValidationError as error:
         first, *more = error.errors(include_url=False)
         field = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in first["loc"])

@@ -41,7 +41,7 @@ from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, compress
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, NamedTuple
+from typing import Annotated, Final, Literal, NamedTuple
 
 import numpy as np
 from pydantic import Field
@@ -56,7 +56,17 @@ from seqmodels.evaluation.intervals import (
 )
 from seqmodels.evaluation.metrics import metric_of
 from seqmodels.records.io import load_as, load_sums, sums_path
-from seqmodels.records.schema import Checksum, Count, FileName, Name, Strict, Sums, TwoNumbers
+from seqmodels.records.schema import (
+    Checksum,
+    Count,
+    FileName,
+    Name,
+    Record,
+    Strict,
+    Sums,
+    Test,
+    TwoNumbers,
+)
 from seqmodels.utils import files
 
 SCHEMA: Final = "seqmodels.significance/2"
@@ -67,7 +77,7 @@ ALPHA = 0.05
 MIN_SEEDS = 3
 """Fewest seeds of a model that is tested."""
 
-Records = Mapping[str, dict[str, Any]]
+Records = Mapping[str, Record]
 """Records by the names of their files, in the order of the models."""
 Number = Annotated[float, Field(allow_inf_nan=False)]
 Probability = Annotated[float, Field(ge=0, le=1)]
@@ -135,8 +145,7 @@ class Significance(Strict):
 
 def load(path: Path) -> Significance:
     """Read a file; raise ValueError if it is invalid."""
-    stored: Significance = load_as(Significance, path, f"a comparison of models ({SCHEMA})")
-    return stored
+    return load_as(Significance, path, f"a comparison of models ({SCHEMA})")
 
 
 def load_or_compute(folder: Path, records: Records) -> Significance | None:
@@ -158,7 +167,7 @@ def load_or_compute(folder: Path, records: Records) -> Significance | None:
         return Significance.model_validate(value) if comparisons else None
     if stored is None:
         return None
-    models = {name: record["model"] for name, record in records.items()}
+    models = {name: record.model for name, record in records.items()}
     later = {model for name, model in models.items() if name not in stored.records}
     is_whole = stored.records.items() <= checksums.items()
     if is_whole and later.isdisjoint(models[name] for name in stored.records):
@@ -183,7 +192,10 @@ def compare_folder(folder: Path, records: Records) -> list[Comparison]:
 class Family(NamedTuple):
     """The scores of a folder's models on one test set, by its primary metric or by the loss."""
 
-    test: Mapping[str, Any]
+    test: str
+    """Its name."""
+    buckets: list[list[int]]
+    """The ends of its buckets."""
     metric: str
     parts: list[VarianceComponent]
     """Over all examples, and in each bucket; not moderated yet."""
@@ -206,23 +218,23 @@ class Family(NamedTuple):
 
 def score_folder(folder: Path, records: Records) -> Iterator[Family]:
     """Yield the families of a folder; raise ValueError if their test examples differ."""
-    tests: dict[str, Mapping[str, Any]] = {}
+    tests: dict[str, Test] = {}
     runs: dict[str, dict[str, list[Sums]]] = {}
-    contrasts = {record["model"]: record.get("contrasts") for record in records.values()}
+    contrasts = {record.model: record.contrasts for record in records.values()}
     for record in records.values():
         path = sums_path(folder, record)
         sums = load_sums(path, record)
-        for test in record["tests"]:
-            if (run := sums.get(test["name"])) is None:
+        for test in record.tests:
+            if (run := sums.get(test.name)) is None:
                 continue
-            tests.setdefault(test["name"], test)
-            models = runs.setdefault(test["name"], {})
-            models.setdefault(record["model"], []).append(run)
+            tests.setdefault(test.name, test)
+            models = runs.setdefault(test.name, {})
+            models.setdefault(record.model, []).append(run)
             if run.examples != next(iter(models.values()))[0].examples:
                 raise ValueError(f"{path}: its test examples are not those of the other runs")
     for name, models in runs.items():
         if len(models) > 1:
-            test, key = tests[name], tests[name]["primary_metric"]
+            test, key = tests[name], tests[name].primary_metric
             terms = {m: [run.terms for run in own] for m, own in models.items()}
             yield score_test(test, key, terms, models, contrasts)
             if all(run.losses for own in models.values() for run in own):
@@ -233,7 +245,7 @@ def score_folder(folder: Path, records: Records) -> Iterator[Family]:
 
 
 def score_test(
-    test: Mapping[str, Any],
+    test: Test,
     key: str,
     terms: Mapping[str, Sequence[np.ndarray]],
     models: Mapping[str, Sequence[Sums]],
@@ -246,7 +258,7 @@ def score_test(
     """
     metric, first = metric_of(key), next(iter(models.values()))[0]
     x, parts = np.array(first.x), []
-    for low, high in [(-np.inf, np.inf), *((b["low"], b["high"]) for b in test["buckets"])]:
+    for low, high in [(-np.inf, np.inf), *((b.low, b.high) for b in test.buckets)]:
         inside = (low <= x) & (x <= high)
         columns = {model: [run[inside] for run in runs] for model, runs in terms.items()}
         groups = first.groups and list(compress(first.groups, inside))
@@ -258,7 +270,8 @@ def score_test(
 
     pairs = list(combinations(models, 2))
     named = [(a, b) for a, b in pairs if is_named(a, b) or is_named(b, a)]
-    return Family(test, key, parts, named or pairs)
+    buckets = [[bucket.low, bucket.high] for bucket in test.buckets]
+    return Family(test.name, buckets, key, parts, named or pairs)
 
 
 def compare_models(family: Family) -> Comparison:
@@ -282,10 +295,10 @@ def compare_models(family: Family) -> Comparison:
             )
         )
     return Comparison(
-        test=family.test["name"],
+        test=family.test,
         metric=family.metric,
         n_tested=n_tested,
-        buckets=[[b["low"], b["high"]] for b in family.test["buckets"]],
+        buckets=family.buckets,
         pairs=pairs,
     )
 

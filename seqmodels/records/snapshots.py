@@ -81,8 +81,7 @@ def load(path: Path) -> SnapshotsFile:
 
     Raises ValueError that names the file if they are invalid; OSError as `open` does.
     """
-    snapshots: SnapshotsFile = load_as(SnapshotsFile, path, "a file of snapshots")
-    return snapshots
+    return load_as(SnapshotsFile, path, "a file of snapshots")
 
 
 def save(path: Path, value: dict[str, Any] | None) -> None:

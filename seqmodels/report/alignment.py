@@ -5,17 +5,17 @@ from __future__ import annotations
 import re
 import textwrap
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 
+from seqmodels.records.schema import Alignment
 from seqmodels.report import style
-from seqmodels.report.style import GREY, WIDTH
+from seqmodels.report.style import GREY, WIDTH, LineStyle
 from seqmodels.report.tidy import FigureWithData, Table
 
 SIGNS = {
@@ -26,52 +26,50 @@ SIGNS = {
 """Signs in tokens, and their meanings."""
 
 
-def draw_alignment(
-    alignments: Mapping[str, dict[str, Any]], path: Path, subtitle: str = ""
-) -> Path:
-    """Draw model -> {src, tgt, alpha (T, S), gold} as one heat map each; write .svg or .png.
+Panel = tuple[LineStyle, Alignment]
+"""The look of a model, and its alignment."""
 
-    Raises ValueError for other kinds of files, if there is nothing to draw, and unless `alpha` has
-    one row per target word and one column per source word.
+
+def draw_alignment(panels: Sequence[Panel], path: Path, subtitle: str = "") -> Path:
+    """Draw one heat map for each model; write .svg or .png.
+
+    Raises ValueError for other kinds of files, and like `draw_heat_maps`.
     """
     with style.context():
-        return style.save(draw_heat_maps(alignments, subtitle).figure, Path(path))
+        return style.save(draw_heat_maps(panels, subtitle).figure, Path(path))
 
 
-def draw_heat_maps(alignments: Mapping[str, dict[str, Any]], subtitle: str) -> FigureWithData:
+def draw_heat_maps(panels: Sequence[Panel], subtitle: str) -> FigureWithData:
     """Draw the heat maps in one row, with cells that fit the words, and one colour scale.
 
-    Raises ValueError like `draw_alignment`.
+    Raises ValueError if there is nothing to draw, and unless `alpha` has one row per target word
+    and one column per source word.
     """
-    if not alignments:
+    if not panels:
         raise ValueError("no model here attends to the source; there is no alignment to draw")
-    for model, a in alignments.items():
-        if np.shape(a["alpha"]) != (shape := (len(a["tgt"]), len(a["src"]))):
-            raise ValueError(f"{model}: alpha is {np.shape(a['alpha'])}, but the words are {shape}")
-    readable = {
-        model: a | {"src": show_tokens(a["src"]), "tgt": show_tokens(a["tgt"])}
-        for model, a in alignments.items()
-    }
-    n = len(readable)
-    n_src, n_tgt = (max(len(a[side]) for a in readable.values()) for side in ("src", "tgt"))
+    for look, a in panels:
+        if np.shape(a.alpha) != (shape := (len(a.tgt), len(a.src))):
+            raise ValueError(
+                f"{look.label}: alpha is {np.shape(a.alpha)}, but the words are {shape}"
+            )
+    looks, alignments = [look for look, _ in panels], [make_readable(a) for _, a in panels]
+    sides = [a.src for a in alignments], [a.tgt for a in alignments]
+    n, (n_src, n_tgt) = len(panels), (max(map(len, texts)) for texts in sides)
     above, beside = (
-        0.08 * max(len(word) for a in readable.values() for word in a[side])
-        for side in ("src", "tgt")
-    )  # inches of the words
+        0.08 * max(len(w) for text in texts for w in text) for texts in sides
+    )  # inches
     cell = min(0.24, max(0.14, (WIDTH - 1.2 - beside) / n / n_src))
     width = max(WIDTH, 1.2 + beside + n * cell * n_src)
-    line_styles = style.line_styles_for(readable)
-    names = [textwrap.fill(k.label, max(12, int(11 * cell * n_src))) for k in line_styles.values()]
+    names = [textwrap.fill(look.label, max(12, int(11 * cell * n_src))) for look in looks]
     body = 0.5 + 0.17 * max(name.count("\n") for name in names) + above + cell * n_tgt
-    figure = style.make_figure(body, _texts(readable, subtitle), width, "compressed")
+    figure = style.make_figure(body, _texts(alignments, subtitle), width, "compressed")
     axes = figure.subplots(1, n, squeeze=False)[0]
-    is_same = len({tuple(a["tgt"]) for a in readable.values()}) == 1  # target words written once
+    is_same = len({tuple(a.tgt) for a in alignments}) == 1  # target words written once
     table = Table()
-    for i, (name, (model, line_style)) in enumerate(zip(names, line_styles.items(), strict=True)):
-        ax, a = axes[i], readable[model]
-        _draw_heat(ax, a, is_labelled=i == 0 or not is_same)
-        ax.set_title(name, loc="left", color=line_style.colour, weight="bold", size=10)
-        _add_weights(table, line_style.label, a)
+    for ax, name, look, a in zip(axes, names, looks, alignments, strict=True):
+        _draw_heat(ax, a, is_labelled=ax is axes[0] or not is_same)
+        ax.set_title(name, loc="left", color=look.colour, weight="bold", size=10)
+        _add_weights(table, look.label, a)
     levels = ScalarMappable(cmap=style.HEAT.resampled(16))  # so few are drawn as paths
     scale = figure.colorbar(levels, ax=[*axes], ticks=[0, 0.5, 1], aspect=12)
     scale.outline.set_visible(False)
@@ -80,35 +78,40 @@ def draw_heat_maps(alignments: Mapping[str, dict[str, Any]], subtitle: str) -> F
     return FigureWithData(figure, table.rows())
 
 
-def _add_weights(table: Table, label: str, a: dict[str, Any]) -> None:
+def make_readable(a: Alignment) -> Alignment:
+    """Return an alignment whose tokens are shown as text."""
+    return a.model_copy(update={"src": show_tokens(a.src), "tgt": show_tokens(a.tgt)})
+
+
+def _add_weights(table: Table, label: str, a: Alignment) -> None:
     """Add the weights of one heat map, and whether each is a gold link."""
-    gold = {(s, t) for s, t in a.get("gold") or ()}
-    for t, (word, weights) in enumerate(zip(a["tgt"], a["alpha"], strict=True)):
+    gold = {(s, t) for s, t in a.gold or ()}
+    for t, (word, weights) in enumerate(zip(a.tgt, a.alpha, strict=True)):
         is_gold = [int((s, t) in gold) for s in range(len(weights))]
         places = {"target_place": t + 1, "source_place": range(1, len(weights) + 1)}
-        words = {"target_word": word, "source_word": a["src"]}
+        words = {"target_word": word, "source_word": a.src}
         table.add(model=label, **places, **words, weight=weights, is_gold=is_gold)
 
 
-def _texts(alignments: Mapping[str, dict[str, Any]], subtitle: str) -> style.Texts:
+def _texts(alignments: Sequence[Alignment], subtitle: str) -> style.Texts:
     """Return the title, subtitle and caption of the figure."""
-    has_gold = any(a.get("gold") is not None for a in alignments.values())
+    has_gold = any(a.gold is not None for a in alignments)
     caption = (
         "Each row shows the distribution of attention over the source words when one target word "
         "is generated. Rows sum to one, or to less for models that also attend to the target. "
     )
     caption += "Open squares: gold links." if has_gold else "No gold links for this sentence."
-    words = {word for a in alignments.values() for word in (*a["src"], *a["tgt"])} - {"·"}
+    words = {word for a in alignments for word in (*a.src, *a.tgt)} - {"·"}
     caption += "".join(f" {text}" for sign, text in SIGNS.items() if sign in "".join(words))
     return "Alignments: target words (rows) attend to source words (columns)", subtitle, caption
 
 
-def _draw_heat(ax: Axes, a: dict[str, Any], is_labelled: bool = True) -> None:
+def _draw_heat(ax: Axes, a: Alignment, is_labelled: bool = True) -> None:
     """Draw one heat map with words at its edges and gold links as open squares."""
-    rows = a["tgt"] if is_labelled else [""] * len(a["tgt"])
-    style.draw_map(ax, np.array(a["alpha"], float), rows, a["src"], top=1, lw=0.4)
+    rows = a.tgt if is_labelled else [""] * len(a.tgt)
+    style.draw_map(ax, np.array(a.alpha, float), rows, a.src, top=1, lw=0.4)
     ax.set_aspect("equal")
-    for s, t in a.get("gold") or ():
+    for s, t in a.gold or ():
         style.mark_cell(ax, s, t, lw=1.5)
 
 

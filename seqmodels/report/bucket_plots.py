@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any
 
@@ -14,13 +14,14 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from seqmodels.evaluation.intervals import MIN_ROWS
 from seqmodels.evaluation.metrics import metric_of
-from seqmodels.models import papers
+from seqmodels.records.schema import Point, Record, Test
 from seqmodels.records.significance import Comparison, Difference
 from seqmodels.report import load_records, style
 from seqmodels.report.load_records import (
     MIN_EXAMPLES,
-    Record,
+    Groups,
     format_bucket,
+    format_ends,
     format_interval,
     format_interval_methods,
     format_plain,
@@ -29,6 +30,7 @@ from seqmodels.report.load_records import (
     format_signed,
     format_significance,
     format_subtitle,
+    info_of,
     negate,
 )
 from seqmodels.report.style import GREY, INK, WIDTH, LineStyle, Texts
@@ -55,22 +57,22 @@ SIZES = {
 # Scores
 
 
-def draw_scores(records: Sequence[Record], test: dict[str, Any]) -> FigureWithData:
+def draw_scores(records: Sequence[Record], test: Test) -> FigureWithData:
     """Draw the primary metric and a teacher-forced score by bucket, and the counts below."""
-    primary = metric_of(test["primary_metric"])
+    primary = metric_of(test.primary_metric)
     is_loss = primary.is_loss and primary.is_teacher_forced
-    metrics = (test["primary_metric"], "token_accuracy" if is_loss else "nats")
-    title = f"{primary.name} by {test['axis']}"
+    metrics = (test.primary_metric, "token_accuracy" if is_loss else "nats")
+    title = f"{primary.name} by {test.axis}"
     title = title[0].upper() + title[1:]
-    if test["name"] not in test["axis"] and len(load_records.tests_by_name(records)) > 1:
-        title = f"{test['name']}: {title}"
+    if test.name not in test.axis and len(load_records.tests_by_name(records)) > 1:
+        title = f"{test.name}: {title}"
     line_styles = style.line_styles_for(load_records.group_by_model(records))
     labelled = dict(zip(line_styles, style.label_line_styles(records), strict=True))
-    records = [r for r in records if any(t["name"] == test["name"] for t in r["tests"])]
+    records = [r for r in records if r.test(test.name)]
     groups = load_records.group_by_model(records)
     key = [labelled[model] for model in groups]
     if _is_gain(test):
-        without = [load_records.score_array(group, test["name"], test["primary_metric"])[:, 1, 0]
+        without = [load_records.score_array(group, test.name, test.primary_metric)[:, 1, 0]
                    for group in groups.values()]  # fmt: skip
         key = [k._replace(label=f"{k.label} · {x.mean():.2f}")
                for k, x in zip(key, without, strict=True)]  # fmt: skip
@@ -84,22 +86,20 @@ def draw_scores(records: Sequence[Record], test: dict[str, Any]) -> FigureWithDa
         _draw_counts(axes[1, column], test)
     # Invisible areas by which a page can choose a bucket; an id occurs once in a file.
     for ax, letter in zip(axes.ravel(), ("", *"bcd"), strict=True):
-        for i in range(len(test["buckets"])):
+        for i in range(len(test.buckets)):
             ax.axvspan(i - 0.5, i + 0.5, fc="none", ec="none", gid=f"bucket-{i}{letter}")
     return FigureWithData(figure, table.rows())
 
 
-def _is_gain(test: dict[str, Any]) -> bool:
+def _is_gain(test: Test) -> bool:
     """Return whether to draw the gain from context: for losses by context length."""
-    return bool(test["kind"] == "context") and metric_of(test["primary_metric"]).is_loss
+    return test.kind == "context" and metric_of(test.primary_metric).is_loss
 
 
-def _explain_scores(
-    groups: Mapping[str, Sequence[Record]], test: dict[str, Any], metrics: Sequence[str]
-) -> str:
+def _explain_scores(groups: Groups, test: Test, metrics: Sequence[str]) -> str:
     """Return the caption: what lines, bands, bars and dashes are."""
     records = [r for group in groups.values() for r in group]
-    is_many, units = len(records) > len(groups), test.get("grouped_by") or test["noun"]
+    is_many, units = len(records) > len(groups), test.grouped_by or test.noun
     seeds = "Line: mean of the seeds; whisker: lowest to highest seed" if is_many else "One seed"
     band = f"95 % interval ({format_interval_methods(records, metrics)}) over {units}"
     caption = f"{seeds}; band: {band}{', its ends averaged over the seeds' * is_many}."
@@ -107,23 +107,23 @@ def _explain_scores(
         caption = (
             f"Gain: the score with context minus that without. {seeds}; no intervals of gains."
         )
-    caption += f" Bars: number n of {test['noun']}."
-    if any(b["n"] < MIN_EXAMPLES for b in test["buckets"]):
+    caption += f" Bars: number n of {test.noun}."
+    if any(b.n < MIN_EXAMPLES for b in test.buckets):
         caption += f" Hollow: fewer than {MIN_EXAMPLES}; lines end before."
     if _is_gain(test):
         caption += f" Key: parameters and, without context, {metric_of(metrics[0]).name}."
-    memories = {paper.memory for model, paper in papers().items() if model in groups}
+    memories = {info.memory for group in groups.values() if (info := info_of(group[0]))}
     if len(memories) > 1:
         caption += "".join(f" {text}" for kind, text in MEMORIES.items() if kind in memories)
-    if test.get("baseline"):
-        caption += f" Dotted: {test['baseline']}."
+    if test.baseline:
+        caption += f" Dotted: {test.baseline}."
     return caption
 
 
-def _mark_trained(axes: Iterable[Axes], test: dict[str, Any]) -> None:
+def _mark_trained(axes: Iterable[Axes], test: Test) -> None:
     """Shade the buckets that are longer than all training examples."""
-    n_buckets = len(test["buckets"])
-    beyond = [i for i, b in enumerate(test["buckets"]) if load_records.is_beyond(test, b)]
+    n_buckets = len(test.buckets)
+    beyond = [i for i, b in enumerate(test.buckets) if load_records.is_beyond(test, b)]
     for ax, label in zip(axes, ("longer than trained", ""), strict=True):
         ax.set_xlim(-0.5, n_buckets - 0.5)
         for edge in beyond[:1]:
@@ -132,15 +132,13 @@ def _mark_trained(axes: Iterable[Axes], test: dict[str, Any]) -> None:
             _note(ax, 1, label, ha="right")
 
 
-def _draw_metric(
-    ax: Axes, table: Table, lines: Sequence[Line], test: dict[str, Any], name: str
-) -> None:
+def _draw_metric(ax: Axes, table: Table, lines: Sequence[Line], test: Test, name: str) -> None:
     """Draw one metric by bucket: per model a line, a band and whiskers for the seeds."""
-    metric, is_gain, is_primary = metric_of(name), _is_gain(test), name == test["primary_metric"]
-    n, buckets = np.array([b["n"] for b in test["buckets"]]), [*map(format_bucket, test["buckets"])]
+    metric, is_gain, is_primary = metric_of(name), _is_gain(test), name == test.primary_metric
+    n, buckets = np.array([b.n for b in test.buckets]), [*map(format_bucket, test.buckets)]
     is_recorded = False
     for i, (line_style, group) in enumerate(lines):
-        scores = load_records.score_array(group, test["name"], name)
+        scores = load_records.score_array(group, test.name, name)
         seeds = scores[:, 1:]
         if is_gain:
             seeds = seeds - seeds[:, :1, :1]
@@ -153,10 +151,10 @@ def _draw_metric(
         about["n"] = [*n, sum(n)]
         table.add_seeds(group, about, value=value, low=low, high=high, **gains if is_gain else {})
         is_recorded |= bool(np.isfinite(seeds[..., 0].mean(axis=0)).any())
-    if is_primary and test.get("baseline"):
-        without = [b["baseline"]["value"] for b in test["buckets"]]
+    if is_primary and test.baseline:
+        without = [b["baseline"].value for b in test.buckets]
         ax.plot(without, ls=":", lw=1.8, color=INK, zorder=5)
-        about = {"metric": metric.name, "model": f"baseline: {test['baseline']}"}
+        about = {"metric": metric.name, "model": f"baseline: {test.baseline}"}
         table.add(**about, bucket=buckets, n=n, value=without)
     is_of_texts = metric.sacrebleu is not None
     if metric.top and (is_of_texts or is_primary):
@@ -166,10 +164,10 @@ def _draw_metric(
     ax.text(0.5, 0.5, text, transform=ax.transAxes, color=GREY, size=9, ha="center")
 
 
-def _title_panel(ax: Axes, test: dict[str, Any], name: str) -> None:
+def _title_panel(ax: Axes, test: Test, name: str) -> None:
     """Write the metric of a panel above it, how it is measured, and which direction is better."""
     metric, is_gain = metric_of(name), _is_gain(test)
-    is_forced = metric.is_teacher_forced or test.get("beam") is None
+    is_forced = metric.is_teacher_forced or test.beam is None
     note = ", teacher-forced" if is_forced else f", free-running{format_search(test)}"
     title = metric.name
     if is_gain:
@@ -208,9 +206,9 @@ def _draw_line(
         ax.plot(x[mask], mean[mask], line_style.marker, ms=4.5, mfc=fill, mew=1.1, **draw)
 
 
-def _draw_counts(strip: Axes, test: dict[str, Any]) -> None:
+def _draw_counts(strip: Axes, test: Test) -> None:
     """Draw the number of examples of each bucket, and the names of the buckets."""
-    counts, names = [b["n"] for b in test["buckets"]], [format_bucket(b) for b in test["buckets"]]
+    counts, names = [b.n for b in test.buckets], [format_bucket(b) for b in test.buckets]
     fills = ["white" if n < MIN_EXAMPLES else "#BDBDBD" for n in counts]
     bars = strip.bar(range(len(counts)), counts, 0.62, color=fills, edgecolor="#9A9A9A", lw=0.8)
     size = 6 if len(counts) >= 11 else 8
@@ -223,20 +221,20 @@ def _draw_counts(strip: Axes, test: dict[str, Any]) -> None:
     rotation: dict[str, Any] = {"rotation": 38, "ha": "right"} if is_crowded else {}
     strip.set_xticks(range(len(names)), names, **rotation)
     strip.tick_params(axis="x", length=0)
-    strip.set_xlabel(test["axis"])
+    strip.set_xlabel(test.axis)
 
 
 # Differences
 
 
 def draw_differences(
-    records: Sequence[Record], test: dict[str, Any], comparison: Comparison
+    records: Sequence[Record], test: Test, comparison: Comparison
 ) -> FigureWithData:
     """Draw a matrix of differences, row minus column, with a square for each bucket."""
     compared = {model for pair in comparison.pairs for model in (pair.row, pair.column)}
     line_styles = style.line_styles_for(load_records.group_by_model(records))
     line_styles = {model: its for model, its in line_styles.items() if model in compared}
-    records = [record for record in records if record["model"] in compared]
+    records = [record for record in records if record.model in compared]
     models, n, metric = [*line_styles], len(line_styles), comparison.metric
     cell_width = min(max((WIDTH - 1.7) / n, 1.12), 1.56)  # inches
     texts = _difference_texts(records, test, comparison)
@@ -278,7 +276,7 @@ def _add_differences(
     comparison: Comparison,
 ) -> None:
     """Add the differences of a pair: over all examples, and by bucket."""
-    buckets = ["all", *(format_bucket({"low": a, "high": b}) for a, b in comparison.buckets)]
+    buckets = ["all", *(format_ends(low, high) for low, high in comparison.buckets)]
     for bucket, part in zip(buckets, parts, strict=False):  # a pair that is not tested has no more
         table.add(
             metric=metric_of(comparison.metric).name, row=row.label, column=column.label,
@@ -317,21 +315,17 @@ def _write_cell(
     )  # fmt: skip
 
 
-def _difference_texts(
-    records: Sequence[Record], test: dict[str, Any], comparison: Comparison
-) -> Texts:
+def _difference_texts(records: Sequence[Record], test: Test, comparison: Comparison) -> Texts:
     """Return title, subtitle and caption."""
     metric = metric_of(comparison.metric).name
     title = f"Differences in {metric}: the model of the row minus that of the column"
-    (low, high), ends = comparison.buckets[0], comparison.buckets[-1]
-    buckets = f"{format_bucket({'low': low, 'high': high})} to "
-    buckets += format_bucket({"low": ends[0], "high": ends[1]})
+    buckets = " to ".join(format_ends(*comparison.buckets[i]) for i in (0, -1))
     caption = (
-        f"Over all {test['noun']} of the test set {test['name']}. Brackets: 95 % interval. "
+        f"Over all {test.noun} of the test set {test.name}. Brackets: 95 % interval. "
         "Blue: the row is significantly better; orange: worse; white: not significant. "
-        f"Squares: the same by {test['axis']}, {buckets}; a pair without them is not tested. "
+        f"Squares: the same by {test.axis}, {buckets}; a pair without them is not tested. "
     )
-    units = test.get("grouped_by") or test["noun"]
+    units = test.grouped_by or test.noun
     return title, format_subtitle(records), caption + format_significance(comparison, units)
 
 
@@ -346,15 +340,15 @@ def draw_curves(records: Sequence[Record]) -> FigureWithData:
         (title, format_subtitle(records), caption), style.label_line_styles(records)
     )
     line_styles, table = style.line_styles_for(load_records.group_by_model(records)), Table()
-    for r in (r for r in records if r["curve"]):
-        points = {key: [p[key] for p in r["curve"]] for key in r["curve"][0]}
-        table.add(model=line_styles[r["model"]].label, seed=r["seed"], **points)
+    for r in records:
+        points = {key: [getattr(p, key) for p in r.curve] for key in Point.model_fields}
+        table.add(model=line_styles[r.model].label, seed=r.seed, **points)
     fields = {"tokens": "target tokens", "seconds": "seconds of training"}
     for ax, (field, label) in zip(axes[0], fields.items(), strict=True):
         style.set_log(ax, "y", format_short, subs=(1, 2, 5))
-        for r in (r for r in records if r["curve"]):
-            line_style = line_styles[r["model"]]
-            x, y = ([p[k] for p in r["curve"]] for k in (field, "valid_nats"))
+        for r in records:
+            line_style = line_styles[r.model]
+            x, y = [getattr(p, field) for p in r.curve], [p.valid_nats for p in r.curve]
             ax.plot(x, y, color=line_style.colour, ls=line_style.dashes, lw=1.4)
             end: dict[str, Any] = {"ms": 4.5, "clip_on": False, "zorder": 4}
             ax.plot(x[-1:], y[-1:], line_style.marker, color=line_style.colour, **end)
@@ -382,7 +376,7 @@ def draw_memory_size(records: Sequence[Record]) -> FigureWithData:
         style.set_log(ax, "x", format_plain, base=2)
         style.set_log(ax, "y", partial(format_short, unit="B"))
         for i, (model, line_style) in enumerate(style.line_styles_for(groups).items()):
-            if sizes := groups[model][0][field]:
+            if sizes := getattr(groups[model][0], field):
                 S, size = np.array(sizes, float).T
                 table.add(panel=title, model=line_style.label, source_tokens=S, bytes=size)
                 ax.plot(S, size, color=line_style.colour, ls=line_style.dashes, lw=1.8)

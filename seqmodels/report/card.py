@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from seqmodels.models import papers
+from seqmodels.records.schema import Record
 from seqmodels.report import load_records, tables
-from seqmodels.report.load_records import Record
 
 FIGURE = "scores.png"
 """The figure beside a card."""
@@ -29,38 +28,38 @@ run = seqmodels.load("hub:{repository}")
 
 def format_card(record: Record, repository: str) -> str:
     """Return the card of a run that is shared as OWNER/NAME, in Markdown with metadata."""
-    label, test = load_records.label_of(record["model"]), record["tests"][0]
-    head: dict[str, Any] = {"library_name": "seqmodels", "tags": ["seqmodels", record["model"]]}
-    if task := TASKS.get(record["task"]):
+    test, info = record.tests[0], load_records.info_of(record)
+    head: dict[str, Any] = {"library_name": "seqmodels", "tags": ["seqmodels", record.model]}
+    if task := TASKS.get(record.task):
         head["pipeline_tag"] = task
     lines = ["---", *(f"{key}: {value}" for key, value in head.items()), "---", ""]
-    lines += [f"# {label}, {record['task']}", ""]
-    if (paper := papers().get(record["model"])) and paper.cite:
-        lines += [f"The model of {paper.cite} ({paper.year}).", ""]
-    settings = [["", record["model"]], *map(list, list_settings(record).items())]
+    lines += [f"# {load_records.label_of(record)}, {record.task}", ""]
+    if info and info.cite:
+        lines += [f"The model of {info.cite} ({info.year}).", ""]
+    settings = [["", record.model], *map(list, list_settings(record).items())]
     lines += [tables.format_markdown(settings), ""]
-    for each in record["tests"]:
+    for each in record.tests:
         title, rows, notes = tables.score_rows([record], each, tables.format_cell)
         columns = [list(column) for column in zip(*rows, strict=True)]  # a row for each bucket
-        columns[0][0] = each["axis"]
+        columns[0][0] = each.axis
         table = tables.format_markdown(columns)
-        title = title.removeprefix(f"{each['name']}: ")
+        title = title.removeprefix(f"{each.name}: ")
         lines += [f"## {title}", "", table, "", "; ".join(notes), ""]
-    lines += [f"![{test['axis']}]({FIGURE})", "", "## Limits", ""]
-    if longest := test.get("max_train_length"):
-        lines.append(f"Nothing longer than {longest} {test['unit']} was seen in training.")
+    lines += [f"![{test.axis}]({FIGURE})", "", "## Limits", ""]
+    if longest := test.max_train_length:
+        lines.append(f"Nothing longer than {longest} {test.unit} was seen in training.")
     return "\n".join([*lines, END.format(repository=repository)])
 
 
 def list_settings(record: Record) -> dict[str, str]:
     """Return what a card says of a run's data, size and training."""
-    data, training = record["data"], record["train_config"]
+    data, training = record.data, record.train_config
     return {
-        "data": f"{data['name']}, {data.get('n_train', 0):,} training examples",
-        "tokens": data.get("tokenizer", "unknown"),
-        "parameters": f"{record['n_parameters']:,}",
-        "budget": f"{training['tokens']:,} target tokens, {training['precision']}, "
-        f"{training.get('optimizer', 'adamw')}, learning rate {training['lr']:g}",
-        "seed": str(record["seed"]),
-        "weights, SHA-256": record["weights_sha256"] or "not recorded",
+        "data": f"{data.name}, {data.get('n_train', 0):,} training examples",
+        "tokens": str(data.get("tokenizer", "unknown")),
+        "parameters": f"{record.n_parameters:,}",
+        "budget": f"{training.tokens:,} target tokens, {training['precision']}, "
+        f"{training.get('optimizer', 'adamw')}, learning rate {training.lr:g}",
+        "seed": str(record.seed),
+        "weights, SHA-256": record.weights_sha256 or "not recorded",
     }

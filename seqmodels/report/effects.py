@@ -5,31 +5,32 @@ A sweep is a curve of the scores over the values of a number, such as a size or 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from matplotlib.axes import Axes
 from matplotlib.ticker import NullLocator
 
 from seqmodels.evaluation.metrics import metric_of
-from seqmodels.models import papers
+from seqmodels.records.schema import Record, Test, Value
 from seqmodels.records.significance import Comparison, Difference, Significance
 from seqmodels.report import load_records, style
 from seqmodels.report.bucket_plots import BETTER, OUTCOMES, WORSE, outcome
 from seqmodels.report.load_records import (
-    Record,
     format_bucket,
+    format_ends,
     format_interval,
     format_search,
     format_short,
     format_signed,
     format_significance,
     format_subtitle,
+    info_of,
     label_of,
     longest_trained_bucket,
     negate,
 )
-from seqmodels.report.style import GREY, INK
+from seqmodels.report.style import GREY, INK, LineStyle
 from seqmodels.report.tidy import FigureWithData, Table
 
 MIN_VALUES = 3
@@ -57,17 +58,17 @@ class Effect(NamedTuple):
 def find_effects(records: Sequence[Record], comparison: Comparison) -> list[Effect]:
     """Return the effects of all changes in a folder with arms; a variant is a change as well."""
     first = {model: group[0] for model, group in load_records.group_by_model(records).items()}
-    if not any(record.get("arm") for record in first.values()):
+    if not any(record.arm for record in first.values()):
         return []
     pairs = {(pair.row, pair.column): pair for pair in comparison.pairs}
     effects = []
     for model, record in first.items():
-        base, label = base_of(record), label_of(model)
+        base, label = base_of(record), label_of(record)
         if base not in first:
             continue
         if changed := changed_fields(record):
             change = ", ".join(f"{k} {format_value(v)}" for k, v in changed.items())
-            label = f"{label_of(base)}: {change}"
+            label = f"{label_of(first[base])}: {change}"
         if pair := pairs.get((model, base)):
             parts = [pair.overall, *pair.buckets]
         elif pair := pairs.get((base, model)):
@@ -80,9 +81,10 @@ def find_effects(records: Sequence[Record], comparison: Comparison) -> list[Effe
 
 def base_of(record: Record) -> str:
     """Return the model that a record's arm or variant varies; empty for a model of its own."""
-    listed = papers()
-    known = listed[record["model"]].variant_of if record["model"] in listed else ""
-    return (record.get("arm") or {}).get("varies") or known
+    if record.arm:
+        return record.arm.varies
+    info = info_of(record)
+    return info.variant_of if info else ""
 
 
 def format_value(value: Any) -> str:
@@ -91,10 +93,10 @@ def format_value(value: Any) -> str:
 
 
 def effect_rows(
-    records: Sequence[Record], test: dict[str, Any], compared: Significance | None
+    records: Sequence[Record], test: Test, compared: Significance | None
 ) -> list[list[str]]:
     """Return the rows of a table: change, effect, where by length, and verdict."""
-    comparison = compared and compared.on(test["name"])
+    comparison = compared and compared.on(test.name)
     if not comparison or not (effects := find_effects(records, comparison)):
         return []
     metric = comparison.metric
@@ -116,17 +118,17 @@ def effect_rows(
 
 def format_ranges(comparison: Comparison, is_in: Sequence[bool]) -> str:
     """Format the buckets that are in, neighbours joined; a dash for none."""
-    ranges = list[list[float]]()
+    ranges = list[list[int]]()
     for i, (low, high) in enumerate(comparison.buckets):
         if is_in[i] and i and is_in[i - 1]:
             ranges[-1][1] = high
         elif is_in[i]:
             ranges.append([low, high])
-    return ", ".join(format_bucket({"low": low, "high": high}) for low, high in ranges) or "–"
+    return ", ".join(format_ends(low, high) for low, high in ranges) or "–"
 
 
 def draw_effects(
-    records: Sequence[Record], test: dict[str, Any], comparison: Comparison
+    records: Sequence[Record], test: Test, comparison: Comparison
 ) -> FigureWithData | None:
     """Draw a forest plot: the effect of each change with its interval; None without arms."""
     metric, effects = comparison.metric, find_effects(records, comparison)
@@ -135,9 +137,9 @@ def draw_effects(
     texts = (
         f"What each change does to {metric_of(metric).name}",
         format_subtitle(records),
-        f"The score with the change minus that without, over all {test['noun']} of the test set "
-        f"{test['name']}. Blue: significantly better; orange: worse; grey: not significant, or not "
-        f"tested. {format_significance(comparison, test.get('grouped_by') or test['noun'])}",
+        f"The score with the change minus that without, over all {test.noun} of the test set "
+        f"{test.name}. Blue: significantly better; orange: worse; grey: not significant, or not "
+        f"tested. {format_significance(comparison, test.grouped_by or test.noun)}",
     )
     figure = style.make_figure(0.7 + 0.3 * len(effects), texts)
     ax, table = figure.subplots(), Table()
@@ -178,11 +180,11 @@ def find_sweeps(records: Sequence[Record]) -> dict[str, Sweep]:
     by_name = load_records.group_by_model(records)
     groups: dict[tuple[str, str], dict[Any, list[Record]]] = {}
     for group in by_name.values():
-        changed, base = changed_fields(group[0]), (group[0].get("arm") or {}).get("varies")
+        changed, base = changed_fields(group[0]), group[0].base
         if len(changed) == 1 and base in by_name:
             ((field, value),) = changed.items()
             first = by_name[base][0]
-            unchanged = {"width": 1, **first["train_config"], **first["model_config"]}.get(field)
+            unchanged = {"width": 1, **first.train_config.model_dump(), **first.settings}.get(field)
             own = {unchanged: by_name[base]}
             groups.setdefault((field, base), own)[value] = group
     sweeps: dict[str, Sweep] = {}
@@ -193,13 +195,11 @@ def find_sweeps(records: Sequence[Record]) -> dict[str, Sweep]:
     return sweeps
 
 
-def changed_fields(record: Record) -> dict[str, Any]:
+def changed_fields(record: Record) -> dict[str, Value]:
     """Return the fields that the command line changed in the arm of a record, with their values."""
-    spec = record.get("arm")
-    if spec is None:
+    if (arm := record.arm) is None:
         return {}
-    width = {"width": spec["width"]} if spec["width"] != 1 else {}
-    return {**spec["sizes"], **spec["training"], **width}
+    return {**arm.sizes, **arm.training, **({"width": arm.width} if arm.width != 1 else {})}
 
 
 def is_number(value: Any) -> bool:
@@ -210,31 +210,33 @@ def is_number(value: Any) -> bool:
 def draw_sweeps(records: Sequence[Record]) -> dict[str, FigureWithData]:
     """Return a figure for each sweep, by the name of its file: the first test set's scores."""
     test = next(iter(load_records.tests_by_name(records).values()))
-    return {
-        f"sweep-{field}": draw_sweep(field, sweep, test)
-        for field, sweep in find_sweeps(records).items()
-    }
+    groups, figures = load_records.group_by_model(records), {}
+    for field, sweep in find_sweeps(records).items():
+        line_styles = style.line_styles_for({model: groups[model] for model in sweep})
+        figures[f"sweep-{field}"] = draw_sweep(field, sweep, test, line_styles)
+    return figures
 
 
-def draw_sweep(field: str, sweep: Sweep, test: dict[str, Any]) -> FigureWithData:
+def draw_sweep(
+    field: str, sweep: Sweep, test: Test, line_styles: Mapping[str, LineStyle]
+) -> FigureWithData:
     """Draw the score and the loss at the longest trained length against a field."""
-    primary = metric_of(test["primary_metric"])
+    primary = metric_of(test.primary_metric)
     place = longest_trained_bucket(test)
     where = "all lengths"
     if place is not None:
-        where = f"{format_bucket(test['buckets'][place])} {test['unit']}"
+        where = f"{format_bucket(test.buckets[place])} {test.unit}"
     records = [r for values in sweep.values() for group in values.values() for r in group]
     caption = "Line: mean of the seeds; whisker: lowest to highest seed. Loss: teacher-forced."
     label = LABELS.get(field, field)
     texts = f"{primary.name} and loss at {where}, by {label}", format_subtitle(records), caption
-    line_styles = style.line_styles_for(sweep)
     figure, axes = style.make_panels(texts, [*line_styles.values()])
     table = Table()
     part = 0 if place is None else place + 1
-    for ax, metric in zip(axes[0], (test["primary_metric"], "nats"), strict=True):
+    for ax, metric in zip(axes[0], (test.primary_metric, "nats"), strict=True):
         for model, line_style in line_styles.items():
             seeds = {
-                value: load_records.score_array(group, test["name"], metric)[:, part, 0]
+                value: load_records.score_array(group, test.name, metric)[:, part, 0]
                 for value, group in sweep[model].items()
             }
             style.draw_seeds(ax, line_style, seeds)

@@ -15,9 +15,9 @@ from pydantic import AfterValidator, Field
 from seqmodels.evaluation.metrics import METRICS, metric_of
 from seqmodels.models import paper_of
 from seqmodels.records.io import load_as
-from seqmodels.records.schema import Count, Name, Strict
+from seqmodels.records.schema import Count, Name, Record, Strict
 from seqmodels.report import load_records
-from seqmodels.report.load_records import Record, format_parameters, format_short
+from seqmodels.report.load_records import format_parameters, format_short
 from seqmodels.report.tables import format_cell, format_markdown
 
 FILE = "ledger.json"
@@ -114,7 +114,7 @@ def format_ours(figure: Figure | None, folders: Mapping[str, Sequence[Record]]) 
     """Format our score and our parameters; a dash if no record has it."""
     if figure is None or (ours := figure.ours) is None:
         return "–"
-    group = [r for r in folders.get(ours.folder, ()) if r["model"] == ours.model]
+    group = [r for r in folders.get(ours.folder, ()) if r.model == ours.model]
     scores = load_records.score_array(group, ours.test, ours.score)
     score = format_cell(scores[:, 0], ours.score) if scores.size else "–"
     return score if score == "–" else f"{score} ({format_parameters(group)})"

@@ -15,9 +15,9 @@ import numpy as np
 
 from seqmodels.evaluation.intervals import student_quantile
 from seqmodels.evaluation.metrics import metric_of
-from seqmodels.models import PAPERS, model_of, papers
+from seqmodels.models import PAPERS, ModelInfo, model_of, papers
 from seqmodels.records.io import describe_unknown_version, is_record, parse
-from seqmodels.records.schema import SCHEMA
+from seqmodels.records.schema import SCHEMA, Bucket, Record, Test
 from seqmodels.records.significance import (
     ALPHA,
     MIN_SEEDS,
@@ -27,9 +27,12 @@ from seqmodels.records.significance import (
 )
 from seqmodels.utils import files
 
-Record = dict[str, Any]
 MIN_EXAMPLES = 30
 """Buckets with fewer examples are hollow in figures, starred in tables and not compared."""
+Groups = Mapping[str, Sequence[Record]]
+"""The records of each model, one for each seed."""
+Row = Mapping[str, Any]
+"""A row of an analysis: the values that a task has measured, by name."""
 
 
 class Folder(NamedTuple):
@@ -58,16 +61,16 @@ def load_folder(path: Path, may_be_empty: bool = False) -> Folder:
             unknown.append(message)
             continue
         record = parse(file, value)
-        if (run := (record["model"], record["seed"])) in by_run:
+        if (run := (record.model, record.seed)) in by_run:
             raise ValueError(f"{file}: a second record of {run[0]}, seed {run[1]}; keep one")
         by_run[run] = file.name, record
-    if len(tasks := sorted({r["task"] for _, r in by_run.values()})) > 1:
+    if len(tasks := sorted({r.task for _, r in by_run.values()})) > 1:
         raise ValueError(f"{path} mixes the tasks {', '.join(tasks)}; give each its own folder")
     if not by_run and not may_be_empty:
         reason = "; ".join(unknown) or f"*.json with schema {SCHEMA!r}"
         raise ValueError(f"{path} holds no record that can be drawn ({reason})")
     groups = group_by_model(record for _, record in by_run.values())
-    runs = [(r["model"], r["seed"]) for group in groups.values() for r in group]
+    runs = [(r.model, r.seed) for group in groups.values() for r in group]
     return Folder(Path(path), dict(by_run[run] for run in runs), unknown)
 
 
@@ -79,23 +82,18 @@ def load_records(path: Path) -> list[Record]:
 def group_by_model(records: Iterable[Record]) -> dict[str, list[Record]]:
     """Group records by model, in order of history, then by name; within a model, by seed."""
     groups: dict[str, list[Record]] = {}
-    for r in sorted(records, key=lambda r: r["seed"]):
-        groups.setdefault(r["model"], []).append(r)
-    return {model: groups[model] for model in sorted(groups, key=order_of)}
+    for r in sorted(records, key=lambda r: r.seed):
+        groups.setdefault(r.model, []).append(r)
+    return {model: groups[model] for model in sorted(groups, key=lambda m: order_of(groups[m][0]))}
 
 
-def order_of(model: str) -> tuple[Any, ...]:
+def order_of(r: Record) -> tuple[int, int, list[str | int]]:
     """Return the key that sorts models by history, variants and then arms behind their model."""
-    known = [*papers()]
-    if model not in known:
-        return len(PAPERS), 0, by_number(model)
-    rank = [*PAPERS].index(model_of(model))
-    return (rank, 1, by_number(f"{model}-")) if is_arm(model) else (rank, 0, [known.index(model)])
-
-
-def is_arm(name: str) -> bool:
-    """Return whether a name is that of an arm of a comparison, such as `gpt-n_heads-4`."""
-    return not name.isidentifier()
+    listed = [*papers()]
+    if r.base not in listed:
+        return len(PAPERS), 0, by_number(r.model)
+    rank = [*PAPERS].index(model_of(r.base))
+    return (rank, 1, by_number(f"{r.model}-")) if r.arm else (rank, 0, [listed.index(r.model)])
 
 
 def by_number(name: str) -> list[str | int]:
@@ -103,19 +101,17 @@ def by_number(name: str) -> list[str | int]:
     return [int(part) if part.isdecimal() else part for part in re.split(r"(\d+)", name)]
 
 
-def tests_by_name(records: Sequence[Record]) -> dict[str, dict[str, Any]]:
+def tests_by_name(records: Sequence[Record]) -> dict[str, Test]:
     """Return all test sets by name; raise ValueError if the records have different buckets."""
-    tests: dict[str, dict[str, Any]] = {}
+    tests: dict[str, Test] = {}
     for r in records:
-        for test in r["tests"]:
-            first = tests.setdefault(test["name"], test)
-            own, expected = (
-                [(b["low"], b["high"], b["n"]) for b in t["buckets"]] for t in (test, first)
-            )
-            if not own or own != expected:
+        for test in r.tests:
+            first = tests.setdefault(test.name, test)
+            own, expected = ([(b.low, b.high, b.n) for b in t.buckets] for t in (test, first))
+            if own != expected:
                 raise ValueError(
-                    f"{r['model']}, seed {r['seed']}: test {test['name']!r} has no buckets, or "
-                    "other buckets than the other records; evaluate all models on the same examples"
+                    f"{r.model}, seed {r.seed}: test {test.name!r} has other buckets than the "
+                    "other records; evaluate all models on the same examples"
                 )
     return tests
 
@@ -125,11 +121,11 @@ def score_array(group: Sequence[Record], name: str, metric: str) -> np.ndarray:
 
     A score that is not recorded is nan.
     """
-    tests = [t for r in group for t in r["tests"] if t["name"] == name]
-    parts = [[part.get(metric) or {} for part in (t["overall"], *t["buckets"])] for t in tests]
-    return np.array(
-        [[[c.get(k) for k in ("value", "low", "high")] for c in p] for p in parts], float
-    )
+    tests = [test for r in group if (test := r.test(name))]
+    scores = [[t.overall.get(metric), *(b.get(metric) for b in t.buckets)] for t in tests]
+    unrecorded = (np.nan, np.nan, np.nan)
+    ends = [[(s.value, s.low, s.high) if s else unrecorded for s in own] for own in scores]
+    return np.array(ends, float)
 
 
 def mean_scores(group: Sequence[Record], name: str, metric: str) -> np.ndarray:
@@ -140,7 +136,7 @@ def mean_scores(group: Sequence[Record], name: str, metric: str) -> np.ndarray:
     scores = score_array(group, name, metric)
     if len(scores) == 1:
         return np.asarray(scores[0])
-    n = [part["n"] for part in tests_by_name(group)[name]["buckets"]]
+    n = [bucket.n for bucket in tests_by_name(group)[name].buckets]
     means, n_seeds, top = scores.mean(0), len(scores), metric_of(metric).top
     for i, n_rows in enumerate([sum(n), *n]):
         by_examples = ((means[i, 2] - means[i, 1]) / 2 / student_quantile(n_rows - 1)) ** 2
@@ -150,43 +146,52 @@ def mean_scores(group: Sequence[Record], name: str, metric: str) -> np.ndarray:
     return np.clip(means, None, top)
 
 
-def is_beyond(test: Mapping[str, Any], part: Mapping[str, Any]) -> bool:
+def is_beyond(test: Test, bucket: Bucket) -> bool:
     """Return whether all of a bucket's examples are longer than those of training."""
-    return test["max_train_length"] is not None and part["low"] > test["max_train_length"]
+    return test.max_train_length is not None and bucket.low > test.max_train_length
 
 
-def longest_trained_bucket(test: Mapping[str, Any]) -> int | None:
+def longest_trained_bucket(test: Test) -> int | None:
     """Return the index of the longest bucket of trained lengths; None if that is the first.
 
     If the trained lengths are not known, it is the last bucket. Buckets with fewer than
     MIN_EXAMPLES are left out.
     """
-    trained, buckets = test["max_train_length"], test["buckets"]
-    is_usable = [
-        b["n"] >= MIN_EXAMPLES and (trained is None or b["high"] <= trained) for b in buckets
-    ]
+    trained, buckets = test.max_train_length, test.buckets
+    is_usable = [b.n >= MIN_EXAMPLES and (trained is None or b.high <= trained) for b in buckets]
     last = max(np.flatnonzero(is_usable), default=0)
     return int(last) if last and is_usable[0] else None
 
 
-def rows_of(r: Record, analysis: str, **columns: Any) -> list[Mapping[str, Any]]:
+def rows_of(r: Record, analysis: str, **columns: Any) -> list[Row]:
     """Return the rows of an analysis that have these values."""
-    return [row for row in r["analyses"][analysis] if row.items() >= columns.items()]
+    return [row for row in r.analyses[analysis] if row.items() >= columns.items()]
 
 
 # Names and numbers
 
 
-def label_of(model: str) -> str:
-    """Return the label of a model; an unknown model keeps its name."""
-    registered = papers()
-    return registered[model].label if model in registered else model
+def info_of(r: Record) -> ModelInfo | None:
+    """Return what is known about the model of a record, or that of its arm; None: it is unknown."""
+    return papers().get(r.base)
 
 
-def format_bucket(bucket: Mapping[str, Any]) -> str:
+def label_of(r: Record) -> str:
+    """Return the label of a record's model; an unknown model keeps its name."""
+    if r.arm:
+        return r.arm.label
+    info = info_of(r)
+    return info.label if info else r.model
+
+
+def format_bucket(bucket: Bucket) -> str:
     """Format the range of a bucket."""
-    low, high = f"{bucket['low']:,}", f"{bucket['high']:,}"
-    return high if low == high else f"{low}–{high}"
+    return format_ends(bucket.low, bucket.high)
+
+
+def format_ends(low: int, high: int) -> str:
+    """Format a range of whole numbers."""
+    return f"{high:,}" if low == high else f"{low:,}–{high:,}"
 
 
 def format_plain(n: float, _: object = None) -> str:
@@ -211,36 +216,36 @@ def format_range(values: Iterable[float], write: Callable[[float], str]) -> str:
 
 def format_parameters(records: Iterable[Record]) -> str:
     """Format the number of parameters, or the range of numbers, in millions."""
-    return format_range((r["n_parameters"] / 1e6 for r in records), "{:.2f}".format) + " M"
+    return format_range((r.n_parameters / 1e6 for r in records), "{:.2f}".format) + " M"
 
 
 def format_subtitle(records: Sequence[Record]) -> str:
     """Return a one-line summary: task, data, parameters, target tokens and seeds."""
-    runs = {(r["model"], r["model_config"].get("d_model"), r["seed"]) for r in records}
+    runs = {(r.model, r.settings.get("d_model"), r.seed) for r in records}
     seeds = format_range(Counter((model, width) for model, width, _ in runs).values(), str)
-    tokens = format_range((r["train_config"]["tokens"] for r in records), format_short)
-    parts = [records[0]["task"].replace("_", " ").capitalize()]
-    parts += dict.fromkeys(r["data"]["name"] for r in records)
+    tokens = format_range((r.train_config.tokens for r in records), format_short)
+    parts = [records[0].task.replace("_", " ").capitalize()]
+    parts += dict.fromkeys(r.data.name for r in records)
     parts += [f"{format_parameters(records)} parameters", f"{tokens} target tokens"]
     parts += ["one seed" if seeds == "1" else f"{seeds} seeds"]
-    parts += ["trained further"] * any(r.get("continued") for r in records)
+    parts += ["trained further"] * any(r.continued for r in records)
     return " · ".join(parts)
 
 
 def describe_run(r: Record) -> str:
     """Return the summary of one run, with its seed."""
-    return format_subtitle([r]).replace("one seed", f"seed {r['seed']}")
+    return format_subtitle([r]).replace("one seed", f"seed {r.seed}")
 
 
 def format_interval_methods(records: Iterable[Record], metrics: Iterable[str]) -> str:
     """Format the methods by which the intervals of these metrics were computed."""
     pairs = [(r, m) for m in metrics for r in records]
-    return ", ".join(dict.fromkeys((r["intervals"] or {}).get(m, "bootstrap") for r, m in pairs))
+    return ", ".join(dict.fromkeys((r.intervals or {}).get(m, "bootstrap") for r, m in pairs))
 
 
-def format_search(test: dict[str, Any]) -> str:
+def format_search(test: Test) -> str:
     """Return the search method as a suffix; empty if the test set does not record it."""
-    beam = test.get("beam")
+    beam = test.beam
     return "" if beam is None else ", greedy" if beam == 1 else f", beam {beam}"
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from types import ModuleType
 
 from seqmodels.records import significance
+from seqmodels.records.schema import Record
 from seqmodels.report import (
     alignment,
     bucket_plots,
@@ -24,7 +25,7 @@ from seqmodels.report import (
     style,
     tables,
 )
-from seqmodels.report.load_records import Folder, Record, format_subtitle
+from seqmodels.report.load_records import Folder, format_subtitle
 from seqmodels.report.tidy import FigureWithData
 from seqmodels.utils import files
 from seqmodels.utils.imports import TASKS, import_beside
@@ -95,11 +96,11 @@ def draw_all(
                 figures[f"significance-{format_file_name(name)}"] = bucket_plots.draw_differences(
                     records, test, comparison
                 )
-    attending = load_records.group_by_model(r for r in records if r["alignment"])
-    first = [group[0] for group in attending.values()]
-    if first:
-        alignments = {r["model"]: r["alignment"] for r in first}
-        figures["alignment"] = alignment.draw_heat_maps(alignments, format_subtitle(first))
+    attending = load_records.group_by_model(r for r in records if r.alignment)
+    if first := [group[0] for group in attending.values()]:
+        looks = style.line_styles_for(attending)
+        panels = [(looks[r.model], r.alignment) for r in first if r.alignment]
+        figures["alignment"] = alignment.draw_heat_maps(panels, format_subtitle(first))
     return figures
 
 
@@ -117,7 +118,7 @@ def draw_task_figures(records: Sequence[Record]) -> dict[str, FigureWithData]:
 
     If the records lack a measurement of the task, a note is printed.
     """
-    module = task_figures(task := records[0]["task"])
+    module = task_figures(task := records[0].task)
     try:
         return merge_figures(draw(records) for draw in module.FIGURES) if module else {}
     except KeyError as error:
@@ -129,7 +130,7 @@ def draw_across(folders: Iterable[Sequence[Record]]) -> dict[str, FigureWithData
     """Return the figures that each task draws across its folders, by the names of their files."""
     by_task: dict[str, list[Sequence[Record]]] = {}
     for records in folders:
-        by_task.setdefault(records[0]["task"], []).append(records)
+        by_task.setdefault(records[0].task, []).append(records)
     return merge_figures(
         draw(its)
         for task, its in by_task.items()

@@ -13,10 +13,17 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
 from seqmodels.records import snapshots
+from seqmodels.records.schema import Record
 from seqmodels.records.snapshots import Axes as Words
 from seqmodels.records.snapshots import Sentence, Snapshot, SnapshotsFile
 from seqmodels.report import style
-from seqmodels.report.load_records import Folder, Record, describe_run, format_short, label_of
+from seqmodels.report.load_records import (
+    Folder,
+    describe_run,
+    format_short,
+    group_by_model,
+    label_of,
+)
 from seqmodels.report.style import GREY, HEAT, INK, WIDTH, Texts
 from seqmodels.report.tidy import FigureWithData, Table
 
@@ -37,17 +44,17 @@ def draw_all_snapshots(folder: Folder) -> dict[str, FigureWithData]:
     If the snapshots are invalid, a note is printed.
     """
     figures = {}
-    line_styles = style.line_styles_for({r["model"] for r in folder.records.values()})
+    line_styles = style.line_styles_for(group_by_model(folder.records.values()))
     for name, r in folder.records.items():
         path = snapshots.path_of(folder.path / name)
         if path.exists():
             try:
-                colour = line_styles[r["model"]].colour
+                colour = line_styles[r.model].colour
                 figure = draw_snapshots(r, snapshots.load(path), colour)
             except ValueError as error:
                 print(f"not drawn: {error}", file=sys.stderr)
                 continue
-            figures[f"snapshots-{r['model']}-seed{r['seed']}"] = figure
+            figures[f"snapshots-{r.model}-seed{r.seed}"] = figure
     return figures
 
 
@@ -90,7 +97,7 @@ def _texts(r: Record, taken: SnapshotsFile) -> Texts:
     if taken.alignment:
         caption += " Maps: attention of the words of another target (rows) to their source."
         caption += " Open squares: gold links." if taken.alignment.gold else ""
-    return f"{label_of(r['model'])}: what it writes as it learns", describe_run(r), caption
+    return f"{label_of(r)}: what it writes as it learns", describe_run(r), caption
 
 
 def _draw_rows(

@@ -9,7 +9,7 @@ import sys
 import textwrap
 import warnings
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -28,8 +28,15 @@ from matplotlib.ticker import FuncFormatter, LogLocator
 from matplotlib.transforms import Bbox
 
 from seqmodels.models import PAPERS, model_of, paper_of, papers
-from seqmodels.report import load_records
-from seqmodels.report.load_records import Record, format_parameters, is_arm, order_of
+from seqmodels.records.schema import Record
+from seqmodels.report.load_records import (
+    Groups,
+    format_parameters,
+    group_by_model,
+    info_of,
+    label_of,
+    order_of,
+)
 from seqmodels.report.tidy import FigureWithData
 from seqmodels.utils import files
 
@@ -126,46 +133,75 @@ def context() -> Iterator[None]:
 # Looks
 
 
-def line_styles_for(models: Collection[str]) -> dict[str, LineStyle]:
-    """Return the looks of models and variants by name, in order of history; unknown ones come last.
+def line_styles_for(groups: Groups) -> dict[str, LineStyle]:
+    """Return the looks of the models of records by name, in order of history; unknown ones last.
+
+    An arm has a shade of its model's colour, as a variant does.
+    """
+    first = {model: group[0] for model, group in groups.items()}
+    unknown = sorted(model for model, record in first.items() if info_of(record) is None)
+    n_others, n_arms = len(PAPERS.keys() - LINE_STYLES.keys()), Counter[str]()
+    line_styles: dict[str, LineStyle] = {}
+    for model, record in sorted(first.items(), key=lambda item: order_of(item[1])):
+        if model in unknown:
+            colour, marker = FURTHER[(n_others + unknown.index(model)) % len(FURTHER)]
+            line_styles[model] = LineStyle(label_of(record), colour, UNKNOWN, marker)
+        elif record.arm:
+            paper = model_of(record.base)
+            number = len(variants_of(paper)) + n_arms[paper]
+            colour, marker = shade_of(paper, number)
+            look = {"label": label_of(record), "colour": colour, "marker": marker}
+            line_styles[model] = line_style_of(record.base)._replace(**look)
+            n_arms[paper] += 1
+        else:
+            line_styles[model] = line_style_of(model)
+    return line_styles
+
+
+def line_style_of(name: str) -> LineStyle:
+    """Return the look of a listed model or variant.
 
     Lines are dashed for models with the source in one vector, solid for models whose memory grows
     with the source, and dash-dotted for models that attend to a memory of fixed size. A variant has
     its model's dashes unless its memory is of another kind, and a shade of its model's colour.
     """
-    shown = [name for name in papers() if not is_arm(name) or name in models]
-    own = dict(LINE_STYLES)
-    for name in [*PAPERS, *sorted(set(models) - {*shown})]:
-        own.setdefault(name, FURTHER[(len(own) - len(LINE_STYLES)) % len(FURTHER)])
-    vectors = [name for name, paper in PAPERS.items() if paper.memory == "vector"]
-    n_variants: Counter[str] = Counter()
-    line_styles: dict[str, LineStyle] = {}
-    for name in sorted(shown, key=order_of):
-        paper, model = paper_of(name), model_of(name)
-        colour, marker = own[model]
-        if paper.variant_of:
-            shades, markers = SHADES_OF[colour].split(), VARIANT_MARKERS.replace(marker, "")
-            colour = shades[n_variants[model] % len(shades)]
-            marker = markers[n_variants[model] % len(markers)]
-            n_variants[model] += 1
-        dashed = DASHES[vectors.index(model) % len(DASHES)] if model in vectors else DASHES[0]
-        dashes = {"vector": dashed, "fixed": LATER, "grows": "-"}[paper.memory]
-        line_styles[name] = LineStyle(paper.label, colour, dashes, marker)
-    for name in own.keys() - {*shown}:
-        line_styles[name] = LineStyle(name, own[name][0], UNKNOWN, own[name][1])
-    return {name: line_styles[name] for name in sorted(line_styles, key=order_of) if name in models}
+    info, model = paper_of(name), model_of(name)
+    vectors = [paper for paper in PAPERS if PAPERS[paper].memory == "vector"]
+    dashed = DASHES[vectors.index(model) % len(DASHES)] if model in vectors else DASHES[0]
+    dashes = {"vector": dashed, "fixed": LATER, "grows": "-"}[info.memory]
+    colour, marker = colour_of(model)
+    if info.variant_of:
+        colour, marker = shade_of(model, variants_of(model).index(name))
+    return LineStyle(info.label, colour, dashes, marker)
+
+
+def colour_of(model: str) -> tuple[str, str]:
+    """Return the colour and the marker of one of PAPERS."""
+    others = [name for name in PAPERS if name not in LINE_STYLES]
+    return LINE_STYLES.get(model) or FURTHER[others.index(model) % len(FURTHER)]
+
+
+def variants_of(model: str) -> list[str]:
+    """Return the names of the listed variants of one of PAPERS."""
+    return [name for name in papers() if name != model and model_of(name) == model]
+
+
+def shade_of(model: str, number: int) -> tuple[str, str]:
+    """Return the colour and the marker of the variant of this number of one of PAPERS."""
+    colour, marker = colour_of(model)
+    shades, markers = SHADES_OF[colour].split(), VARIANT_MARKERS.replace(marker, "")
+    return shades[number % len(shades)], markers[number % len(markers)]
 
 
 def label_line_styles(records: Sequence[Record]) -> list[LineStyle]:
     """Return the models' looks, labelled with their years and numbers of parameters."""
-    groups = load_records.group_by_model(records)
-    years = {model: f" ({paper.year})" for model, paper in papers().items()}
-    return [
-        line_style._replace(
-            label=f"{line_style.label}{years.get(model, '')}\n{format_parameters(groups[model])}"
-        )
-        for model, line_style in line_styles_for(groups).items()
-    ]
+    groups, labelled = group_by_model(records), []
+    for model, line_style in line_styles_for(groups).items():
+        info = info_of(groups[model][0])
+        year = f" ({info.year})" if info else ""
+        label = f"{line_style.label}{year}\n{format_parameters(groups[model])}"
+        labelled.append(line_style._replace(label=label))
+    return labelled
 
 
 # Layout

@@ -9,17 +9,16 @@ import math
 import textwrap
 from collections.abc import Callable, Sequence
 from html import escape
-from typing import Any
 
 import numpy as np
 
 from seqmodels.evaluation.intervals import MIN_ROWS
 from seqmodels.evaluation.metrics import LOSSES, metric_of
+from seqmodels.records.schema import Record, Test
 from seqmodels.records.significance import Difference, Significance
 from seqmodels.report import effects, load_records
 from seqmodels.report.load_records import (
     MIN_EXAMPLES,
-    Record,
     format_bucket,
     format_interval,
     format_interval_methods,
@@ -95,7 +94,7 @@ def format_summary(records: Sequence[Record], compared: Significance | None = No
     return "\n".join([*parts, "", *format_plain(cost_rows(records))])
 
 
-def format_scores(records: Sequence[Record], test: dict[str, Any]) -> list[str]:
+def format_scores(records: Sequence[Record], test: Test) -> list[str]:
     """Format the scores on a test set by bucket for a terminal, and what is kept of them."""
     title, rows, notes = score_rows(records, test, _mean)
     notes = textwrap.wrap("; ".join(notes), WIDTH)
@@ -124,15 +123,15 @@ def format_tables(records: Sequence[Record], compared: Significance | None = Non
     for test in tests.values():
         title, rows, notes = score_rows(records, test, format_cell)
         parts += [f"### {title}", format_markdown(rows), "; ".join(notes)]
-        metric = test["primary_metric"]
-        signatures = sorted({r["signatures"].get(metric, "") for r in records} - {""})
+        metric = test.primary_metric
+        signatures = sorted({r.signatures.get(metric, "") for r in records} - {""})
         parts += [f"{metric_of(metric).label}: `{signature}`" for signature in signatures]
         if changes := effects.effect_rows(records, test, compared):
-            parts += [f"### {test['name']}: effects of changes", format_markdown(changes)]
+            parts += [f"### {test.name}: effects of changes", format_markdown(changes)]
         if others := loss_rows(records, test):
-            parts += [f"### {test['name']}: teacher-forced losses", format_markdown(others)]
-    metrics = dict.fromkeys(m for t in tests.values() for m in (t["primary_metric"], *LOSSES))
-    units = ", ".join(dict.fromkeys(t.get("grouped_by") or t["noun"] for t in tests.values()))
+            parts += [f"### {test.name}: teacher-forced losses", format_markdown(others)]
+    metrics = dict.fromkeys(m for t in tests.values() for m in (t.primary_metric, *LOSSES))
+    units = ", ".join(dict.fromkeys(t.grouped_by or t.noun for t in tests.values()))
     methods = format_interval_methods(records, metrics)
     n_seeds = {len(group) for group in load_records.group_by_model(records).values()}
     cells = ["mean over the seeds ± half their range"] * (max(n_seeds) > 1)
@@ -148,31 +147,31 @@ def format_tables(records: Sequence[Record], compared: Significance | None = Non
         format_equal_budgets(records),
     ]
     for test in tests.values():
-        parts += [format_differences(test, compared)] if compared else []
+        parts += [format_differences(records, test, compared)] if compared else []
     return "\n\n".join(filter(None, parts)) + "\n"
 
 
 def score_rows(
-    records: Sequence[Record], test: dict[str, Any], write: Callable[[np.ndarray, str, int], str]
+    records: Sequence[Record], test: Test, write: Callable[[np.ndarray, str, int], str]
 ) -> tuple[str, Rows, list[str]]:
     """Return title, rows and notes of a table: the primary metric, models × buckets.
 
     `write(seeds, metric, n)` formats the scores of n examples.
     """
-    name, metric, buckets = test["name"], test["primary_metric"], test["buckets"]
-    counts = [sum(b["n"] for b in buckets), *(b["n"] for b in buckets)]
+    name, metric, buckets = test.name, test.primary_metric, test.buckets
+    counts = [sum(b.n for b in buckets), *(b.n for b in buckets)]
     heads = [
-        format_bucket(b) + "*" * (b["n"] < MIN_EXAMPLES) + "†" * load_records.is_beyond(test, b)
+        format_bucket(b) + "*" * (b.n < MIN_EXAMPLES) + "†" * load_records.is_beyond(test, b)
         for b in buckets
     ]
     rows = [["model", "all", *heads]]
     notes = {"*": f"* fewer than {MIN_EXAMPLES}: too few to compare", "†": "† longer than trained"}
     notes = {mark: note for mark, note in notes.items() if mark in "".join(heads)}
-    for model, group in load_records.group_by_model(records).items():
+    for group in load_records.group_by_model(records).values():
         seeds = load_records.score_array(group, name, metric)
         if not seeds.size:
             continue
-        row = [label_of(model), *(write(seeds[:, i], metric, n) for i, n in enumerate(counts))]
+        row = [label_of(group[0]), *(write(seeds[:, i], metric, n) for i, n in enumerate(counts))]
         if metric == "bleu":
             chance, ratio = (
                 load_records.score_array(group, name, m) for m in ("chance_bleu", "length_ratio")
@@ -184,70 +183,70 @@ def score_rows(
                 )
             row.append(_mean(ratio[:, 0], "length_ratio"))
         rows.append(row)
-    if test.get("baseline"):
-        values = [f"{b['baseline']['value']:.1f}" for b in buckets]
-        rows.append([f"({test['baseline']})", "", *values])
+    if test.baseline:
+        values = [f"{b['baseline'].value:.1f}" for b in buckets]
+        rows.append([f"({test.baseline})", "", *values])
     rows.append(["n", *(f"{n:,}" for n in counts)])
     if metric == "bleu":
         rows[0].append("length")
         notes["length"] = "length: of the hypotheses divided by that of the references"
     rows = [row + [""] * (len(rows[0]) - len(row)) for row in rows]
-    title = f"{name}: {metric_of(metric).name} by {test['axis']}{format_search(test)}"
+    title = f"{name}: {metric_of(metric).name} by {test.axis}{format_search(test)}"
     return title, rows, [*notes.values()]
 
 
-def loss_rows(records: Sequence[Record], test: dict[str, Any]) -> Rows:
+def loss_rows(records: Sequence[Record], test: Test) -> Rows:
     """Return the rows of a table: models × other losses over all examples; or none."""
-    metrics = [m for m in LOSSES if m != test["primary_metric"]]
-    metrics += ["source_gain"] * ("source_gain" in test["overall"])
+    metrics = [m for m in LOSSES if m != test.primary_metric]
+    metrics += ["source_gain"] * ("source_gain" in test.overall)
     rows = [["model", *(metric_of(m).name for m in metrics)]]
-    for model, group in load_records.group_by_model(records).items():
-        seeds = [load_records.score_array(group, test["name"], m) for m in metrics]
+    for group in load_records.group_by_model(records).values():
+        seeds = [load_records.score_array(group, test.name, m) for m in metrics]
         if seeds and seeds[0].size:
             cells = [format_cell(x[:, 0], m) for x, m in zip(seeds, metrics, strict=True)]
-            rows.append([label_of(model), *cells])
+            rows.append([label_of(group[0]), *cells])
     return rows if metrics else []
 
 
 def cost_rows(records: Sequence[Record]) -> Rows:
     """Return the rows of a table: parameters, seeds, validation loss and time of each model."""
     rows = [["model", "parameters", "seeds", "valid nats", "tokens/s", "train s", "evaluate s"]]
-    for model, group in load_records.group_by_model(records).items():
-        lowest = [min(p["valid_nats"] for p in r["curve"]) for r in group]
-        speeds = [r["speed"]["train_tokens_per_s"] for r in group]
+    for group in load_records.group_by_model(records).values():
+        lowest = [min(p.valid_nats for p in r.curve) for r in group]
+        speeds = [r.speed.train_tokens_per_s for r in group]
         rows.append([
-            label_of(model),
+            label_of(group[0]),
             format_parameters(group),
-            " ".join(str(r["seed"]) for r in group) if len(group) < 4 else f"{len(group)} seeds",
+            " ".join(str(r.seed) for r in group) if len(group) < 4 else f"{len(group)} seeds",
             f"{np.mean(lowest):.3f}",
             f"{np.mean(speeds):,.0f}",
-            f"{np.mean([r['train_s'] for r in group]):,.0f}",
-            f"{np.mean([r['evaluate_s'] for r in group]):,.0f}",
+            f"{np.mean([r.train_s for r in group]):,.0f}",
+            f"{np.mean([r.evaluate_s for r in group]):,.0f}",
         ])  # fmt: skip
     return rows
 
 
-def format_shares(records: Sequence[Record], test: dict[str, Any]) -> str:
+def format_shares(records: Sequence[Record], test: Test) -> str:
     """Format each model's score in the longest trained bucket as a share of that in the first.
 
     Empty if there are no two such buckets of MIN_EXAMPLES, or no score of at least MIN_SCORE.
     """
     last = load_records.longest_trained_bucket(test)
-    if last is None or test["kind"] == "place":
+    if last is None or test.kind == "place":
         return ""
-    metric = metric_of(test["primary_metric"])
+    metric = metric_of(test.primary_metric)
     shares = []
-    for model, group in load_records.group_by_model(records).items():
-        seeds = load_records.score_array(group, test["name"], test["primary_metric"])
+    for group in load_records.group_by_model(records).values():
+        seeds = load_records.score_array(group, test.name, test.primary_metric)
         before, after = seeds[:, [1, 1 + last], 0].mean(axis=0) if seeds.size else (0, math.nan)
         if math.isfinite(after) and before >= (0 if metric.is_loss else MIN_SCORE):
-            shares.append(f"{label_of(model)} {100 * after / before:.0f}\N{NO-BREAK SPACE}%")
+            shares.append(f"{label_of(group[0])} {100 * after / before:.0f}\N{NO-BREAK SPACE}%")
     if not shares:
         return ""
-    first, longest = (format_bucket(test["buckets"][i]) for i in (0, last))
-    trained = " in training" * (test["max_train_length"] is not None)
+    first, longest = (format_bucket(test.buckets[i]) for i in (0, last))
+    trained = " in training" * (test.max_train_length is not None)
     return (
-        f"{metric.label[0].upper()}{metric.label[1:]} at {longest} {test['unit']}, the longest"
+        f"{metric.label[0].upper()}{metric.label[1:]} at {longest} {test.unit}, the longest"
         f"{trained}, as a share of that at {first}: {', '.join(shares)}."
     )
 
@@ -255,25 +254,25 @@ def format_shares(records: Sequence[Record], test: dict[str, Any]) -> str:
 # Differences and equal budgets
 
 
-def format_differences(test: dict[str, Any], compared: Significance) -> str:
+def format_differences(records: Sequence[Record], test: Test, compared: Significance) -> str:
     """Format the differences on a test set as Markdown tables: pairs of models × buckets."""
-    parts = []
+    labels, parts = {r.model: label_of(r) for r in records}, []
     for comparison in compared.comparisons:
-        if comparison.test != test["name"]:
+        if comparison.test != test.name:
             continue
         metric = comparison.metric
-        rows = [["row − column", "seeds", "all", "p", *(format_bucket(b) for b in test["buckets"])]]
+        rows = [["row − column", "seeds", "all", "p", *(format_bucket(b) for b in test.buckets)]]
         for pair in comparison.pairs:
             overall, (n_row, n_column) = pair.overall, pair.n_seeds
             rows.append([
-                f"{label_of(pair.row)} − {label_of(pair.column)}",
+                f"{labels[pair.row]} − {labels[pair.column]}",
                 str(n_row) if n_row == n_column else f"{n_row} − {n_column}",
                 f"{_bold(overall, metric)} {format_interval(overall, metric)}",
                 format_p_value(overall.p),
                 *(_bold(bucket, metric) for bucket in pair.buckets),
             ])  # fmt: skip
-        explained = format_significance(comparison, test.get("grouped_by") or test["noun"])
-        title = f"### {test['name']}: differences in {metric_of(metric).name}"
+        explained = format_significance(comparison, test.grouped_by or test.noun)
+        title = f"### {test.name}: differences in {metric_of(metric).name}"
         note = f"Bold: significant. {explained}"
         parts.append(f"{title}\n\n{format_markdown(rows)}\n\n{note}")
     return "\n\n".join(parts)
@@ -294,16 +293,15 @@ def format_equal_budgets(records: Sequence[Record]) -> str:
     if len(groups) < 2:
         return ""
     points = {  # of each run's curve: tokens, seconds, loss
-        id(r): np.array([[p[k] for k in ("tokens", "seconds", "valid_nats")] for p in r["curve"]]).T
-        for r in records
+        id(r): np.array([(p.tokens, p.seconds, p.valid_nats) for p in r.curve]).T for r in records
     }
-    machine = ("system", "device", "threads", "versions")
-    is_one_machine = len({str([r["provenance"][key] for key in machine]) for r in records}) == 1
+    machines = [r.provenance for r in records]
+    is_one_machine = len({str((m.system, m.device, m.threads, m.versions)) for m in machines}) == 1
     columns = []
     for kind, unit in {"target tokens": "", "compute": "FLOP", "time": "s"}.items():
         spent = {
             id(r): points[id(r)][int(kind == "time")]
-            * ((r.get("flops_per_token") or np.nan) if kind == "compute" else 1)
+            * ((r.flops_per_token or np.nan) if kind == "compute" else 1)
             for r in records
         }
         budget = np.min([each[-1] for each in spent.values()])  # nan if one is unknown
@@ -316,7 +314,7 @@ def format_equal_budgets(records: Sequence[Record]) -> str:
             spread = f" ± {np.ptp(seeds) / 2:.3f}" if len(seeds) > 1 else ""
             column.append(f"{np.mean(seeds):.3f}{spread}")
         columns.append(column)
-    names = ["model", *(label_of(model) for model in groups)]
+    names = ["model", *(label_of(group[0]) for group in groups.values())]
     title = "### Validation loss (nats per token) at equal budgets"
     note = (
         "Read off the learning curves, at the largest budget that all runs have spent; before the "

@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from matplotlib.figure import Figure
 
+from seqmodels.records.schema import Record
+
 
 class Table:
     """Rows that panels add while they draw.
@@ -33,16 +35,13 @@ class Table:
         for i in range(lengths.pop() if lengths else 1):
             self._rows.append({k: v[i] if isinstance(v, list) else v for k, v in columns.items()})
 
-    def add_seeds(
-        self, records: Sequence[Mapping[str, Any]], about: Mapping[str, Any], **values: Any
-    ) -> None:
+    def add_seeds(self, records: Sequence[Record], about: Mapping[str, Any], **values: Any) -> None:
         """Add the values of each record's seed, and with several seeds their mean.
 
         The first axis of each array of values are the records.
         """
         for i, record in enumerate(records):
-            seed = record.get("seed", "")
-            self.add(**about, seed=seed, **{name: v[i] for name, v in values.items()})
+            self.add(**about, seed=record.seed, **{name: v[i] for name, v in values.items()})
         if len(records) > 1:
             means = {name: np.mean(v, axis=0) for name, v in values.items()}
             self.add(**about, seed="mean", **means)

@@ -9,16 +9,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import safetensors.torch
-from safetensors import SafetensorError
 from torch import Tensor
 
+from seqmodels.models import Value
 from seqmodels.utils import files
 from seqmodels.utils.terminal import defer_signals
 
@@ -38,10 +37,10 @@ class Checkpoint(NamedTuple):
     """Everything except the tensors, unchecked."""
 
     @property
-    def settings(self) -> dict[str, Any]:
-        """Return the settings of its run; empty if the file has none."""
-        settings = self.state.get("settings")
-        return settings if isinstance(settings, dict) else {}
+    def settings(self) -> dict[str, Value]:
+        """Return the settings of its run."""
+        settings: dict[str, Value] = self.state["settings"]
+        return settings
 
 
 class Checkpoints:
@@ -50,30 +49,27 @@ class Checkpoints:
     Each one also holds `about`, the run's settings and provenance.
     """
 
-    def __init__(self, record: Path, every_s: float = 30.0, about: Mapping[str, Any] | None = None):
+    def __init__(
+        self, record: Path, every_s: float = 30.0, about: Mapping[str, object] | None = None
+    ):
         self.folder, self.run, self.every_s = record.parent, record.stem, every_s
         self.about = dict(about or {})
-        self.pattern = re.compile(
-            re.escape(self.run) + r"\.checkpoint-(\d+)-[0-9a-f]{16}\.safetensors"
-        )
         self.last: Path | None = None
         self.due = time.monotonic() + every_s
 
     def paths(self) -> list[Path]:
         """Return the run's checkpoints, intact or damaged, the latest first."""
-        paths = [path for path in self.folder.iterdir() if self.pattern.fullmatch(path.name)]
-        return sorted(paths, key=self.number, reverse=True)
+        return sorted(self.folder.glob(f"{self.run}.checkpoint-*.safetensors"), reverse=True)
 
     def number(self, path: Path) -> int:
         """Return the number of a checkpoint."""
-        match = self.pattern.fullmatch(path.name)
-        return int(match[1]) if match else 0
+        return int(path.stem.split("-")[-2])
 
     def is_due(self) -> bool:
         """Return whether the next checkpoint is due."""
         return time.monotonic() >= self.due
 
-    def save(self, tensors: Mapping[str, Tensor], state: Mapping[str, Any]) -> None:
+    def save(self, tensors: Mapping[str, Tensor], state: Mapping[str, object]) -> None:
         """Write the next checkpoint, and remove all except it and the previous one.
 
         Raises WriteError, and leaves the previous checkpoint in place.
@@ -117,16 +113,11 @@ def read(path: Path) -> Checkpoint:
     content = files.read(path, MAX_WEIGHTS_BYTES)
     if sha256(content)[:16] != path.stem.rpartition("-")[2]:
         raise ValueError(f"{path} is damaged: its content does not have the checksum in its name")
-    try:
-        n = int.from_bytes(content[:8], "little")  # the header's length: safetensors' format
-        state = json.loads(json.loads(content[8 : 8 + n])["__metadata__"]["seqmodels"])
-        tensors = safetensors.torch.load(content)
-        if state.pop("schema") != SCHEMA:
-            raise ValueError(f"this version reads {SCHEMA}")
-    except (SafetensorError, ValueError, LookupError, TypeError, AttributeError,
-            RecursionError) as error:  # fmt: skip
-        raise ValueError(f"{path} is not a checkpoint: {error}") from None
-    return Checkpoint(path, tensors, state)
+    n = int.from_bytes(content[:8], "little")  # the header's length: safetensors' format
+    state = json.loads(json.loads(content[8 : 8 + n])["__metadata__"]["seqmodels"])
+    if state.pop("schema") != SCHEMA:
+        raise ValueError(f"{path} is of another version; this version reads {SCHEMA}")
+    return Checkpoint(path, safetensors.torch.load(content), state)
 
 
 def save_weights(path: Path, weights: Mapping[str, Tensor]) -> str:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
-from typing import Annotated, Any, Literal
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from seqmodels.models import Value
 
 Precision = Literal["float32", "bfloat16"]
 Optimizer = Literal["adamw", "muon"]
@@ -53,9 +54,9 @@ class TrainConfig:
         if not 0 <= self.source_loss < math.inf:
             raise ValueError(f"source_loss {self.source_loss}: give a number from 0 up")
 
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> dict[str, Value]:
         """Return the fields that a record holds: those of extensions only if used."""
-        settings = asdict(self)
+        settings: dict[str, Value] = asdict(self)
         if not self.source_loss:
             del settings["source_loss"]
         if self.optimizer == "adamw":
@@ -63,42 +64,32 @@ class TrainConfig:
         return settings
 
 
-Count = Annotated[int, Field(ge=0, le=2**62)]
+Point = dict[str, int | float]
+"""A point of the learning curve: step, tokens, seconds, losses and accuracy."""
 
 
-class Progress(BaseModel):
+@dataclass
+class Progress:
     """How far training has come, in JSON types."""
 
-    model_config = ConfigDict(extra="forbid", strict=True)
-
-    epoch: Count = 0
-    batch: Count = 0
+    epoch: int = 0
+    batch: int = 0
     """The epoch's next batch."""
-    step: Count = 0
-    tokens: Count = 0
+    step: int = 0
+    tokens: int = 0
     seconds: float = 0.0
-    losses: list[float] = []
+    losses: list[float] = field(default_factory=list)
     """Losses of the last batches."""
     nats_sum: float = 0.0
     """Sum of the losses since the curve's last point."""
-    n_losses: Count = 0
-    n_parts: Count = 1
-    """Pieces in which a batch goes through the model, one by one, for lack of memory."""
-    n_skipped: Count = 0
-    curve: list[dict[str, int | float]] = []
-    events: list[dict[str, int | str]] = []
+    n_losses: int = 0
+    curve: list[Point] = field(default_factory=list)
+    events: list[dict[str, int | str]] = field(default_factory=list)
     """Events for the record: the step, the kind of event, and what happened."""
-    snapshots: list[dict[str, Any]] = []
+    snapshots: list[dict[str, Any]] = field(default_factory=list)
     """Snapshots of the model so far; see records/snapshots.py."""
 
     @classmethod
-    def restore(cls, state: Any) -> Progress:
-        """Return the progress that a checkpoint holds; raise ValueError if it is not one."""
-        if isinstance(state, dict):  # version 0.1 has the field that is left out
-            state = {key: value for key, value in state.items() if key != "schedule_from"}
-        try:
-            return cls.model_validate(state)
-        except ValidationError as error:
-            first = error.errors(include_url=False)[0]
-            field = ".".join(map(str, first["loc"]))
-            raise ValueError(f"progress {field}: {first['msg']}") from None
+    def restore(cls, state: Mapping[str, Any]) -> Progress:
+        """Return the progress that a checkpoint holds; earlier versions have more fields."""
+        return cls(**{f.name: state[f.name] for f in fields(cls) if f.name in state})

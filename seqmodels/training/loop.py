@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from functools import partial
 from statistics import fmean
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import torch
 import torch.nn.functional as F
@@ -25,16 +25,14 @@ from seqmodels.data.batches import Example
 from seqmodels.evaluation.evaluate import score_teacher_forced
 from seqmodels.interface import PAD, Batch, SequenceModel
 from seqmodels.training.checkpoint import Checkpoints
-from seqmodels.training.config import Progress, TrainConfig
+from seqmodels.training.config import Point, Progress, TrainConfig
 from seqmodels.training.graphs import BackwardGraphs
 from seqmodels.training.optimizers import groups_of
 from seqmodels.training.trainer import (
     PreparedBatch,
     Trainer,
-    seed_all,
-    set_torch_rng_states,
-    split,
-    torch_rng_states,
+    rng_states,
+    set_rng_states,
 )
 from seqmodels.utils.progress import SILENT, TRAINING, StatusFile
 from seqmodels.utils.terminal import defer_signals
@@ -54,7 +52,7 @@ def train(
     checkpoints: Checkpoints | None = None,
     curves: TensorBoard | None = None,
     take_snapshot_if_due: Callable[[Trainer], None] = lambda trainer: None,
-) -> list[dict[str, Any]]:
+) -> list[Point]:
     """Train until the budget is spent; leave the model with its best weights, return the curve.
 
     A trainer restored from a checkpoint continues as if it had never stopped: the same batches, the
@@ -63,7 +61,7 @@ def train(
     """
     cfg, progress = trainer.cfg, trainer.progress
     if not progress.step:
-        seed_all(cfg.seed)
+        torch.manual_seed(cfg.seed)
     trainer.model.train()
     if trainer.device.type == "cuda":
         trainer.graphs = BackwardGraphs(
@@ -80,14 +78,7 @@ def train(
     try:
         with closing(prefetch(trainer.batches(examples), trainer.device)) as batches:
             while True:
-                if is_validation_due(progress, cfg):
-                    scores = validate(trainer.model, valid, str(trainer.device), trainer.status)
-                    with defer_signals():
-                        trainer.add_point(scores)
-                if curves:
-                    curves.add_points(trainer)
-                n_trained = min(progress.tokens, cfg.tokens)
-                trainer.status.update(TRAINING, n_trained, cfg.tokens, describe_losses(progress))
+                measure(trainer, valid, curves)
                 if progress.tokens >= cfg.tokens:
                     break
                 take_snapshot_if_due(trainer)
@@ -101,10 +92,9 @@ def train(
     except KeyboardInterrupt:
         save()
         raise
-    else:
-        save()
     finally:
         torch.set_flush_denormal(False)
+    save()
     trainer.model.load_state_dict(trainer.best)
     return progress.curve
 
@@ -112,55 +102,42 @@ def train(
 def training_step(trainer: Trainer, batch: PreparedBatch) -> None:
     """Take the next step of the schedule, and count it.
 
-    If the loss or the gradient is not finite, the weights stay as they are. If the step raises,
-    progress and random generators are as they were before it.
+    If the step raises, weights, progress and random generators are as they were before it. Raises
+    ValueError if the loss or the gradient is not finite.
     """
-    started, generators = time.perf_counter(), torch_rng_states()
+    started, generators = time.perf_counter(), rng_states()
     try:
-        loss_sum = backward(trainer, batch)
-        norm_sum = clip_grad_norm_(trainer.model.parameters(), trainer.cfg.max_grad_norm)
-        loss, norm = torch.stack([loss_sum, norm_sum.double()]).tolist()  # a GPU is waited for here
-        if math.isfinite(loss + norm):
-            lr_factor = trainer.next_lr_factor()
-            for group in groups_of(trainer.optimizers):
-                group["lr"] = lr_factor * group["peak_lr"]
-            for optimizer in trainer.optimizers:
-                optimizer.step()
-        else:
-            loss = math.nan
+        loss_value = backward(trainer, batch)
+        gradient = clip_grad_norm_(trainer.model.parameters(), trainer.cfg.max_grad_norm)
+        loss, norm = torch.stack([loss_value, gradient.double()]).tolist()  # waits for a GPU
+        if not math.isfinite(loss + norm):
+            raise ValueError(
+                f"training diverged at step {trainer.progress.step + 1:,}: no finite loss or "
+                f"gradient; the last checkpoint is kept; use an lr below {trainer.cfg.lr}"
+            )
+        lr_factor = trainer.next_lr_factor()
+        for group in groups_of(trainer.optimizers):
+            group["lr"] = lr_factor * group["peak_lr"]
+        for optimizer in trainer.optimizers:
+            optimizer.step()
     except BaseException:
-        set_torch_rng_states(generators)  # whoever resumes draws the same dropout again
+        set_rng_states(generators)  # whoever resumes draws the same dropout again
         raise
     trainer.count_step(batch, loss, time.perf_counter() - started)
 
 
 def backward(trainer: Trainer, batch: PreparedBatch) -> Float[Tensor, ""]:
-    """Compute the gradient of the mean loss; return the loss, or NaN without targets.
-
-    If memory runs out, the batch is split into twice as many pieces, whose gradients add up to the
-    same.
-    """
-    cfg, model, device = trainer.cfg, trainer.model, trainer.device
-    if trainer.graphs and batch.n_targets and trainer.progress.n_parts == 1:
+    """Compute the gradient of the mean loss; return the loss."""
+    if trainer.graphs:
         try:
             return trainer.graphs(batch.rows).double()
         except RuntimeError as error:  # the model waits for the GPU, or memory is full
             trainer.graphs = None
             trainer.log_event("graphs", f"continues without CUDA graphs: {str(error)[:200]}")
-    while True:
-        trainer.model.zero_grad()
-        start = 0.0 if batch.n_targets else math.nan
-        loss_sum = torch.tensor(start, dtype=torch.float64, device=device)
-        try:
-            for piece, n_targets in split(batch, trainer.progress.n_parts):
-                loss = loss_of(model, cfg, piece) * (n_targets / batch.n_targets)
-                loss.backward()
-                loss_sum += loss.detach()
-            return loss_sum
-        except (RuntimeError, MemoryError) as error:
-            if not is_out_of_memory(error):
-                raise
-        trainer.halve_pieces(batch)  # here, where no traceback holds the pass's tensors
+    trainer.model.zero_grad()
+    loss = loss_of(trainer.model, trainer.cfg, batch.rows)
+    loss.backward()
+    return loss.detach().double()
 
 
 def loss_of(model: SequenceModel, cfg: TrainConfig, batch: Batch) -> Float[Tensor, ""]:
@@ -181,22 +158,43 @@ def loss_of(model: SequenceModel, cfg: TrainConfig, batch: Batch) -> Float[Tenso
 
 
 def cross_entropy(
-    logits: Float[Tensor, "B N V"], tokens: Int[Tensor, "B N"], **options: Any
+    logits: Float[Tensor, "B N V"],
+    tokens: Int[Tensor, "B N"],
+    reduction: str = "mean",
+    label_smoothing: float = 0.0,
 ) -> Float[Tensor, ""]:
     """Return the loss on all tokens but pads."""
     if logits.dtype == torch.bfloat16:  # too coarse to sum over a vocabulary
         logits = logits.float()
-    return F.cross_entropy(logits.flatten(0, 1), tokens.flatten(), ignore_index=PAD, **options)
+    return F.cross_entropy(
+        logits.flatten(0, 1),
+        tokens.flatten(),
+        ignore_index=PAD,
+        reduction=reduction,
+        label_smoothing=label_smoothing,
+    )
 
 
 # ---------------------------------------------------------------------------------- Validation
 
 
+def measure(trainer: Trainer, valid: Sequence[Example], curves: TensorBoard | None) -> None:
+    """Add a point to the learning curve if it is due, and show how far the training is."""
+    progress, n = trainer.progress, trainer.cfg.tokens
+    if is_validation_due(progress, trainer.cfg):
+        scores = validate(trainer.model, valid, trainer.status)
+        with defer_signals():
+            trainer.add_point(scores)
+    if curves:
+        curves.add_points(trainer)
+    trainer.status.update(TRAINING, min(progress.tokens, n), n, describe_losses(progress))
+
+
 def validate(
-    model: SequenceModel, examples: Sequence[Example], device: str, status: StatusFile = SILENT
+    model: SequenceModel, examples: Sequence[Example], status: StatusFile = SILENT
 ) -> dict[str, float]:
     """Return teacher-forced nats per token and token accuracy (%) over all examples."""
-    rows = score_teacher_forced(model, examples, device, "validation", status)
+    rows = score_teacher_forced(model, examples, "validation", status)
     nats, n_correct, n = (
         sum(row[key] for row in rows) for key in ("nats", "n_correct", "n_tokens")
     )
@@ -245,17 +243,3 @@ def trim_heap() -> None:
     """
     with suppress(AttributeError, TypeError):  # no such function; on Windows no such library
         ctypes.CDLL(None).malloc_trim(0)
-
-
-OUT_OF_MEMORY_ERRORS = (
-    "can't allocate memory",
-    "could not create a primitive",
-    "could not create a memory object",
-)
-"""Messages of torch and oneDNN when a CPU's memory is full."""
-
-
-def is_out_of_memory(error: BaseException) -> bool:
-    """Return whether memory ran out, on a GPU or according to torch or oneDNN."""
-    is_full = isinstance(error, (torch.OutOfMemoryError, MemoryError))
-    return is_full or any(text in str(error) for text in OUT_OF_MEMORY_ERRORS)

@@ -53,7 +53,8 @@ class Muon(torch.optim.Optimizer):
 
     def momentum(self, p: Tensor) -> Tensor:
         """Add a gradient to its momentum; return Nesterov's, with no more rows than columns."""
-        grad: Any = p.grad
+        grad = p.grad
+        assert grad is not None
         average = self.state[p].setdefault("momentum_buffer", torch.zeros_like(p))
         average.lerp_(grad, 1 - MOMENTUM)
         update = grad.lerp(average, MOMENTUM)

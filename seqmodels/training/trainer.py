@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 import os
-import random
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from itertools import product
 from typing import Any, NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -27,20 +27,14 @@ OPTIMIZER_STATE = {"AdamW": ("step", "exp_avg", "exp_avg_sq"), "Muon": ("momentu
 """The state of each optimiser for each of its parameters."""
 N_LOSSES = 100
 """Number of recent losses that are kept, for progress bars and TensorBoard."""
-MAX_SKIPPED = 10
-"""Batches without a finite loss that a run skips before it stops."""
 
 
 class PreparedBatch(NamedTuple):
     """A batch that is ready to be trained on, on the model's device."""
 
     rows: Batch
-    row_targets: list[int]
-    """Scored target tokens of each row: counted on the CPU, so that a GPU is not waited for."""
     n_targets: int
-    """Scored target tokens of the whole batch."""
-    lines: Sequence[int] = ()
-    """Lines of its examples in the training data, for messages."""
+    """Its scored target tokens: counted on the CPU, so that a GPU is not waited for."""
     next_place: tuple[int, int] = 0, 0
     """Epoch and number of the batch after it."""
 
@@ -66,26 +60,13 @@ class Trainer:
         for place in batch_indices(
             examples, cfg.batch_tokens, cfg.seed, progress.epoch, progress.batch
         ):
-            rows = [examples[i] for i in place.rows]
-            lines = [row.line or i + 1 for row, i in zip(rows, place.rows, strict=True)]
-            batch = self.prepare(collate(rows))
-            yield batch._replace(lines=lines, next_place=(place.epoch, place.batch + 1))
+            batch = self.prepare(collate([examples[i] for i in place.rows]))
+            yield batch._replace(next_place=(place.epoch, place.batch + 1))
 
     def prepare(self, batch: Batch) -> PreparedBatch:
         """Move a batch to the model's device, and count its targets."""
-        row_targets = (batch.tgt_out != PAD).sum(1).tolist()
-        return PreparedBatch(to_device(batch, self.device), row_targets, sum(row_targets))
-
-    def halve_pieces(self, batch: PreparedBatch) -> None:
-        """Split batches into twice as many pieces from here on.
-
-        Raises ValueError if a piece is a single row already.
-        """
-        n_parts = 2 * self.progress.n_parts
-        if n_parts >= 2 * len(batch.rows.src):
-            raise ValueError("out of memory with one sentence at a time; choose smaller sizes")
-        self.progress.n_parts = n_parts
-        self.log_event("memory", f"out of memory; batches are in {n_parts} pieces from here on")
+        n_targets = int((batch.tgt_out != PAD).sum())
+        return PreparedBatch(to_device(batch, self.device), n_targets)
 
     # ------------------------------------------------------------------------- Progress
 
@@ -94,30 +75,15 @@ class Trainer:
         return lr_factor((self.progress.tokens + 1) / self.cfg.tokens, self.cfg.warmup)
 
     def count_step(self, batch: PreparedBatch, loss: float, seconds: float) -> None:
-        """Add one step to the progress; note a batch without a finite loss.
-
-        Raises ValueError if too many batches had no finite loss or gradient.
-        """
+        """Add one step to the progress."""
         progress = self.progress
         progress.epoch, progress.batch = batch.next_place
         progress.step += 1
         progress.tokens += batch.n_targets
         progress.seconds += seconds
-        if math.isfinite(loss):
-            progress.nats_sum += loss
-            progress.n_losses += 1
-            progress.losses = [*progress.losses[1 - N_LOSSES :], loss]
-            return
-        progress.n_skipped += 1
-        lines = ", ".join(map(str, sorted(batch.lines)[:8])) + ", …" * (len(batch.lines) > 8)
-        reason = f"no finite loss or gradient; lines {lines} of the training data"
-        if progress.n_skipped > MAX_SKIPPED:
-            raise ValueError(
-                f"training diverged at step {progress.step:,}: {reason}, after {MAX_SKIPPED} "
-                f"batches skipped for this reason; the last checkpoint is kept; use an lr below "
-                f"{self.cfg.lr}"
-            )
-        self.log_event("skipped", f"batch skipped: {reason}")
+        progress.nats_sum += loss
+        progress.n_losses += 1
+        progress.losses = [*progress.losses[1 - N_LOSSES :], loss]
 
     def log_event(self, kind: str, message: str) -> None:
         """Log an event, and keep it for the record."""
@@ -158,16 +124,16 @@ class Trainer:
                 tensors |= {f"{key}/{names[p]}": t for key, t in moments.items()}
         return tensors
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> dict[str, object]:
         """Return everything else needed to resume, in JSON types."""
-        return {"progress": self.progress.model_dump(), "generators": rng_states()}
+        cpu, *cuda = (state.numpy().tobytes().hex() for state in rng_states())
+        return {"progress": asdict(self.progress), "generators": {"torch": cpu, "cuda": cuda}}
 
     def restore(self, tensors: Mapping[str, Tensor], state: Mapping[str, Any]) -> None:
         """Resume from `tensors` and `state`.
 
         Raises ValueError that names what does not match.
         """
-        progress = Progress.restore(state.get("progress"))
         kinds: dict[str, dict[str, Tensor]] = defaultdict(dict)
         for name, tensor in tensors.items():
             kind, _, parameter = name.partition("/")
@@ -175,21 +141,18 @@ class Trainer:
         weights, best = kinds["model"], kinds["best"]
         check_shapes(weights, self.model.state_dict())
         check_shapes(best, self.model.state_dict() if best else {})
-        names = {p: name for name, p in self.model.named_parameters()}
-        is_new = not set(kinds) & {key for keys in OPTIMIZER_STATE.values() for key in keys}
-        moments = []
-        for optimizer in () if is_new else self.optimizers:
-            parameters = {names[p]: p for group in optimizer.param_groups for p in group["params"]}
-            scalars = {name: torch.zeros(()) for name in parameters}
-            for key in OPTIMIZER_STATE[type(optimizer).__name__]:
-                check_shapes(kinds[key], scalars if key == "step" else parameters)
-                moments += [(optimizer.state, p, key, kinds[key][n]) for n, p in parameters.items()]
         self.model.load_state_dict(weights)
         self.best = {name: tensor.to(self.device) for name, tensor in best.items()}
-        for optimizer_state, p, key, tensor in moments:
-            optimizer_state[p][key] = tensor.to(self.device)
-        self.progress = progress
-        set_rng_states(state.get("generators"))
+        names = {p: name for name, p in self.model.named_parameters()}
+        for optimizer in self.optimizers:
+            parameters = [p for group in optimizer.param_groups for p in group["params"]]
+            for key, p in product(OPTIMIZER_STATE[type(optimizer).__name__], parameters):
+                if names[p] in kinds[key]:  # none before the first step
+                    optimizer.state[p][key] = kinds[key][names[p]].to(self.device)
+        self.progress = Progress.restore(state["progress"])
+        generators = [state["generators"]["torch"], *state["generators"]["cuda"]]
+        bits = [torch.frombuffer(bytearray.fromhex(text), dtype=torch.uint8) for text in generators]
+        set_rng_states(bits)
 
 
 def lr_factor(spent: float, warmup: float) -> float:
@@ -208,9 +171,6 @@ def check_shapes(tensors: Mapping[str, Tensor], expected: Mapping[str, Tensor]) 
             raise ValueError(f"{name} is {actual}, expected {wanted}")
 
 
-# ------------------------------------------------------------------------------ Parts of a batch
-
-
 def to_device(batch: Batch, device: torch.device) -> Batch:
     """Return a batch on a device; the copy to a GPU is asynchronous."""
     if device.type == "cuda" and not batch.src.is_cuda:
@@ -218,64 +178,17 @@ def to_device(batch: Batch, device: torch.device) -> Batch:
     return Batch(*(tensor.to(device, non_blocking=True) for tensor in batch))
 
 
-def split(batch: PreparedBatch, n_parts: int) -> Iterator[tuple[Batch, int]]:
-    """Yield a batch's rows in pieces that have targets, each with the number of these."""
-    start = 0
-    for piece in map(Batch._make, zip(*(t.chunk(n_parts) for t in batch.rows), strict=True)):
-        end = start + len(piece.src)
-        if n := sum(batch.row_targets[start:end]):
-            yield piece, n
-        start = end
+# ------------------------------------------------------------------------------ Random generator
 
 
-# ----------------------------------------------------------------------------- Random generators
-
-
-def seed_all(seed: int) -> None:
-    """Seed every random generator."""
-    random.seed(seed)
-    np.random.seed(seed)
-    torch.manual_seed(seed)
-
-
-def torch_rng_states() -> list[Tensor]:
+def rng_states() -> list[Tensor]:
     """Return the state of torch's generator on the CPU, and of those on the GPUs."""
     cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []
     return [torch.get_rng_state(), *cuda]
 
 
-def set_torch_rng_states(states: Sequence[Tensor]) -> None:
-    """Restore torch's generators."""
+def set_rng_states(states: Sequence[Tensor]) -> None:
+    """Restore torch's generators; those of GPUs that are not here are left out."""
     torch.set_rng_state(states[0])
-    for i, state in enumerate(states[1:]):
+    for i, state in enumerate(states[1 : 1 + torch.cuda.device_count()]):
         torch.cuda.set_rng_state(state, i)
-
-
-def rng_states() -> dict[str, Any]:
-    """Return the state of every random generator that training may draw from, in JSON types."""
-    version, words, gauss = random.getstate()
-    numpy = np.random.get_state(legacy=False)
-    cpu, *cuda = (state.numpy().tobytes().hex() for state in torch_rng_states())
-    return {
-        "python": [version, list(words), gauss],
-        "numpy": {**numpy, "state": {**numpy["state"], "key": numpy["state"]["key"].tolist()}},
-        "torch": cpu,
-        "cuda": cuda,
-    }
-
-
-def set_rng_states(states: Any) -> None:
-    """Restore the random generators.
-
-    Raises ValueError for an invalid state.
-    """
-    try:
-        version, words, gauss = states["python"]
-        random.setstate((version, tuple(words), gauss))
-        np.random.set_state(states["numpy"])
-        texts = states["torch"], *states["cuda"][: torch.cuda.device_count()]
-        set_torch_rng_states(
-            [torch.tensor(list(bytes.fromhex(text)), dtype=torch.uint8) for text in texts]
-        )
-    except (TypeError, ValueError, KeyError, RuntimeError, IndexError, OverflowError) as error:
-        raise ValueError(f"invalid state of a random generator: {error}") from None

@@ -13,7 +13,7 @@ import platform
 import secrets
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 from typing import IO, Any
@@ -64,17 +64,6 @@ def remove_partial(folder: Path) -> None:
 
 MARK = ".seqmodels"
 """The file by which a folder says what it is for, such as a comparison."""
-FOLDER_MARKS = {
-    "comparison": [
-        ("*.json", b'"seqmodels.record/'),
-        ("*.checkpoint-*", b'"seqmodels.'),
-        (".*-seed*.status", b'{"run":'),  # killed before its first checkpoint
-    ],
-    "exercise": [("*.py", ' …")  #  '.encode())],
-    "export": [("manifest.json", b'"schema": "seqmodels.')],
-    "lesson": [("index.html", "· seqmodels</title>".encode())],
-}
-"""What identifies a folder without MARK: names of files, and a part of their beginning."""
 FILE_MARKS = {
     ".html": "· seqmodels</title>".encode(),
     ".md": b"# Results\n\nMade from the records in these folders by `seqmodels plot`",
@@ -93,7 +82,7 @@ def read_beginning(path: Path) -> bytes:
 def check_folder(folder: Path, kind: str) -> bool:
     """Return whether a folder is empty or absent; raise ValueError if it is not ours.
 
-    It is ours if it is empty or has our record of itself: MARK, or what earlier versions wrote.
+    It is ours if MARK says so, or if it has records of a comparison, as those in results/.
     """
     try:
         others = [p for p in folder.iterdir() if not p.name.startswith(f".{MARK}.")]  # half a MARK
@@ -106,9 +95,9 @@ def check_folder(folder: Path, kind: str) -> bool:
     try:
         if (mark := folder / MARK).is_file() and read_beginning(mark).strip() == kind.encode():
             return False
-        for name, content in FOLDER_MARKS[kind]:
-            if any(content in read_beginning(path) for path in folder.glob(name) if path.is_file()):
-                return False
+        jsons = [path for path in folder.glob("*.json") if path.is_file()]
+        if kind == "comparison" and any(b'"seqmodels.record/' in read_beginning(p) for p in jsons):
+            return False
     except OSError as error:
         raise ValueError(f"--out {folder} cannot be read: {error}") from None
     raise ValueError(
@@ -195,8 +184,8 @@ def owner() -> str:
     return f"process {os.getpid()} on {platform.node()}"
 
 
-class Lock:
-    """A locked file in a folder, which names its owner and is deleted at the end.
+class Lock(AbstractContextManager["Lock"]):
+    """A locked file in a folder, which names its owner and is deleted at the end of the context.
 
     `patience_s` limits how long to wait for another owner, GRACE_S unless it is given. Raises
     ValueError if another process keeps the lock, or if the folder cannot be written to.
@@ -224,6 +213,9 @@ class Lock:
             print(f"{folder} is on a file system without locks: use it from one process only")
         with suppress(OSError):  # Windows lets nobody write to a locked file
             self.path.write_text(f"{owner()} since {datetime.now():%Y-%m-%d %H:%M}\n")
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
 
     def release(self) -> None:
         """Delete the file, and release the lock."""

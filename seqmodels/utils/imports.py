@@ -7,6 +7,7 @@ from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from traceback import extract_tb
+from types import ModuleType
 from typing import Any
 
 PACKAGE = Path(__file__).parents[1]
@@ -56,7 +57,7 @@ def require(package: str) -> None:
         raise ValueError(explain_missing(error)) from None
 
 
-def import_class(home: str) -> type[Any]:
+def import_class(home: str) -> type:
     """Import the class of MODULE:CLASS or FILE.py:CLASS, which can import what is beside it.
 
     Raises ValueError if there is none, or if the file itself raises.
@@ -68,14 +69,16 @@ def import_class(home: str) -> type[Any]:
     return found
 
 
-def import_file(path: Path) -> Any:
+def import_file(path: Path) -> ModuleType:
     """Import a file of Python once; raise ValueError if it does not exist, or raises."""
     key = f"{path.stem}@{path}"  # no name that an import could mean
     if key in sys.modules:
         return sys.modules[key]
     if not path.is_file():
         raise ValueError(f"{path} does not exist")
-    spec: Any = spec_from_file_location(key, path)
+    spec = spec_from_file_location(key, path)
+    assert spec
+    assert spec.loader
     sys.modules[key] = module_from_spec(spec)
     if str(path.parent) not in sys.path:
         sys.path.append(str(path.parent))

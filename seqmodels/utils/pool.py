@@ -9,10 +9,12 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ProcessPoolExecutor
-from typing import Any
+from typing import ParamSpec, TypeVar
 
 from seqmodels.utils.terminal import defer_signals
 
+P = ParamSpec("P")
+T = TypeVar("T")
 STOP_S = 4.0
 """How long processes of a pool may take for their last step and checkpoint."""
 
@@ -23,7 +25,7 @@ class ProcessPool(ProcessPoolExecutor):
     def __init__(self, n: int):
         super().__init__(n, multiprocessing.get_context("spawn"), start_worker)
 
-    def submit(self, task: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+    def submit(self, task: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
         """Submit a task; a process that is started for it ignores Ctrl-C from its beginning."""
         previous = signal.signal(signal.SIGINT, signal.SIG_IGN)
         try:
@@ -31,7 +33,7 @@ class ProcessPool(ProcessPoolExecutor):
         finally:
             signal.signal(signal.SIGINT, previous)
 
-    def __exit__(self, kind: Any, *_: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self.shutdown(wait=kind is None, cancel_futures=True)
         if kind is None:
             return

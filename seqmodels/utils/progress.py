@@ -1,7 +1,7 @@
-"""Progress: the status file that each run writes, and the bars drawn from these. No torch.
+"""Progress: the status file that each run writes, and the bar drawn from these. No torch.
 
-A run trains in this process, in another one, or on another machine that shares the disk. Bars, the
-command that launched it and `seqmodels status` all read its status file.
+A run trains in this process, in another one, or on another machine that shares the disk. The
+command that launched it and `seqmodels status` both read its status file.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ READ_EVERY_S = 0.5
 """Time between two readings of the status files."""
 LINE_EVERY_S = 180.0
 """Time between two lines where there is no terminal."""
-BAR = "{desc:36}{percentage:3.0f}% |{bar:10}| {postfix[0]}"
-"""A bar between a name and a note, which is cut off where the terminal ends."""
+BAR = "{percentage:3.0f}% |{bar:10}| {desc}"
+"""The bar of a comparison, which is cut off where the terminal ends."""
 TRAINING = "training"
 TRAINING_SHARE = 0.8
 """Assumed share of training in the time of a run; the rest is its evaluation."""
@@ -165,14 +165,14 @@ class StatusFile:
 SILENT = StatusFile()
 """A status that is not written to disk."""
 
-# ------------------------------------------------------------------------------------------- Bars
+# -------------------------------------------------------------------------------------------- Bar
 
 
 class ProgressBoard:
     """The display of the runs of a comparison, as a context manager that follows their files.
 
-    `records` are the paths of the records to be made, by the runs' titles. There is a bar for all
-    runs and one for each active run; without a terminal, a line is written every few minutes.
+    `records` are the paths of the records to be made, by the runs' titles. A bar says how far they
+    are; without a terminal, a line does so every few minutes.
     """
 
     def __init__(self, records: Mapping[str, Path], n_recorded: int):
@@ -184,7 +184,7 @@ class ProgressBoard:
         """How many lines of a run have been printed."""
         self.lock, self.stopped = threading.RLock(), threading.Event()
         self.since_s = self.line_s = time.monotonic()
-        self.bars: dict[str, tqdm] = {}
+        self.bar = tqdm(total=1.0, bar_format=BAR, leave=False, dynamic_ncols=True, disable=None)
         self.watcher = threading.Thread(target=self.watch, daemon=True)
 
     def __enter__(self) -> ProgressBoard:
@@ -196,8 +196,7 @@ class ProgressBoard:
         self.watcher.join()
         for title in self.records:
             self.read(title)  # for the last lines
-        for bar in self.bars.values():
-            bar.close()
+        self.bar.close()
 
     def watch(self) -> None:
         """Refresh the board at intervals until it is closed."""
@@ -209,12 +208,14 @@ class ProgressBoard:
         with self.lock:
             for title in self.records:
                 self.read(title)
-            if sys.stderr.isatty():
-                self.draw()
+            parts = [f"{s.run}: {s.phase} {s.share:.0%}, {s.note}" for s in self.running()]
+            line = f"{self.summary()}: {'; '.join(part.strip(', ') for part in parts)}"
+            if not self.bar.disable:
+                self.bar.n = self.count_done() / max(len(self.records), 1)
+                self.bar.set_description_str(line)
             elif time.monotonic() >= self.line_s + LINE_EVERY_S:
                 self.line_s = time.monotonic()
-                parts = [f"{s.run}: {s.phase} {s.share:.0%}, {s.note}" for s in self.running()]
-                self.print(f"{self.summary()}: {'; '.join(part.strip(', ') for part in parts)}")
+                self.print(line)
 
     def read(self, title: str) -> None:
         """Read the status of a run that has not ended, and print its new lines."""
@@ -242,7 +243,7 @@ class ProgressBoard:
         return self.ended >= self.records.keys()
 
     def print(self, line: str) -> None:
-        """Print a line, above the bars if there are any."""
+        """Print a line, above the bar if there is one."""
         with self.lock:
             tqdm.write(line)
             sys.stdout.flush()
@@ -264,21 +265,6 @@ class ProgressBoard:
             return line
         left = (len(self.records) - self.count_done()) / gained
         return f"{line}, {format_duration((time.monotonic() - self.since_s) * left)} left"
-
-    def draw(self) -> None:
-        """Draw the bars; tqdm hides those for which the terminal has no line."""
-        share = self.count_done() / max(len(self.records), 1)
-        rows = {"all runs": ("all runs", share, self.summary())}
-        for run in self.running():
-            rows[run.run] = f"{run.run:20.20} {run.phase}", run.share, run.note
-        for name in self.bars.keys() - rows.keys():
-            self.bars.pop(name).close()
-        for name, (desc, share, note) in rows.items():
-            if name not in self.bars:
-                self.bars[name] = tqdm(total=1.0, leave=False, dynamic_ncols=True)
-            bar = self.bars[name]
-            bar.desc, bar.bar_format, bar.n, bar.postfix = desc, BAR, share, [note]
-            bar.refresh()
 
 
 def format_duration(seconds: float) -> str:

@@ -16,9 +16,10 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from decimal import Decimal, InvalidOperation
 from itertools import pairwise
+from types import FrameType
 from typing import Any, NoReturn
 
 from seqmodels.utils.files import WriteError
@@ -33,9 +34,14 @@ class StoreOnce(argparse.Action):
     """The action of a flag with a value: argparse's own keeps only the last one if given twice."""
 
     def __call__(
-        self, parser: Any, namespace: argparse.Namespace, values: Any, flag: str | None = None
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: object,
+        flag: str | None = None,
     ) -> None:
         """Store the value; a flag that was given before is an error."""
+        assert isinstance(parser, Parser)
         if flag and self.dest in parser.given:
             values_too = ", with all its values" * (self.nargs in ("+", "*"))
             raise argparse.ArgumentError(self, f"given twice; give it once{values_too}")
@@ -121,11 +127,6 @@ def one_line(text: str) -> str:
     return printable(" ".join(text.split()))
 
 
-def print_line(line: str) -> None:
-    """Print one line at once."""
-    print(line, flush=True)
-
-
 def print_json(value: object) -> None:
     """Print a value as one line of JSON."""
     print(json.dumps(value, ensure_ascii=False), flush=True)
@@ -180,18 +181,14 @@ def raise_stopped(number: int, _: object) -> NoReturn:
 
 
 @contextmanager
-def signals_handled_by(handler: Callable[[int, Any], Any]) -> Iterator[None]:
+def signals_handled_by(handler: Callable[[int, FrameType | None], object]) -> Iterator[None]:
     """Install a handler for the signals that ask to stop, except those that are ignored."""
-    before: dict[signal.Signals, Any] = {}
-    try:
+    with ExitStack() as stack:
         if threading.current_thread() is threading.main_thread():  # others receive none
             for number in SIGNALS:
                 if signal.getsignal(number) is not signal.SIG_IGN:
-                    before[number] = signal.signal(number, handler)
+                    stack.callback(signal.signal, number, signal.signal(number, handler))
         yield
-    finally:
-        for number, earlier in before.items():
-            signal.signal(number, earlier)
 
 
 @contextmanager
@@ -219,8 +216,8 @@ OUT_OF_MEMORY = (
     "out of memory; this process's limit is too low (see ulimit -v), or the machine is full"
 )
 MEMORY_ERRORS = ("allocate memory", "map segment from shared object", "start new thread",
-                 "could not create a primitive")  # fmt: skip
-"""What libraries report, in place of a MemoryError, where memory has run out."""
+                 "could not create a primitive", "could not create a memory object")  # fmt: skip
+"""What libraries such as oneDNN report, in place of a MemoryError, where memory has run out."""
 
 
 def run_cli(prog: str, run: Callable[[], None]) -> None:
@@ -234,7 +231,7 @@ def run_cli(prog: str, run: Callable[[], None]) -> None:
     if sys.stdout is None:
         sys.exit(print_error(prog, f"standard output is closed; redirect it to {os.devnull}", 2))
     if isinstance(sys.stdout, io.TextIOWrapper):  # a terminal can lack letters of a text
-        sys.stdout.reconfigure(errors="backslashreplace")
+        sys.stdout.reconfigure(errors="backslashreplace", line_buffering=True)
     try:
         with signals_handled_by(raise_stopped):
             run()
@@ -250,9 +247,14 @@ def run_cli(prog: str, run: Callable[[], None]) -> None:
         sys.exit(report_error(prog, error))
 
 
+def is_memory_error(error: BaseException) -> bool:
+    """Return whether this machine's memory ran out."""
+    return isinstance(error, MemoryError) or any(text in str(error) for text in MEMORY_ERRORS)
+
+
 def report_error(prog: str, error: Exception) -> int:
     """Print one line about an error; return the exit code. Errors of our own are raised again."""
-    if isinstance(error, MemoryError) or any(reason in str(error) for reason in MEMORY_ERRORS):
+    if is_memory_error(error):
         return print_error(prog, OUT_OF_MEMORY, 2)
     if isinstance(error, ModuleNotFoundError) and (missing := explain_missing(error)):
         return print_error(prog, missing, 2)

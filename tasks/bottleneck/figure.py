@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 
+from seqmodels.records.schema import Record
 from seqmodels.report import load_records, style
-from seqmodels.report.load_records import Record, format_plain, format_subtitle, label_of
+from seqmodels.report.load_records import format_plain, format_subtitle, label_of
 from seqmodels.report.tidy import FigureWithData, Table
 
 ONE_VECTOR = "rnn_encdec"
@@ -28,15 +29,17 @@ Bits = Mapping[str, np.ndarray]
 
 def bucket_lengths(records: Sequence[Record]) -> np.ndarray:
     """Return the length of each bucket, in symbols."""
-    return np.array([b["low"] for b in records[0]["tests"][0]["buckets"]], float)
+    return np.array([b.low for b in records[0].tests[0].buckets], float)
 
 
 def compute_bits(groups: Mapping[str, Sequence[Record]]) -> Bits:
     """Return the bits that each model has transmitted at each length, with their intervals."""
     by_model = {}
     for model, group in groups.items():
-        nats = load_records.score_array(group, group[0]["tests"][0]["name"], "nats")[:, 1:]
-        transmitted = math.log2(group[0]["data"]["n_symbols"]) - nats[..., [0, 2, 1]] / math.log(2)
+        nats = load_records.score_array(group, group[0].tests[0].name, "nats")[:, 1:]
+        transmitted = math.log2(group[0].data.count("n_symbols")) - nats[..., [0, 2, 1]] / math.log(
+            2
+        )
         by_model[model] = transmitted * bucket_lengths(group)[:, None]
     return by_model
 
@@ -45,7 +48,7 @@ def find_plateaus(groups: Mapping[str, Sequence[Record]]) -> dict[int, np.ndarra
     """Return, per width of the model with one vector, the most bits that each seed transmits."""
     transmitted = compute_bits(groups)
     return {
-        group[0]["model_config"]["d_model"]: transmitted[model][..., 0].max(1)
+        group[0].size("d_model"): transmitted[model][..., 0].max(1)
         for model, group in groups.items()
         if model.startswith(ONE_VECTOR)
     }
@@ -89,7 +92,7 @@ def _draw_lengths(ax: Axes, table: Table, groups: Mapping[str, Sequence[Record]]
         about = {"panel": "bits by length", "model": line_style.label, "length": n}
         bits, lows, highs = np.moveaxis(transmitted[model], -1, 0)
         table.add_seeds(groups[model], about, bits=bits, low=lows, high=highs)
-    each = math.log2(next(iter(groups.values()))[0]["data"]["n_symbols"])
+    each = math.log2(next(iter(groups.values()))[0].data.count("n_symbols"))
     ax.plot([0, n[-1]], [0, each * n[-1]], ls=":", lw=1.8, color=style.INK)
     table.add(panel="bits by length", model="all bits", length=[0, n[-1]], bits=[0, each * n[-1]])
     ax.set_title("Bits transmitted", loc="left")
@@ -103,10 +106,10 @@ def _draw_widths(ax: Axes, table: Table, groups: Mapping[str, Sequence[Record]])
     most = find_plateaus(groups)
     for model, group in groups.items():
         if model.startswith(ONE_VECTOR):
-            d = group[0]["model_config"]["d_model"]
-            about = {"panel": "most bits by width", "model": label_of(model), "width": d}
+            d = group[0].size("d_model")
+            about = {"panel": "most bits by width", "model": label_of(group[0]), "width": d}
             table.add_seeds(group, about, bits=most[d], bits_per_number=most[d] / d)
-    colour = style.line_styles_for([ONE_VECTOR])[ONE_VECTOR].colour
+    colour = style.line_style_of(ONE_VECTOR).colour
     widths = sorted(most)
     ax.plot(widths, [most[d].mean() for d in widths], "o-", color=colour, lw=1.9, ms=5)
     for d in widths:
@@ -127,11 +130,11 @@ def compute_reaches(groups: Mapping[str, Sequence[Record]], size: str) -> dict[i
     """
     by_size = {}
     for model, group in groups.items():
-        sizes = group[0]["model_config"]
+        sizes = group[0].settings
         if "n_queries" in sizes if size == "n_queries" else model.startswith(ONE_VECTOR):
-            scores = load_records.score_array(group, group[0]["tests"][0]["name"], "token_accuracy")
+            scores = load_records.score_array(group, group[0].tests[0].name, "token_accuracy")
             mean = scores[:, 1:, 0].mean(0)
-            by_size[sizes[size]] = np.array(
+            by_size[group[0].size(size)] = np.array(
                 [interpolate_reach(mean, bucket_lengths(group), level) for level in LEVELS]
             )
     return {number: by_size[number] for number in sorted(by_size)}

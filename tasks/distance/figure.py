@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from statistics import geometric_mean
-from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.colors import to_hex
 from matplotlib.ticker import MaxNLocator
 
-from seqmodels.models import papers
+from seqmodels.records.schema import Record
 from seqmodels.report import load_records, style
 from seqmodels.report.load_records import (
-    Record,
+    Row,
     format_plain,
     format_short,
     format_subtitle,
+    info_of,
     rows_of,
 )
 from seqmodels.report.style import GREY, HEAT, LineStyle
@@ -24,7 +24,6 @@ from seqmodels.report.tidy import FigureWithData, Table
 
 from ..figures import average
 
-Row = Mapping[str, Any]
 PANELS = {"before": "Gradient before training", "after": "Gradient after training"}
 DEPTH_PANELS = {
     ("before", 0.0): "Before training", ("before", 2.0): "Before, forget bias 2",
@@ -115,7 +114,7 @@ def draw_depth(records: Sequence[Record]) -> FigureWithData:
             key = row["when"], row.get("n_layers", 0), row.get("forget_bias")
             groups.setdefault(key, []).append(row)
     n_layers = sorted({depth for _, depth, _ in groups if depth})
-    line_styles = {0: style.line_styles_for(["rnn_encdec"])["rnn_encdec"]} | {
+    line_styles = {0: style.line_style_of("rnn_encdec")} | {
         n: LineStyle(f"LSTM, {n} layer{'s' * (n > 1)}", to_hex(HEAT(i / len(n_layers))), "-", "o")
         for i, n in enumerate(n_layers, 1)
     }
@@ -161,7 +160,7 @@ def draw(records: Sequence[Record]) -> dict[str, FigureWithData]:
     """
     deep = [
         r for r in records
-        if "depth" in r["analyses"] and papers()[r["model"]].memory == "vector"
+        if "depth" in r.analyses and (info := info_of(r)) and info.memory == "vector"
     ]  # fmt: skip
     figures = {"distance": draw_distance(records)}
     return figures | ({"depth": draw_depth(deep)} if deep else {})

@@ -14,14 +14,20 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.patches import Patch, Rectangle
 
+from seqmodels.records.schema import Record
 from seqmodels.report import load_records, style
-from seqmodels.report.load_records import Record, describe_run, format_subtitle, label_of, rows_of
+from seqmodels.report.load_records import (
+    Row,
+    describe_run,
+    format_subtitle,
+    label_of,
+    rows_of,
+)
 from seqmodels.report.style import GREY, INK, WIDTH
 from seqmodels.report.tidy import FigureWithData, Table
 
 from ..figures import average
 
-Row = Mapping[str, Any]
 ATTENTIONS = {
     "encoder": "Encoder to its own text",
     "decoder": "Decoder to its own text",
@@ -49,7 +55,7 @@ FEW = 10
 
 def has_heads(r: Record) -> bool:
     """Return whether a record is of a model with heads, which were analysed."""
-    return bool(r.get("analyses", {}).get("article"))
+    return bool(r.analyses.get("article"))
 
 
 def name_head(row: Row) -> str:
@@ -72,7 +78,7 @@ def draw_heads(r: Record) -> FigureWithData:
         "determiner. The decoder sees no later words. R²: variance of the scores before the "
         "softmax, centred for each query, that a least-squares fit explains."
     )
-    title = f"What the heads of the {label_of(r['model'])} look for"
+    title = f"What the heads of the {label_of(r)} look for"
     maps = {attention: _list_cells(r, attention) for attention in ATTENTIONS}
     heights = {key: CELL * (len(cells) + 0.4) for key, cells in maps.items()}
     tops = {"encoder": 0.45, "decoder": 0.45, "source": 0.45 + heights["decoder"] + GAP}  # inches
@@ -147,7 +153,7 @@ def draw_muted(r: Record) -> FigureWithData:
         "word (choice), moves (order), is left out or added. Numbers: changed words; below "
         f"{FEW}, their kinds are not drawn."
     )
-    title = f"Without one head of the {label_of(r['model'])}: translations lost, words changed"
+    title = f"Without one head of the {label_of(r)}: translations lost, words changed"
     of_whole = f"The whole model: {whole['exact']} of {whole['n']} translations exact"
     texts = title, f"{describe_run(r)}\n{of_whole}", caption
     figure = style.make_figure(4.3, texts, max(WIDTH, 0.9 + 0.34 * len(rows)))
@@ -226,7 +232,7 @@ def format_article_heads(records: Sequence[Record]) -> list[list[str]]:
         exact = [f"{n} of {row['n']}" for n in (row["whole"], row["exact"])]
         name = f"{row['attention']} {name_head(row)}"
         changes = [f"{row[kind]}" for kind in CHANGES]
-        table.append([f"{label_of(r['model'])}, seed {r['seed']}", name, *shares, *exact, *changes])
+        table.append([f"{label_of(r)}, seed {r.seed}", name, *shares, *exact, *changes])
     return table
 
 
@@ -238,7 +244,7 @@ def draw_article_head(r: Record) -> FigureWithData:
         "Rows: the query; in attention to the source, the target word that is written. Columns: "
         "source words. Darker is more; each row sums to one. Squares: the article's noun."
     )
-    title = f"The head of the {label_of(r['model'])} by which an article finds its noun"
+    title = f"The head of the {label_of(r)} by which an article finds its noun"
     text = (
         f"{describe_run(r)}\n{ATTENTIONS[best['attention']]}, head {name_head(best)}: an article "
         f"gives its noun {best['share']:.0f} % of its weight, before training "

@@ -24,7 +24,7 @@ from seqmodels.data.tokenizers import Tokenizer
 from seqmodels.evaluation.evaluate import generate_targets
 from seqmodels.interface import SequenceModel, mute_heads, watch_attention
 
-from ..analyses import Attention, Rows, batch_of, device_of, list_attentions, name_head
+from ..analyses import Attention, Rows, batch_of, list_attentions, name_head
 from ..synthetic import grammar
 from ..synthetic.changes import CHANGES, classify_changes
 from ..synthetic.pairs import encode_pairs
@@ -214,7 +214,7 @@ def muted(W_o: nn.Linear, head: int, n_heads: int) -> AbstractContextManager[Non
 
 def translate(model: SequenceModel, sample: Sample) -> list[list[str]]:
     """Return the greedy translations, in words."""
-    outputs = generate_targets(model, sample.examples, 1, device_of(model))
+    outputs = generate_targets(model, sample.examples, 1)
     return [sample.tokenizer.tokens(output) for output in outputs]
 
 

@@ -13,12 +13,12 @@ from matplotlib.axes import Axes
 
 from seqmodels.evaluation.intervals import student_quantile, wilson_interval
 from seqmodels.evaluation.metrics import metric_of
-from seqmodels.models import model_of
+from seqmodels.models import model_of, paper_of
+from seqmodels.records.schema import Record, Test
 from seqmodels.records.significance import half_width
 from seqmodels.report import load_records, style
 from seqmodels.report.load_records import (
     MIN_EXAMPLES,
-    Record,
     format_bucket,
     format_interval_methods,
     format_plain,
@@ -45,38 +45,38 @@ Rungs = dict[tuple[str, bool], list[Record]]
 
 def identify_rung(r: Record) -> tuple[str, bool]:
     """Return what a record's decoder has of the source, and whether it has input feeding."""
-    sizes = r["model_config"]
+    sizes = r.settings
     kind = sizes.get("attention", "none" if sizes.get("is_reversed", True) else "forward")
-    return kind, bool(sizes.get("is_input_feeding", False))
+    return str(kind), bool(sizes.get("is_input_feeding", False))
 
 
 def group_by_rung(records: Sequence[Record]) -> Rungs:
     """Return the LSTM and its variants by rung."""
     by_rung: Rungs = {}
     for r in records:
-        if "attention" in r["model_config"] or r["model"] in (REVERSED, FORWARD):
+        if "attention" in r.settings or r.model in (REVERSED, FORWARD):
             by_rung.setdefault(identify_rung(r), []).append(r)
     return by_rung
 
 
-def choose_buckets(test: dict[str, Any]) -> list[int]:
+def choose_buckets(test: Test) -> list[int]:
     """Return the longest trained bucket and the longest one of all."""
-    last = max((i for i, b in enumerate(test["buckets"]) if b["n"] >= MIN_EXAMPLES), default=0)
+    last = max((i for i, b in enumerate(test.buckets) if b.n >= MIN_EXAMPLES), default=0)
     return [longest_trained_bucket(test) or 0, last]
 
 
 def draw_rungs(records: Sequence[Record]) -> FigureWithData:
     """Draw one bar per rung and feeding, in the longest trained bucket and in the longest one."""
-    test, rungs = records[0]["tests"][0], group_by_rung(records)
-    metric = metric_of(test["primary_metric"])
-    unit = test["unit"]
+    test, rungs = records[0].tests[0], group_by_rung(records)
+    metric = metric_of(test.primary_metric)
+    unit = test.unit
     is_many = max(map(len, rungs.values())) > 1
     caption = (
         "Light: without input feeding; dark: with it. Last state alone: the decoder starts from "
         "the encoder's last state; last vector: every step is given the encoder's last output; "
         "dot, general and additive attend to all outputs with these scores. Bar: "
         f"{'mean of the seeds; dots: each seed' if is_many else 'one seed'}; whisker: 95 % "
-        f"interval ({format_interval_methods(records, [test['primary_metric']])})"
+        f"interval ({format_interval_methods(records, [test.primary_metric])})"
         f"{', its ends averaged over the seeds' if is_many else ''}."
     )
     title = f"{metric.name} of each step from one vector to attention"
@@ -85,27 +85,28 @@ def draw_rungs(records: Sequence[Record]) -> FigureWithData:
     table = Table()
     for ax, place in zip(axes[0], choose_buckets(test), strict=True):
         _draw_bars(ax, table, rungs, test, place)
-        beyond = ", longer than trained" * load_records.is_beyond(test, test["buckets"][place])
-        panel_title = f"{metric.name} at {format_bucket(test['buckets'][place])} {unit}{beyond}"
+        beyond = ", longer than trained" * load_records.is_beyond(test, test.buckets[place])
+        panel_title = f"{metric.name} at {format_bucket(test.buckets[place])} {unit}{beyond}"
         ax.set_title(panel_title, loc="left")
         if metric.top:
             ax.set_ylim(0, metric.top)
     return FigureWithData(figure, table.rows())
 
 
-def _draw_bars(ax: Axes, table: Table, rungs: Rungs, test: dict[str, Any], place: int) -> None:
+def _draw_bars(ax: Axes, table: Table, rungs: Rungs, test: Test, place: int) -> None:
     """Draw the bars of one bucket, each with its interval, its seeds and its value."""
-    line_styles = style.line_styles_for([group[0]["model"] for group in rungs.values()])
+    groups = load_records.group_by_model(r for group in rungs.values() for r in group)
+    line_styles = style.line_styles_for(groups)
     kinds = [kind for kind in NAMES if {(kind, False), (kind, True)} & rungs.keys()]
     for (kind, is_fed), group in rungs.items():
-        line_style = line_styles[group[0]["model"]]
+        line_style = line_styles[group[0].model]
         is_pair = {(kind, False), (kind, True)} <= rungs.keys()
         x = kinds.index(kind) + (0.2 if is_fed else -0.2) * is_pair
-        cells = load_records.score_array(group, test["name"], test["primary_metric"])[:, 1 + place]
+        cells = load_records.score_array(group, test.name, test.primary_metric)[:, 1 + place]
         value, low, high = cells.mean(axis=0)
         about = {
-            "metric": metric_of(test["primary_metric"]).name, "model": line_style.label,
-            "bucket": format_bucket(test["buckets"][place]), "n": test["buckets"][place]["n"],
+            "metric": metric_of(test.primary_metric).name, "model": line_style.label,
+            "bucket": format_bucket(test.buckets[place]), "n": test.buckets[place].n,
         }  # fmt: skip
         table.add_seeds(group, about, value=cells[:, 0], low=cells[:, 1], high=cells[:, 2])
         ax.bar([x], [value], 0.36, color=line_style.colour)
@@ -126,9 +127,7 @@ def _draw_bars(ax: Axes, table: Table, rungs: Rungs, test: dict[str, Any], place
 
 def collect_accuracies(group: Sequence[Record]) -> np.ndarray:
     """Return (seeds, places, 2): the per cent of the next words that are right, of how many."""
-    return np.array(
-        [[[row["accuracy"], row["n"]] for row in r["analyses"]["places"]] for r in group]
-    )
+    return np.array([[[row["accuracy"], row["n"]] for row in rows_of(r, "places")] for r in group])
 
 
 def compute_gains(groups: dict[str, list[Record]]) -> np.ndarray | None:
@@ -198,9 +197,9 @@ def _draw_lines(ax: Axes, table: Table, groups: dict[str, list[Record]]) -> None
 def _draw_gains(ax: Axes, table: Table, gained: np.ndarray) -> None:
     """Draw a bar per place."""
     x, (value, low, high) = np.arange(gained.shape[1]), gained
-    about = {"panel": "gain (points)", "model": label_of(REVERSED)}
+    about = {"panel": "gain (points)", "model": paper_of(REVERSED).label}
     table.add(**about, quarter=QUARTERS, value=value, low=low, high=high)
-    ax.bar(x, value, 0.6, color=style.line_styles_for([REVERSED])[REVERSED].colour)
+    ax.bar(x, value, 0.6, color=style.line_style_of(REVERSED).colour)
     ax.vlines(x, low, high, color=style.INK, lw=1.0)
     ax.axhline(0, color=style.GREY, lw=0.8)
     ax.set_title("Gain from reading backwards (points)", loc="left")
@@ -213,17 +212,18 @@ def group_by_bias(records: Sequence[Record]) -> dict[str, dict[float, list[Recor
     """Return the LSTM's records, with and without reversal, by the forget gate's bias."""
     groups: dict[str, dict[float, list[Record]]] = {FORWARD: {}, REVERSED: {}}
     for r in records:
-        if "attention" not in (sizes := r["model_config"]) and "forget_bias" in sizes:
+        sizes, bias = r.settings, r.settings.get("forget_bias")
+        if "attention" not in sizes and isinstance(bias, int | float):
             model = REVERSED if sizes.get("is_reversed", True) else FORWARD
-            groups[model].setdefault(sizes["forget_bias"], []).append(r)
+            groups[model].setdefault(bias, []).append(r)
     return groups
 
 
 def draw_biases(records: Sequence[Record]) -> FigureWithData:
     """Draw loss and score against the forget gate's bias, with and without reversal."""
-    test, groups = records[0]["tests"][0], group_by_bias(records)
-    metric, place = test["primary_metric"], longest_trained_bucket(test) or 0
-    line_styles = style.line_styles_for(groups)
+    test, groups = records[0].tests[0], group_by_bias(records)
+    metric, place = test.primary_metric, longest_trained_bucket(test) or 0
+    line_styles = {model: style.line_style_of(model) for model in (REVERSED, FORWARD)}
     caption = (
         "Each point is one seed; lines join the means. Bias: the forget gate's before training; "
         "the paper's is 0, that of the other figures 2. Loss: teacher-forced, over all test "
@@ -231,7 +231,7 @@ def draw_biases(records: Sequence[Record]) -> FigureWithData:
     )
     texts = "Reading backwards, by the forget gate's bias", format_subtitle(records), caption
     figure, axes = style.make_panels(texts, list(line_styles.values()))
-    bucket = f"{format_bucket(test['buckets'][place])} {test['unit']}"
+    bucket = f"{format_bucket(test.buckets[place])} {test.unit}"
     panels = [("nats", 0, f"{metric_of('nats').name}, all lengths")]
     panels += [(metric, 1 + place, f"{metric_of(metric).name} at {bucket}")]
     biases = sorted({bias for by_bias in groups.values() for bias in by_bias})
@@ -240,7 +240,7 @@ def draw_biases(records: Sequence[Record]) -> FigureWithData:
         for model, by_bias in groups.items():
             means = []
             for x, bias in enumerate(biases):
-                cells = load_records.score_array(by_bias.get(bias, []), test["name"], key)
+                cells = load_records.score_array(by_bias.get(bias, []), test.name, key)
                 values = cells[:, column, 0] if len(cells) else np.array([np.nan])
                 about = {"panel": title, "model": line_styles[model].label, "forget_bias": bias}
                 table.add_seeds(by_bias.get(bias, []), about, value=values)
@@ -257,7 +257,7 @@ def draw_biases(records: Sequence[Record]) -> FigureWithData:
 
 def draw(records: Sequence[Record]) -> dict[str, FigureWithData]:
     """Return the figures of a folder by the names of their files."""
-    if "sequential_steps" in records[0].get("analyses", {}):
+    if "sequential_steps" in records[0].analyses:
         return {"rungs-to-transformer": draw_steps(records)}
     if all(len(by_bias) > 1 for by_bias in group_by_bias(records).values()):
         return {"biases": draw_biases(records)}
@@ -282,7 +282,7 @@ N_EDGE = 8
 
 def seconds_per_step(r: Record) -> float:
     """Return the mean seconds of a training step between the two validations where it is least."""
-    steps, seconds = np.array([(0, 0), *((p["step"], p["seconds"]) for p in r["curve"])], float).T
+    steps, seconds = np.array([(0, 0), *((p.step, p.seconds) for p in r.curve)], float).T
     return float((np.diff(seconds) / np.diff(steps)).min())
 
 
@@ -296,9 +296,9 @@ def draw_steps(records: Sequence[Record]) -> FigureWithData:
     """Draw a row per model: score, seconds and sequential steps of training, gradient ratio."""
     groups = load_records.group_by_model(records)
     groups = {model: groups[model] for model in STEPS if model in groups}
-    test, first = records[0]["tests"][0], next(iter(groups.values()))[0]
-    key, place = test["primary_metric"], longest_trained_bucket(test) or 0
-    (row,), n = first["analyses"]["sequential_steps"], len(first["analyses"]["gradients"]) // 2
+    test, first = records[0].tests[0], next(iter(groups.values()))[0]
+    key, place = test.primary_metric, longest_trained_bucket(test) or 0
+    (row,), n = rows_of(first, "sequential_steps"), len(first.analyses["gradients"]) // 2
     caption = (
         "Each row adds to the one above. Filled: mean of the seeds; small: each seed; whisker: "
         f"95 % interval ({format_interval_methods(records, [key])}), its ends averaged over the "
@@ -312,7 +312,7 @@ def draw_steps(records: Sequence[Record]) -> FigureWithData:
     texts = "From Bahdanau's model to the Transformer", format_subtitle(records), caption
     figure = style.make_figure(0.6 + 0.42 * len(groups), texts)
     axes, table = figure.subplots(1, 4, sharey=True), Table()
-    bucket = f"{metric_of(key).name} at {format_bucket(test['buckets'][place])} {test['unit']}"
+    bucket = f"{metric_of(key).name} at {format_bucket(test.buckets[place])} {test.unit}"
     titles = (bucket, "Seconds a step", "Sequential steps", "Gradient, far / near")
     for ax, title in zip(axes, titles, strict=True):
         ax.set_title(title, loc="left")
@@ -331,14 +331,14 @@ def draw_steps(records: Sequence[Record]) -> FigureWithData:
 
 
 def _draw_step(
-    axes: np.ndarray, table: Table, y: int, group: Sequence[Record], test: dict[str, Any], i: int
+    axes: np.ndarray, table: Table, y: int, group: Sequence[Record], test: Test, i: int
 ) -> None:
     """Draw the row of one model, with its scores in bucket i."""
-    model, key = group[0]["model"], test["primary_metric"]
+    model, key = group[0].model, test.primary_metric
     colour = style.LINE_STYLES[model_of(model)][0]
-    score, low, high = load_records.score_array(group, test["name"], key)[:, 1 + i].T
+    score, low, high = load_records.score_array(group, test.name, key)[:, 1 + i].T
     axes[0].hlines([y], low.mean(), high.mean(), color=style.INK, lw=1.0)
-    (steps,) = group[0]["analyses"]["sequential_steps"]
+    (steps,) = rows_of(group[0], "sequential_steps")
     before, after = ([gradient_ratio(r, when) for r in group] for when in ("before", "after"))
     seconds = min(map(seconds_per_step, group))
     _draw_values(axes[0], y, score, colour, "{:.1f}")
@@ -346,7 +346,7 @@ def _draw_step(
     _draw_values(axes[2], y, [steps["steps"]], colour, "{:.0f}")
     _draw_values(axes[3], y, after, colour, "{:.2f}")
     axes[3].plot([np.mean(before)], [y], "o", ms=5.5, mfc="white", mec=colour)
-    about = {"model": label_of(model), "adds": " ".join(STEPS[model].split())}
+    about = {"model": label_of(group[0]), "adds": " ".join(STEPS[model].split())}
     table.add_seeds(
         group, about | {"metric": metric_of(key).name}, value=score, low=low, high=high,
         gradient_ratio_before=before, gradient_ratio=after,

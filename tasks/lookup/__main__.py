@@ -17,7 +17,7 @@ Question
 
 from __future__ import annotations
 
-from seqmodels.models import PAPERS
+from seqmodels.models import PAPERS, Value
 from seqmodels.utils.terminal import positive
 
 from ..flags import TaskParser, run
@@ -192,9 +192,9 @@ def recipes_for(width: int | None, most: int) -> dict[str, Recipe]:
     """
     scale, changed = WIDEST / max(WIDEST, width or 0), {}
     for name, (sizes, lr, _) in RECIPES.items():
-        new = {} if width is None else {"d_model": width}
-        if "init_std" in sizes:
-            new |= {"init_std": scale * sizes["init_std"], "n_positions": 12 * most}
+        new: dict[str, Value] = {} if width is None else {"d_model": width}
+        if isinstance(std := sizes.get("init_std"), float):
+            new |= {"init_std": scale * std, "n_positions": 12 * most}
         changed[name] = Recipe({**sizes, **new}, lr if name == "lstm_seq2seq" else scale * lr)
     return changed
 

@@ -13,9 +13,9 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from seqmodels.evaluation.metrics import metric_of
+from seqmodels.records.schema import Record
 from seqmodels.report import load_records, style
 from seqmodels.report.load_records import (
-    Record,
     format_bucket,
     format_short,
     format_subtitle,
@@ -29,28 +29,28 @@ LEARNED = 95.0
 
 def width_of(r: Record) -> float:
     """Return a record's d_model."""
-    return float(r["model_config"]["d_model"])
+    return r.size("d_model")
 
 
 def bytes_passed(r: Record) -> float:
     """Return the bytes that pass to the decoder for a source of the length that the data names."""
-    lengths, sizes = np.array(r["source_bytes"], float).T
-    return float(np.interp(r["data"]["n_tokens_source"], lengths, sizes))
+    lengths, sizes = np.array(r.source_bytes, float).T
+    return float(np.interp(r.data.count("n_tokens_source"), lengths, sizes))
 
 
 def draw_widths(records: Sequence[Record]) -> FigureWithData:
     """Draw the score at the longest trained length against bytes, and against the width."""
-    test = records[0]["tests"][0]
+    test = records[0].tests[0]
     place = longest_trained_bucket(test) or 0
-    metric, bucket = metric_of(test["primary_metric"]), format_bucket(test["buckets"][place])
-    n_tokens = records[0]["data"]["n_tokens_source"]
+    metric, bucket = metric_of(test.primary_metric), format_bucket(test.buckets[place])
+    n_tokens = records[0].data["n_tokens_source"]
     caption = (
         "Line: mean of the seeds; whisker: lowest to highest seed. Left: the float32 vectors that "
         f"the paper's decoder reads of a source of {n_tokens} tokens."
     )
-    if test.get("baseline"):
-        caption += f" Dotted: {test['baseline']}."
-    title = f"Score at {bucket} {test['axis']}, by memory and by width"
+    if test.baseline:
+        caption += f" Dotted: {test.baseline}."
+    title = f"Score at {bucket} {test.axis}, by memory and by width"
     groups = load_records.group_by_model(records)
     line_styles = style.line_styles_for(groups)
     texts = title, format_subtitle(records), caption
@@ -65,7 +65,7 @@ def draw_widths(records: Sequence[Record]) -> FigureWithData:
             scores = {}
             for size in sorted({*map(x, groups[model])}):
                 seeds = [r for r in groups[model] if x(r) == size]
-                cells = load_records.score_array(seeds, test["name"], test["primary_metric"])
+                cells = load_records.score_array(seeds, test.name, test.primary_metric)
                 scores[size] = cells[:, place + 1, 0]
                 table.add_seeds(seeds, {**about, "size": size}, value=scores[size])
             style.draw_seeds(ax, line_style, scores)
@@ -73,8 +73,8 @@ def draw_widths(records: Sequence[Record]) -> FigureWithData:
         ax.set_xlabel(label)
         unit, base = ("B", 10) if x is bytes_passed else ("", 2)
         style.set_log(ax, "x", partial(format_short, unit=unit), base)
-        if test.get("baseline"):
-            floor = test["buckets"][place]["baseline"]["value"]
+        if test.baseline:
+            floor = test.buckets[place]["baseline"].value
             ax.axhline(floor, ls=":", lw=1.8, color=style.INK, zorder=5)
         if metric.top:
             ax.set_ylim(0, metric.top)
@@ -88,7 +88,7 @@ def draw_across(folders: Sequence[Sequence[Record]]) -> dict[str, FigureWithData
     """
     by_comparison: dict[tuple[str, int], list[Record]] = {}
     for r in (r for records in folders for r in records):
-        by_comparison.setdefault((r["data"]["sha256"], r["train_config"]["tokens"]), []).append(r)
+        by_comparison.setdefault((r.data.sha256, r.train_config.tokens), []).append(r)
     records = max(by_comparison.values(), key=len)
     groups = load_records.group_by_model(records).values()
     is_wide = any(len({*map(width_of, group)}) > 1 for group in groups)
@@ -100,7 +100,7 @@ def draw_across(folders: Sequence[Sequence[Record]]) -> dict[str, FigureWithData
 
 def find_step(r: Record, accuracy: float = LEARNED) -> int | None:
     """Return the first validated step with this validation accuracy (%); None if there is none."""
-    return next((p["step"] for p in r["curve"] if p["valid_accuracy"] >= accuracy), None)
+    return next((p.step for p in r.curve if p.valid_accuracy >= accuracy), None)
 
 
 def draw_transition(records: Sequence[Record]) -> FigureWithData:
@@ -126,10 +126,10 @@ def _draw_curves(ax: Axes, table: Table, groups: Mapping[str, Sequence[Record]])
     """Draw one learning curve per seed."""
     for model, line_style in style.line_styles_for(groups).items():
         for r in groups[model]:
-            x, y = ([p[key] for p in r["curve"]] for key in ("step", "valid_accuracy"))
+            x, y = [p.step for p in r.curve], [p.valid_accuracy for p in r.curve]
             ax.plot(x, y, color=line_style.colour, ls=line_style.dashes, lw=1.4, clip_on=False)
             about = {"panel": "validation accuracy (%)", "model": line_style.label}
-            table.add(**about, seed=r["seed"], step=x, accuracy=y)
+            table.add(**about, seed=r.seed, step=x, accuracy=y)
     ax.set_title("Validation accuracy (%)", loc="left")
     ax.set_xlim(0)
     ax.set_ylim(0, 100)
@@ -138,13 +138,13 @@ def _draw_curves(ax: Axes, table: Table, groups: Mapping[str, Sequence[Record]])
 
 def _draw_steps(ax: Axes, table: Table, groups: Mapping[str, Sequence[Record]]) -> None:
     """Draw one row per model, with a marker per seed."""
-    last = max(r["curve"][-1]["step"] for group in groups.values() for r in group)
+    last = max(r.curve[-1].step for group in groups.values() for r in group)
     for row, (model, line_style) in enumerate(style.line_styles_for(groups).items()):
         for i, r in enumerate(groups[model]):
             step = find_step(r)
             fill = "white" if step is None else line_style.colour
             about = {"panel": f"steps until {LEARNED:g} %", "model": line_style.label}
-            table.add(**about, seed=r["seed"], step=step)
+            table.add(**about, seed=r.seed, step=step)
             x, y = last if step is None else step, 0.18 * ((len(groups[model]) - 1) / 2 - i) - row
             ax.plot(
                 [x], [y], line_style.marker, color=line_style.colour, mfc=fill, ms=6, clip_on=False

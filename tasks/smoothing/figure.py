@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from statistics import mean
 from typing import Any
 
@@ -11,8 +11,15 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from seqmodels.records.schema import Record
 from seqmodels.report import load_records, style
-from seqmodels.report.load_records import Record, format_plain, format_subtitle, label_of
+from seqmodels.report.load_records import (
+    Row,
+    format_plain,
+    format_subtitle,
+    label_of,
+    rows_of,
+)
 from seqmodels.report.style import GREY, INK, WIDTH, LineStyle
 from seqmodels.report.tidy import FigureWithData, Table
 
@@ -28,12 +35,10 @@ SIDES = {"queries": "o", "keys": "^"}
 """The markers of queries and keys, whose columns begin with q and k."""
 NATS = "Nats per token"
 
-Row = Mapping[str, Any]
-
 
 def rows_with(r: Record, analysis: str, column: str) -> list[Row]:
     """Return the rows of an analysis that have this column."""
-    return [row for row in r["analyses"][analysis] if column in row]
+    return [row for row in rows_of(r, analysis) if column in row]
 
 
 def draw_smoothing(group: Sequence[Record]) -> FigureWithData:
@@ -51,7 +56,7 @@ def draw_smoothing(group: Sequence[Record]) -> FigureWithData:
         "total variation from the learned weights. A bandwidth of f h divides the scores by f²√d. "
         "Random features: mean, lowest and highest of all draws."
     )
-    title = f"Attention of the {label_of(group[0]['model'])} as kernel smoothing"
+    title = f"Attention of the {label_of(group[0])} as kernel smoothing"
     figure, axes = _make_panels((title, format_subtitle(group), caption))
     table = Table()
     _draw_lengths(axes[0, 0], table, group)
@@ -94,7 +99,7 @@ def _handles() -> list[Line2D]:
 def _draw_lengths(ax: Axes, table: Table, group: Sequence[Record]) -> None:
     """Draw the mean and the spread of the lengths of each head's queries and keys."""
     for r in group:
-        for row in r["analyses"]["lengths"]:
+        for row in rows_of(r, "lengths"):
             colour = KINDS[row["attention"]].colour
             fill = colour if row["when"] == "after" else "white"
             for side, marker in SIDES.items():
@@ -128,12 +133,11 @@ def _draw_kernel(ax: Axes, table: Table, group: Sequence[Record]) -> None:
 def _draw_bandwidth(ax: Axes, table: Table, group: Sequence[Record], column: str) -> None:
     """Draw the loss or the entropy by multiple of the bandwidth, a line per seed."""
     for r in group:
-        rows = r["analyses"]["bandwidth"]
+        rows = rows_of(r, "bandwidth")
         factors, values = ([row[name] for row in rows] for name in ("factor", column))
         table.add(**_about("bandwidth", r, {}), factor=factors, **{column: values})
         ax.plot(factors, values, color=INK, lw=1.4, marker="o", ms=3.5)
-    sizes = group[0]["model_config"]
-    d_k = sizes.get("d_k") or sizes["d_model"] / sizes["n_heads"]
+    d_k = key_width(group[0])
     ax.axvline(d_k**-0.25, color=GREY, lw=0.8, ls="--")
     ax.text(d_k**-0.25, 0.97, " without 1/√d", color=GREY, size=8, va="top",
             transform=ax.get_xaxis_transform())  # fmt: skip
@@ -142,10 +146,16 @@ def _draw_bandwidth(ax: Axes, table: Table, group: Sequence[Record], column: str
     _scale(ax, column)
 
 
+def key_width(r: Record) -> float:
+    """Return the width of the keys of a head."""
+    is_given = r.settings.get("d_k") is not None
+    return r.size("d_k") if is_given else r.size("d_model") / r.size("n_heads")
+
+
 def _draw_favor(ax: Axes, table: Table, group: Sequence[Record], column: str) -> None:
     """Draw the loss or the distance from the exact weights by number of random features."""
     values: dict[int, list[float]] = {}
-    for row in (row for r in group for row in r["analyses"]["favor"] if row["features"]):
+    for row in (row for r in group for row in rows_of(r, "favor") if row["features"]):
         values.setdefault(row["features"], []).append(row[column])
     x, colour = [*values], "#C2459A"
     means, low, high = ([f(drawn) for drawn in values.values()] for f in (mean, min, max))
@@ -162,7 +172,7 @@ def _draw_favor(ax: Axes, table: Table, group: Sequence[Record], column: str) ->
 def _about(panel: str, r: Record, row: Row) -> dict[str, Any]:
     """Return the columns that say of what a row of the table is."""
     places = {key: row.get(key) for key in ("attention", "layer", "head", "when")}
-    return {"panel": panel, "seed": r["seed"], **places}
+    return {"panel": panel, "seed": r.seed, **places}
 
 
 def _scale(ax: Axes, column: str) -> None:
@@ -179,7 +189,7 @@ def draw(records: Sequence[Record]) -> dict[str, FigureWithData]:
     return {
         f"smoothing-{model}": draw_smoothing(group)
         for model, group in load_records.group_by_model(records).items()
-        if group[0]["analyses"]["kernel"]
+        if group[0].analyses["kernel"]
     }
 
 

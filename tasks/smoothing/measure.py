@@ -30,7 +30,7 @@ from seqmodels.interface import PAD, SequenceModel
 from seqmodels.models import build, linear_attention
 from seqmodels.models.transformer import MultiHeadAttention, softmax
 
-from ..analyses import Attention, Rows, batch_of, device_of, list_attentions, name_head
+from ..analyses import Attention, Rows, batch_of, list_attentions, name_head
 
 Weigh = Callable[[Tensor, Tensor, Tensor], Tensor]
 """Returns weights (B,H,N,M) from queries, keys and a mask."""
@@ -112,7 +112,7 @@ def average(
 
 def compute_loss(model: SequenceModel, examples: Sequence[Example]) -> dict[str, float]:
     """Return nats per token and the share (%) of right tokens, teacher-forced."""
-    rows = score_teacher_forced(model, examples, device_of(model))
+    rows = score_teacher_forced(model, examples)
     n = sum(row["n_tokens"] for row in rows)
     nats, right = (sum(row[key] for row in rows) / n for key in ("nats", "n_correct"))
     return {"nats": nats, "accuracy": 100 * right}

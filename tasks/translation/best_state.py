@@ -31,7 +31,7 @@ from seqmodels.models import bahdanau, rnn_encdec
 from seqmodels.search import unroll
 from seqmodels.utils.progress import SILENT, StatusFile
 
-from ..analyses import Rows, batch_of, device_of
+from ..analyses import Rows, batch_of
 
 RATE = 0.03
 BATCH_TOKENS = {"cpu": 6_000, "cuda": 100_000}
@@ -236,7 +236,7 @@ class BestState:
             self.model, self.written = model, Written(ranges, {0: state, self.n_steps: best})
         return self.written
 
-    def adapt(self, model: SequenceModel, _: str, status: StatusFile = SILENT) -> SequenceModel:
+    def adapt(self, model: SequenceModel, status: StatusFile = SILENT) -> SequenceModel:
         """Return the model that translates from its best States.
 
         One whose State grows with the source is returned as it is.
@@ -257,9 +257,7 @@ class BestState:
 
         If their bits are known, also of the half with fewer bits and of the half with more.
         """
-        outputs = generate_targets(
-            FromStates(model, examples, state), examples, 1, device_of(model)
-        )
+        outputs = generate_targets(FromStates(model, examples, state), examples, 1)
         decode = self.tokenizer.decode
         texts = [
             {"hyp": decode(output), "ref": decode(example.scored())}

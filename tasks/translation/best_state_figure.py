@@ -9,16 +9,18 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from seqmodels.models import model_of
+from seqmodels.models import PAPERS, model_of, paper_of
+from seqmodels.records.schema import Bucket, Record, Test
 from seqmodels.report import load_records, style
 from seqmodels.report.load_records import (
-    Record,
+    Row,
     format_bucket,
+    format_ends,
     format_short,
     format_subtitle,
-    label_of,
     longest_trained_bucket,
     mean_scores,
+    rows_of,
 )
 from seqmodels.report.style import LineStyle
 from seqmodels.report.tidy import FigureWithData, Table
@@ -44,37 +46,37 @@ def draw(records: Group) -> dict[str, FigureWithData]:
     if not written:
         return {}
     groups = sorted(load_records.group_by_model(written).values(), key=by_model_and_width)
-    first = groups[0][0]["model"]
-    changed = ATTENDING + first.removeprefix(model_of(first))  # with the same changes
-    attending = [r for r in records if r["model"] == ATTENDING]
-    attending = attending or [r for r in records if r["model"] == changed]
+    first = groups[0][0]
+    changed = ATTENDING + first.model.removeprefix(model_of(first.base))  # with the same changes
+    attending = [r for r in records if r.model == ATTENDING]
+    attending = attending or [r for r in records if r.model == changed]
     figures = {"best-state": draw_by_length(groups, attending)}
-    unchanged = next((g for g in groups if not g[0].get("arm")), groups[0])
+    unchanged = next((g for g in groups if not g[0].arm), groups[0])
     if "surprisal" in rows_of_best(unchanged[0])[0]:  # which a grammar has, and a corpus has not
         figures["best-state-bits"] = draw_bits(unchanged)
-    if followed := [r for r in written if r["analyses"].get("training")]:
+    if followed := [r for r in written if r.analyses.get("training")]:
         figures["best-state-training"] = draw_training(followed)
     return figures
 
 
-def rows_of_best(record: Record) -> list[Any]:
+def rows_of_best(record: Record) -> list[Row]:
     """Return what was measured of a run's best States."""
-    return list(record.get("analyses", {}).get(BEST, ()))
+    return rows_of(record, BEST) if BEST in record.analyses else []
 
 
-def by_model_and_width(group: Group) -> tuple[Any, ...]:
+def by_model_and_width(group: Group) -> tuple[int, int, int]:
     """Return the key that orders groups by model, width and budget."""
     first = group[0]
-    order = [*load_records.papers()].index(model_of(first["model"]))
-    return order, first["model_config"]["d_model"], first["train_config"]["tokens"]
+    order = [*PAPERS].index(model_of(first.base))
+    return order, first.size("d_model"), first.train_config.tokens
 
 
 def name_group(group: Group) -> str:
     """Return model, numbers and budget of a group."""
     first = group[0]
-    label = label_of(model_of(first["model"])).split()[0]
+    label = paper_of(model_of(first.base)).label.split()[0]
     numbers = rows_of_best(first)[0]["numbers"]
-    return f"{label}, {numbers} numbers, {format_short(first['train_config']['tokens'])} tokens"
+    return f"{label}, {numbers} numbers, {format_short(first.train_config.tokens)} tokens"
 
 
 def count_steps(group: Group) -> int:
@@ -82,21 +84,21 @@ def count_steps(group: Group) -> int:
     return max(row["steps"] for row in rows_of_best(group[0]))
 
 
-def length_test(group: Group) -> dict[str, Any]:
+def length_test(group: Group) -> Test:
     """Return the test set by length."""
-    return next(test for test in group[0]["tests"] if test["name"] == LENGTH)
+    return next(test for test in group[0].tests if test.name == LENGTH)
 
 
 def greedy_test(group: Group) -> str:
     """Return the name of the test set by length that is translated greedily, as best States are."""
-    names = [test["name"] for test in group[0]["tests"]]
+    names = [test.name for test in group[0].tests]
     return GREEDY if GREEDY in names else LENGTH
 
 
-def find_longest_trained(test: dict[str, Any]) -> dict[str, Any]:
+def find_longest_trained(test: Test) -> Bucket:
     """Return the longest bucket of trained lengths."""
     index = longest_trained_bucket(test)
-    return dict(test["buckets"][-1 if index is None else index])
+    return test.buckets[-1 if index is None else index]
 
 
 def draw_line(ax: Axes, line: str, x: Iterable[Any], y: Iterable[float]) -> None:
@@ -129,7 +131,7 @@ def draw_by_length(groups: Sequence[Group], attending: Group) -> FigureWithData:
     for ax in axes.flat[len(groups) :]:
         ax.set_visible(False)
     for ax in axes[-1]:
-        ax.set_xlabel(test["axis"])
+        ax.set_xlabel(test.axis)
     for ax in axes[:, 0]:
         ax.set_ylabel("BLEU")
     return FigureWithData(figure, table.rows())
@@ -162,10 +164,10 @@ def _raise_panels(figure: Figure, axes: np.ndarray, more: float) -> None:
 
 
 def _draw_lengths(
-    ax: Axes, table: Table, test: dict[str, Any], title: str, lines: dict[str, tuple[Group, str]]
+    ax: Axes, table: Table, test: Test, title: str, lines: dict[str, tuple[Group, str]]
 ) -> None:
     """Draw a line for each of these records and test sets."""
-    names = [*map(format_bucket, test["buckets"])]
+    names = [*map(format_bucket, test.buckets)]
     for line, (group, test_name) in lines.items():
         scores = mean_scores(group, test_name, "bleu")[1:]
         style.draw_line(ax, LINE_STYLES[line], range(len(names)), scores)
@@ -186,7 +188,7 @@ def draw_bits(group: Group) -> FigureWithData:
     """Draw BLEU by bits of a number, by the surprisal of a sentence, and lost words by place."""
     test = length_test(group)
     longest = find_longest_trained(test)
-    words, low = format_bucket(longest), longest["low"]
+    words, low = format_bucket(longest), longest.low
     caption = (
         f"{name_group(group)}. Left: at {words} words, each number of the State is rounded to one "
         "of 2^bits values, equally spaced over the range that the encoder gives it. Middle: the "
@@ -205,14 +207,14 @@ def draw_bits(group: Group) -> FigureWithData:
         draw_line(left, line, bits, scores)
         table.add(panel="bits", **about, bits=bits, bleu=scores)
         _draw_surprisal(middle, table, group, line, steps)
-        if "places" in group[0]["analyses"]:
+        if "places" in group[0].analyses:
             (shares,) = average(group, "places", "share", steps=steps, low=low)
             places = range(1, len(shares) + 1)
             draw_line(right, line, places, shares)
             table.add(panel="places", **about, fifth=places, share=shares)
     for ax, title, label in (
         (left, f"BLEU at {words} words", "bits a number"),
-        (middle, "BLEU; dotted: more bits of choice", test["axis"]),
+        (middle, "BLEU; dotted: more bits of choice", test.axis),
         (right, f"Words kept at {words} words (%)", "fifth of the source"),
     ):
         ax.set_title(title, loc="left", size=8.5)
@@ -225,10 +227,13 @@ def _draw_surprisal(ax: Axes, table: Table, group: Group, line: str, steps: int)
     """Draw BLEU by length of the half with fewer bits, and dotted of the half with more."""
     look = LINE_STYLES[line]
     numbers = rows_of_best(group[0])[0]["numbers"]  # of rows in which all bits are kept
-    rows = load_records.rows_of(group[0], BEST, steps=steps, numbers=numbers)
+    rows = rows_of(group[0], BEST, steps=steps, numbers=numbers)
     if "surprisal" not in rows[0]:
         return
-    names, columns = [*map(format_bucket, rows)], ("bleu_fewer_bits", "bleu_more_bits")
+    names, columns = (
+        [format_ends(row["low"], row["high"]) for row in rows],
+        ("bleu_fewer_bits", "bleu_more_bits"),
+    )
     halves = average(group, BEST, *columns, steps=steps, numbers=numbers)
     for half, dashes, scores in zip(
         ("fewer", "more"), (look.dashes, (0, (1, 1.2))), halves, strict=True
@@ -255,9 +260,9 @@ def draw_training(records: Group) -> FigureWithData:
     figure, ((ax,),) = style.make_panels(texts, key, n_columns=1)
     table = Table()
     for record in records:
-        rows = [row for row in record["analyses"]["training"] if row["tokens"]]
+        rows = [row for row in rows_of(record, "training") if row["tokens"]]
         tokens = [row["tokens"] for row in rows]
-        about = {"model": record["model"], "seed": record["seed"]}
+        about = {"model": record.model, "seed": record.seed}
         for line in ("encoder", BEST):
             scores = [row[line] for row in rows]
             draw_line(ax, line, tokens, scores)

@@ -12,7 +12,7 @@ from seqmodels.evaluation.evaluate import generate_targets
 from seqmodels.evaluation.metrics import map_buckets
 from seqmodels.interface import SequenceModel
 
-from ..analyses import Rows, device_of
+from ..analyses import Rows
 from ..synthetic.trees import Sentence
 from ..synthetic.words import english_words, german_words
 from .best_state import BestState, FromStates, is_fixed
@@ -47,7 +47,7 @@ def measure_places(
     examples = best.test.examples
     for steps, state in best.write(model).states.items():
         speaker = FromStates(model, examples, state)
-        outputs = generate_targets(speaker, examples, 1, device_of(model))
+        outputs = generate_targets(speaker, examples, 1)
         texts = [best.tokenizer.tokens(output) for output in outputs]
         counts = np.array([*map(find_kept, sentences, texts)])
         for bucket in map_buckets(best.test.x, best.test.buckets, partial(sum_counts, counts)):

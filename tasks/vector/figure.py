@@ -9,8 +9,9 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
+from seqmodels.records.schema import Record
 from seqmodels.report import load_records, style
-from seqmodels.report.load_records import Record, format_bucket, format_subtitle
+from seqmodels.report.load_records import format_bucket, format_subtitle
 from seqmodels.report.style import GREY, LineStyle
 from seqmodels.report.tidy import FigureWithData, Table
 
@@ -41,7 +42,7 @@ def predict_roles(words: np.ndarray, chance: np.ndarray) -> np.ndarray:
 def draw_prefixes(records: Sequence[Record]) -> FigureWithData:
     """Draw the shares of content words and roles that the output keeps, by words read."""
     groups = load_records.group_by_model(records)
-    longest = records[0]["tests"][0]["max_train_length"]
+    longest = records[0].tests[0].max_train_length
     caption = (
         "A model reads the first words of a sentence and a full stop, and translates them "
         "greedily. Content words: nouns, verbs and adjectives. Roles: which noun is subject or "
@@ -146,7 +147,7 @@ def _draw_probes(
 def draw_crossings(records: Sequence[Record]) -> FigureWithData:
     """Draw BLEU by length and, at one length, by the number of crossing links."""
     groups = load_records.group_by_model(records)
-    by_length, by_crossings = (records[0]["tests"][i] for i in (0, 1))
+    by_length, by_crossings = (records[0].tests[i] for i in (0, 1))
     caption = (
         "Left: all test sentences; dotted, the longest in training. Right: other sentences, all of "
         "one length, by the pairs of alignment links that cross. Lines: mean of the seeds; bands: "
@@ -156,18 +157,18 @@ def draw_crossings(records: Sequence[Record]) -> FigureWithData:
     figure, axes = style.make_panels(texts, style.label_line_styles(records))
     table = Table()
     for ax, test in zip(axes[0], (by_length, by_crossings), strict=True):
-        x, names = range(len(test["buckets"])), [*map(format_bucket, test["buckets"])]
+        x, names = range(len(test.buckets)), [*map(format_bucket, test.buckets)]
         for model, line_style in style.line_styles_for(groups).items():
-            scores = load_records.score_array(groups[model], test["name"], "bleu")[:, 1:]
-            about = {"panel": f"BLEU by {test['axis']}", "model": line_style.label, "bucket": names}
-            about["n"] = [bucket["n"] for bucket in test["buckets"]]
+            scores = load_records.score_array(groups[model], test.name, "bleu")[:, 1:]
+            place = {"panel": f"BLEU by {test.axis}", "model": line_style.label}
+            about = {**place, "bucket": names, "n": [bucket.n for bucket in test.buckets]}
             values, lows, highs = np.moveaxis(scores, -1, 0)
             table.add_seeds(groups[model], about, value=values, low=lows, high=highs)
             style.draw_line(ax, line_style, x, scores.mean(0))
         step = 1 + len(names) // 6
         ax.set_xticks(x[::step], names[::step])
         ax.set_ylim(0, 103)
-        ax.set_xlabel(test["axis"])
+        ax.set_xlabel(test.axis)
         mark_trained(ax, test)
     axes[0, 0].set_title("BLEU by length", loc="left")
     axes[0, 1].set_title("BLEU by crossings, at one length", loc="left")

@@ -22,7 +22,7 @@ from seqmodels.evaluation.evaluate import BATCH_TOKENS, generate_targets
 from seqmodels.evaluation.intervals import compute_interval
 from seqmodels.interface import EOS, PAD, Batch, SequenceModel
 
-from ..analyses import Rows, batch_of, device_of, fit_ridge, mix_features
+from ..analyses import Rows, batch_of, fit_ridge, mix_features
 from ..synthetic.pairs import encode_pairs
 from ..synthetic.trees import Parse, Sentence
 from ..synthetic.words import KINDS, english_words, german_words
@@ -120,7 +120,7 @@ def measure_prefixes(
     for name, bins in choose_cuts(parsed).items():
         prefixes = [[cut_prefix(parsed[i], n, tokenizer) for i, n in cuts] for cuts in bins]
         flat = [Example(p.src, p.src) for own in prefixes for p in own]
-        outputs = iter(generate_targets(model, flat, 1, device_of(model)))
+        outputs = iter(generate_targets(model, flat, 1))
         for (low, high), own in zip(BINS, prefixes, strict=True):
             texts = [tokenizer.tokens(next(outputs)) for _ in own]
             kept = [*map(count_kept, own, texts)]
@@ -327,7 +327,7 @@ def translate(
 ) -> Rows:
     """Return the greedy translation of a sentence, and its reference."""
     examples = encode_sentences([sentence], tokenizer)
-    (output,) = generate_targets(model, examples, 1, device_of(model))
+    (output,) = generate_targets(model, examples, 1)
     return [{
         "source": sentence.en_text, "reference": sentence.de_text,
         "translation": tokenizer.decode(output),

@@ -26,7 +26,7 @@ from seqmodels.data import tokenizers
 from seqmodels.evaluation import evaluate
 from seqmodels.experiments import compare
 from seqmodels.models import PAPERS
-from seqmodels.report import alignment
+from seqmodels.report import alignment, style
 from seqmodels.utils import terminal
 from seqmodels.utils.files import WriteError
 
@@ -69,10 +69,11 @@ def test_an_alignment_shows_the_source_with_its_eos(
     given = main, "translate", trained / f"{name}-seed1.json", SENTENCE, "--alignment"
     assert call(*given, path) == (0, tokenizer.decode(target) + "\n", "")
     assert ElementTree.parse(path).getroot().tag.endswith("svg")
-    panel = draw.call_args.args[0][name]
-    assert panel["src"] == [*tokenizer.tokens(tokenizer.encode(SENTENCE)), "<eos>"]
-    assert panel["tgt"] == tokenizer.tokens(target)
-    assert len(panel["alpha"]) == 3
+    ((look, panel),) = draw.call_args.args[0]
+    assert look == style.line_style_of(name)
+    assert panel.src == [*tokenizer.tokens(tokenizer.encode(SENTENCE)), "<eos>"]
+    assert panel.tgt == tokenizer.tokens(target)
+    assert len(panel.alpha) == 3
     check_one_line(call(*given, tmp_path / "alignment.doc"), "alignment.doc")
 
 

@@ -134,7 +134,7 @@ def test_a_mistake_gets_one_line(
 
 
 def test_a_text_that_is_too_long_is_refused_at_the_limit(trained: Path, call: Call) -> None:
-    n = record.load(trained / "gpt-seed1.json")["model_config"]["n_positions"]
+    n = record.load(trained / "gpt-seed1.json").size("n_positions")
     for command, most in (("translate", n - 2), ("generate", n - 1)):  # a source ends with EOS
         for n_words in (most + 1, most):
             text = " ".join(["the"] * n_words)

@@ -120,7 +120,7 @@ def make_set(asked: Sequence[Example], **fields: Any) -> task.TestSet:
 def test_the_source_gain_is_that_over_another_source() -> None:
     for is_looking in (True, False):
         model: Any = Copier(is_looking)
-        rows, entry = score_test_set(model, toy(tokenizer=WORDS), make_set(copies(31)), "cpu")
+        rows, entry = score_test_set(model, toy(tokenizer=WORDS), make_set(copies(31)))
         gain = entry["overall"]["source_gain"]
         if is_looking:
             assert 2 < gain["low"] < gain["value"] < gain["high"]
@@ -130,9 +130,9 @@ def test_the_source_gain_is_that_over_another_source() -> None:
         saved = sum(row["nats_shuffled"] - row["nats"] for row in rows)
         assert gain["value"] == pytest.approx(saved / sum(row["n_tokens"] for row in rows))
     asked = [e._replace(src=[BOS]) if i < 20 else e for i, e in enumerate(copies(40))]
-    rows, _ = score_test_set(model, toy(tokenizer=WORDS), make_set(asked), "cpu")
+    rows, _ = score_test_set(model, toy(tokenizer=WORDS), make_set(asked))
     assert ["nats_shuffled" in row for row in rows] == [i >= 20 for i in range(40)]
-    _, entry = score_test_set(model, toy(tokenizer=WORDS), make_set(asked[:20]), "cpu")
+    _, entry = score_test_set(model, toy(tokenizer=WORDS), make_set(asked[:20]))
     assert "source_gain" not in entry["overall"]
 
 
@@ -140,18 +140,18 @@ def test_the_settings_of_a_test_set_reach_its_scores(monkeypatch: pytest.MonkeyP
     model: Any = Copier(True)
     asked = copies(40)
     some = make_set(asked, groups=[i // 5 for i in range(40)], grouped_by="fives")
-    _, entry = score_test_set(model, toy(tokenizer=WORDS), some, "cpu")
+    _, entry = score_test_set(model, toy(tokenizer=WORDS), some)
     for key in ("nats", "source_gain"):
         assert entry["overall"][key]["low"] is None  # of eight groups
     assert entry["grouped_by"] == "fives"
     some = make_set(asked, baseline=[0.25, 0.75] * 20, baseline_name="guesses")
-    _, entry = score_test_set(model, toy(tokenizer=WORDS), some, "cpu")
+    _, entry = score_test_set(model, toy(tokenizer=WORDS), some)
     assert entry["buckets"][0]["baseline"] == {"value": 50.0, "low": None, "high": None}
     assert entry["baseline"] == "guesses"
     by_characters = toy(tokenizer=WORDS, bleu_tokenize="char")
     monkeypatch.setattr(evaluate_run, "generate_targets", lambda *_: [e.tgt[:5] for e in asked])
     written = make_set(asked, primary_metric="bleu", is_generated=True)
-    rows, entry = score_test_set(model, by_characters, written, "cpu")
+    rows, entry = score_test_set(model, by_characters, written)
     theirs = BLEU(tokenize="char").corpus_score(
         [row["hyp"] for row in rows], [[row["ref"] for row in rows]]
     )

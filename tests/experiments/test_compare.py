@@ -69,20 +69,19 @@ def test_arms_run_like_models(tmp_path: Path) -> None:
     planned = toy(contrasts=[(rotary, "gpt"), ("gpt", "bahdanau")])
     compare.compare(planned, options(tmp_path, models=[rotary], vary=vary))
     names = [rotary, f"{rotary}-rotary_base-30.0", f"{rotary}-warmup-0.2"]
-    records = {r["model"]: r for r in load_records.load_records(tmp_path)}
+    records = {r.model: r for r in load_records.load_records(tmp_path)}
     assert list(records) == names
-    assert records[names[0]].get("arm") is None
-    assert records[names[1]]["model_config"]["rotary_base"] == 30.0
-    assert records[names[2]]["train_config"]["warmup"] == 0.2
-    assert records[names[2]]["arm"]["training"] == {"warmup": 0.2}
-    assert records[rotary]["contrasts"] == ["gpt"]
-    assert records[names[2]]["contrasts"] == [rotary, "gpt-warmup-0.2"]
+    assert records[names[0]].arm is None
+    assert records[names[1]].settings["rotary_base"] == 30.0
+    assert records[names[2]].train_config["warmup"] == 0.2
+    assert records[names[2]].arm.training == {"warmup": 0.2}
+    assert records[rotary].contrasts == ["gpt"]
+    assert records[names[2]].contrasts == [rotary, "gpt-warmup-0.2"]
     assert (planned.contrasts_of("bahdanau"), planned.contrasts_of("lstm_seq2seq")) == ([], None)
     before = times(tmp_path)
     compare.compare(toy(), options(tmp_path, models=[rotary]))  # beside arms of other training
     assert times(tmp_path) == before
-    for name in names[1:]:
-        models.VARIANTS.pop(name, None)  # as in another process
+    assert not {*names[1:]} & models.VARIANTS.keys()  # as in another process
     loaded = seqmodels.load(tmp_path / f"{names[1]}-seed1")
     assert loaded.model.config.rotary_base == 30.0
 
@@ -103,10 +102,10 @@ def test_a_trained_run_is_taken(recorded_gpt: Path, tmp_path: Path, monkeypatch:
     compare.compare(task, options(tmp_path / "a", models=GPT, trained=recorded_gpt))
     old, new = record.load(path), record.load(tmp_path / "a" / path.name)
     assert seen == [True, False]
-    assert (new["task"], new["curve"]) == ("other", old["curve"])
-    assert new["weights_sha256"] == old["weights_sha256"]
-    assert new["tests"][0]["overall"] == old["tests"][0]["overall"]
-    assert new["events"][-1]["kind"] == "trained"
+    assert (new.task, new.curve) == ("other", old.curve)
+    assert new.weights_sha256 == old.weights_sha256
+    assert new.tests[0].overall == old.tests[0].overall
+    assert new.events[-1].kind == "trained"
     with pytest.raises(ValueError, match=r"lr was 0\.01, is 0\.5"):
         compare.compare(task, options(tmp_path / "b", models=GPT, trained=recorded_gpt, lr=0.5))
     with pytest.raises(ValueError, match="no folder"):

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import safetensors.torch
 import torch
+from conftest import fields_of
 from torch import Tensor
 from torch.nn import functional as F
 from toys import draw_examples, options, same, toy
@@ -18,7 +19,6 @@ from seqmodels import BOS, PAD, build
 from seqmodels.data import batches
 from seqmodels.evaluation import evaluate
 from seqmodels.experiments import compare
-from seqmodels.records import io as record
 from seqmodels.training import loop
 
 # ---------------------------------------------------------------------------- one run, by hand
@@ -38,7 +38,7 @@ def run_it(tmp_path: Path, undrawn: None, few_draws: None) -> Callable[..., dict
         task = toy(**examples, training=UNUSUAL | training)
         given = {"models": ["transformer"], "seeds": [3], "lr": 0.02, "precision": precision}
         compare.compare(task, options(tmp_path, **given))
-        return record.load(tmp_path / "transformer-seed3.json")
+        return fields_of(tmp_path / "transformer-seed3.json")
 
     return run
 

@@ -22,7 +22,7 @@ def test_bytes_are_those_of_the_text() -> None:
     examples = [Example(ids, [*ids, EOS]), Example(ids[:2], ids[:2]), Example(ids, ids[2:])]
     test = replace(toy().tests[0], examples=examples, x=[1] * 3, is_generated=False)
     model = build("gpt", tokenizer.vocab_size, **TINY["gpt"])
-    rows, _ = score_test_set(model, toy(tokenizer=tokenizer), test, "cpu")
+    rows, _ = score_test_set(model, toy(tokenizer=tokenizer), test)
     assert [row["n_bytes"] for row in rows] == [4, 2, 1]  # the end of a text counts as a byte
 
 
@@ -46,7 +46,7 @@ def evaluate(monkeypatch: pytest.MonkeyPatch, **changes: Any) -> tuple[Any, Any,
     monkeypatch.setattr(evaluate_run, "generate_targets", generate)
     fields = {"examples": examples, "x": [2, 1, 1], "buckets": [(1, 1), (2, 3)]}
     test = replace(toy().tests[0], **fields | changes)
-    return *score_test_set(build("gpt", 11, **TINY["gpt"]), toy(beam=2), test, "cpu"), beams
+    return *score_test_set(build("gpt", 11, **TINY["gpt"]), toy(beam=2), test), beams
 
 
 def test_a_row_holds_its_own_texts(monkeypatch: pytest.MonkeyPatch) -> None:

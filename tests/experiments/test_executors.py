@@ -29,6 +29,7 @@ def test_a_missing_extra_is_named(call: Call, tmp_path: Path, monkeypatch: Any) 
 def test_requests_to_a_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ray, submitit = mock.MagicMock(), mock.MagicMock()
     ray.is_initialized.return_value = False
+    ray.exceptions = mock.Mock(RayError=ConnectionError, RayTaskError=ConnectionAbortedError)
     ray.cluster_resources.return_value = {"CPU": 8, "GPU": 2}
     monkeypatch.setitem(sys.modules, "ray", ray)
     monkeypatch.setitem(sys.modules, "submitit", submitit)

@@ -28,16 +28,12 @@ Serve = Callable[..., dict[str, bytes]]
 
 @pytest.fixture
 def serve(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Serve:
-    """Return a function that has the Hub hold these files, of these stated sizes."""
-    held, stated = dict[str, bytes](), dict[str, int | None]()
+    """Return a function that has the Hub hold these files."""
+    held = dict[str, bytes]()
     api = create_autospec(HfApi, instance=True)  # it refuses arguments that the library lacks
 
-    def model_info(*_: object, files_metadata: bool, **__: object) -> Mock:
-        assert files_metadata  # without it, no size is stated
-        siblings = [
-            RepoSibling(name, size=stated.get(name, len(content))) for name, content in held.items()
-        ]
-        return Mock(siblings=siblings, sha=SHA)
+    def model_info(*_: object, **__: object) -> Mock:
+        return Mock(siblings=[RepoSibling(name) for name in held], sha=SHA)
 
     def upload(*, folder_path: str, **_: object) -> Mock:
         paths = [path for path in Path(folder_path).rglob("*") if path.is_file()]
@@ -55,9 +51,8 @@ def serve(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Serve:
     download = create_autospec(hub.hf_hub_download, side_effect=download)
     monkeypatch.setattr(hub, "hf_hub_download", download)
 
-    def hold(contents: dict[str, bytes], **sizes: int | None) -> dict[str, bytes]:
+    def hold(contents: dict[str, bytes]) -> dict[str, bytes]:
         held.update(contents)
-        stated.update({name.replace("__", "."): size for name, size in sizes.items()})
         return held
 
     return hold
@@ -90,30 +85,26 @@ def test_pushed_and_fetched(trained: Path, serve: Serve, call: Call, monkeypatch
     assert call(main, "translate", "hub:me/run", text)[:2] == call(main, "translate", run, text)[:2]
 
 
-HUGE, NAME = 2**40, "lstm_seq2seq-seed1"
-STRANGE: dict[str, tuple[Callable[[dict[str, bytes]], object], dict[str, int | None], str]] = {
-    "nothing": (lambda f: f.clear(), {}, "has 0 records"),
-    "two runs": (lambda f: f.update({"gpt-seed1.json": b"{}"}), {}, "has 2 records"),
-    "pickle": (lambda f: f.update({"model.bin": f.pop(f"{NAME}.safetensors")}), {}, "lacks"),
-    "no tokenizer": (lambda f: f.pop("tokenizer.json"), {}, "lacks tokenizer.json"),
-    "a path": (lambda f: f.update({f"../../{NAME}.json": f.pop(f"{NAME}.json")}), {}, "0 records"),
-    "a folder": (lambda f: f.update({f"x/{NAME}.json": f.pop(f"{NAME}.json")}), {}, "0 records"),
-    "huge": (lambda f: None, {f"{NAME}__safetensors": HUGE}, "at most"),
-    "huge record": (lambda f: None, {f"{NAME}__json": HUGE}, "at most"),
-    "huge words": (lambda f: None, {"tokenizer__json": HUGE}, "at most"),
-    "no size": (lambda f: None, {f"{NAME}__safetensors": None}, "None bytes"),
-    "no JSON": (lambda f: f.update({f"{NAME}.json": b"<html>"}), {}, "json"),
-    "other weights": (lambda f: flip(f, f"{NAME}.safetensors"), {}, "SHA-256"),
+NAME = "lstm_seq2seq-seed1"
+STRANGE: dict[str, tuple[Callable[[dict[str, bytes]], object], str]] = {
+    "nothing": (lambda f: f.clear(), "has 0 records"),
+    "two runs": (lambda f: f.update({"gpt-seed1.json": b"{}"}), "has 2 records"),
+    "pickle": (lambda f: f.update({"model.bin": f.pop(f"{NAME}.safetensors")}), "lacks"),
+    "no tokenizer": (lambda f: f.pop("tokenizer.json"), "lacks tokenizer.json"),
+    "a path": (lambda f: f.update({f"../../{NAME}.json": f.pop(f"{NAME}.json")}), "0 records"),
+    "a folder": (lambda f: f.update({f"x/{NAME}.json": f.pop(f"{NAME}.json")}), "0 records"),
+    "no JSON": (lambda f: f.update({f"{NAME}.json": b"<html>"}), "json"),
+    "other weights": (lambda f: flip(f, f"{NAME}.safetensors"), "SHA-256"),
     "long header": (
-        lambda f: f.update({f"{NAME}.safetensors": (10**10).to_bytes(8, "little") + b"{}"}), {}, "",
+        lambda f: f.update({f"{NAME}.safetensors": (10**10).to_bytes(8, "little") + b"{}"}), "",
     ),
-    "other words": (lambda f: shorten(f), {}, "vocabulary"),
-    "words as code": (lambda f: f.update({"tokenizer.json": b"__import__('os')"}), {}, "tokenizer"),
-    "unknown model": (lambda f: edit(f, model="os.system"), {}, "unknown model"),
-    "other sizes": (lambda f: edit(f, model_config={"vocab_size": 10**9}), {}, "match"),
-    "sizes of text": (lambda f: edit(f, model_config={"vocab_size": "8"}), {}, NAME),
-    "a link": (lambda f: f.update({f"{NAME}.safetensors": b"../../../etc/passwd"}), {}, "SHA-256"),
-    "no sum": (lambda f: edit(f, weights_sha256="0" * 64), {}, "SHA-256"),
+    "other words": (lambda f: shorten(f), "vocabulary"),
+    "words as code": (lambda f: f.update({"tokenizer.json": b"__import__('os')"}), "tokenizer"),
+    "unknown model": (lambda f: edit(f, model="os.system"), "unknown model"),
+    "other sizes": (lambda f: edit(f, model_config={"vocab_size": 10**9}), "match"),
+    "sizes of text": (lambda f: edit(f, model_config={"vocab_size": "8"}), NAME),
+    "a link": (lambda f: f.update({f"{NAME}.safetensors": b"../../../etc/passwd"}), "SHA-256"),
+    "no sum": (lambda f: edit(f, weights_sha256="0" * 64), "SHA-256"),
 }  # fmt: skip
 
 
@@ -137,10 +128,10 @@ def shorten(found: dict[str, bytes]) -> None:
 @pytest.mark.parametrize("name", STRANGE)
 def test_a_strangers_repository(name: str, trained: Path, serve: Serve, call: Call) -> None:
     """Keeps out a traceback, a full disk, code that runs, and weights that nobody has checked."""
-    change, sizes, reason = STRANGE[name]
+    change, reason = STRANGE[name]
     contents = files_of(trained / NAME)
     change(contents)
-    serve(contents, **sizes)
+    serve(contents)
     check_one_line(call(main, "translate", "hub:me/run", "The cat sleeps."), reason)
 
 

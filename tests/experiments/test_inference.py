@@ -23,6 +23,7 @@ from seqmodels.experiments import (
     inference,
 )
 from seqmodels.experiments.inference import TrainedModel, load_model
+from seqmodels.records.schema import Data
 
 FOLDER = ROOT / "results" / "translation-live"
 
@@ -39,8 +40,9 @@ def run() -> TrainedModel:
 
 
 def with_data(run: TrainedModel, **data: Any) -> TrainedModel:
-    """Return the run as if it had been trained on data with other properties."""
-    return TrainedModel(run.model, run.tokenizer, run.record | {"data": run.record["data"] | data})
+    """Return the run as if it had been trained on data with other properties; None: without."""
+    fields = {key: value for key, value in (run.data.model_dump() | data).items() if value}
+    return TrainedModel(run.model, run.tokenizer, Data.model_validate(fields))
 
 
 def test_translations_are_the_commands(run: TrainedModel, call: Call, monkeypatch: Any) -> None:
@@ -78,8 +80,9 @@ def test_translations_are_the_commands(run: TrainedModel, call: Call, monkeypatc
 
 
 def test_a_loaded_run_drops_nothing(run: TrainedModel) -> None:
-    sizes = run.record["model_config"] | {"dropout": 0.5}
-    model = load_model(run.record | {"model_config": sizes}, FOLDER / "bahdanau-seed1.safetensors")
+    sizes = {**run.record.settings, "dropout": 0.5}
+    changed = run.record.model_copy(update={"settings": sizes})
+    model = load_model(changed, FOLDER / "bahdanau-seed1.safetensors")
     src = torch.tensor([run.encode(SOURCES[0])])
     first, second = (model(src, src > 0, src) for _ in range(2))
     assert torch.equal(first, second)
@@ -135,7 +138,7 @@ def test_an_alignment_is_that_of_the_model(run: TrainedModel) -> None:
     model = copy.deepcopy(run.model)
     for parameter in model.parameters():  # so that no two weights are equal
         parameter.data += 0.1 * torch.randn(parameter.shape)
-    run = TrainedModel(model, run.tokenizer, run.record)
+    run = TrainedModel(model, run.tokenizer, run.data)
     src, tgt, weights = run.align(SOURCES[1], REFERENCES[0])
     assert src == [*run.tokenizer.tokens(run.tokenizer.encode(SOURCES[1])), "<eos>"]
     target = run.tokenizer.encode(REFERENCES[0])

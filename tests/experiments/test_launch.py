@@ -54,7 +54,7 @@ def local(compared: Path) -> dict[str, Any]:
 
 @pytest.mark.slow
 def test_a_lost_run_is_submitted_again(local: dict[str, Any], tmp_path: Path, capsys: Any) -> None:
-    with ThreadPoolExecutor(2) as pool:
+    with ThreadPoolExecutor(1) as pool:
         compare.compare(toy(), options(tmp_path / "pool", models=PAIR), pool)
     assert results(tmp_path / "pool") == local
     assert [path.name for path in (tmp_path / "pool").glob(".*")] == [files.MARK]

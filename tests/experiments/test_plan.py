@@ -15,7 +15,7 @@ from toys import contents, options, toy
 from seqmodels import MODELS, models
 from seqmodels.experiments import compare, plan
 from seqmodels.experiments import run as one_run
-from seqmodels.experiments.plan import RunState, plan_runs
+from seqmodels.experiments.plan import plan_runs
 from seqmodels.experiments.run import check_same_settings
 from seqmodels.utils import files
 
@@ -44,7 +44,7 @@ def test_grids_and_widths_are_planned(tmp_path: Path) -> None:
     def widths(**changes: bool) -> dict[str, int]:
         given = options(tmp_path, models=GPT, vary=vary, **changes)
         planned = plan_runs(tmp_path, "cpu", toy(), given)
-        return {run.name: run.sizes["d_model"] for run, _ in planned.runs}
+        return {run.name: run.sizes["d_model"] for run in planned.missing}
 
     fitted = widths()
     assert [*fitted] == ["gpt", "gpt-n_heads-1", "gpt-n_layers-2"]
@@ -117,14 +117,13 @@ def test_a_plan_changes_nothing(recorded_gpt: Path) -> None:
     before, listed = contents(recorded_gpt), dict(models.VARIANTS)
     given = options(recorded_gpt, models=GPT, seeds=[1, 2], vary=[("n_heads", ["1"])])
     planned = plan_runs(recorded_gpt, "cpu", toy(), given)
-    assert [(run.path.stem, state) for run, state in planned.runs] == [
-        ("gpt-seed1", RunState.RECORDED), ("gpt-n_heads-1-seed1", RunState.NEW),
-        ("gpt-seed2", RunState.NEW), ("gpt-n_heads-1-seed2", RunState.NEW),
-    ]  # fmt: skip
+    assert [run.path.stem for run in planned.recorded] == ["gpt-seed1"]
+    missing = ["gpt-n_heads-1-seed1", "gpt-seed2", "gpt-n_heads-1-seed2"]
+    assert [run.path.stem for run in planned.missing] == missing
     assert contents(recorded_gpt) == before
     assert listed == models.VARIANTS
     fresh = plan_runs(recorded_gpt, "cpu", toy(), options(recorded_gpt, models=GPT, fresh=True))
-    assert [state for _, state in fresh.runs] == [RunState.NEW]
+    assert [run.path.stem for run in fresh.missing] == ["gpt-seed1"]
 
 
 def test_few_frames_from_the_command_to_a_model(run: Run, tmp_path: Path) -> None:

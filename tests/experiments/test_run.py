@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from conftest import ATTENDING, rows_of
+from conftest import ATTENDING, fields_of, rows_of
 from safetensors.torch import load_file
 from toys import TOKENIZER, options, toy
 
@@ -20,7 +20,7 @@ from seqmodels.training.config import TrainConfig
 
 def test_a_record_is_complete(name: str, compared: Path, few_draws: None) -> None:
     path = compared / f"{name}-seed1.json"
-    saved, weights = record.load(path), path.with_suffix(".safetensors")
+    saved, weights = fields_of(path), path.with_suffix(".safetensors")
     assert (saved["task"], saved["model"], saved["seed"], saved["beam"]) == ("again", name, 1, 1)
     config = MODELS[name].config_type(**saved["model_config"])
     with torch.device("meta"):
@@ -60,7 +60,7 @@ def test_a_record_is_complete(name: str, compared: Path, few_draws: None) -> Non
         assert np.shape(alignment["alpha"]) == (len(alignment["tgt"]), len(alignment["src"]))
         assert alignment["gold"] == [[0, 0]]
     # the model itself
-    scores = loop.validate(inference.load_model(saved, weights), toy().valid, "cpu")
+    scores = loop.validate(inference.load_model(record.load(path), weights), toy().valid)
     best = min(point["valid_nats"] for point in saved["curve"])
     assert scores["valid_nats"] == pytest.approx(best, rel=1e-6)
 
@@ -74,7 +74,7 @@ def totals(model: SequenceModel, untrained: SequenceModel) -> list[dict[str, flo
 def test_analyses_measure_before_and_after(tmp_path: Path, undrawn: None, few_draws: None) -> None:
     measured = toy(measure={"totals": totals})
     compare.compare(measured, options(tmp_path, models=["rnn_encdec"], seeds=[2]))
-    saved = record.load(tmp_path / "rnn_encdec-seed2.json")
+    saved = fields_of(tmp_path / "rnn_encdec-seed2.json")
     torch.manual_seed(2)
     start = build("rnn_encdec", **saved["model_config"]).state_dict()
     weights = load_file(tmp_path / "rnn_encdec-seed2.safetensors")

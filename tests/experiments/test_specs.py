@@ -13,12 +13,12 @@ GPT = ["gpt"]
 
 
 def test_a_width_is_within_five_percent() -> None:
+    sizes = {"vocab_size": 900, "d_embed": 128}
     with torch.device("meta"):
-        narrowest = specs.count_parameters(build("lstm_seq2seq", 900, d_model=16, d_embed=128))
+        narrowest = specs.count_parameters(build("lstm_seq2seq", **sizes, d_model=16))
     with pytest.raises(ValueError, match="no width within 5 %"):
-        specs.fit_width(make_spec("lstm_seq2seq"), 900, int(narrowest / 1.06), d_embed=128)
-    sizes = specs.fit_width(make_spec("lstm_seq2seq"), 900, int(narrowest / 1.04), d_embed=128)
-    assert sizes["d_model"] == 16
+        specs.fit_width(make_spec("lstm_seq2seq"), sizes, int(narrowest / 1.06))
+    assert specs.fit_width(make_spec("lstm_seq2seq"), sizes, int(narrowest / 1.04)) == 16
 
 
 def test_an_arm_changes_one_field() -> None:

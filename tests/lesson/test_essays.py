@@ -7,7 +7,8 @@ from typing import Any
 
 import torch
 from browser import Tab
-from conftest import RESULTS
+from conftest import RESULTS, fields_of
+from fake_records import as_records
 
 from lesson import attention, essays, glossary, layout
 from seqmodels.records import snapshots
@@ -38,8 +39,8 @@ def test_numbers_are_those_of_the_records(site_folder: Path) -> None:
     assert f"looks back, has {attending:.1f} after 5 M" in text["long-sentences"]
     words, roles = (
         [
-            row for r in load_records.load_records(runs / "vector") if r["model"] == "lstm_seq2seq"
-            for row in r["analyses"]["prefixes"]
+            row for r in load_records.load_records(runs / "vector") if r.model == "lstm_seq2seq"
+            for row in r.analyses["prefixes"]
             if (row["cut"], row["kept"], row["low"]) == ("clause ends", kept, 31)
         ] for kept in ("content words", "roles")
     )  # fmt: skip
@@ -56,7 +57,7 @@ def test_numbers_are_those_of_the_records(site_folder: Path) -> None:
         load_records.group_by_model(load_records.load_records(runs / "bottleneck"))
     )
     assert f"carries {copied[max(copied)].mean():.0f}: " in text["long-sentences"]
-    heads = (r["analyses"]["article"] for r in load_records.load_records(runs / "heads-full"))
+    heads = (r.analyses["article"] for r in load_records.load_records(runs / "heads-full"))
     best = [max(rows, key=lambda row: row["share"]) for rows in heads]
     assert f"{span(row['share'] for row in best)} % of its weight" in text["one-head"]
     assert f"{span(row['whole'] - row['exact'] for row in best)} of 200" in text["one-head"]
@@ -82,15 +83,15 @@ def test_without_records_only_attention_is_asked() -> None:
 
 def test_records_that_contradict_an_essay_give_none() -> None:
 
-    def translate_all(r: load_records.Record) -> None:
+    def translate_all(r: dict[str, Any]) -> None:
         for bucket in r["tests"][0]["buckets"]:
             bucket["bleu"]["value"] = 100.0
 
-    def find_all(r: load_records.Record) -> None:
+    def find_all(r: dict[str, Any]) -> None:
         for bucket in r["tests"][0]["buckets"]:
             bucket["exact_match"]["value"] = 100.0
 
-    def break_no_ending(r: load_records.Record) -> None:
+    def break_no_ending(r: dict[str, Any]) -> None:
         for row in r["analyses"]["article"]:
             row["ending"], row["choice"] = 0, 9
 
@@ -99,10 +100,11 @@ def test_records_that_contradict_an_essay_give_none() -> None:
         ("lookup-convolution", "linear_attention", essays.compare_lookup, find_all),
         ("heads-full", "transformer", essays.describe_head, break_no_ending),
     ):
-        records = load_records.load_records(RESULTS / name)
-        assert collect(records)
-        change(next(r for r in records if r["model"] == model))
-        assert collect(records) is None, name
+        files = load_records.load_folder(RESULTS / name).records
+        assert collect([*files.values()])
+        fields = [fields_of(RESULTS / name / file) for file in files]
+        change(next(r for r in fields if r["model"] == model))
+        assert collect(as_records(fields)) is None, name
 
 
 def test_wrong_words_and_omissions_are_marked() -> None:

@@ -526,7 +526,7 @@ def test_the_page_writes_what_the_committed_runs_write(chromium: Any, tmp_path: 
     for k, run in enumerate(runs):
         cells = tab.page.locator(f"tr:has(#sum-{k}) td").all_inner_texts()
         files = data["runs"][k]["manifest"]["files"]
-        assert cells[2:4] == [files["weights.bin"], run.record["weights_sha256"]]
+        assert cells[2:4] == [files["weights.bin"], run.record.weights_sha256]
     aligned = data["runs"][list(MODELS).index("transformer")]["manifest"]["attention"]
     assert aligned["aligned_layers"] == [aligned["layers"] - 1] != [0]
     rows = rows_of(folder / "bahdanau-seed1")

@@ -15,6 +15,7 @@ from matplotlib.colors import to_hex
 from matplotlib.text import Text
 
 from lesson import colours, svg
+from seqmodels.records.schema import Alignment
 from seqmodels.report import alignment, bucket_plots, load_records, render_folder, style
 from seqmodels.report.tidy import FigureWithData
 
@@ -90,16 +91,17 @@ def test_every_point_is_in_the_table(name: str) -> None:
 
 
 def test_a_line_in_a_shade_of_heat_maps_keeps_its_colour_by_night() -> None:
-    blue = to_hex(style.line_styles_for(["bahdanau"])["bahdanau"].colour)
+    blue = to_hex(style.line_style_of("bahdanau").colour)
     assert blue in colours.HEAT_BY_NIGHT
     assert colours.for_night(blue, False, False) == blue
 
 
 def test_larger_weights_stand_out_more_by_day_and_by_night() -> None:
     weights = [[0.0, 0.013, 0.3], [0.62, 0.9, 1.0]]
-    maps = {"bahdanau": {"src": ["a", "b", "c"], "tgt": ["d", "e"], "alpha": weights, "gold": None}}
+    a = Alignment(src=["a", "b", "c"], tgt=["d", "e"], alpha=weights, gold=None)
+    panels = [(style.line_style_of("bahdanau"), a)]
     with style.context():
-        text = svg.inline(alignment.draw_heat_maps(maps, ""), "f", styles := svg.Styles())
+        text = svg.inline(alignment.draw_heat_maps(panels, ""), "f", styles := svg.Styles())
     assert "<image" not in text
     rules = {name: rule for rule, name in styles.items()}
     fills = re.findall(r'<path d="[^"]*"(?: clip-path="[^"]*")? class="(c[0-9]+)"/>', text)

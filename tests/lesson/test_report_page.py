@@ -17,6 +17,7 @@ import pytest
 import torch
 from browser import PHONE, Tab, data_of, points_of, table_of
 from conftest import Call, Run, check_one_line, copy_records, copy_seed, rows_of
+from fake_records import as_records, fake_record
 from sacrebleu.metrics import BLEU, CHRF
 
 import seqmodels
@@ -24,6 +25,7 @@ from lesson import report, serve
 from lesson import rows as page_rows
 from seqmodels.cli import main
 from seqmodels.data.batches import Example, collate
+from seqmodels.records.schema import Bucket
 from seqmodels.report import load_records
 from seqmodels.training import checkpoint, unfinished
 from tasks.recall import __main__ as recall
@@ -59,20 +61,21 @@ def test_hypotheses_are_those_of_their_model(trained: Path, page: Path) -> None:
     for low, high, n in buckets:
         assert sum(low <= e["x"] <= high for e in test["examples"]) == n
     for k, (name, record) in enumerate(records.items()):
-        parts = record["tests"][0]["buckets"]
-        assert buckets == [(b["low"], b["high"], b["n"]) for b in parts]
+        parts = record.tests[0].buckets
+        assert buckets == [(b.low, b.high, b.n) for b in parts]
         rows = rows_of(trained / name)
         assert [e["hyps"][k] for e in test["examples"]] == [row["hyp"] for row in rows]
         assert [e["ref"] for e in test["examples"]] == [row["ref"] for row in rows]
     assert [score["key"] for score in test["scores"]] == ["bleu", "chrf", "nats"]
     assert [score["lower"] for score in test["scores"]] == [False, False, True]
     for k, record in enumerate(records.values()):
-        parts = record["tests"][0]["buckets"]
-        assert [b["values"][k] for b in test["buckets"]] == [p["bleu"]["value"] for p in parts]
+        parts = record.tests[0].buckets
+        assert [b["values"][k] for b in test["buckets"]] == [p["bleu"].value for p in parts]
 
 
 def test_examples_with_maps_differ_most() -> None:
-    x, buckets = [3, 1, 12, 2, 14, 25], [{"low": n, "high": n + 9} for n in (1, 11, 21)]
+    x = [3, 1, 12, 2, 14, 25]
+    buckets = [Bucket.model_validate({"low": n, "high": n + 9, "n": 2}) for n in (1, 11, 21)]
     gaps = [0.0, 5.0, 7.0, 6.0, 8.0, 1.0]
     chosen = [report.spread_over_buckets(x, gaps, buckets, n) for n in (2, 4, 9)]
     assert chosen == [[3, 4], [1, 3, 4, 5], [*range(6)]]
@@ -80,15 +83,16 @@ def test_examples_with_maps_differ_most() -> None:
 
 
 def test_errors_are_counted_by_kind() -> None:
-    record = {"task": "translation", "data": {"name": "English–German grammar"}}
+    fields = fake_record("gpt", 1)
+    other = fields | {"data": {"name": "bible", "sha256": "00"}}
+    record, bible = as_records([fields, other])
     example: dict[str, Any] = {"ref": "Der Hund sah heute die Katze."}
     example["hyps"] = ["Den Hund heute sah, die Maus.", None]
     report.count_errors(record, [example])
     kinds = ("ending", "choice", "order", "omission", "addition")
     counts = [(1, 1, 1, 0, 0), (0, 0, 0, 6, 0)]
     assert example["errors"] == [dict(zip(kinds, its, strict=True)) for its in counts]
-    other = {**record, "data": {"name": "bible"}}
-    report.count_errors(other, [fresh := {"ref": "a", "hyps": ["b"]}])
+    report.count_errors(bible, [fresh := {"ref": "a", "hyps": ["b"]}])
     assert "errors" not in fresh
 
 
@@ -139,13 +143,13 @@ def test_tables_are_the_records_and_ids_are_unique(trained: Path, page: Path) ->
     scores, curves = tables[0], next(rows for rows in tables if "valid_nats" in rows[0])
     records = [*load_records.load_folder(trained).records.values()]
     for record in records:
-        parts = [*record["tests"][0]["buckets"], record["tests"][0]["overall"]]
-        own = [r for r in scores if r["model"] == load_records.label_of(record["model"])]
-        values = [part["bleu"]["value"] for part in parts]
+        parts = [*record.tests[0].buckets, record.tests[0].overall]
+        own = [r for r in scores if r["model"] == load_records.label_of(record)]
+        values = [part["bleu"].value for part in parts]
         assert [float(r["value"]) for r in own[: len(parts)]] == pytest.approx(values, rel=1e-5)
         cells = "".join(f"<td>{value:.6g}</td>" for value in values)
         assert f'<th scope="row">{own[0]["model"]}</th><td>1</td>{cells}' in text
-    last = records[-1]["curve"][-1]
+    last = records[-1].curve[-1].model_dump()
     assert {key: float(curves[-1][key]) for key in last} == pytest.approx(last, rel=1e-5)
     ids = re.findall(r'\bid="(.*?)"', text)
     assert len(ids) == len(set(ids)) > 30
@@ -300,11 +304,13 @@ def test_a_served_report_follows_a_run(ask: Ask, unfinished_run: Path, compared:
     record = unfinished_run / "gpt-seed1.json"
     newest, older, *_ = checkpoint.Checkpoints(record).paths()
     progress, earlier = (checkpoint.read(path).state["progress"] for path in (newest, older))
-    assert (run["curve"], run["tokens"]) == (progress["curve"], progress["tokens"])
-    assert (run["model"], run["seed"], run["train_config"]) == ("gpt", 1, {"tokens": 200})
-    assert run["n_parameters"] > 10_000
+    curve = [point.model_dump() for point in run.record.curve]
+    assert (curve, run.tokens) == (progress["curve"], progress["tokens"])
+    assert (run.record.model, run.record.seed) == ("gpt", 1)
+    assert run.record.train_config.tokens == 200
+    assert run.record.n_parameters > 10_000
     code, text = ask("/")
-    assert (code, f"GPT, seed 1: {run['tokens']} of 200 tokens" in text) == (200, True)
+    assert (code, f"GPT, seed 1: {run.tokens} of 200 tokens" in text) == (200, True)
     states = [ask("/state"), ask("/state")]
     assert states[0] == states[1]
     for name in ("bahdanau-seed1.json", "bahdanau-seed1.jsonl", "bahdanau-seed1.safetensors"):
@@ -316,7 +322,7 @@ def test_a_served_report_follows_a_run(ask: Ask, unfinished_run: Path, compared:
     newest.write_bytes(newest.read_bytes()[:-1])
     damaged = unfinished.latest(record)
     assert damaged
-    assert damaged["tokens"] == earlier["tokens"] < run["tokens"]
+    assert damaged.tokens == earlier["tokens"] < run.tokens
     shutil.copy(compared / record.name, record)
     assert unfinished.find(unfinished_run) == []
 

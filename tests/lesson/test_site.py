@@ -17,7 +17,7 @@ from conftest import RESULTS, Tiny, rows_of
 import seqmodels
 from lesson import attention, build, essays, layout, pair, results, source, trace
 from seqmodels.data.batches import Example, collate
-from seqmodels.models import MODELS
+from seqmodels.models import MODELS, paper_of
 from seqmodels.report import load_records
 
 CHAPTERS = {chapter.name: chapter for chapter in source.read_chapters()}
@@ -198,7 +198,7 @@ def test_findings_have_question_command_and_figure(site_folder: Path) -> None:
     assert results.find_question(findings[0].asked).startswith("How does BLEU depend on the length")
     for finding in findings:
         assert (RESULTS / finding.folder / f"{finding.figure}.svg").exists()
-        task = load_records.load_records(RESULTS / finding.folder)[0]["task"]
+        task = load_records.load_records(RESULTS / finding.folder)[0].task
         assert any(f"python -m tasks.{task}" in other.asked for other in findings)
         assert not re.search(r"\]\(\.|\*\*", finding.asked + finding.observed)
     text = page(site_folder, "results")  # of copied records, of which nothing is known
@@ -237,26 +237,22 @@ def test_scores_are_those_of_the_records(site_folder: Path) -> None:
     records = load_records.load_records(RESULTS / "translation-grammar-laptop")
     for pair_of_names in CONSECUTIVE:
         (rows,) = points_of(page(site_folder, "-".join(pair_of_names)))
-        assert [*dict.fromkeys(r["model"] for r in rows)] == [
-            *map(load_records.label_of, pair_of_names)
-        ]
-        for record in (r for r in records if r["model"] in pair_of_names):
-            (test,) = record["tests"]
-            run = load_records.label_of(record["model"]), str(record["seed"])
+        labels = [paper_of(name).label for name in pair_of_names]
+        assert [*dict.fromkeys(r["model"] for r in rows)] == labels
+        for record in (r for r in records if r.model in pair_of_names):
+            (test,) = record.tests
+            run = load_records.label_of(record), str(record.seed)
             for metric, key in (("BLEU", "bleu"), ("loss (nats per token)", "nats")):
                 own = [r for r in rows if (r["metric"], r["model"], r["seed"]) == (metric, *run)]
-                parts = [*test["buckets"], test["overall"]]
+                parts = [*test.buckets, test.overall]
                 for row, part in zip(own, parts, strict=True):
                     for name in ("value", "low", "high"):
-                        assert float(row[name]) == pytest.approx(part[key][name], rel=1e-5)
-                assert [int(row["n"]) for row in own[:-1]] == [b["n"] for b in test["buckets"]]
+                        assert float(row[name]) == pytest.approx(getattr(part[key], name), rel=1e-5)
+                assert [int(row["n"]) for row in own[:-1]] == [b.n for b in test.buckets]
                 assert own[-1]["bucket"] == "all"
         mean = next(r for r in rows if (r["seed"], r["bucket"]) == ("mean", "31–40"))
-        cells = [
-            r["tests"][0]["buckets"][3]["bleu"]["high"]
-            for r in records
-            if r["model"] == pair_of_names[0]
-        ]
+        own = [r.tests[0].buckets[3] for r in records if r.model == pair_of_names[0]]
+        cells = [bucket["bleu"].high for bucket in own]
         assert float(mean["high"]) == pytest.approx(sum(cells) / 5, rel=1e-5)
 
 
@@ -267,9 +263,7 @@ def test_the_first_page_shows_three_curves(site_folder: Path) -> None:
         "what the encoder writes", "what could have been written",
         "what looking back reads: Bahdanau",
     ]  # fmt: skip
-    group = [
-        r for r in load_records.load_records(RESULTS / "budgets") if r["model"] == "rnn_encdec"
-    ]
+    group = [r for r in load_records.load_records(RESULTS / "budgets") if r.model == "rnn_encdec"]
     for line, test in zip(lines, ("length", "best_state"), strict=False):
         own = [r for r in rows if r["line"] == line and r["panel"].endswith(", 5 M tokens")]
         expected = load_records.mean_scores(group, test, "bleu")[1:]
@@ -283,11 +277,13 @@ def test_every_csv_of_scores_is_complete(site_folder: Path) -> None:
                for r in load_records.load_folder(path).records.values()]  # fmt: skip
     kept, names = set[tuple[str, ...]](), ("value", "low", "high")
     for r in records:
-        parts = [p for test in r["tests"] for p in (*test["buckets"], test["overall"])]
-        for metric in (m for part in parts for m in part.values()):
-            if isinstance(metric, dict) and metric.get("high") is not None:
-                numbers = (f"{metric[name]:.6g}" for name in names)
-                kept.add((load_records.label_of(r["model"]), str(r["seed"]), *numbers))
+        scores = [own for test in r.tests for own in test.overall.values()]
+        buckets = [b for test in r.tests for b in test.buckets]
+        scores += [own for b in buckets for own in b.model_extra.values()]
+        for score in scores:
+            if score.high is not None:
+                numbers = (f"{getattr(score, name):.6g}" for name in names)
+                kept.add((load_records.label_of(r), str(r.seed), *numbers))
     n_tables = 0
     for path in site_folder.glob("*.html"):
         for rows in points_of(path.read_text(encoding="utf-8")):

@@ -52,9 +52,9 @@ def test_the_committed_records_hold_what_is_handed_over() -> None:
     assert len(paths) > 200
     for path in paths:
         record = load_record(path)
-        config = MODELS[record["model"]].config_type(**record["model_config"])
-        lengths = [n for n, _ in record["cache_bytes"]]
-        assert record["source_bytes"] == [[n, 4 * config.source_floats(n)] for n in lengths], path
+        config = MODELS[record.base].config_type(**record.settings)
+        lengths = [n for n, _ in record.cache_bytes]
+        assert record.source_bytes == [[n, 4 * config.source_floats(n)] for n in lengths], path
 
 
 def test_a_variant_follows_its_model() -> None:
@@ -84,15 +84,10 @@ def test_values_are_known_by_name_but_not_listed() -> None:
 
 
 def test_a_variant_of_a_variant_has_the_sizes_of_both() -> None:
-    assert derive("bahdanau_4", "more", {"dropout": 0.1}).sizes == {"n_queries": 4, "dropout": 0.1}
-    spec = {"varies": "rnn_encdec_x2", "sizes": {"d_embed": 9}, "width": 6, "label": "mine"}
-    for name in ("own", "gpt"):  # a name that is taken is not given again
-        models.register_recorded(name, spec)
-    models.register_recorded("lost", spec | {"varies": "unknown"})
-    own, twice = VARIANTS["own"], derive("rnn_encdec_x2", "twice", {})
-    assert (own.label, own.sizes, own.width) == ("mine", {"d_embed": 9}, 6)
+    more = derive({"variant_of": "bahdanau_4"}, "more", {"dropout": 0.1})
+    assert more.sizes == {"n_queries": 4, "dropout": 0.1}
+    twice = derive({"variant_of": "rnn_encdec_x2"}, "twice", {})
     assert (twice.label, twice.width) == ("RNN, 2 × width, twice", 2)
-    assert not {"gpt", "lost"} & VARIANTS.keys()
     fitted, *wide = (model_sizes(make_spec(f"rnn_encdec{x}"), toy()) for x in ("", "_x2", "_x4"))
     assert wide == [fitted | {"d_model": times * fitted["d_model"]} for times in (2, 4)]
 

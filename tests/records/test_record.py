@@ -4,8 +4,9 @@ import json
 from pathlib import Path
 
 import pytest
-from conftest import ROOT
+from conftest import RESULTS, fields_of
 from fake_records import fake_rows
+from pydantic import ValidationError
 
 from seqmodels.records import io as record
 from seqmodels.utils import files
@@ -21,11 +22,13 @@ def test_a_record_comes_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(files, "write", write)
     rows = [row | {"hyp": "a\u2028b"} for row in fake_rows(1, 0.5)]
     rows[0] |= {"hyp": "Bär"}
-    saved = record.load(ROOT / "results" / "translation-grammar" / "gpt-seed1.json")
-    saved["tests"][0] |= {"primary_metric": "nats"}
+    fields = fields_of(RESULTS / "translation-grammar" / "gpt-seed1.json")
+    fields["tests"][0] |= {"primary_metric": "nats"}
+    saved = record.build(fields)
     path = tmp_path / "gpt-seed1.json"
     record.save(path, saved, rows)
     assert record.load(path) == saved
+    assert fields_of(path) == fields
     lines = path.with_suffix(".jsonl").read_text(encoding="utf-8").split("\n")
     assert [json.loads(line)["hyp"] for line in lines[:2]] == ["Bär", "a\u2028b"]
     assert "Bär" in lines[0]
@@ -33,3 +36,34 @@ def test_a_record_comes_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     path.write_text('{"schema": "seqmodels.record/3"}')
     with pytest.raises(ValueError, match=r"'seqmodels\.record/3'"):
         record.load(path)
+
+
+def test_the_committed_records_are_written_as_they_are_read() -> None:
+    """Older ones have the keys of two fields in another order."""
+    n_older = 0
+    for path in RESULTS.rglob("*-seed*[0-9].json"):
+        text, fields = path.read_text(encoding="utf-8"), fields_of(path)
+        written = record.format_record(record.load(path))
+        is_older = next(iter(fields["data"])) != "name"
+        assert is_older or written == text, path
+        assert json.loads(written) == fields, path
+        n_older += is_older
+    assert n_older == 8
+
+
+def test_what_is_read_cannot_be_changed() -> None:
+    loaded = record.load(RESULTS / "translation-grammar" / "gpt-seed1.json")
+    for part in (loaded, loaded.tests[0], loaded.tests[0].buckets[0], loaded.train_config):
+        with pytest.raises(ValidationError, match="frozen"):
+            part.n = 3
+
+
+def test_further_fields_are_found_by_name() -> None:
+    loaded = record.load(RESULTS / "choices" / "transformer-n_layers-1-seed1.json")
+    bucket = loaded.test("length").buckets[0]
+    assert bucket["bleu"].low < bucket["bleu"].value < bucket["bleu"].high
+    assert (bucket.get("ter"), loaded.data.get("case", "?")) == (None, "?")
+    with pytest.raises(KeyError):
+        bucket["ter"]
+    assert (loaded.base, loaded.size("n_layers")) == ("transformer", 1)
+    assert loaded.test("context") is None

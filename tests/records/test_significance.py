@@ -135,11 +135,9 @@ def test_three_seeds_are_tested_and_two_are_shown() -> None:
         name: Mean(10.0 * i, np.array([-1.0, 1.0]) * (i + 1), n, 0.5, n - 1)
         for i, (name, n) in enumerate(few.items())
     }
-    test = {"name": "length", "buckets": [{"low": 1, "high": 10}]}
     named = [("a", "b"), ("a", "c"), ("b", "d")]
-    family = Family(
-        test, "nats", [VarianceComponent(dict(means), 50), VarianceComponent(dict(means), 9)], named
-    )
+    parts = [VarianceComponent(dict(means), 50), VarianceComponent(dict(means), 9)]
+    family = Family("length", [[1, 10]], "nats", parts, named)
     found = compare_models(family)
     assert [(p.row, p.column) for p in found.pairs if p.is_tested] == [("b", "a")]
     assert (found.n_tested, len(found.pairs)) == (1, 6)
@@ -227,7 +225,7 @@ def record_design() -> Design:
             for name, n, own, spread in (("a", 3, 0.3, 0.1), ("b", 5, 0.5, 2.0), ("c", 2, 0.1, 4.0))
         }
         parts.append(VarianceComponent(means, 40))
-    return design_of(Family({}, "nats", parts, [("a", "b"), ("b", "c")]))
+    return design_of(Family("length", [], "nats", parts, [("a", "b"), ("b", "c")]))
 
 
 def test_the_simulation_has_the_designs_variances() -> None:

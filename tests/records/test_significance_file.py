@@ -19,6 +19,7 @@ from fake_records import BUCKETS, with_rows
 from seqmodels.evaluation import intervals, metrics
 from seqmodels.records import io as records
 from seqmodels.records import significance
+from seqmodels.records.schema import Data
 from seqmodels.report import load_records, render_folder, style
 
 SHARES = {
@@ -133,7 +134,7 @@ def test_few_seeds_are_never_significant(seeds: tuple[float, ...], tmp_path: Pat
 def test_rows_of_a_text_are_drawn_together(folder: Path) -> None:
     single = compare(folder).pairs[0].overall
     for record in load_records.load_records(folder):
-        rows = rows_of(folder / record["hypotheses"])
+        rows = rows_of(folder / record.hypotheses)
         rows = [r | {"group": f"text {i % 15}"} for i, r in enumerate(rows)]
         records.save_sums(records.sums_path(folder, record), record, rows)
     grouped = compare(folder).pairs[0].overall
@@ -146,12 +147,13 @@ def test_sums_are_those_of_the_rows(tmp_path: Path) -> None:
     for metric, share in (("bleu", 0.5), ("exact_match", 0.6), ("nats", 0.7)):
         folder = with_rows(tmp_path / metric, {"gpt": (share,)}, metric)
         (record,) = load_records.load_records(folder)
-        rows = rows_of(folder / record["hypotheses"])
+        rows = rows_of(folder / record.hypotheses)
         (sums,) = records.load_sums(records.sums_path(folder, record), record).values()
         assert np.array_equal(sums.terms, metrics.metric_of(metric).terms(rows, "13a"))
         assert list(sums.x) == [row["x"] for row in rows]
         digests.add(sums.examples)
-        chinese = record | {"data": record["data"] | {"bleu_tokenize": "char"}}
+        data = Data.model_validate(record.data.model_dump() | {"bleu_tokenize": "char"})
+        chinese = record.model_copy(update={"data": data})
         records.save_sums(tmp_path / "char", chinese, rows)
         stored = json.loads(gzip.decompress((tmp_path / "char").read_bytes()))["tests"]["length"]
         columns = np.transpose(stored["columns"])

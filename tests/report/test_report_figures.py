@@ -7,12 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 from conftest import needs_tasks
-from fake_records import MODELS, drawn_scores, fake_record, row, scored, several
+from fake_records import MODELS, as_records, drawn_scores, fake_record, row, scored, several
 from matplotlib.collections import PathCollection, QuadMesh
 from matplotlib.colors import same_color, to_rgba
 
 from seqmodels.evaluation.metrics import METRICS
 from seqmodels.models import model_of, papers
+from seqmodels.records.schema import Alignment, Record
 from seqmodels.records.significance import SCHEMA, Comparison, Difference, Pair, Significance
 from seqmodels.report import alignment, bucket_plots, effects, render_folder, style, tables
 
@@ -40,7 +41,7 @@ def test_lines_bands_whiskers_and_bars_are_the_records(column: int) -> None:
             [[[b[key][k] for k in ("value", "low", "high")] for b in seed] for seed in group]
         )
         mean = cells.mean(axis=0)
-        colour = style.line_styles_for([model])[model].colour
+        colour = style.line_style_of(model).colour
         line, marks, hollow = (line for line in ax.lines if line.get_color() == colour)
         assert np.allclose(line.get_ydata(), mean[:7, 0])  # the eighth bucket has 29 sentences
         assert np.allclose(marks.get_ydata(), mean[:7, 0])
@@ -67,11 +68,11 @@ def test_few_examples_are_hollow_and_fewer_have_no_interval() -> None:
     assert white == [False, True, True, False, True]
     paths = figure.axes[0].collections[0].get_paths()
     assert {round(float(x)) for path in paths for x in path.vertices[:, 0]} == {0, 2, 3}
-    assert row(tables.format_tables(records), "GPT")[2:-1] == [
+    assert row(tables.format_tables(as_records(records)), "GPT")[2:-1] == [
         "30.0 [29.0, 31.0]", "20.0 [–]", "25.0 [24.0, 26.0]", "24.0 [23.0, 25.0]",
         "23.0 [22.0, 24.0]",
     ]  # fmt: skip
-    assert row(tables.format_tables(records), "model")[2:-1] == [
+    assert row(tables.format_tables(as_records(records)), "model")[2:-1] == [
         "1–10", "11–20*", "21–30*", "31–40", "41–50*"
     ]  # fmt: skip
 
@@ -81,8 +82,8 @@ def test_a_missing_score_leaves_a_gap() -> None:
     for part in (part for r in records for part in r["tests"][0]["buckets"]):
         del part["nats"]
     gpt = [r for r in records if r["model"] == "gpt"]
-    gpt[1]["tests"][0]["buckets"][0]["bleu"]["value"] = None
-    assert row(tables.format_tables(records), "GPT ")[2] == "–"
+    del gpt[1]["tests"][0]["buckets"][0]["bleu"]
+    assert row(tables.format_tables(as_records(records)), "GPT ")[2] == "–"
     assert ["not recorded" in texts_of(ax) for ax in drawn_scores(records).axes[:2]] == [0, 1]
 
 
@@ -101,12 +102,16 @@ def test_a_title_names_the_search() -> None:
         assert style.texts_of(figure)[0].startswith(f"{name}: ") == is_named
         assert figure.axes[0].get_ylim() == (0, 100)
         suffix = title.partition("free-running")[2]
-        assert f"by {records[0]['tests'][-1]['axis']}{suffix}\n" in tables.format_tables(records)
+        assert f"by {records[0]['tests'][-1]['axis']}{suffix}\n" in tables.format_tables(
+            as_records(records)
+        )
 
 
 def test_no_two_variants_look_alike() -> None:
     registered = papers()
-    line_styles = style.line_styles_for(["zz", *reversed(registered), "aa"])
+    names = ["zz", *reversed(registered), "aa"]
+    groups = {name: as_records([fake_record(name, 1)]) for name in names}
+    line_styles = style.line_styles_for(groups)
     assert [*line_styles] == [*registered, "aa", "zz"]
     for model, paper in registered.items():
         own = [line_styles[name] for name in registered if model_of(name) == model_of(model)]
@@ -169,7 +174,9 @@ def test_a_baseline_is_drawn_and_printed() -> None:
         for i, part in enumerate((*test["buckets"], test["overall"])):
             part["baseline"] = {"value": 50.5 - i, "low": None, "high": None}
     expected = [50.5 - i for i in range(len(records[0]["tests"][0]["buckets"]))]
-    assert row(tables.format_tables(records), "(knows")[2:] == [f"{x:.1f}" for x in expected]
+    assert row(tables.format_tables(as_records(records)), "(knows")[2:] == [
+        f"{x:.1f}" for x in expected
+    ]
     figure = drawn_scores(records)
     dotted = [
         [list(line.get_ydata()) for line in ax.lines if line.get_linestyle() == ":"]
@@ -182,40 +189,50 @@ def test_a_baseline_is_drawn_and_printed() -> None:
 @needs_tasks
 def test_records_without_the_tasks_measurements_are_named(capsys: Any) -> None:
     bare = fake_record("gpt", 1) | {"task": "distance"}
-    bare["tests"][0]["name"] = "a / b"
-    assert {*render_folder.draw_all([bare], None)} == {"curves", "state", "score-a-b", "alignment"}
-    assert "'analyses'" in capsys.readouterr().err
+    bare["tests"][0]["name"] = "a b"
+    assert {*render_folder.draw_all(as_records([bare]), None)} == {
+        "curves",
+        "state",
+        "score-a-b",
+        "alignment",
+    }
+    assert "whose records lack 'probe'" in capsys.readouterr().err
 
 
 def test_curves_and_sizes_are_those_of_the_records() -> None:
-    records, line_styles = several(1), style.line_styles_for(MODELS)
+    records = as_records(several(1))
     curves = bucket_plots.draw_curves(records).figure.axes
     sizes = [ax for ax in bucket_plots.draw_memory_size(records).figure.axes if ax.lines]
     assert [ax.get_xlabel() for ax in curves] == ["target tokens", "seconds of training"]
     assert [ax.get_title("left") for ax in sizes] == [*bucket_plots.SIZES.values()]
     assert sizes[0].get_ylim() == sizes[1].get_ylim()
     for record in records:
-        colour, curve = line_styles[record["model"]].colour, record["curve"]
-        drawn = [[(p[x], p["valid_nats"]) for p in curve] for x in ("tokens", "seconds")]
-        drawn += [record[field] for field in bucket_plots.SIZES]
+        colour, curve = style.line_style_of(record.model).colour, record.curve
+        drawn = [
+            [(p.tokens, p.valid_nats) for p in curve],
+            [(p.seconds, p.valid_nats) for p in curve],
+        ]
+        drawn += [record.source_bytes, record.cache_bytes]
         for ax, points in zip([*curves, *sizes], drawn, strict=True):
             line = next(line for line in ax.lines if line.get_color() == colour)
             assert np.allclose(line.get_xydata(), points)
 
 
 def test_alignments_that_cannot_be_drawn_are_refused(tmp_path: Path) -> None:
-    a = {"src": ["$5", "and", "$6"], "tgt": ["5", "$"], "alpha": [[1, 0, 0], [0, 0.5, 0.5]]}
-    path = alignment.draw_alignment(
-        {"bahdanau": a | {"gold": [[0, 0], [2, 1]]}}, tmp_path / "a.PNG"
-    )
+    bahdanau, gpt = map(style.line_style_of, ("bahdanau", "gpt"))
+    words: dict[str, Any] = {"src": ["$5", "and", "$6"], "tgt": ["5", "$"]}
+    weights, gold = [[1.0, 0.0, 0.0], [0.0, 0.5, 0.5]], [[0, 0], [2, 1]]
+    a = Alignment(**words, alpha=weights, gold=None)
+    linked = Alignment(**words, alpha=weights, gold=gold)
+    path = alignment.draw_alignment([(bahdanau, linked)], tmp_path / "a.PNG")
     assert path.read_bytes().startswith(b"\x89PNG")
-    swapped = a | {"src": a["tgt"], "tgt": a["src"]}
-    for maps, name, words in (
-        ({"gpt": swapped}, "b.svg", r"gpt: alpha is \(2, 3\)"),
-        ({}, "b.svg", "no alignment"),
-        ({"gpt": a}, "b.pdf", r"b\.pdf"),
+    swapped = a.model_copy(update={"src": a.tgt, "tgt": a.src})
+    for maps, name, fault in (
+        ([(gpt, swapped)], "b.svg", r"GPT: alpha is \(2, 3\)"),
+        ([], "b.svg", "no alignment"),
+        ([(gpt, a)], "b.pdf", r"b\.pdf"),
     ):
-        with pytest.raises(ValueError, match=words):
+        with pytest.raises(ValueError, match=fault):
             alignment.draw_alignment(maps, tmp_path / name)
     assert [path.name for path in tmp_path.iterdir()] == ["a.PNG"]
 
@@ -231,16 +248,17 @@ def test_tokens_are_shown_as_text() -> None:
 
 
 def test_alignments_are_drawn_in_a_row_with_one_scale() -> None:
-    a = {"src": ["▁a", "b", "▁c"], "tgt": ["▁d", "e"], "alpha": [[1, 0, 0], [0, 0.6, 0.4]]}
-    a["gold"] = [[0, 0], [2, 1]]
-    partial = a | {"alpha": [[0.2, 0.6, 0], [0, 0, 1]]}
-    figure, table = alignment.draw_heat_maps(
-        {"bahdanau": a, "transformer": partial, "gpt": partial}, "about"
-    )
+    words: dict[str, Any] = {"src": ["▁a", "b", "▁c"], "tgt": ["▁d", "e"]}
+    words["gold"] = [[0, 0], [2, 1]]
+    whole = Alignment(**words, alpha=[[1.0, 0.0, 0.0], [0.0, 0.6, 0.4]])
+    partial = Alignment(**words, alpha=[[0.2, 0.6, 0.0], [0.0, 0.0, 1.0]])
+    looks = map(style.line_style_of, ("bahdanau", "transformer", "gpt"))
+    panels = [*zip(looks, (whole, partial, partial), strict=True)]
+    figure, table = alignment.draw_heat_maps(panels, "about")
     names, *points = table
     assert dict(zip(names, points[-1], strict=True)) == {
         "model": "GPT", "target_place": 2, "source_place": 3, "target_word": "·e",
-        "source_word": "c", "weight": 1, "is_gold": 1,
+        "source_word": "c", "weight": "1", "is_gold": 1,
     }  # fmt: skip
     assert len(points) == 18
     *maps, scale = figure.axes
@@ -248,7 +266,7 @@ def test_alignments_are_drawn_in_a_row_with_one_scale() -> None:
     assert maps[0].collections[0].norm.vmax == 1
     assert maps[0].yaxis_inverted()
     assert not maps[0].xaxis_inverted()
-    assert np.allclose(maps[0].collections[0].get_array(), a["alpha"])
+    assert np.allclose(maps[0].collections[0].get_array(), whole.alpha)
     assert [t.get_text() for t in maps[0].get_xticklabels()] == ["a", "·b", "c"]
     assert [t.get_text() for t in maps[0].get_yticklabels()] == ["d", "·e"]
     assert [square.get_xy() for square in maps[0].patches] == [(0.06, 0.06), (2.06, 1.06)]
@@ -258,7 +276,7 @@ def test_alignments_are_drawn_in_a_row_with_one_scale() -> None:
 COMPARED = ("rnn_encdec", "bahdanau", "gpt")
 
 
-def compared(metric: str = "bleu") -> tuple[list[dict[str, Any]], Comparison]:
+def compared(metric: str = "bleu") -> tuple[list[Record], Comparison]:
     """Make records; Bahdanau is above Cho; GPT is above Cho, below Bahdanau in one bucket alone."""
     records = [fake_record(model, seed) for model in COMPARED for seed in (1, 2, 3)]
     for record in records:
@@ -275,17 +293,15 @@ def compared(metric: str = "bleu") -> tuple[list[dict[str, Any]], Comparison]:
         about = {"row": model, "column": other, "n_seeds": [3, 2], "is_tested": True}
         pairs.append(Pair(**about, overall=found[0], buckets=found[1:]))
     about = {"test": "length", "metric": metric, "n_tested": 9}
-    return records, Comparison(**about, buckets=[[1, 10], [11, 20]], pairs=pairs)
+    return as_records(records), Comparison(**about, buckets=[[1, 10], [11, 20]], pairs=pairs)
 
 
 def cells(
-    records: list[dict[str, Any]], comparison: Comparison
+    records: list[Record], comparison: Comparison
 ) -> dict[tuple[str, str], tuple[list[str], list[Any]]]:
     """Draw; return (row, column) -> texts and fills of a cell: its own, then its squares'."""
     with style.context():
-        (ax,) = bucket_plots.draw_differences(
-            records, records[0]["tests"][0], comparison
-        ).figure.axes
+        (ax,) = bucket_plots.draw_differences(records, records[0].tests[0], comparison).figure.axes
     (mesh,) = (each for each in ax.collections if isinstance(each, QuadMesh))
     values = mesh.get_array().reshape(len(COMPARED), len(COMPARED))
     squares = [each for each in ax.collections if isinstance(each, PathCollection)]
@@ -328,7 +344,7 @@ def test_a_cell_is_row_minus_column(metric: str, better: Any, worse: Any) -> Non
 def test_the_table_marks_each_bucket() -> None:
     records, comparison = compared()
     significance = Significance(schema=SCHEMA, records={}, comparisons=[comparison])
-    text = tables.format_differences(records[0]["tests"][0], significance)
+    text = tables.format_differences(records, records[0].tests[0], significance)
     assert text.startswith("### length: differences in BLEU\n")
     assert row(text, "row")[3:] == ["p", "1–10", "11–20"]
     far, near = ["**+30.0** [+28.0, +32.0]", "< 0.001"], ["+25.0 [+23.0, +27.0]", "0.060"]
@@ -363,7 +379,7 @@ def test_a_sweep_is_drawn_over_the_values_of_one_field() -> None:
         swept("gpt", 1, "tokens", 800_000, 99.0, lr=0.1),
         swept("gpt", 1, "lr", 0.1, 3.0),  # with the model as it is, two values
     ]  # fmt: skip
-    drawn = effects.draw_sweeps(records)
+    drawn = effects.draw_sweeps(as_records(records))
     assert [*drawn] == ["sweep-tokens"]
     bleu, nats = drawn["sweep-tokens"].figure.axes
     for ax, values in ((bleu, [7.0, 42.0, 90.0]), (nats, None)):
@@ -377,12 +393,14 @@ def test_a_sweep_is_drawn_over_the_values_of_one_field() -> None:
     assert (bleu.get_xscale(), nats.get_yscale()) == ("log", "log")
     # without the model, whose own value is no number; near values on a linear axis
     records = [*base, *(swept("gpt", 1, "d_k", n, 10.0 * n) for n in (7, 2, 3))]
-    (line,) = effects.draw_sweeps(records)["sweep-d_k"].figure.axes[0].lines
+    (line,) = effects.draw_sweeps(as_records(records))["sweep-d_k"].figure.axes[0].lines
     assert ([*line.get_xdata()], [*line.get_ydata()]) == ([2, 3, 7], [20.0, 30.0, 70.0])
     assert line.axes.get_xscale() == "linear"
     for record in records:  # no length was trained: all of them
         record["tests"][0]["max_train_length"] = 0
-    losses = effects.draw_sweeps(records)["sweep-d_k"].figure.axes[1].lines[0].get_ydata()
+    losses = (
+        effects.draw_sweeps(as_records(records))["sweep-d_k"].figure.axes[1].lines[0].get_ydata()
+    )
     overall = [r["tests"][0]["overall"]["nats"]["value"] for r in (*records[3:], records[2])]
     assert [*losses] == pytest.approx(overall)
 
@@ -403,7 +421,7 @@ def test_the_effect_of_a_change_is_the_arm_minus_the_model_as_it_is() -> None:
         Pair(row=two, column=one, overall=rise, buckets=[rise] * 5, **tested),
         Pair(row=other, column=base, overall=rise, buckets=[rise] * 5, **tested),
     ]
-    test, bounds = records[0]["tests"][0], [[1, 9], [10, 19], [20, 29], [30, 39], [40, 49]]
+    bounds = [[1, 9], [10, 19], [20, 29], [30, 39], [40, 49]]
     for record in records:
         record["tests"][0]["buckets"] = record["tests"][0]["buckets"][:5]
     for metric, verdict, better, worse in (
@@ -415,23 +433,25 @@ def test_the_effect_of_a_change_is_the_arm_minus_the_model_as_it_is() -> None:
         for record in records:
             record["tests"][0]["primary_metric"] = metric
         whole = Significance(schema=SCHEMA, records={}, comparisons=[comparison])
-        _, first, second = effects.effect_rows(records, test, whole)
+        made = as_records(records)
+        test = made[0].tests[0]
+        _, first, second = effects.effect_rows(made, test, whole)
         assert first[0] == "GPT: lr 0.5"
         assert first[2:] == [better, worse, verdict]
         assert second[0] == "GPT: tokens 400 k, lr 0.5"
         assert second[2:] == ["–", "–", "not significant"]
-        assert verdict in tables.format_summary(records[:3], whole)
+        assert verdict in tables.format_summary(made[:3], whole)
         with style.context():
-            (ax,) = render_folder.draw_all(records, whole, own=[])["effects-length"].figure.axes
+            (ax,) = render_folder.draw_all(made, whole, own=[])["effects-length"].figure.axes
         ends = [c.get_segments()[0][:, 0].tolist() for c in ax.collections]
         assert ends == [[5.0, 10.5], [0.5, 6.0]]  # 9 with the ends of −9 turned round; 2
         fills = {"significantly better": "#1B75BC", "significantly worse": "#E8741C"}
         assert same_color(ax.collections[0].get_colors()[0], fills[verdict])
         assert same_color(ax.collections[1].get_colors()[0], style.GREY)
-    assert effects.effect_rows([records[0], records[3]], test, whole) == []
-    records = [*records, fake_record("transformer_cosine", 1)]  # a variant beside its base
+    assert effects.effect_rows([made[0], made[3]], test, whole) == []
+    made += as_records([fake_record("transformer_cosine", 1)])  # a variant beside its base
     pairs = [Pair(row=other, column="transformer_cosine", overall=fall, buckets=[], **tested)]
     comparison = comparison.model_copy(update={"buckets": [], "pairs": pairs})
     whole = whole.model_copy(update={"comparisons": [comparison]})
-    _, row = effects.effect_rows(records, test, whole)
+    _, row = effects.effect_rows(made, test, whole)
     assert (row[0], row[-1]) == ("Transformer, cosine scores", "significantly worse")

@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 from conftest import RESULTS
-from fake_records import MODELS, fake_record, row, scored, several, write
+from fake_records import MODELS, as_records, fake_record, row, scored, several, write
 
 from seqmodels.models import PAPERS
+from seqmodels.records.schema import Record
 from seqmodels.report import bucket_plots, ledger, load_records, render_folder, style, tables
 
 Records = list[dict[str, Any]]
@@ -22,19 +23,20 @@ def test_a_summary_has_all_buckets_in_100_columns(task: str) -> None:
     records = several(3 if task == "translation" else 1, task)
     for test in (test for r in records for test in r["tests"]):
         test["overall"]["length_ratio"] = {"value": 0.931, "low": None, "high": None}
-    lines = tables.format_summary(records).splitlines()
+    made = as_records(records)
+    lines = tables.format_summary(made).splitlines()
     assert max(map(len, lines)) <= 100
-    for test in load_records.tests_by_name(records).values():
-        begin = next(i for i, line in enumerate(lines) if line.startswith(f"{test['name']}: "))
+    for test in load_records.tests_by_name(made).values():
+        begin = next(i for i, line in enumerate(lines) if line.startswith(f"{test.name}: "))
         heads = [re.sub("[*†]", "", head) for head in lines[begin + 1].split()]
-        length = ["length"] * (test["primary_metric"] == "bleu")
-        assert heads == ["model", "all", *map(load_records.format_bucket, test["buckets"]), *length]
-        digits = 3 if test["primary_metric"] == "bits_per_byte" else 1
+        length = ["length"] * (test.primary_metric == "bleu")
+        assert heads == ["model", "all", *map(load_records.format_bucket, test.buckets), *length]
+        digits = 3 if test.primary_metric == "bits_per_byte" else 1
         for model in MODELS:
             label = PAPERS[model].label
             (line,) = [line for line in lines[begin:][2:8] if line.startswith(label)]
-            group = [r for r in records if r["model"] == model]
-            scores = load_records.score_array(group, test["name"], test["primary_metric"])[..., 0]
+            group = [r for r in made if r.model == model]
+            scores = load_records.score_array(group, test.name, test.primary_metric)[..., 0]
             cells = [f"{x:.{digits}f}" for x in scores.mean(axis=0)] + ["0.931"] * len(length)
             assert line.removeprefix(label).split() == cells
     assert sum(line.startswith("GPT ") for line in lines) == len(records[0]["tests"]) + 1
@@ -56,7 +58,8 @@ def test_a_share_is_that_of_the_longest_trained_bucket(about: Any, shares: str) 
         r | {"seed": seed} for seed, by in ((1, 8), (2, -8))
         for r in scored({m: [v + by for v in its] for m, its in values.items()}, **about)
     ]  # fmt: skip
-    text = tables.format_shares(records, records[0]["tests"][0])
+    made = as_records(records)
+    text = tables.format_shares(made, made[0].tests[0])
     found = re.findall(r"[,:] (\w+)[^:,]* (\d+)\s%", text.replace("\xa0", " "))
     assert ", ".join(map(" ".join, found)) == shares
 
@@ -68,7 +71,7 @@ def test_models_that_learned_nothing_are_marked() -> None:
         has_learned = (r["model"], r["seed"]) == ("bahdanau", 1)  # and its second seed has not
         chance = 0.3 if has_learned else 0.4 if r["model"] == "gpt" else 0.5
         r["tests"][0]["overall"]["chance_bleu"] = {"value": chance, "low": None, "high": None}
-    lines = tables.format_summary(records).splitlines()
+    lines = tables.format_summary(as_records(records)).splitlines()
     marked = [line.partition("‡")[0] for line in lines if "‡ " in line and line[0] != "*"]
     labels = [PAPERS[model].label for model in MODELS if model != "bahdanau"]
     assert [label for label in marked if label] == labels
@@ -77,7 +80,8 @@ def test_models_that_learned_nothing_are_marked() -> None:
 # ---------------------------------------------------------------------------------- Equal budgets
 def run(model: str, seed: int, flops: float, curve: list[tuple[int, float, float]]) -> Any:
     """Make a record from (tokens, seconds, loss) of each point."""
-    points = [{"tokens": t, "seconds": s, "valid_nats": v} for t, s, v in curve]
+    other = {"step": 1, "train_nats": 9.0, "valid_accuracy": 0.0}
+    points = [other | {"tokens": t, "seconds": s, "valid_nats": v} for t, s, v in curve]
     return fake_record(model, seed) | {"flops_per_token": flops, "curve": points}
 
 
@@ -86,7 +90,7 @@ SLOW = run("gpt", 1, 4e6, [(100, 3.0, 5.0), (200, 6.0, 2.0), (300, 9.0, 1.0)])
 
 
 def budget_cells(records: Records) -> list[list[str]]:
-    lines = re.findall(r"^\|(.*)\|$", tables.format_equal_budgets(records), re.M)
+    lines = re.findall(r"^\|(.*)\|$", tables.format_equal_budgets(as_records(records)), re.M)
     return [[cell.strip() for cell in line.split("|")] for line in lines]
 
 
@@ -101,7 +105,7 @@ def test_each_model_is_read_off_at_the_budget() -> None:
     assert len(budget_cells([FAST, elsewhere])[0]) == 3
     heads = budget_cells([FAST, SLOW | {"flops_per_token": None}])[0]
     assert [head.split(":")[0] for head in heads[1:]] == ["equal target tokens", "equal time"]
-    assert tables.format_equal_budgets([FAST]) == ""
+    assert tables.format_equal_budgets(as_records([FAST])) == ""
 
 
 # ------------------------------------------------------------------------------ Records of a folder
@@ -113,7 +117,7 @@ def fake_arm(n_heads: int) -> dict[str, Any]:
 def test_a_folder_is_drawn_as_if_alone(tmp_path: Path, monkeypatch: Any) -> None:
     curves, state = bucket_plots.draw_curves, bucket_plots.draw_memory_size
 
-    def draw_few(its: list[dict[str, Any]], *_: Any) -> dict[str, Any]:
+    def draw_few(its: list[Record], *_: Any) -> dict[str, Any]:
         return {"curves": curves(its), "state": state(its), f"of-{len(its)}": curves(its)}
 
     monkeypatch.setattr(render_folder, "draw_all", draw_few)
@@ -135,10 +139,10 @@ def test_models_are_in_order_of_history(tmp_path: Path) -> None:
     folder = write(tmp_path, [fake_record("a_sixth", 1), *seeds, *several(1), *specs])
     records = load_records.load_records(folder)
     names = [*MODELS[:-1], "gpt", "gpt", "gpt", "gpt-n_heads-4", "gpt-n_heads-16", "a_sixth"]
-    assert [r["model"] for r in records] == names
-    assert [r["seed"] for r in records] == [1, 1, 1, 1, 1, 9, 10, 1, 1, 1]
+    assert [r.model for r in records] == names
+    assert [r.seed for r in records] == [1, 1, 1, 1, 1, 9, 10, 1, 1, 1]
     assert row(tables.format_tables(records).split("### Costs")[1], "a_sixth")[1] == "1.03 M"
-    line_styles = style.line_styles_for(names)
+    line_styles = style.line_styles_for(load_records.group_by_model(records[::-1]))
     assert list(line_styles) == [*MODELS, *names[-3:]]
     assert len({line_style.colour for line_style in line_styles.values()}) == 8
 
@@ -188,7 +192,7 @@ def test_what_cannot_be_compared_is_refused(tmp_path: Path) -> None:
     records = several(1)
     records[3]["tests"][0]["buckets"][1]["n"] += 1
     with pytest.raises(ValueError, match="transformer, seed 1: test 'length'"):
-        tables.format_tables(records)
+        tables.format_tables(as_records(records))
 
 
 def test_an_interval_is_of_one_training() -> None:
@@ -196,7 +200,7 @@ def test_an_interval_is_of_one_training() -> None:
         (1, r"\d+\.\d \[\d+\.\d, \d+\.\d\]", True),
         (3, r"\d+\.\d ± \d+\.\d", False),
     ):
-        text = tables.format_tables(several(n_seeds))
+        text = tables.format_tables(as_records(several(n_seeds)))
         assert all(re.fullmatch(pattern, cell) for cell in row(text, "Bahdanau")[1:4])
         assert ("[95 % interval (" in text.partition("### Costs")[0]) == has_interval
 
@@ -231,11 +235,11 @@ def test_a_missing_record_is_a_dash(key: str, value: Any, valid: Any, tmp_path: 
     (ours,) = (f["ours"] for f in entry["figures"] if f["model"] == "bahdanau")
     ours |= {"folder": "records", "test": "length"}
     if value is None:
-        record["tests"][0]["overall"]["bleu"] |= dict.fromkeys(("value", "low", "high"))
+        del record["tests"][0]["overall"]["bleu"]
     else:
         ours[key] = value
     entries = ledger.load_ledger(save(tmp_path, valid))
-    text = ledger.format_published_figures(entries, {"records": [record]})
+    text = ledger.format_published_figures(entries, {"records": as_records([record])})
     assert row(text, "Bahdanau")[2:] == ["28.30 (20.5 M)", "–"]
 
 

@@ -66,8 +66,8 @@ RUNS = [
 def test_tasks_run(name, models, lows, analyses, drawn, run: Run, tmp_path: Path) -> None:
     assert run(import_module(f"tasks.{name}.__main__"), "--models", *models, "--out", tmp_path) == 0
     for made in check_folder(tmp_path, models):
-        assert [bucket["low"] for bucket in made["tests"][0]["buckets"]] == lows
-        assert [*made.get("analyses", {})] == analyses
+        assert [bucket.low for bucket in made.tests[0].buckets] == lows
+        assert [*made.analyses] == analyses
     assert {f"{name}.svg" for name in drawn.split()} <= {path.name for path in tmp_path.iterdir()}
 
 

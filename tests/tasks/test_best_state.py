@@ -11,6 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 import torch
+from conftest import fields_of
+from fake_records import as_records, scored
 from torch import Tensor
 from toys import CFG, TOKENIZER, options, toy
 
@@ -19,7 +21,7 @@ from seqmodels.evaluation.intervals import student_quantile
 from seqmodels.experiments.compare import compare
 from seqmodels.experiments.inference import load
 from seqmodels.interface import EOS, PAD, SequenceModel
-from seqmodels.models import build, register_recorded
+from seqmodels.models import build
 from seqmodels.records import io as record
 from seqmodels.report import load_records
 from seqmodels.report.tidy import FigureWithData
@@ -116,7 +118,7 @@ def test_a_decoder_that_copies_its_state_reaches_100_and_a_deaf_one_stays() -> N
 
 def test_the_adapted_model_translates_from_the_best_states() -> None:
     best, model = best_of(200), Copier()
-    adapted = best.adapt(model, "cpu")
+    adapted = best.adapt(model)
     batch = collate(best.test.examples)
     logits = adapted(batch.src, batch.src_mask, batch.tgt_in)
     assert (logits.argmax(-1) == batch.tgt_out)[batch.tgt_out != PAD].all()
@@ -124,7 +126,7 @@ def test_the_adapted_model_translates_from_the_best_states() -> None:
     state = adapted.encode(batch.src[rows], batch.src_mask[rows])
     assert torch.equal(state.table, best.write(model).states[200].table[rows])
     grows = build("bahdanau", V, d_model=8, d_embed=8, d_maxout=8, d_align=8)
-    assert best.adapt(grows, "cpu") is grows
+    assert best.adapt(grows) is grows
     assert best.measure(grows, grows) == best.measure_controls(grows, grows) == []
 
 
@@ -250,7 +252,7 @@ def test_a_snapshot_follows_both_states(tmp_path: Path) -> None:
     task = toy(follow=best.follow, training={**TASK.training, "tokens": 300})
     out = compare(task, options(out=tmp_path, models=["rnn_encdec"], snapshots=3))
     assert out is not None
-    rows = record.load(out / "rnn_encdec-seed1.json")["analyses"]["training"]
+    rows = record.load(out / "rnn_encdec-seed1.json").analyses["training"]
     assert next(row["tokens"] for row in rows) == 0
     assert rows[-1]["tokens"] >= 300
     assert all(row.keys() == {"tokens", "encoder", "best_state"} for row in rows)
@@ -301,7 +303,8 @@ def test_three_curves_are_those_of_the_records(tmp_path: Path) -> None:
     )
     out = compare(task, options(out=tmp_path, models=["rnn_encdec", "bahdanau"], seeds=[1, 2]))
     assert out is not None
-    records = load_records.load_records(out)
+    runs = [f"{model}-seed{seed}" for model in ("rnn_encdec", "bahdanau") for seed in (1, 2)]
+    records = [fields_of(out / f"{run}.json") for run in runs]
     for r, shift in zip(records, (3.0, 9.0, 20.0, 30.0), strict=True):
         for t, more in zip(r["tests"], (0.0, 40.0), strict=True):
             for part in (t["overall"], *t["buckets"]):
@@ -310,7 +313,7 @@ def test_three_curves_are_those_of_the_records(tmp_path: Path) -> None:
                     "low": shift + more - 1,
                     "high": shift + more + 1,
                 }
-    drawn = best_state_figure.draw(records)
+    drawn = best_state_figure.draw(as_records(records))
     assert drawn.keys() == {"best-state"}  # symbols have no bits of choice
     assert values_of(drawn["best-state"]) == [6, 46, 25]  # encoder, best, Bahdanau
     for r in records:
@@ -318,17 +321,16 @@ def test_three_curves_are_those_of_the_records(tmp_path: Path) -> None:
         for part in (greedy["overall"], *greedy["buckets"]):
             part["bleu"] = {key: value + 7 for key, value in part["bleu"].items()}
         r["tests"].append(greedy)
-        spec = {"varies": r["model"], "label": "slow", "sizes": {}, "width": 1}
+        r["arm"] = {"varies": r["model"], "label": "slow", "sizes": {}, "width": 1}
+        r["arm"]["training"] = {"lr": 0.5}
         r["model"] += "-lr-0.5"
-        register_recorded(r["model"], spec)
-    assert values_of(best_state_figure.draw(records)["best-state"]) == [13, 46, 32]
-    scores = [{"value": x, "low": x - 1, "high": x + 1} for x in (50.0, 56.0)]
-    buckets = [[{"low": 1, "high": 9, "n": 20, "bleu": score}] for score in scores]
-    group = [
-        {"tests": [{"name": "length", "overall": {"bleu": score}, "buckets": bucket}]}
-        for score, bucket in zip(scores, buckets, strict=True)
-    ]
-    overall, bucket = load_records.mean_scores(group, "length", "bleu")
+    changed = best_state_figure.draw(as_records(records))
+    assert values_of(changed["best-state"]) == [13, 46, 32]
+
+
+def test_an_interval_of_a_mean_has_both_sources_of_chance() -> None:
+    group = [scored({"gpt": [x]}, counts=[20])[0] for x in (50.0, 56.0)]
+    overall, bucket = load_records.mean_scores(as_records(group), "length", "bleu")
     sentences, seeds = (1 / student_quantile(19)) ** 2, 18 / 2
     quantile = (sentences * student_quantile(19) + seeds * student_quantile(1)) / (
         sentences + seeds

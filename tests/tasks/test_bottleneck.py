@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from fake_records import fake_record, metric
+from fake_records import as_records, fake_record, metric
 
 from seqmodels import EOS
 from seqmodels.experiments.specs import make_spec, model_sizes
@@ -55,17 +55,17 @@ def carrying(model: str, bits: list[float], seed: int = 1) -> dict[str, Any]:
     return r
 
 
-RECORDS = [
+RECORDS = as_records([
     carrying("rnn_encdec_32", [6, 20, 16]), carrying("rnn_encdec_32", [6, 22, 20], 2),
     carrying("rnn_encdec_128", [6, 24, 40]), carrying("bahdanau_2", [6, 24, 36]),
-]  # fmt: skip
+])  # fmt: skip
 
 
 def test_bits_are_those_of_the_symbols_less_the_loss() -> None:
     left, right = bottleneck_figure.draw_bits(RECORDS).figure.axes
     expected = {"rnn_encdec_32": [6, 21, 18], "bahdanau_2": [6, 24, 36]}
     for model, bits in expected.items():
-        colour = style.line_styles_for([model])[model].colour
+        colour = style.line_style_of(model).colour
         line = next(line for line in left.lines if line.get_color() == colour)
         assert list(line.get_xdata()) == list(LENGTHS)
         assert list(line.get_ydata()) == pytest.approx(bits)

@@ -9,13 +9,12 @@ import pytest
 import torch
 import torch.nn.functional as F
 from conftest import TINY, Pairs, Tiny
-from fake_records import fake_record
+from fake_records import as_records, fake_record
 from torch import Tensor, nn
 from torch.testing import assert_close
 
 from seqmodels import MODELS, SequenceModel
 from seqmodels.data.batches import Example
-from seqmodels.models import papers
 from seqmodels.report import style
 from tasks import analyses
 from tasks.distance import __main__ as distance
@@ -80,12 +79,13 @@ def test_depth_is_drawn_for_models_with_one_vector() -> None:
         for when in ("before", "after") for n in (1, 2) for bias in (0.0, 2.0) for length in (5, 9)
     ]  # fmt: skip
     lstm["analyses"]["depth"] = gpt["analyses"]["depth"] = rows
-    axes = distance_figure.draw([lstm, gpt])["depth"].figure.axes
+    axes = distance_figure.draw(as_records([lstm, gpt]))["depth"].figure.axes
     assert [[list(line.get_ydata()) for line in ax.lines] for ax in axes] == 2 * [
         [pytest.approx([n + bias, (n + bias) / 5, (n + bias) / 9]) for n in (1, 2)]
         for bias in (0, 2)
     ]
-    assert [*distance_figure.draw([record("lstm_seq2seq", 1, 0.5), gpt])] == ["distance"]
+    shallow = as_records([record("lstm_seq2seq", 1, 0.5), gpt])
+    assert [*distance_figure.draw(shallow)] == ["distance"]
 
 
 def test_gradients_reach_exactly_the_source_tokens(name: str, tiny: Tiny, pairs: Pairs) -> None:
@@ -165,9 +165,9 @@ def record(model: str, seed: int, a: float, later: float = 1.0) -> dict[str, Any
 def test_each_panel_has_its_rows() -> None:
     records = [record("rnn_encdec", 1, 0.1), record("lstm_seq2seq", 1, 0.5)]
     records += [record("gpt", 1, 1.0), record("gpt", 2, 3.0, 0.5)]
-    before, after, probe = distance_figure.draw_distance(records).figure.axes
+    before, after, probe = distance_figure.draw_distance(as_records(records)).figure.axes
     lines = {ax: {line.get_color(): line for line in ax.lines} for ax in (before, after, probe)}
-    colour, other = (style.line_styles_for(papers())[m].colour for m in ("gpt", "rnn_encdec"))
+    colour, other = (style.line_style_of(m).colour for m in ("gpt", "rnn_encdec"))
     assert lines[before][colour].get_ydata()[1] == pytest.approx((1 + 9) / 2)
     assert lines[after][colour].get_ydata()[1] == pytest.approx((1 + 0.25) / 2)
     assert [*lines[before][other].get_xdata()] == [1, 2, 3, 4, 5, 6, 7]

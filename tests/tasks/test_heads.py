@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 from conftest import Tiny
-from fake_records import fake_record
+from fake_records import as_records, fake_record
 from torch import Tensor, nn
 from torch.testing import assert_close
 
@@ -125,10 +125,10 @@ def test_heads_are_measured_and_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
         return weights
 
     monkeypatch.setattr(measure, "collect_weights", plant)
-    r = fake_record("transformer", 1)
     others = {name: f(model, start, SAMPLE) for name, f in MEASURES.items() if name != "muting"}
-    r["analyses"] = others | {"muting": [whole, *muted]}
-    for row in r["analyses"]["article"]:
+    analyses = others | {"muting": [whole, *muted]}
+    (r,) = as_records([fake_record("transformer", 1) | {"analyses": analyses}])
+    for row in r.analyses["article"]:
         place = {"attention": row["attention"], "layer": 2, "head": 1}
         (same,) = figure.rows_of(r, "muting", **place)
         same = {key: same[key] for key in ("exact", "changed", *changes.CHANGES)}
@@ -153,4 +153,4 @@ def test_a_model_without_heads_has_no_rows(tiny: Tiny) -> None:
     bahdanau = tiny("bahdanau")
     for measurement in MEASURES.values():
         assert measurement(bahdanau, bahdanau, SAMPLE) == []
-    assert figure.draw([fake_record("bahdanau", 1)]) == {}
+    assert figure.draw(as_records([fake_record("bahdanau", 1)])) == {}

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 from conftest import Run, V, check_folder
-from fake_records import fake_record, scored
+from fake_records import as_records, fake_record, scored
 from matplotlib.colors import to_hex
 from torch import Tensor, nn
 
@@ -53,10 +53,10 @@ def test_seeds_widen_the_gain() -> None:
     """With many words, the interval is that of Student's t over the seeds."""
 
     def gain(*shifts: float, n: int) -> list[float]:
-        runs = {
-            name: [{"analyses": {"places": [{"accuracy": mean + x, "n": n}]}} for x in shifts]
-            for name, mean in ((figure.REVERSED, 81), (figure.FORWARD, 71))
-        }
+        runs = {}
+        for name, mean in ((figure.REVERSED, 81), (figure.FORWARD, 71)):
+            places = [{"places": [{"accuracy": mean + x, "n": n}]} for x in shifts]
+            runs[name] = as_records(fake_record(name, 1) | {"analyses": rows} for rows in places)
         return [end for (end,) in figure.compute_gains(runs)]
 
     value, low, high = gain(0, n=100)
@@ -75,7 +75,7 @@ def test_biases_are_those_of_the_records() -> None:
         one["model_config"] |= {"is_reversed": is_reversed, "forget_bias": bias}
         one["tests"][0]["overall"]["nats"]["value"] = seed + 10 * bias + 100 * is_reversed
         records.append(one)
-    (drawn,) = figure.draw(records).values()
+    (drawn,) = figure.draw(as_records(records)).values()
     for ax, offset in zip(drawn.figure.axes, (0, None), strict=True):
         lines = [line for line in ax.lines if line.get_linestyle() != "None"]
         forward, reverse = (list(line.get_ydata()) for line in lines)
@@ -93,9 +93,9 @@ def test_the_ladder_runs(run: Run, tmp_path: Path) -> None:
     rungs = [("none", False), ("forward", False), ("dot", True)]
     assert [figure.identify_rung(r) for r in records] == rungs
     for r in records:
-        (test,) = r["tests"]
-        n_trained = sum(b["n"] for b in test["buckets"] if b["high"] <= test["max_train_length"])
-        assert sum(row["n"] for row in r["analyses"]["places"]) > 3 * n_trained
+        (test,) = r.tests
+        n_trained = sum(b.n for b in test.buckets if b.high <= test.max_train_length)
+        assert sum(row["n"] for row in r.analyses["places"]) > 3 * n_trained
     assert (tmp_path / "rungs.svg").exists()
     assert (tmp_path / "places.svg").exists()
 
@@ -132,12 +132,10 @@ def climbed(shift: float = 0.0, seed: int = 1) -> list[dict[str, Any]]:
 
 
 def test_a_bar_is_its_rung_and_bucket() -> None:
-    left, right = figure.draw_rungs([*climbed(), *climbed(2.0, 2)]).figure.axes
+    left, right = figure.draw_rungs(as_records([*climbed(), *climbed(2.0, 2)])).figure.axes
     at = {"lstm_seq2seq_forward": 0, "lstm_seq2seq": 1, LAST: 2, DOT: 2.8, DOT_FED: 3.2}
     for ax, place in ((left, 1), (right, 2)):
-        expected = {
-            (style.line_styles_for([m])[m].colour, x): SCORES[m][place] + 1 for m, x in at.items()
-        }
+        expected = {(style.line_style_of(m).colour, x): SCORES[m][place] + 1 for m, x in at.items()}
         bars = {}
         for bar in ax.patches:
             colour = to_hex(bar.get_facecolor()).upper()

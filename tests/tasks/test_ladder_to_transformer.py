@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 from conftest import Run, Tiny, check_folder
+from fake_records import as_records, fake_record
 from torch import Tensor
 from torch.testing import assert_close
 
@@ -117,14 +118,17 @@ def test_the_ladder_counts_steps_and_gradients(tiny: Tiny) -> None:
     assert steps == [12, 12, 12, 12, 24, 24, 12, 4]
     ends = (("before", 2), ("before", 90), ("before", 8), ("after", 6), ("after", 90), ("after", 3))
     rows = [{"when": when, "median": m} for when, m in ends for _ in range(8)]
-    r = {"analyses": {"gradients": rows}, "curve": [{"step": 10, "seconds": 5}]}
+    made = fake_record("bahdanau", 1) | {"analyses": {"gradients": rows}}
+    first, *_ = made["curve"]
+    times = ((10, 5.0), (30, 7.0), (40, 10.0))
+    made["curve"] = [first | {"step": step, "seconds": seconds} for step, seconds in times]
+    (r,) = as_records([made])
     assert [figure.gradient_ratio(r, when) for when in ("before", "after")] == [4.0, 0.5]
-    r["curve"] += [{"step": 30, "seconds": 7}, {"step": 40, "seconds": 10}]
     assert figure.seconds_per_step(r) == 0.1
 
 
 def test_the_way_to_the_transformer_runs(run: Run, tmp_path: Path) -> None:
     assert ladder.PARSER.parse_args([]).models == ladder.MODELS
     assert run(ladder, "--to", "transformer", "--models", RUNGS[5], "--out", tmp_path) == 0
-    assert [r["contrasts"] for r in check_folder(tmp_path, [RUNGS[5]])] == [[RUNGS[4]]]
+    assert [r.contrasts for r in check_folder(tmp_path, [RUNGS[5]])] == [[RUNGS[4]]]
     assert [path.name for path in tmp_path.glob("rungs*.svg")] == ["rungs-to-transformer.svg"]

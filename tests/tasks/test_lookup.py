@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from fake_records import fake_record
+from fake_records import as_records, fake_record
 
 from seqmodels import EOS, MODELS
 from seqmodels.experiments.specs import make_spec, model_sizes
 from seqmodels.experiments.task import Task
-from seqmodels.models import VARIANTS, papers
+from seqmodels.models import VARIANTS
 from seqmodels.report import style
 from tasks.lookup import __main__ as lookup
 from tasks.lookup import figure as lookup_figure
@@ -101,14 +101,14 @@ def test_every_seed_has_its_marker() -> None:
             record["curve"] = [record["curve"][0] | step for step in steps]
             record["tests"][0]["baseline"] = "knows nothing"
             records.append(record)
-    left, right = lookup_figure.draw_transition(records).figure.axes
+    left, right = lookup_figure.draw_transition(as_records(records)).figure.axes
     assert [len(ax.lines) for ax in (left, right)] == [7, 6]  # and the line at 95 %
     filled: dict[str, list[tuple[float, bool]]] = {}
     for line in right.lines:
         is_filled = line.get_markerfacecolor() != "white"
         filled.setdefault(line.get_color(), []).append((line.get_xdata()[0], is_filled))
-    line_styles = style.line_styles_for(papers())
-    assert filled == {line_styles[m].colour: [mark for _, mark in seeds[m]] for m in seeds}
+    expected = {style.line_style_of(m).colour: [mark for _, mark in seeds[m]] for m in seeds}
+    assert filled == expected
 
 
 def wide(model: str, seed: int, d_model: int, score: float) -> dict[str, Any]:
@@ -131,8 +131,8 @@ def test_a_point_is_its_bytes_and_its_score() -> None:
     other = [r | {"data": r["data"] | {"sha256": "11"}} for r in two]
     short = [r | {"train_config": r["train_config"] | {"tokens": 9}} for r in two]
     for folders in ([one], [one, other], [one, short]):
-        assert lookup_figure.draw_across(folders) == {}
-    drawn = lookup_figure.draw_across([one, two])
+        assert lookup_figure.draw_across([*map(as_records, folders)]) == {}
+    drawn = lookup_figure.draw_across([as_records(one), as_records(two)])
     assert [*drawn] == ["widths-lookup"]
     plot = drawn["widths-lookup"].figure
     assert any("1–2 seeds" in text.get_text() for text in plot.texts)  # at each width
@@ -140,7 +140,7 @@ def test_a_point_is_its_bytes_and_its_score() -> None:
         ("gpt", [17 * 16, 17 * 32], [78, 94]), ("lstm_seq2seq", [16, 32], [16, 32]),
     ):  # fmt: skip
         for ax, x in zip(plot.axes, (sizes, [16, 32]), strict=True):
-            colour = style.line_styles_for([model])[model].colour
+            colour = style.line_style_of(model).colour
             line = next(line for line in ax.lines if line.get_color() == colour)
             assert np.allclose(line.get_xdata(), x)
             assert np.allclose(line.get_ydata(), means)

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import RESULTS, Run
-from fake_records import scored
+from conftest import RESULTS, Run, fields_of
+from fake_records import as_records, scored
 
 from seqmodels import EOS
 from seqmodels.data import SPLITS
@@ -14,7 +14,6 @@ from seqmodels.data.tokenizers import Bytes, Words
 from seqmodels.experiments import compare
 from seqmodels.experiments.task import Task
 from seqmodels.models import PAPERS
-from seqmodels.records import io as record
 from seqmodels.report import style
 from tasks import recipes
 from tasks.translation import __main__ as translation
@@ -68,7 +67,7 @@ def test_own_sentences_have_a_direction(
     append(folder, "train", "\n" + "ka " * 900 + "\n", "kata\nkata\n")
     flags = "--data", folder, "--models", "gpt", "--out", tmp_path / "out"
     assert run(translation, *flags) == 0
-    content = record.load(tmp_path / "out" / "gpt-seed1.json")
+    content = fields_of(tmp_path / "out" / "gpt-seed1.json")
     assert content["data"]["name"] == "spoken qaa→qab"
     counts = {k: n for k, n in content["data"].items() if k.startswith("n_")}
     assert all(counts.pop(f"n_tokens_{split}") > 40 for split in SPLITS)
@@ -157,8 +156,9 @@ def test_gpt_has_positions_for_long_targets(folder: Path) -> None:
 
 def test_the_five_papers_have_a_figure_among_others() -> None:
     names = list(PAPERS)[:5]
-    five = scored(dict.fromkeys(names, (80, 40, 20)))
-    others = scored(dict.fromkeys(("linear_attention", "rnn_encdec_x2"), (80, 40, 20)))
+    five = as_records(scored(dict.fromkeys(names, (80, 40, 20))))
+    more = scored(dict.fromkeys(("linear_attention", "rnn_encdec_x2"), (80, 40, 20)))
+    others = as_records(more)
     with style.context():
         (drawn,) = figure.draw_five([others[1], *five, others[0]]).values()
     labels = {text.get_text() for legend in drawn.figure.legends for text in legend.get_texts()}
@@ -178,7 +178,7 @@ def test_records_were_made_with_the_recipes() -> None:
         paths = sorted((RESULTS / f"translation-{folder}").glob("*-seed[0-9].json"))
         assert paths
         for path in paths:
-            content = record.load(path)
+            content = fields_of(path)
             recipe, given = chosen[content["model"]], content["train_config"]
             assert (given["lr"], given.get("muon_lr", recipe.muon_lr)) == recipe[1:], path
             assert chosen[content["model"]].sizes.items() <= content["model_config"].items(), path

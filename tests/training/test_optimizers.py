@@ -66,9 +66,9 @@ def test_a_comparison_has_one_optimizer(tmp_path: Path, undrawn: None, few_draws
     chosen = {"models": ["gpt"], "vary": [("muon_lr", ["0.002"])]}
     compare.compare(task, options(tmp_path, **chosen))
     made = [record.load(tmp_path / f"gpt{spec}-seed1.json") for spec in ("", "-muon_lr-0.002")]
-    settings = [(m["train_config"]["optimizer"], m["train_config"]["muon_lr"]) for m in made]
+    settings = [(m.train_config["optimizer"], m.train_config["muon_lr"]) for m in made]
     assert settings == [("muon", task.recipes["gpt"].muon_lr), ("muon", 0.002)]
-    assert made[0]["curve"][-1]["valid_nats"] != made[1]["curve"][-1]["valid_nats"]
+    assert made[0].curve[-1].valid_nats != made[1].curve[-1].valid_nats
     with pytest.raises(ValueError, match="trained with AdamW"):
         compare.compare(toy(), options(tmp_path / "adamw", **chosen))
     with pytest.raises(ValueError, match="optimizer was muon, is adamw"):

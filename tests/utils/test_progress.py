@@ -38,8 +38,8 @@ def test_status_while_runs_are_trained(tmp_path: Path, monkeypatch: pytest.Monke
     assert re.match(f"rnn_encdec, seed 1 +training +{n_tokens[2]} of 200 ", second)
     _, first, *_ = format_status(tmp_path).splitlines()
     saved = record.load(tmp_path / "gpt-seed1.json")
-    accuracy = saved["tests"][0]["overall"]["accuracy"]["value"]
-    assert first.split()[3:5] == ["recorded", f"{saved['curve'][-1]['tokens']}"]
+    accuracy = saved.tests[0].overall["accuracy"].value
+    assert first.split()[3:5] == ["recorded", f"{saved.curve[-1].tokens}"]
     assert first.endswith(f" {accuracy:.1f} %")
 
 
@@ -96,49 +96,29 @@ def board_of(folder: Path, n: int) -> tuple[progress.ProgressBoard, list[Any]]:
     return progress.ProgressBoard(records, 3), running
 
 
-def test_a_terminal_shows_a_bar_for_each_active_run(
-    tmp_path: Path, clock: Any, monkeypatch: Any, capsys: Any
-) -> None:
+def test_a_terminal_shows_a_bar(tmp_path: Path, clock: Any, monkeypatch: Any, capsys: Any) -> None:
     screen = io.StringIO()
     screen.isatty = lambda: True
     monkeypatch.setattr(sys, "stderr", screen)
     monkeypatch.setattr(progress, "READ_EVERY_S", 600.0)
     board, running = board_of(tmp_path, 3)
 
-    def rows() -> list[str]:
+    def bar() -> str:
         board.refresh()
-        return [" ".join(str(bar).split()) for bar in board.bars.values()]
+        return str(board.bar).strip()
 
     with board:
-        first, *others = rows()
-        assert first == "all runs 0% | | 3 of 6 runs done, 3 running"
-        assert others == [
-            "run 0 search 0% | | note 0",
-            "run 1 search 33% |###3 | note 1",
-            "run 2 search 67% |######6 | note 2",
+        runs = [
+            f"run {i}: search {share}, note {i}" for i, share in enumerate(("0%", "33%", "67%"))
         ]
+        assert bar() == f"0% |          | 3 of 6 runs done, 3 running: {'; '.join(runs)}"
         clock.now_s += 10.0
         board.end("run 1")
-        first, *others = rows()
-        assert first == "all runs 33% |###3 | 4 of 6 runs done, 2 running, about 20 s left"
-        assert others == ["run 0 search 0% | | note 0", "run 2 search 67% |######6 | note 2"]
+        line = f"4 of 6 runs done, 2 running, about 20 s left: {runs[0]}; {runs[2]}"
+        assert bar() == f"33% |###3      | {line}"
         running[2].add_line("last words")
         board.end("run 2")
     assert capsys.readouterr().out == "run 2: last words\n"
-
-
-def test_seeds_of_a_long_name_have_a_bar_each(tmp_path: Path, monkeypatch: Any) -> None:
-    screen = io.StringIO()
-    screen.isatty = lambda: True
-    monkeypatch.setattr(sys, "stderr", screen)
-    records = {f"linear_attention, seed {i}": tmp_path / f"{i}.json" for i in (1, 2)}
-    for title, path in records.items():
-        file = progress.StatusFile(path, title, 100)
-        file.write(state="running")
-        file.update("training", 50, 100, title[-1])
-    with progress.ProgressBoard(records, 2) as board:
-        board.refresh()
-        assert [bar.postfix for bar in board.bars.values()][1:] == [["1"], ["2"]]
 
 
 def test_without_a_terminal_a_line_is_written_now_and_then(

@@ -7,16 +7,39 @@ models leave them out.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Literal, TypedDict
 
-Kind = dict[str, Any]
-"""Fields of `ModelInfo` that variants share; the others are those of the model `variant_of`."""
+Value = int | float | str | bool | None
+"""Of a field of a model's Config, or of TrainConfig."""
+Fields = Mapping[str, Value]
+"""Names of such fields, and their values."""
+Group = Literal["five", "later"]
+Memory = Literal["vector", "fixed", "grows"]
 
 
-def kind(variant_of: str, class_path: str, year: int, cite: str, **fields: Any) -> Kind:
+class Kind(TypedDict, total=False):
+    """Fields of `ModelInfo` that variants share; the others are those of the model `variant_of`."""
+
+    variant_of: str
+    class_path: str
+    year: int
+    cite: str
+    group: Group
+    memory: Memory
+    attends: bool
+    width: int
+
+
+def kind(variant_of: str, class_path: str, year: int, cite: str) -> Kind:
     """Return what the variants of a class share; the class is in a module beside this one."""
     path = f"seqmodels.models.variants.{class_path}"
-    return {"variant_of": variant_of, "class_path": path, "year": year, "cite": cite, **fields}
+    return {"variant_of": variant_of, "class_path": path, "year": year, "cite": cite}
+
+
+def later(variant_of: str, class_path: str, year: int, cite: str) -> Kind:
+    """Return a kind that is not counted among the five papers, as the model is that it varies."""
+    return kind(variant_of, class_path, year, cite) | {"group": "later"}
 
 
 BOTH_PAPERS = "after Cho et al., arXiv:1406.1078, and Bahdanau et al., arXiv:1409.0473"
@@ -35,28 +58,28 @@ LSTM: Kind = {"variant_of": "lstm_seq2seq"}
 LAST = kind("lstm_seq2seq", LADDER, 2015, LUONG)
 ATTENDING = LAST | {"memory": "grows", "attends": True}
 FED = {"is_input_feeding": True}
-DOT = kind("bahdanau", f"{BETWEEN}:DotBahdanau", 2017, AFTER_VASWANI, group="later")
-HEADS = kind("bahdanau", f"{BETWEEN}:HeadsBahdanau", 2017, AFTER_VASWANI, group="later")
-TIED = kind("bahdanau", f"{BETWEEN}:TiedBahdanau", 2017, AFTER_VASWANI, group="later")
-POOLED = kind("bahdanau", "pooled:PooledBahdanau", 2017, BRITZ, group="later", memory="fixed")
+DOT = later("bahdanau", f"{BETWEEN}:DotBahdanau", 2017, AFTER_VASWANI)
+HEADS = later("bahdanau", f"{BETWEEN}:HeadsBahdanau", 2017, AFTER_VASWANI)
+TIED = later("bahdanau", f"{BETWEEN}:TiedBahdanau", 2017, AFTER_VASWANI)
+POOLED = later("bahdanau", "pooled:PooledBahdanau", 2017, BRITZ) | {"memory": "fixed"}
 SINUSOIDS = kind("transformer", POSITIONS, 2017, "Vaswani et al., arXiv:1706.03762")
 LEARNED = kind("transformer", POSITIONS, 2017, "Gehring et al., arXiv:1705.03122")
 ROTARY = kind("transformer", POSITIONS, 2021, "Su et al., arXiv:2104.09864")
 ALIBI = kind("transformer", POSITIONS, 2022, "Press et al., arXiv:2108.12409")
 NONE = kind("transformer", POSITIONS, 2022, "Haviv et al., arXiv:2203.16634")
-ABLATED = kind("transformer", "ablated:AblatedTransformer", 2017, AFTER_VASWANI, group="later")
-RECURRENT = kind("transformer", f"{BETWEEN}:RecurrentTransformer", 2018, CHEN, group="later")
-DECODER = kind("transformer", f"{BETWEEN}:RecurrentDecoder", 2018, CHEN, group="later")
-CONV = kind("transformer", f"{CONVOLVED}:ConvolvedTransformer", 2023, ARORA, group="later")
-GPT_CONV = kind("gpt", f"{CONVOLVED}:ConvolvedGPT", 2023, ARORA, group="later")
+ABLATED = later("transformer", "ablated:AblatedTransformer", 2017, AFTER_VASWANI)
+RECURRENT = later("transformer", f"{BETWEEN}:RecurrentTransformer", 2018, CHEN)
+DECODER = later("transformer", f"{BETWEEN}:RecurrentDecoder", 2018, CHEN)
+CONV = later("transformer", f"{CONVOLVED}:ConvolvedTransformer", 2023, ARORA)
+GPT_CONV = later("gpt", f"{CONVOLVED}:ConvolvedGPT", 2023, ARORA)
 LINEAR_CONV = kind("linear_attention", f"{CONVOLVED}:ConvolvedLinearAttention", 2023, ARORA)
-FAVOR = {
+FAVOR: Kind = {
     "variant_of": "linear_attention",
     "year": 2021,
     "cite": "Choromanski et al., arXiv:2009.14794",
 }
 
-ROWS: dict[str, tuple[Kind, str, dict[str, Any]]] = {
+ROWS: dict[str, tuple[Kind, str, Fields]] = {
     "rnn_encdec_32": (RNN, "32 numbers", {"d_model": 32}),
     "rnn_encdec_64": (RNN, "64 numbers", {"d_model": 64}),
     "rnn_encdec_128": (RNN, "128 numbers", {"d_model": 128}),
