@@ -6,7 +6,7 @@ A sweep is a curve of the scores over the values of a number, such as a size or 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeGuard
 
 from matplotlib.axes import Axes
 from matplotlib.ticker import NullLocator
@@ -37,9 +37,6 @@ MIN_VALUES = 3
 """Values of a field from which its scores are a curve."""
 LABELS = {"tokens": "target tokens of training", "width": "multiple of the width"}
 """Fields whose names do not say what they are."""
-
-VERDICTS = {1: "significantly better", -1: "significantly worse", 0: "not significant"}
-"""Verdicts on a change, by its outcome."""
 
 # ------------------------------------------------------------------------------------- Effects
 
@@ -87,7 +84,7 @@ def base_of(record: Record) -> str:
     return info.variant_of if info else ""
 
 
-def format_value(value: Any) -> str:
+def format_value(value: Value) -> str:
     """Format the value of a field: large numbers short, others as they are written."""
     return format_short(value) if is_number(value) and abs(value) >= 10_000 else str(value)
 
@@ -105,7 +102,7 @@ def effect_rows(
         outcomes = [outcome(bucket, metric) for bucket in effect.buckets]
         verdict = "not tested"
         if effect.is_tested:
-            verdict = VERDICTS[outcome(effect.overall, metric)]
+            verdict = OUTCOMES[outcome(effect.overall, metric)]
         rows.append([
             effect.label,
             f"{format_signed(effect.overall.value, metric)} "
@@ -178,7 +175,7 @@ def find_sweeps(records: Sequence[Record]) -> dict[str, Sweep]:
     no number, as where d_k follows from the width.
     """
     by_name = load_records.group_by_model(records)
-    groups: dict[tuple[str, str], dict[Any, list[Record]]] = {}
+    groups: dict[tuple[str, str], dict[Value, list[Record]]] = {}
     for group in by_name.values():
         changed, base = changed_fields(group[0]), group[0].base
         if len(changed) == 1 and base in by_name:
@@ -202,7 +199,7 @@ def changed_fields(record: Record) -> dict[str, Value]:
     return {**arm.sizes, **arm.training, **({"width": arm.width} if arm.width != 1 else {})}
 
 
-def is_number(value: Any) -> bool:
+def is_number(value: Value) -> TypeGuard[float]:
     """Return whether a value can be a place on an axis."""
     return isinstance(value, int | float)
 

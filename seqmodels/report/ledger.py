@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
@@ -130,7 +130,7 @@ def format_published(figure: Figure | None) -> str:
 def table_of_entry(entry: Entry, folders: Mapping[str, Sequence[Record]]) -> str:
     """Return one Markdown table: systems × metrics, with our score to the right of each."""
     columns = dict.fromkeys((f.metric, f.on) for f in entry.figures)
-    systems: dict[str, dict[Any, Figure]] = {}
+    systems: dict[str, dict[tuple[str, str | None], Figure]] = {}
     for f in entry.figures:
         systems.setdefault(f.system, {})[f.metric, f.on] = f
     rows = [["system", "model here"]]

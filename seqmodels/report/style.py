@@ -26,6 +26,7 @@ from matplotlib.patches import Rectangle
 from matplotlib.text import Text
 from matplotlib.ticker import FuncFormatter, LogLocator
 from matplotlib.transforms import Bbox
+from numpy.typing import ArrayLike
 
 from seqmodels.models import PAPERS, model_of, paper_of, papers
 from seqmodels.records.schema import Record
@@ -40,13 +41,18 @@ from seqmodels.report.load_records import (
 from seqmodels.report.tidy import FigureWithData
 from seqmodels.utils import files
 
+Dashes = str | tuple[float, tuple[float, ...]]
+"""Dashes of a line, as matplotlib takes them: a name, or an offset and lengths in points."""
+Points = Sequence[float] | np.ndarray
+"""Places on an axis."""
+
 
 class LineStyle(NamedTuple):
     """The label and the line style of one model."""
 
     label: str
     colour: str
-    dashes: Any
+    dashes: Dashes
     marker: str
 
 
@@ -82,11 +88,11 @@ SHADES_OF = {
     "#773056 #00B5CC #005C6C #9B8FF0 #4C4185 #4EA4F1 #11538F #723F00",
 }
 """Colour of a model -> colours of its variants, used in turn."""
-DASHES: list[Any] = [(0, (4, 1.6)), (0, (1.6, 1.2)), (0, (6, 1.2, 1.6, 1.2))]
+DASHES: list[Dashes] = [(0, (4, 1.6)), (0, (1.6, 1.2)), (0, (6, 1.2, 1.6, 1.2))]
 """Line styles of the models with one vector, in order of history."""
-LATER: Any = (0, (1.2, 1.6, 6, 1.6, 1.2, 1.6))
+LATER: Dashes = (0, (1.2, 1.6, 6, 1.6, 1.2, 1.6))
 """The line style of models that attend to a memory of fixed size."""
-UNKNOWN: Any = (0, (6, 1.5, 1.2, 1.5))
+UNKNOWN: Dashes = (0, (6, 1.5, 1.2, 1.5))
 """The line style of models that are not registered."""
 VARIANT_MARKERS = "os^vDPX<>phd8*H"
 INK, GREY = "#222222", "#666666"
@@ -295,7 +301,7 @@ def set_log(ax: Axes, axis: str, write: Callable[..., str], base: float = 10, **
     ax.minorticks_off()
 
 
-def draw_line(ax: Axes, line_style: LineStyle, x: Any, scores: np.ndarray) -> None:
+def draw_line(ax: Axes, line_style: LineStyle, x: Points, scores: np.ndarray) -> None:
     """Draw a line of scores (points, 3), value, low and high, with a band of its intervals."""
     value, low, high = scores.T
     ax.fill_between(x, low, high, color=line_style.colour, alpha=0.16, lw=0)
@@ -313,7 +319,7 @@ def draw_seeds(ax: Axes, line_style: LineStyle, seeds: Mapping[float, np.ndarray
 
 
 def draw_map(
-    ax: Axes, weights: Any, rows: Sequence[str], columns: Sequence[str], top: float, lw: float
+    ax: Axes, weights: ArrayLike, rows: Sequence[str], columns: Sequence[str], top: float, lw: float
 ) -> None:
     """Draw weights from 0 to `top` as a heat map, with words at its upper and left edge."""
     ax.pcolormesh(weights, cmap=HEAT, vmin=0, vmax=top, edgecolors="#EDEDED", lw=lw)

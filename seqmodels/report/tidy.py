@@ -19,9 +19,9 @@ class Table:
     """
 
     def __init__(self) -> None:
-        self._rows: list[dict[str, Any]] = []
+        self._rows: list[dict[str, object]] = []
 
-    def add(self, **columns: Any) -> None:
+    def add(self, **columns: object) -> None:
         """Add a row, or one for each item of those columns that are arrays, lists or the like.
 
         Other values are the same in all of these rows.
@@ -60,7 +60,7 @@ class FigureWithData(NamedTuple):
     """The rows of its `Table`."""
 
 
-def _cell(value: Any) -> Any:
+def _cell(value: object) -> object:
     """Return a cell: floats with six digits, and an empty text for what is not known."""
     if value is None or value != value:
         return ""
