@@ -41,6 +41,8 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from seqmodels.utils.values import NonNegative, Positive, Share, Size, check_fields  # noqa: F401
+
 PAD, BOS, EOS, UNK = range(4)
 """The first four ids of every vocabulary."""
 
@@ -86,6 +88,7 @@ class SequenceModel(nn.Module):
 
     def __init__(self, config: Any):
         super().__init__()
+        check_fields(config)
         self.config = config
         self.cross_attentions: list[Any] = []
         """The modules that attend to the source, layer by layer, by their `attention_weights`."""

@@ -5,15 +5,13 @@ Models have equal parameter counts, unless a recipe or a spec has a width.
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, product
-from typing import Any, NamedTuple, get_args, get_type_hints
+from typing import Any, NamedTuple, get_args
 
 import torch
-from pydantic import TypeAdapter, ValidationError
 
 from seqmodels.experiments.inference import SkipInit
 from seqmodels.experiments.task import Recipe, Task
@@ -21,6 +19,7 @@ from seqmodels.interface import Config, SequenceModel
 from seqmodels.models import MODELS, Fields, ModelInfo, Value, ancestors, derive, paper_of
 from seqmodels.training.config import TrainConfig
 from seqmodels.utils.imports import import_class
+from seqmodels.utils.values import Size, field_types, parse_field
 
 WIDTH = "width"
 """The field that multiplies the d_model that fits a task's number of parameters."""
@@ -107,7 +106,7 @@ def change_spec(base: Spec, changed: Fields) -> Spec:
     if not re.fullmatch(r"\w[\w. -]{0,63}", name):
         given = ", ".join(f"{field}={value}" for field, value in changed.items())
         raise ValueError(f"{given} cannot be part of a file's name")
-    config = get_type_hints(base.model_type.config_type)
+    config = field_types(base.model_type.config_type)
     sizes = {field: value for field, value in changed.items() if field in config}
     width = changed.get(WIDTH, 1)
     assert isinstance(width, int)
@@ -170,24 +169,15 @@ def drop_repeats(
 
 def parse_value(model: str, field: str, given: Value) -> Value:
     """Return a value of a model's field; raise ValueError for an unknown field or a wrong value."""
-    config = get_type_hints(MODELS[model].config_type)
-    hints = {WIDTH: int, **get_type_hints(TrainConfig), **config}
-    fields = [name for name in hints if name not in (*FIXED, "vocab_size")]
-    if field not in fields:
-        raise ValueError(f"{model} has no field {field!r}; choose from {', '.join(fields)}")
+    config = field_types(MODELS[model].config_type)
+    hints = {WIDTH: Size, **field_types(TrainConfig), **config}
+    names = [name for name in hints if name not in (*FIXED, "vocab_size")]
+    if field not in names:
+        raise ValueError(f"{model} has no field {field!r}; choose from {', '.join(names)}")
     hint = hints[field]
     if given in ("None", None) and type(None) in get_args(hint):
         return None
-    try:
-        value: Value = TypeAdapter(hint).validate_python(given)
-    except ValidationError as error:
-        problem = error.errors(include_url=False)[0]["msg"]
-        raise ValueError(f"{field}={given}: {problem}") from None
-    is_size = hint in (int, int | None)
-    if isinstance(value, int | float) and not (
-        math.isfinite(value) and (value >= 1 or not is_size)
-    ):
-        raise ValueError(f"{field}={given}: give a {'positive' if is_size else 'finite'} number")
+    value: Value = parse_field(field, hint, given, is_strict=not isinstance(given, str))
     return value
 
 

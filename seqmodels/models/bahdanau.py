@@ -48,7 +48,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from seqmodels.interface import SequenceModel
+from seqmodels.interface import NonNegative, SequenceModel, Share, Size
 
 # ------------------------------------------------------------------------------------- Config
 
@@ -57,21 +57,21 @@ from seqmodels.interface import SequenceModel
 class Config:
     """Sizes; the defaults are the paper's."""
 
-    vocab_size: int
+    vocab_size: Size
     """Tokens in the shared vocabulary (paper: 30,000 words per language)."""
-    d_model: int = 1000
+    d_model: Size = 1000
     """Width of decoder state and of each encoder direction (A.2.3: n)."""
-    d_embed: int = 620
+    d_embed: Size = 620
     """Width of an embedding (A.2.3: m)."""
-    d_maxout: int = 500
+    d_maxout: Size = 500
     """Maxout units of the output layer, each the larger of two inputs (A.2.3: l)."""
-    d_align: int = 1000
+    d_align: Size = 1000
     """Hidden units of the alignment model (A.2.3: n')."""
-    std_align: float = 0.001
+    std_align: NonNegative = 0.001
     """Standard deviation of W_a and U_a before training (B.1)."""
     v_align: float = 0.0
     """Value of every element of v_a before training (B.1)."""
-    dropout: float = 0.0
+    dropout: Share = 0.0
     """Dropout probability of embeddings and output units (paper: none)."""
 
     def source_floats(self, n: int) -> int:

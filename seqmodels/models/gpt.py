@@ -43,7 +43,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from seqmodels.interface import PAD, SequenceModel
+from seqmodels.interface import PAD, NonNegative, SequenceModel, Share, Size
 from seqmodels.models.cache import KVCache, attend, head_width
 
 # ------------------------------------------------------------------------------------- Config
@@ -53,19 +53,19 @@ from seqmodels.models.cache import KVCache, attend, head_width
 class Config:
     """Sizes; the defaults are GPT-2 small's (table 2, first row)."""
 
-    vocab_size: int
+    vocab_size: Size
     """Tokens in the vocabulary (section 2.3: 50,257)."""
-    d_model: int = 768
+    d_model: Size = 768
     """Width; a multiple of n_heads."""
-    n_heads: int = 12
+    n_heads: Size = 12
     """Heads."""
-    n_layers: int = 12
+    n_layers: Size = 12
     """Blocks."""
-    n_positions: int = 1024
+    n_positions: Size = 1024
     """Longest text, source and target together (section 2.3)."""
-    init_std: float = 0.02
+    init_std: NonNegative = 0.02
     """Weights start at N(0, this²) (2018, section 4.1); the tasks' narrow models: larger."""
-    dropout: float = 0.1
+    dropout: Share = 0.1
     """Dropout probability."""
 
     def source_floats(self, n: int) -> int:

@@ -42,7 +42,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from seqmodels.interface import PAD, SequenceModel
+from seqmodels.interface import PAD, NonNegative, SequenceModel, Share, Size
 from seqmodels.models.cache import head_width
 
 # ------------------------------------------------------------------------------------- Config
@@ -52,23 +52,23 @@ from seqmodels.models.cache import head_width
 class Config:
     """Sizes; the defaults are those of the paper's model of its largest images (4.2.1, 4.2.2)."""
 
-    vocab_size: int
+    vocab_size: Size
     """Tokens in the vocabulary (images: 256 shades)."""
-    d_model: int = 256
+    d_model: Size = 256
     """Width; a multiple of n_heads."""
-    n_heads: int = 8
+    n_heads: Size = 8
     """Heads."""
-    n_layers: int = 16
+    n_layers: Size = 16
     """Blocks."""
-    n_positions: int = 3072
+    n_positions: Size = 3072
     """Longest text, source and target together."""
     feature_map: str = "elu"
     """elu: elu(x) + 1; favor: positive orthogonal random features (2021)."""
-    n_draws: int = 1
+    n_draws: Size = 1
     """favor: features of a head, in multiples of its width; elu: 1."""
-    init_std: float = 0.02
+    init_std: NonNegative = 0.02
     """Weights start at N(0, this²), as in GPT; the tasks' narrow models: larger."""
-    dropout: float = 0.1
+    dropout: Share = 0.1
     """Dropout probability."""
 
     def source_floats(self, n: int) -> int:

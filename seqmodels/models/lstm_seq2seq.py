@@ -49,7 +49,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from seqmodels.interface import EOS, SequenceModel
+from seqmodels.interface import EOS, NonNegative, SequenceModel, Share, Size
 
 # ------------------------------------------------------------------------------------- Config
 
@@ -58,21 +58,21 @@ from seqmodels.interface import EOS, SequenceModel
 class Config:
     """Sizes; the defaults are the paper's."""
 
-    vocab_size: int
+    vocab_size: Size
     """Tokens in the shared vocabulary (paper: 160,000 source and 80,000 target words)."""
-    d_model: int = 1000
+    d_model: Size = 1000
     """Cells in each layer (section 3.4)."""
-    d_embed: int = 1000
+    d_embed: Size = 1000
     """Width of an embedding (section 3.4)."""
-    n_layers: int = 4
+    n_layers: Size = 4
     """LSTM layers on each side (section 3.4)."""
     is_reversed: bool = True
     """Read the source from its last word to its first (section 3.3)."""
-    init_range: float = 0.08
+    init_range: NonNegative = 0.08
     """Parameters start uniformly in ± this (section 3.4); the tasks' narrow layers: wider."""
     forget_bias: float = 0.0
     """Added to the forget gates' biases at the start, so that cells remember (paper: 0)."""
-    dropout: float = 0.0
+    dropout: Share = 0.0
     """Dropout probability of each layer's input and of the top output (paper: none)."""
 
     def source_floats(self, n: int) -> int:

@@ -56,7 +56,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from seqmodels.interface import SequenceModel
+from seqmodels.interface import SequenceModel, Share, Size
 
 # ------------------------------------------------------------------------------------- Config
 
@@ -65,15 +65,15 @@ from seqmodels.interface import SequenceModel
 class Config:
     """Sizes; the defaults are the paper's."""
 
-    vocab_size: int
+    vocab_size: Size
     """Tokens in the shared vocabulary (paper: 15,000 words per language)."""
-    d_model: int = 1000
+    d_model: Size = 1000
     """Width of encoder and decoder state (section 4.1.1)."""
-    d_embed: int = 100
+    d_embed: Size = 100
     """Width of an embedding (section 4.1.1: rank-100 matrices)."""
-    d_maxout: int = 500
+    d_maxout: Size = 500
     """Maxout units of the output layer, each the larger of two inputs (section 4.1.1)."""
-    dropout: float = 0.0
+    dropout: Share = 0.0
     """Dropout probability of embeddings and output units (paper: none)."""
 
     def source_floats(self, n: int) -> int:

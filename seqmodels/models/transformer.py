@@ -46,7 +46,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from seqmodels.interface import SequenceModel
+from seqmodels.interface import SequenceModel, Share, Size
 from seqmodels.models.cache import KVCache, attend, head_width
 
 # ------------------------------------------------------------------------------------- Config
@@ -56,23 +56,23 @@ from seqmodels.models.cache import KVCache, attend, head_width
 class Config:
     """Sizes; the defaults are the paper's base model."""
 
-    vocab_size: int
+    vocab_size: Size
     """Tokens in the shared vocabulary (section 5.1: about 37,000)."""
-    d_model: int = 512
+    d_model: Size = 512
     """Width."""
-    d_ff: int = 2048
+    d_ff: Size = 2048
     """Inner width of the feed-forward layers."""
-    n_heads: int = 8
+    n_heads: Size = 8
     """Heads; d_model is a multiple of it unless d_k and d_v are given."""
-    n_layers: int = 6
+    n_layers: Size = 6
     """Layers on each side."""
-    d_k: int | None = None
+    d_k: Size | None = None
     """Width of one head's queries and keys; None: d_model / n_heads."""
-    d_v: int | None = None
+    d_v: Size | None = None
     """Width of one head's values; None: d_model / n_heads."""
     is_prenorm: bool = False
     """Normalise before each sublayer instead of after it."""
-    dropout: float = 0.1
+    dropout: Share = 0.1
     """Dropout probability (table 3: P_drop)."""
 
     def source_floats(self, n: int) -> int:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal
 
 from seqmodels.models import Value
+from seqmodels.utils.values import NonNegative, Positive, Seed, Share, Size, check_fields
 
 Precision = Literal["float32", "bfloat16"]
 Optimizer = Literal["adamw", "muon"]
@@ -17,42 +17,38 @@ Optimizer = Literal["adamw", "muon"]
 class TrainConfig:
     """How to train; all models of one comparison differ only in `lr` and `muon_lr`."""
 
-    tokens: int
+    tokens: Size
     """Budget: target tokens to train on."""
-    lr: float
+    lr: Positive
     """Peak learning rate of AdamW."""
     optimizer: Optimizer = "adamw"
     """muon: Muon trains the hidden matrices, AdamW the embeddings, output layer and vectors."""
-    muon_lr: float = 8e-3
+    muon_lr: Positive = 8e-3
     """Peak learning rate of Muon."""
-    batch_tokens: int = 1500
+    batch_tokens: Size = 1500
     """Rows × longest source or target in a batch."""
-    warmup: float = 0.1
+    warmup: Share = 0.1
     """Share of the budget over which the learning rate rises; then it falls linearly to zero."""
-    beta_2: float = 0.98
+    beta_2: Share = 0.98
     """AdamW's decay of squared gradients (Vaswani et al. 2017, 5.3)."""
-    weight_decay: float = 0.01
+    weight_decay: Share = 0.01
     """Weight decay of AdamW and Muon."""
-    max_grad_norm: float = 1.0
+    max_grad_norm: Positive = 1.0
     """Norm to which larger gradients are clipped."""
-    label_smoothing: float = 0.0
+    label_smoothing: Share = 0.0
     """Share of the target's probability spread over the vocabulary (Vaswani et al. 2017, 5.4)."""
-    source_loss: float = 0.0
+    source_loss: NonNegative = 0.0
     """Weight of the source's loss beside the target's (Radford et al. 2018, 3.2: λ of L_3)."""
-    n_validations: int = 10
+    n_validations: Size = 10
     """Points of the curve; the best one's weights are kept."""
-    seed: int = 1
+    seed: Seed = 1
     """Seed of weights, dropout and data order."""
     precision: Precision = "float32"
     """Precision of matrix products; weights, sums and the optimiser are in float32."""
 
     def __post_init__(self) -> None:
-        """Raise ValueError for a share or a weight that is not one."""
-        for name in ("warmup", "label_smoothing", "beta_2"):
-            if not 0 <= (share := getattr(self, name)) < 1:
-                raise ValueError(f"{name} {share}: give a number from 0 to below 1")
-        if not 0 <= self.source_loss < math.inf:
-            raise ValueError(f"source_loss {self.source_loss}: give a number from 0 up")
+        """Raise ValueError for a value that its field's type does not admit."""
+        check_fields(self)
 
     def settings(self) -> dict[str, Value]:
         """Return the fields that a record holds: those of extensions only if used."""

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from contextlib import closing
 from copy import deepcopy
 from dataclasses import replace
-from itertools import product
 from pathlib import Path
 from statistics import fmean
 from typing import Any, get_args
@@ -34,13 +33,6 @@ from seqmodels.training.trainer import PreparedBatch, Trainer, lr_factor
 def test_the_rate_climbs_and_falls() -> None:
     factors = [lr_factor(0.0, 0.0), *(lr_factor(x, 0.2) for x in (0, 0.1, 0.2, 0.4, 1, 1.1))]
     assert factors == pytest.approx([1, 0, 0.5, 1, 0.75, 0, 0])
-    for weight in (-0.1, math.nan):
-        with pytest.raises(ValueError, match=r"source_loss .*from 0 up"):
-            replace(CFG, source_loss=weight)
-    for name, share in product(("warmup", "label_smoothing", "beta_2"), (-0.1, 1.0, math.nan)):
-        assert getattr(replace(CFG, **{name: 0.0}), name) == 0.0
-        with pytest.raises(ValueError, match=f"{name} {share}: give a number from 0 to below 1"):
-            replace(CFG, **{name: share})
 
 
 def test_a_budget_met_to_the_token_has_its_last_point(fresh: Tiny) -> None:

@@ -33,7 +33,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from seqmodels.interface import SequenceModel
+from seqmodels.interface import SequenceModel, Size
 from seqmodels.models import bahdanau, transformer
 from seqmodels.models.bahdanau import Attention, Bahdanau, DeepOutput, GatedUnit
 from seqmodels.models.cache import KVCache
@@ -72,7 +72,7 @@ class DotBahdanau(Bahdanau):
 class HeadsConfig(bahdanau.Config):
     """Sizes, and the number of heads."""
 
-    n_heads: int = 4
+    n_heads: Size = 4
     """Heads; d_align and the annotations are cut into as many parts."""
 
 

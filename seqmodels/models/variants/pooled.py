@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from seqmodels.interface import watch_attention
+from seqmodels.interface import Size, watch_attention
 from seqmodels.models import bahdanau
 from seqmodels.models.bahdanau import Bahdanau, State
 
@@ -23,7 +23,7 @@ from seqmodels.models.bahdanau import Bahdanau, State
 class Config(bahdanau.Config):
     """Sizes, and the number of vectors."""
 
-    n_queries: int = 1
+    n_queries: Size = 1
     """Vectors that pass from source to target (k)."""
 
     def source_floats(self, n: int) -> int:

@@ -23,6 +23,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from seqmodels.interface import Positive, Size
 from seqmodels.models import transformer
 from seqmodels.models.cache import KVCache
 from seqmodels.models.transformer import Layer, MultiHeadAttention, Transformer
@@ -34,9 +35,9 @@ class Config(transformer.Config):
 
     positions: Literal["sinusoids", "learned", "rotary", "alibi", "none"] = "sinusoids"
     """How tokens in different places are told apart."""
-    rotary_base: float = 10_000.0
+    rotary_base: Positive = 10_000.0
     """Rotary wavelengths grow from 2π towards 2π times this (3.2.2: 10,000)."""
-    n_positions: int = 1024
+    n_positions: Size = 1024
     """Longest source and longest target if positions are learned."""
 
 

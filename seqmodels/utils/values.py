@@ -1,0 +1,66 @@
+"""Which values a field can have: its declared type says so, for flags, files and Python alike."""
+
+from __future__ import annotations
+
+from dataclasses import fields, is_dataclass
+from functools import cache
+from typing import Annotated, Any, get_type_hints
+
+from pydantic import Field, PydanticSchemaGenerationError, TypeAdapter, ValidationError
+
+Size = Annotated[int, Field(ge=1)]
+"""A number of things, of which there is one at least."""
+Share = Annotated[float, Field(ge=0, lt=1)]
+"""A probability or another part of a whole that is not all of it."""
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+"""A rate or a norm."""
+NonNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+"""A weight or a standard deviation, which may be zero."""
+Seed = Annotated[int, Field(ge=0, lt=2**63)]
+"""A seed of random generators."""
+Number = Annotated[float, Field(allow_inf_nan=False)]
+"""Any number but infinity and nan."""
+PLAIN = {int: Size, int | None: Size | None, float: Number, float | None: Number | None}
+"""What the types of fields without bounds stand for."""
+
+
+@cache
+def field_types(owner: type) -> dict[str, Any]:
+    """Return the types of a dataclass's fields by name, with their bounds.
+
+    There are none for a class of somebody else's that names types which its module does not have.
+    """
+    try:
+        hints = get_type_hints(owner, include_extras=True)
+    except NameError:
+        return {}
+    return {f.name: PLAIN.get(hints[f.name], hints[f.name]) for f in fields(owner)}
+
+
+@cache
+def adapter(hint: Any) -> Any:
+    """Return what checks values of a type; any value is right for a type that is not known here."""
+    try:
+        return TypeAdapter(hint)
+    except PydanticSchemaGenerationError:
+        return TypeAdapter(Any)
+
+
+def parse_field(name: str, hint: Any, value: Any, is_strict: bool = False) -> Any:
+    """Return a value, or a text for it, as a field's type; raise ValueError that names the field.
+
+    If it is strict, a text is a wrong value of a number.
+    """
+    try:
+        return adapter(hint).validate_python(value, strict=is_strict)
+    except ValidationError as error:
+        problem = error.errors(include_url=False)[0]["msg"]
+        raise ValueError(f"{name}={value}: {problem}") from None
+
+
+def check_fields(values: Any) -> None:
+    """Raise ValueError for a field of a dataclass whose value its type does not admit."""
+    if not is_dataclass(values):
+        return
+    for name, hint in field_types(type(values)).items():
+        parse_field(name, hint, getattr(values, name), is_strict=True)

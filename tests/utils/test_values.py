@@ -1,0 +1,92 @@
+"""The values of fields: their bounds, however they are given."""
+
+import math
+from dataclasses import dataclass, fields
+from typing import Any
+
+import pytest
+from conftest import Call, check_one_line
+from torch import Tensor
+
+import seqmodels
+from seqmodels.experiments.specs import parse_value
+from seqmodels.models import MODELS
+from seqmodels.training.config import TrainConfig
+from seqmodels.utils.values import check_fields
+from tasks.recall import __main__ as recall
+
+LEAST_1 = {1: True, 0: False, -1: False}
+SHARE = {0.0: True, 0.75: True, 1.0: False, -0.25: False, math.nan: False}
+POSITIVE = {0.25: True, 1e9: True, 0.0: False, -0.25: False, math.inf: False, math.nan: False}
+FROM_0 = POSITIVE | {0.0: True}
+ANY = {-0.5: True, 0.0: True, math.inf: False, math.nan: False}
+BOUNDS: dict[str, dict[Any, bool]] = {
+    **dict.fromkeys(("tokens", "batch_tokens", "n_validations"), LEAST_1),
+    **dict.fromkeys(("lr", "muon_lr", "max_grad_norm"), POSITIVE),
+    **dict.fromkeys(("warmup", "beta_2", "weight_decay", "label_smoothing", "dropout"), SHARE),
+    **dict.fromkeys(("source_loss", "init_std", "std_align", "init_range"), FROM_0),
+    **dict.fromkeys(("v_align", "forget_bias"), ANY),
+    **dict.fromkeys(("vocab_size", "d_model", "d_embed", "d_maxout", "d_align", "d_ff"), LEAST_1),
+    **dict.fromkeys(("n_layers", "n_heads", "n_positions", "n_draws"), LEAST_1),
+    **dict.fromkeys(("d_k", "d_v"), LEAST_1 | {None: True}),
+    "is_prenorm": {True: True, 2: False, "yes": False},
+    "is_reversed": {False: True, 2: False, "no": False},
+    "seed": {0: True, -1: False},
+    "optimizer": {"muon": True, "sgd": False},
+    "precision": {"bfloat16": True, "float16": False},
+    "feature_map": {"elu": True, 1: False},
+}
+OWNERS = [TrainConfig, *(model.config_type for model in MODELS.values())]
+
+
+@pytest.mark.parametrize("owner", OWNERS, ids=lambda owner: owner.__module__.split(".")[-1])
+def test_every_field_has_its_bounds(owner: type) -> None:
+    given = {"tokens": 9, "lr": 0.5} if owner is TrainConfig else {"vocab_size": 9}
+    for field in fields(owner):
+        for value, is_right in BOUNDS[field.name].items():
+            config = owner.__new__(owner)
+            for name in (f.name for f in fields(owner)):
+                default = given.get(name, next(f.default for f in fields(owner) if f.name == name))
+                object.__setattr__(config, name, value if name == field.name else default)
+            if is_right:
+                check_fields(config)
+            else:
+                with pytest.raises(ValueError, match=f"^{field.name}={value}: "):
+                    check_fields(config)
+
+
+def test_a_wrong_value_is_refused_before_anything_is_built() -> None:
+    for name, value in (("dropout", 1.0), ("d_model", 0), ("n_heads", 0)):
+        with pytest.raises(ValueError, match=f"^{name}={value}: "):
+            seqmodels.build("transformer", 9, **{name: value})
+    for name, value in (("lr", -0.5), ("max_grad_norm", 0.0)):
+        with pytest.raises(ValueError, match=f"^{name}={value}: "):
+            TrainConfig(**{"tokens": 9, "lr": 0.5, name: value})
+
+
+def test_values_of_vary_have_the_same_bounds() -> None:
+    assert parse_value("transformer", "dropout", "0.75") == 0.75
+    assert parse_value("transformer", "d_k", "None") is None
+    for name, given in (
+        ("dropout", "1"), ("dropout", "nan"), ("lr", "-0.5"), ("lr", 0), ("max_grad_norm", "0"),
+        ("d_k", "0"), ("d_k", 2.5), ("d_k", True), ("width", "0"), ("n_validations", "0"),
+    ):  # fmt: skip
+        with pytest.raises(ValueError, match=f"^{name}={given}: "):
+            parse_value("transformer", name, given)
+
+
+def test_the_command_line_has_the_same_bounds(call: Call) -> None:
+    for flags in (("--lr", "-1"), ("--vary", "dropout=1"), ("--vary", "max_grad_norm=-1")):
+        check_one_line(call(recall, "--size", "smoke", "--models", "gpt", *flags), flags[0])
+
+
+def test_types_that_are_not_known_are_not_checked() -> None:
+    @dataclass
+    class Mine:
+        vocab_size: int
+        weight: Tensor | None
+        n: int = 0
+
+    with pytest.raises(ValueError, match=r"^n=0: "):
+        check_fields(Mine(8, object(), 0))  # type: ignore[arg-type]
+    check_fields(Mine(8, object(), 1))  # type: ignore[arg-type]
