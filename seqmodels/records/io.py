@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from pydantic import ValidationError
 
 from seqmodels.evaluation.intervals import Row, groups_of, number_groups
 from seqmodels.evaluation.metrics import metric_of
@@ -52,9 +53,11 @@ def load(path: Path) -> Record:
     Raises ValueError if the file is missing or is not a valid record.
     """
     try:
-        return parse(path, files.read_json(path))
+        return Record.model_validate_json(files.read(path))
     except FileNotFoundError:
         raise ValueError(f"{path}: no such record; name a RUN such as FOLDER/gpt-seed1") from None
+    except ValidationError:
+        return parse(path, files.read_json(path))  # which says what is wrong, and takes longer
 
 
 def parse(path: Path, value: Any) -> Record:
