@@ -15,7 +15,7 @@ import numpy as np
 
 from seqmodels.evaluation.intervals import student_quantile
 from seqmodels.evaluation.metrics import metric_of
-from seqmodels.models import PAPERS, model_of, papers
+from seqmodels.models import PAPERS, VARIANTS, model_of
 from seqmodels.records.io import describe_unknown_version, is_record, parse
 from seqmodels.records.schema import SCHEMA
 from seqmodels.records.significance import (
@@ -86,7 +86,7 @@ def group_by_model(records: Iterable[Record]) -> dict[str, list[Record]]:
 
 def order_of(model: str) -> tuple[Any, ...]:
     """Return the key that sorts models by history, variants and then arms behind their model."""
-    known = [*papers()]
+    known = [*PAPERS, *VARIANTS]
     if model not in known:
         return len(PAPERS), 0, by_number(model)
     rank = [*PAPERS].index(model_of(model))
@@ -179,8 +179,8 @@ def rows_of(r: Record, analysis: str, **columns: Any) -> list[Mapping[str, Any]]
 
 def label_of(model: str) -> str:
     """Return the label of a model; an unknown model keeps its name."""
-    registered = papers()
-    return registered[model].label if model in registered else model
+    info = PAPERS.get(model) or VARIANTS.get(model)
+    return info.label if info else model
 
 
 def format_bucket(bucket: Mapping[str, Any]) -> str:

@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from seqmodels.models import model_of
+from seqmodels.models import PAPERS, model_of
 from seqmodels.report import load_records, style
 from seqmodels.report.load_records import (
     Record,
@@ -65,7 +65,7 @@ def rows_of_best(record: Record) -> list[Any]:
 def by_model_and_width(group: Group) -> tuple[Any, ...]:
     """Return the key that orders groups by model, width and budget."""
     first = group[0]
-    order = [*load_records.papers()].index(model_of(first["model"]))
+    order = [*PAPERS].index(model_of(first["model"]))
     return order, first["model_config"]["d_model"], first["train_config"]["tokens"]
 
 
