@@ -47,12 +47,13 @@ def fake_test(
             keys = enumerate(("bleu", "accuracy", "chrf"))
             part |= {key: metric(score + 3 * i, half + i, 100) for i, key in keys}
         parts.append(part)
-    overall = {h: v for h, v in parts[len(parts) // 3].items() if isinstance(v, dict)}
+    middle = {h: v for h, v in parts[len(parts) // 3].items() if isinstance(v, dict)}
+    overall = {h: {end: 0.99 * x for end, x in v.items()} for h, v in middle.items()}
     return {
         "name": name, "axis": axis, "kind": name if name in ("context", "distance") else "length",
         "unit": axis.split()[-1].strip("()"), "primary_metric": primary,
         "noun": "sentences" if primary == "bleu" else "examples",
-        "beam": 1 if is_generated else None,
+        "beam": 5 if is_generated else None,
         "max_train_length": trained, "overall": overall, "buckets": parts,
     }  # fmt: skip
 
@@ -97,14 +98,14 @@ def fake_record(model: str, seed: int, task: str = "translation") -> dict[str, A
     is_fixed = model not in PAPERS or PAPERS[model].memory != "grows"
     return {
         "schema": SCHEMA, "task": task, "model": model, "seed": seed,
-        "model_config": {}, "train_config": {"tokens": 2000000, "lr": 0.002}, "beam": 1,
+        "model_config": {}, "train_config": {"tokens": 2000000, "lr": 0.002}, "beam": 5,
         "n_parameters": 985_000 + 9_000 * k,
         "data": {"name": names.get(task, "TinyStories"), "sha256": "00", "n_train": 118000},
         "provenance": {"commit": "abc", "date": "2026-11-21", "versions": {}, "system": "",
-                       "device": "", "threads": 1},
+                       "device": "", "threads": 2},
         "curve": [
             {"step": s, "tokens": s * 1500, "seconds": s * (0.05 + 0.03 * k), "train_nats": v,
-             "valid_nats": v * (1 + 0.01 * shift), "valid_accuracy": 50.0}
+             "valid_nats": v * (1 + 0.01 * shift), "valid_accuracy": 50 + s / 100 + k}
             for s, v in zip(steps.tolist(), loss.tolist(), strict=True)
         ],
         "tests": tests,
@@ -112,8 +113,8 @@ def fake_record(model: str, seed: int, task: str = "translation") -> dict[str, A
         "alignment": aligned if model in ATTENDING else None,
         "source_bytes": [[s, 2048 if is_fixed else 256 * s] for s in LENGTHS],
         "cache_bytes": [[s, 4096 if is_fixed else 512 * s] for s in LENGTHS],
-        "speed": {"train_tokens_per_s": 9000.0 - 500 * k, "evaluate_sentences_per_s": 80.0},
-        "peak_memory_bytes": 1, "train_s": 100.0 + 10 * k + seed, "evaluate_s": 9.0,
+        "speed": {"train_tokens_per_s": 9000.0 - 500 * k, "evaluate_sentences_per_s": 81.5},
+        "peak_memory_bytes": 71_000, "train_s": 100.5 + 10 * k + seed, "evaluate_s": 9.75,
         "hypotheses": f"{model}-seed{seed}.jsonl",
         "weights_sha256": "00" * 32, "intervals": None, "continued": None,
     }  # fmt: skip
@@ -202,7 +203,11 @@ def scored(
              primary_metric: {"value": v, "low": v - half, "high": v + half}}
             for i, (n, v) in enumerate(zip(counts, parts, strict=True))
         ]  # fmt: skip
-        overall = dict.fromkeys({primary_metric, "nats"}, buckets[0][primary_metric])
+        value = 0.99 * float(np.mean(parts))
+        overall = {
+            name: {"value": v, "low": v - half / 2, "high": v + half / 2}
+            for name, v in (("nats", value / 50), (primary_metric, value))
+        }
         test = {"name": "length", "axis": "source length (words)", "kind": "length"}
         test |= {"unit": "words", "noun": "sentences"} | about
         test |= {"primary_metric": primary_metric, "max_train_length": trained}

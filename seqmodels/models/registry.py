@@ -87,8 +87,8 @@ FIVE = tuple(name for name, paper in PAPERS.items() if paper.group == "five")
 def papers() -> dict[str, ModelInfo]:
     """Return all papers by name: each model, then its variants."""
     rank = {model: i for i, model in enumerate(PAPERS)}
-    names = sorted([*PAPERS, *VARIANTS], key=lambda name: rank[model_of(name)])
-    return {name: (PAPERS | VARIANTS)[name] for name in names}
+    known = PAPERS | VARIANTS
+    return {name: known[name] for name in sorted(known, key=lambda name: rank[model_of(name)])}
 
 
 def paper_of(name: str) -> ModelInfo:

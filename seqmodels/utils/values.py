@@ -62,5 +62,6 @@ def check_fields(values: Any) -> None:
     """Raise ValueError for a field of a dataclass whose value its type does not admit."""
     if not is_dataclass(values):
         return
-    for name, hint in field_types(type(values)).items():
+    owner: Any = type(values)
+    for name, hint in field_types(owner).items():
         parse_field(name, hint, getattr(values, name), is_strict=True)

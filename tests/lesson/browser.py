@@ -17,9 +17,7 @@ from typing import Any
 from urllib.parse import unquote
 
 import jaxtyping
-import playwright.sync_api
 import pytest
-from axe_playwright_python.sync_playwright import Axe
 from conftest import INT_IS_FLOAT, RESULTS, exit_code, make_once
 from matplotlib.colors import rgb2hex
 
@@ -79,6 +77,8 @@ class Tab:
 
         The contrasts that it leaves open are computed: of each text to the paper behind it.
         """
+        from axe_playwright_python.sync_playwright import Axe
+
         for scheme in schemes or ("light", "dark"):
             self.page.emulate_media(color_scheme=scheme)
             found = Axe().run(self.page).response
@@ -218,9 +218,19 @@ def replace_runtime(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(runtime, "build_runtime", lambda: program)
 
 
+@pytest.hookimpl(tryfirst=True)  # before `-m` is applied
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark all tests in a browser as slow."""
+    for item in items:
+        if "chromium" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.slow)
+
+
 @pytest.fixture(scope="session")
 def chromium() -> Iterator[Any]:
     """Start the system's Chromium, or skip the test."""
+    import playwright.sync_api
+
     names = "chromium", "chromium-browser", "google-chrome"
     if not (path := next(filter(None, map(shutil.which, names)), None)):
         pytest.skip("no Chromium on this machine")

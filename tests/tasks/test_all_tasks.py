@@ -2,6 +2,7 @@
 
 import argparse
 import re
+from collections import Counter
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -11,9 +12,8 @@ import pytest
 from conftest import Run, check_folder
 
 from seqmodels import MODELS
-from seqmodels.experiments import (
-    compare,
-)
+from seqmodels.data.batches import Example
+from seqmodels.experiments import compare
 from seqmodels.experiments.specs import make_spec, model_sizes
 from seqmodels.experiments.task import Task
 from seqmodels.models import VARIANTS
@@ -25,29 +25,13 @@ from tasks.recall import __main__ as recall
 from tasks.translation import __main__ as translation
 
 LENGTHS = [4, 8, 12, 16, 20, 24]
-
-
 HEADS = ["heads", "scores", "distances", "muting", "article", "maps"]
-
-
 SMOOTHING = ["lengths", "kernel", "bandwidth", "favor"]
-
-
 DISTANCE = ["gradients", "depth", "probe"]
-
-
 KINDS = [f"transformer_{kind}" for kind in ("sinusoids", "learned", "rotary", "none")]
-
-
 TRANSFORMER = ["transformer"]
-
-
 VECTOR, DRAWN = ["prefixes", "probe", "garden"], "prefixes probe crossings score-crossings"
-
-
 slow = pytest.mark.slow
-
-
 RUNS = [
     ("bottleneck", ["rnn_encdec_32", "bahdanau_2"], [1, 2, 3, 4], [], "bits reach"),
     ("distance", ["rnn_encdec", "transformer"], LENGTHS, DISTANCE, "distance depth"),
@@ -57,8 +41,6 @@ RUNS = [
     pytest.param("vector", ["lstm_seq2seq", "transformer"], [1, 11], VECTOR, DRAWN, marks=slow),
     pytest.param("recall", [*MODELS], [4, 8, 16], [], "score-copy score-reverse", marks=slow),
 ]
-
-
 """Tasks, models, where buckets of the first test set begin, analyses, and figures."""
 
 
@@ -127,3 +109,57 @@ def test_every_size_can_be_built(task: ModuleType) -> None:
         for test in built.tests:
             assert len(test.x) == len(test.examples)
             assert all(any(low <= x <= high for low, high in test.buckets) for x in test.x)
+
+
+def bucket(*ends: int, n: int, first: int = 1) -> dict[tuple[int, int], int]:
+    """Return buckets that end at these numbers, of n examples each."""
+    return {(low + 1, high): n for low, high in zip((first - 1, *ends), ends, strict=False)}
+
+
+def exactly(*numbers: int, n: int) -> dict[tuple[int, int], int]:
+    """Return buckets of one number, of n examples each."""
+    return {(number, number): n for number in numbers}
+
+
+BY_5 = {(1, 5): 4, (6, 10): 6} | bucket(15, 20, 25, 30, n=5, first=11)
+GRAMMAR = {"length": (bucket(10, 20, 30, 40, n=5), 20)}
+TESTED: dict[str, dict[str, tuple[dict[tuple[int, int], int], int | None]]] = {
+    "bottleneck": {"copy": (exactly(1, 2, 3, 4, 6, 8, n=10), 8)},
+    "choices": {"length": (bucket(10, 20, n=5), 20)},
+    "distance": {"copy": (exactly(4, 8, 12, 16, 20, 24, n=5), 24)},
+    "heads": GRAMMAR,
+    "ladder": {"length": (BY_5, 20)},
+    "lookup": {"query": (exactly(2, 4, 6, 8, 12, 16, n=10), 8)},
+    "next_token": {
+        "context": (exactly(0, 8, 16, 32, 64, 128, n=30), 82),
+        "distance": (exactly(8, 16, 32, 64, 128, n=6), 64),
+    },
+    "positions": {"length": (BY_5 | bucket(35, 40, n=5, first=31), 20)},
+    "recall": dict.fromkeys(("copy", "reverse"), (exactly(4, 8, 16, 32, n=5), 16)),
+    "smoothing": GRAMMAR,
+    "translation": GRAMMAR,
+    "vector": GRAMMAR | {
+        "crossings": ({(0, 3): 11, (4, 6): 9, (7, 9): 5, (10, 14): 9, (15, 99): 6}, None),
+    },
+}  # fmt: skip
+"""Of each test set at the size smoke: its buckets, and the longest source of training."""
+
+
+@pytest.mark.parametrize("name", TESTED)
+def test_test_sets_have_their_lengths_and_buckets(name: str) -> None:
+    """Lengths are counted in the sources' own words."""
+    module = import_module(f"tasks.{name}.__main__")
+    task = module.make_task(module.PARSER.parse_args(["--size", "smoke"]))
+
+    def count(example: Example) -> int:
+        n_words = len(re.findall(r"\w[\w'-]*", task.tokenizer.decode(example.src)))
+        return (n_words - (name == "recall")) // (2 if test.unit == "pairs" else 1)
+
+    assert [test.name for test in task.tests] == [*TESTED[name]]
+    for test in task.tests:
+        buckets, longest = TESTED[name][test.name]
+        found = Counter(b for x in test.x for b in test.buckets if b[0] <= x <= b[1])
+        assert (found, test.max_train_length) == (buckets, longest)
+        if test.unit in ("words", "symbols", "pairs") and name != "next_token":
+            assert [*map(count, test.examples)] == [*test.x]
+            assert max(map(count, task.train)) == longest
