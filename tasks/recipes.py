@@ -47,8 +47,7 @@ SMALL = GRAMMAR_MUON | {
     "gpt": RECIPES["gpt"]._replace(lr=8e-3, muon_lr=6e-3),
     "linear_attention": RECIPES["linear_attention"]._replace(lr=8e-3, muon_lr=9e-3),
 }
-"""Recipes of the default comparison, in which models have half the parameters. Linear attention has
-GPT's lr, untried."""
+"""Recipes of the default comparison, in which models have half the parameters."""
 HISTORY = (
     ("lstm_seq2seq", "rnn_encdec"), ("bahdanau", "rnn_encdec"), ("bahdanau", "lstm_seq2seq"),
     ("transformer", "bahdanau"), ("gpt", "transformer"), ("gpt", "bahdanau"),

@@ -34,8 +34,8 @@ def list_equal_quantities(value: Any, but: str) -> list[list[str]]:
 
 AXES = r"\.low$|\.high$|\.n$|\.step$|\.tokens$|max_train_length$|tests\[\d\]\.beam$"
 """Bounds and counts of buckets and intervals, steps, and the search that a run's tests share."""
-RECORDS = {task: fake_record("gpt", 1, task).model_dump() for task in ("translation", "recall", "next_token")}
-RECORDS["scored"] = scored({"gpt": [80, 40, 20]}, counts=[30, 20, 10])[0].model_dump()
+RECORDS = {task: fake_record("gpt", 1, task) for task in ("translation", "recall", "next_token")}
+RECORDS["scored"] = scored({"gpt": [80, 40, 20]}, counts=[30, 20, 10])[0]
 
 
 @pytest.mark.parametrize("task", RECORDS)

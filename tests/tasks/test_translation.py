@@ -170,7 +170,7 @@ def test_records_were_made_with_the_recipes() -> None:
     for folder, chosen in {
         "live": recipes.GRAMMAR_MUON,
         "grammar": recipes.GRAMMAR_MUON,
-        "grammar-laptop": recipes.GRAMMAR_MUON,
+        "grammar-laptop": recipes.SMALL,
         "bible": translation.BIBLE.recipes,
         "multi30k": translation.MULTI30K.recipes,
         "multi30k-en-de": translation.FROM_ENGLISH.recipes,

@@ -3,7 +3,9 @@
 from typing import Any
 
 import pytest
+from fake_records import fake_record, metric
 
+from seqmodels.records.io import build
 from tools.numbers import RNN, TRANSFORMER, Results, interval, say, scores_of, span
 
 LOOKUP = Results("lookup", "query", "exact_match")
@@ -18,19 +20,21 @@ def test_settings_of_a_page_are_those_of_its_records() -> None:
 
 
 def test_scores_are_of_the_named_test_bucket_and_metric() -> None:
-    parts = [{"low": 1, "high": 9, "bleu": {"value": 2.0}, "nats": {"value": 3.0}}]
-    parts.append({"low": 10, "high": 10, "bleu": {"value": 5.0}, "nats": {"value": 7.0}})
-    whole = {"bleu": {"value": 11.0}, "nats": {"value": 13.0}}
-    tests = [{"name": "length", "buckets": parts, "overall": whole}]
-    tests.append({"name": "greedy", "buckets": [], "overall": {"bleu": {"value": 17.0}}})
+    fields = fake_record("gpt", 1)
+    parts = [{"low": 1, "high": 9, "n": 4, "bleu": metric(2.0, 0.5), "nats": metric(3.0, 0.5)}]
+    parts += [{"low": 10, "high": 10, "n": 4, "bleu": metric(5.0, 0.5), "nats": metric(7.0, 0.5)}]
+    length = fields["tests"][0] | {"name": "length", "buckets": parts}
+    length["overall"] = {"bleu": metric(11.0, 0.5), "nats": metric(13.0, 0.5)}
+    greedy = length | {"name": "greedy", "overall": {"bleu": metric(17.0, 0.5)}}
+    record = build(fields | {"tests": [length, greedy]})
     for asked, value in {
         ("1–9", "bleu", "length"): 2.0, ("1–9", "nats", "length"): 3.0,
         ("10", "bleu", "length"): 5.0, ("all", "nats", "length"): 13.0,
         ("all", "bleu", "greedy"): 17.0,
     }.items():  # fmt: skip
-        assert scores_of([{"tests": tests}], *asked) == [value]
+        assert scores_of([record], *asked) == [value]
     with pytest.raises(ValueError, match="no bucket '2–9'; there are 1–9, 10, all"):
-        scores_of([{"tests": tests}], "2–9", "bleu", "length")
+        scores_of([record], "2–9", "bleu", "length")
 
 
 def test_a_difference_turned_round_has_the_other_sign() -> None:
