@@ -53,6 +53,8 @@ BIASED = "lstm_seq2seq lstm_seq2seq_forward"
 WRITTEN = "--size full --best-state 400"
 FULL: list[Comparison] = [
     ("translation-grammar-laptop", "translation", "--seeds 1 2 3 4 5"),
+    ("translation-grammar-laptop", "translation", "--models linear_attention --seeds 1 2 3 4 5"),
+    ("translation-grammar-bfloat16", "translation", "--precision bfloat16"),
     ("translation-grammar", "translation", "--size full --seeds 1 2 3"),
     (
         "budgets", "translation",

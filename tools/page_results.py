@@ -733,6 +733,7 @@ def article_table(folder: str) -> str:
 SECTIONS = {
     "grammar": "translation-grammar",
     "grammar with the default budget": "translation-grammar-laptop",
+    "grammar in bfloat16": "translation-grammar-bfloat16",
     "grammar with other budgets": "budgets",
     "grammar with other widths": "widths",
     "grammar with other batches": "batches",

@@ -25,6 +25,8 @@ from tools.numbers import (
     TRANSFORMER,
     Results,
     label_of,
+    lowest_loss,
+    scores_of,
     span,
 )
 
@@ -75,6 +77,22 @@ def muon_table() -> str:
     rows = [["", "AdamW", "Muon"]]
     for (_, model), bleu in adamw_bleu().items():
         rows.append([label_of(model), span(bleu, 1), span(GRAMMAR.seeds(model, "31–40"), 1)])
+    return format_markdown(rows)
+
+
+# --------------------------------------------------------------------------------- Precision
+HALVED = Results("translation-grammar-bfloat16")
+
+
+def precision_table() -> str:
+    """Return the scores and losses of the default comparison's first seed in both precisions."""
+    rows = [["", "BLEU, float32", "bfloat16", "nats per token on valid, float32", "bfloat16"]]
+    for model in FIVE:
+        pair = LAPTOP.records(model)[0], HALVED.records(model)[0]
+        assert [r.train_config["precision"] for r in pair] == ["float32", "bfloat16"]
+        bleu = [scores_of([r], "21–30", "bleu", "length")[0] for r in pair]
+        losses = [f"{lowest_loss(r):.3f}" for r in pair]
+        rows.append([label_of(model), *(f"{value:.1f}" for value in bleu), *losses])
     return format_markdown(rows)
 
 
