@@ -35,14 +35,14 @@ def run(args: argparse.Namespace) -> None:
 def format_tables(result: Mapping[str, Any]) -> str:
     """Format one Markdown table per score, systems side by side, with notes."""
     from seqmodels.evaluation.metrics import metric_of
-    from seqmodels.report.load_records import MIN_EXAMPLES, format_bucket
+    from seqmodels.report.load_records import MIN_EXAMPLES, format_ends
     from seqmodels.report.tables import format_markdown
 
     systems, parts, notes = result["systems"], list[str](), list[str]()
     for key in (*result["signatures"], "length_ratio"):
         rows = [[f"source {result['unit']}", "n", *(system["name"] for system in systems)]]
         for row in zip(*([*s["buckets"], s["overall"]] for s in systems), strict=True):
-            name = format_bucket(row[0]) if "low" in row[0] else "all"
+            name = format_ends(row[0]["low"], row[0]["high"]) if "low" in row[0] else "all"
             rows.append([name, f"{row[0]['n']:,}", *(format_score(part, key) for part in row)])
         if key in result["paired_signatures"]:
             pairs = [system["against_first"][key] for system in systems[1:]]

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+import math
+import re
 from dataclasses import fields, is_dataclass
 from functools import cache
 from typing import Annotated, Any, get_type_hints
 
-from pydantic import Field, PydanticSchemaGenerationError, TypeAdapter, ValidationError
+from annotated_types import Ge, Gt, Lt
 
-Size = Annotated[int, Field(ge=1)]
+Size = Annotated[int, Ge(1)]
 """A number of things, of which there is one at least."""
-Share = Annotated[float, Field(ge=0, lt=1)]
+Share = Annotated[float, Ge(0), Lt(1)]
 """A probability or another part of a whole that is not all of it."""
-Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Positive = Annotated[float, Gt(0), Lt(math.inf)]
 """A rate or a norm."""
-NonNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+NonNegative = Annotated[float, Ge(0), Lt(math.inf)]
 """A weight or a standard deviation, which may be zero."""
-Seed = Annotated[int, Field(ge=0, lt=2**63)]
+Seed = Annotated[int, Ge(0), Lt(2**63)]
 """A seed of random generators."""
-Number = Annotated[float, Field(allow_inf_nan=False)]
+Number = Annotated[float, Gt(-math.inf), Lt(math.inf)]
 """Any number but infinity and nan."""
 PLAIN = {int: Size, int | None: Size | None, float: Number, float | None: Number | None}
 """What the types of fields without bounds stand for."""
@@ -40,6 +42,8 @@ def field_types(owner: type) -> dict[str, Any]:
 @cache
 def adapter(hint: Any) -> Any:
     """Return what checks values of a type; any value is right for a type that is not known here."""
+    from pydantic import PydanticSchemaGenerationError, TypeAdapter  # slow to import
+
     try:
         return TypeAdapter(hint)
     except PydanticSchemaGenerationError:
@@ -51,10 +55,13 @@ def parse_field(name: str, hint: Any, value: Any, is_strict: bool = False) -> An
 
     If it is strict, a text is a wrong value of a number.
     """
+    from pydantic import ValidationError
+
     try:
         return adapter(hint).validate_python(value, strict=is_strict)
     except ValidationError as error:
         problem = error.errors(include_url=False)[0]["msg"]
+        problem = re.sub(r"(less|greater) than -?inf", "a finite number", problem)
         raise ValueError(f"{name}={value}: {problem}") from None
 
 

@@ -75,9 +75,8 @@ def test_text_is_brought_to_normal_form_c() -> None:
     assert "train: left out: 0 blank, 0 longer than 200 tokens on a side; kept: 1 rep" in summary
     assert ready.data["n_test_sources_in_train"] == 1
     assert uniform_hash("E\u0301t") == uniform_hash("ét")
-    run = Mock(record={"data": ready.data})
-    assert TrainedModel.normalize(run, "E\u0301t") == "Ét"
-    assert TrainedModel.normalize(Mock(record={"data": {}}), "E\u0301t") == "E\u0301t"
+    assert TrainedModel.normalize(Mock(data=ready.data), "E\u0301t") == "Ét"
+    assert TrainedModel.normalize(Mock(data={}), "E\u0301t") == "E\u0301t"
 
 
 def test_checksum_is_of_the_content() -> None:

@@ -385,7 +385,9 @@ def test_sentences_of_runs_are_side_by_side() -> None:
         return page_rows.Row(set=name, x=3, src=src, ref=ref, hyp=hyp, nats=6.0, n_tokens=4)
 
     said, ref = "The cat sat there .", "The cat sits there ."
-    test = {"name": "length", "primary_metric": "bleu", "buckets": [{"low": 1, "high": 9}]}
+    (record,) = as_records([fake_record("gpt", 1)])
+    buckets = [record.tests[0].buckets[0].model_copy(update={"low": 1, "high": 9})]
+    test = record.tests[0].model_copy(update={"name": "length", "buckets": buckets})
     a = [row("a b", "x"), row("q", "y", "greedy"), row("d", ref)]
     b = [row("a b", "z"), row("d", said)]
     first, second = page_rows.side_by_side({"a": a, "b": b}, test, "13a")

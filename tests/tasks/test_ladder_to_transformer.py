@@ -18,6 +18,7 @@ from seqmodels.training.optimizers import hidden_matrices
 from tasks.ladder import __main__ as ladder
 from tasks.ladder import figure
 from tasks.ladder.measure import sequential_steps
+from tasks.synthetic import pairs
 from tasks.translation import __main__ as translation
 
 RUNGS = ladder.TO_TRANSFORMER
@@ -35,11 +36,14 @@ CHANGES = {  # parts that a rung loses, parts that it gains, changed sizes
 
 def test_each_rung_changes_what_it_names(monkeypatch: pytest.MonkeyPatch) -> None:
     """Both ends are the chapters, and Muon trains every matrix but tables."""
-    monkeypatch.setitem(translation.SIZES, "laptop", {"n_train": 100, "n_valid": 5})
+    for sizes, size in ((pairs.SIZES, "laptop"), (translation.SIZES, "full")):
+        monkeypatch.setitem(sizes, size, {"n_train": 100, "n_valid": 5})
     args = ladder.PARSER.parse_args(["--to", "transformer"])
     assert (args.models, args.out) == (RUNGS, Path("runs/ladder-transformer-laptop"))
     climbed = ladder.make_task(args)
-    plain = translation.make_task(translation.PARSER.parse_args(["--tokens", "800000"]))
+    plain = translation.make_task(
+        translation.PARSER.parse_args(["--size", "full", "--tokens", "800000"])
+    )
     for field in ("data", "training", "n_parameters", "train", "valid", "beam", "recipes"):
         assert getattr(climbed, field) == getattr(plain, field)
     lengths = {(len(e.src), len(e.tgt)) for e in climbed.measure["gradients"].keywords["examples"]}
