@@ -25,7 +25,7 @@ import seqmodels
 # ## Run a comparison
 #
 # `size="smoke"` runs every step once, in about a minute: too little training to learn anything.
-# Leave it and `models` out for a real comparison, of the five models, in MINUTES on two cores.
+# Leave it and `models` out for a real comparison, of the five models, in 7 minutes on two cores.
 
 # %%
 comparison = seqmodels.compare(

@@ -9,7 +9,7 @@ Question
     python -m tasks.translation --size full      up to 40 words, 40 minutes a seed
     python -m tasks.translation --data …         your own parallel text, or a corpus by name
 
-    13 minutes on two cores. README.md and docs/results.md have the scores to expect.
+    7 minutes on two cores. README.md and docs/results.md have the scores to expect.
 """
 
 from __future__ import annotations
