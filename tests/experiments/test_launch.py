@@ -7,6 +7,7 @@ import subprocess
 import time
 from collections.abc import Callable
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -95,6 +96,9 @@ def test_records_so_far_are_summarized(tmp_path: Path, monkeypatch: Any, capsys:
     lines = [x for x in capsys.readouterr().out.splitlines() if x.startswith(("so", "ba", "rn"))]
     ends = [line.partition(":")[0] for line in lines if ": training on" not in line]
     assert ends == ["rnn_encdec, seed 1", "so far 1", "bahdanau, seed 1", "so far 2"]
+    monkeypatch.setattr(launch, "SUMMARIZE_EVERY_S", 1e9)
+    compare.compare(toy(), replace(given, fresh=True), summarize=summarize)
+    assert "so far" not in capsys.readouterr().out
 
 
 def test_runs_in_parallel_are_as_many_as_threads(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,6 +14,7 @@ from seqmodels.data.tokenizers import Bytes, Words
 from seqmodels.experiments import compare
 from seqmodels.experiments.task import Task
 from seqmodels.models import PAPERS
+from seqmodels.records.io import load as load_record
 from seqmodels.report import style
 from tasks import recipes
 from tasks.translation import __main__ as translation
@@ -164,6 +165,23 @@ def test_the_five_papers_have_a_figure_among_others() -> None:
     labels = {text.get_text() for legend in drawn.figure.legends for text in legend.get_texts()}
     assert {label.partition(" (")[0] for label in labels} == {PAPERS[n].label for n in names}
     assert figure.draw_five(five) == figure.draw_five(others) == {}
+
+
+def test_records_of_the_default_were_made_with_its_settings(monkeypatch: Any) -> None:
+    sizes = translation.SIZES["laptop"] | {"n_train": 1_000, "n_valid": 5, "per_bucket": 10}
+    monkeypatch.setitem(translation.SIZES, "laptop", sizes)
+    task = translation.make_task(translation.PARSER.parse_args([]))
+    paths = sorted((RESULTS / "translation-grammar-laptop").glob("*-seed[0-9].json"))
+    assert {path.name.partition("-")[0] for path in paths} == {*PAPERS}
+    for path in paths:
+        saved = load_record(path)
+        settings = {name: getattr(saved.train_config, name) for name in task.training}
+        assert settings == task.training, path
+        assert saved.n_parameters == pytest.approx(task.n_parameters, rel=0.05), path
+        (own,), (recorded,) = task.tests, saved.tests
+        assert own.max_train_length == recorded.max_train_length
+        assert {low for low, _ in own.buckets} >= {b.low for b in recorded.buckets}
+        assert max(own.x) == recorded.buckets[-1].high
 
 
 def test_records_were_made_with_the_recipes() -> None:
