@@ -241,6 +241,7 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Run:
     for name, sizes in {
         "recall": {"per_length": 2, "max_train": 8, "max_test": 16},
         "translation": {"max_test": 20, "per_bucket": 3},
+        "heads": {"max_test": 20, "per_bucket": 3},  # and of other tasks on its corpus
         "next_token": {"max_test": 32, "per_distance": 4},
         "bottleneck": {"max_length": 4, "per_length": 3},
         "ladder": buckets,
