@@ -50,7 +50,8 @@ def summarize(out: Path, task: Task) -> str:
     """Draw the records that a folder has so far; return their scores on the first test set."""
     from seqmodels.report import load_records, render_folder, tables
 
-    records = [*(folder := load_records.load_folder(out)).records.values()]
+    folder = load_records.load_folder(out)
+    records = [*folder.records.values()]
     render_folder.plot_folder(folder, own=task.figures)
     first = next(iter(load_records.tests_by_name(records).values()))
     scores = tables.format_scores(records, first)

@@ -136,7 +136,10 @@ class Reporter:
         self.board.print(f"{run.title}: {format_first_score(record)}, {times}")
         is_due = time.monotonic() >= self.summarized_s + SUMMARIZE_EVERY_S
         if self.summarize and is_due and not self.board.is_complete:
-            self.board.print(self.summarize(run.path.parent))
+            try:
+                self.board.print(self.summarize(run.path.parent))
+            except (ValueError, OSError) as error:  # the other runs go on
+                self.board.print(f"nothing is drawn yet: {error}")
             self.summarized_s = time.monotonic()
         return []
 

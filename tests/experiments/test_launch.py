@@ -96,6 +96,13 @@ def test_records_so_far_are_summarized(tmp_path: Path, monkeypatch: Any, capsys:
     lines = [x for x in capsys.readouterr().out.splitlines() if x.startswith(("so", "ba", "rn"))]
     ends = [line.partition(":")[0] for line in lines if ": training on" not in line]
     assert ends == ["rnn_encdec, seed 1", "so far 1", "bahdanau, seed 1", "so far 2"]
+
+    def fail(folder: Path) -> str:
+        raise OSError("no space left")
+
+    compare.compare(toy(), replace(given, fresh=True), summarize=fail)
+    assert capsys.readouterr().out.count("nothing is drawn yet: no space left") == 2
+    assert len([*tmp_path.glob("*-seed1.json")]) == 3
     monkeypatch.setattr(launch, "SUMMARIZE_EVERY_S", 1e9)
     compare.compare(toy(), replace(given, fresh=True), summarize=summarize)
     assert "so far" not in capsys.readouterr().out
