@@ -37,7 +37,7 @@ USES = {
     "submitit": "runs in SLURM's queue",
     "tensorboard": "curves during training",
 }
-"""What the package of each requirement is for."""
+"""The use of each required package."""
 
 
 def add_arguments(arg: Add) -> None:

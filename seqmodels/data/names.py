@@ -1,4 +1,4 @@
-"""What the names of files, columns and splits say: languages, splits, kinds of files."""
+"""Languages, splits and kinds of files, recognised by the names of files and columns."""
 
 from __future__ import annotations
 

@@ -174,7 +174,7 @@ def read_parallel(
 
 
 def has_tables(folder: Path) -> bool:
-    """Return whether a folder, or one in it, has tables, and the folder no other files of train."""
+    """Return whether a folder or one in it has tables, and no other file there is its train."""
     listed = visible_files(folder)
     texts = [
         path.name for path in listed if path.parent == folder and ending_of(path) not in TABLES
@@ -250,8 +250,8 @@ def find_side(paths: Sequence[Path], split: str, train: Path, language: str) -> 
 
     Raises ValueError if there are several.
     """
-    alike = {train.name.replace("train", alias, 1) for alias in SPLIT_ALIASES[split]}
-    same = [path for path in paths if path.name in alike]
+    names = {train.name.replace("train", alias, 1) for alias in SPLIT_ALIASES[split]}
+    same = [path for path in paths if path.name in names]
     same = same or [path for path in paths if language in label_sides([path], [language])]
     if len(same) > 1:
         raise ValueError(f"there are {' and '.join(p.name for p in same)}; keep one for {split}")

@@ -63,7 +63,7 @@ class RemoteTask:
     """Interrupts it if it runs, drops it otherwise."""
     name: str
     lost: type[Exception]
-    """What `get` raises if the machine or the process has ended."""
+    """The error that `get` raises if the machine or the process has ended."""
     failed: type[Exception]
     """A subclass of it: what `get` raises for an error in the task itself."""
 

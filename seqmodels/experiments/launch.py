@@ -41,7 +41,7 @@ Summarize = Callable[[Path], str]
 
 @runtime_checkable
 class Pending(Protocol):
-    """What is submitted, such as a `concurrent.futures.Future`."""
+    """A submitted run, such as a `concurrent.futures.Future`."""
 
     def done(self) -> bool:
         """Return whether it has ended."""

@@ -177,8 +177,7 @@ def parse_value(model: str, field: str, given: Value) -> Value:
     hint = hints[field]
     if given in ("None", None) and type(None) in get_args(hint):
         return None
-    value: Value = parse_field(field, hint, given, is_strict=not isinstance(given, str))
-    return value
+    return parse_field(field, hint, given, is_strict=not isinstance(given, str))
 
 
 # ----------------------------------------------------------------------------------------- Sizes

@@ -39,8 +39,7 @@ class Checkpoint(NamedTuple):
     @property
     def settings(self) -> dict[str, Value]:
         """Return the settings of its run."""
-        settings: dict[str, Value] = self.state["settings"]
-        return settings
+        return self.state["settings"]
 
 
 class Checkpoints:

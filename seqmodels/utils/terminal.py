@@ -217,7 +217,7 @@ OUT_OF_MEMORY = (
 )
 MEMORY_ERRORS = ("allocate memory", "map segment from shared object", "start new thread",
                  "could not create a primitive", "could not create a memory object")  # fmt: skip
-"""What libraries such as oneDNN report, in place of a MemoryError, where memory has run out."""
+"""Messages of libraries such as oneDNN, in place of a MemoryError, when memory has run out."""
 
 
 def run_cli(prog: str, run: Callable[[], None]) -> None:

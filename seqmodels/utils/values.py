@@ -1,10 +1,10 @@
-"""Which values a field can have: its declared type says so, for flags, files and Python alike."""
+"""The values that a field can have, by its declared type: for flags, records and Python."""
 
 from __future__ import annotations
 
 import math
 import re
-from dataclasses import fields, is_dataclass
+from dataclasses import fields
 from functools import cache
 from typing import Annotated, Any, get_type_hints
 
@@ -30,13 +30,13 @@ PLAIN = {int: Size, int | None: Size | None, float: Number, float | None: Number
 def field_types(owner: type) -> dict[str, Any]:
     """Return the types of a dataclass's fields by name, with their bounds.
 
-    There are none for a class of somebody else's that names types which its module does not have.
+    There are none for another class, or one that names types which its module does not have.
     """
     try:
         hints = get_type_hints(owner, include_extras=True)
-    except NameError:
+        return {f.name: PLAIN.get(hints[f.name], hints[f.name]) for f in fields(owner)}
+    except (NameError, TypeError):
         return {}
-    return {f.name: PLAIN.get(hints[f.name], hints[f.name]) for f in fields(owner)}
 
 
 @cache
@@ -67,8 +67,6 @@ def parse_field(name: str, hint: Any, value: Any, is_strict: bool = False) -> An
 
 def check_fields(values: Any) -> None:
     """Raise ValueError for a field of a dataclass whose value its type does not admit."""
-    if not is_dataclass(values):
-        return
     owner: Any = type(values)
     for name, hint in field_types(owner).items():
         parse_field(name, hint, getattr(values, name), is_strict=True)

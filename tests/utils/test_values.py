@@ -29,8 +29,7 @@ BOUNDS: dict[str, dict[Any, bool]] = {
     **dict.fromkeys(("vocab_size", "d_model", "d_embed", "d_maxout", "d_align", "d_ff"), LEAST_1),
     **dict.fromkeys(("n_layers", "n_heads", "n_positions", "n_draws"), LEAST_1),
     **dict.fromkeys(("d_k", "d_v"), LEAST_1 | {None: True}),
-    "is_prenorm": {True: True, 2: False, "yes": False},
-    "is_reversed": {False: True, 2: False, "no": False},
+    **{name: {True: True, 2: False, "yes": False} for name in ("is_prenorm", "is_reversed")},
     "seed": {0: True, -1: False},
     "optimizer": {"muon": True, "sgd": False},
     "precision": {"bfloat16": True, "float16": False},
@@ -44,10 +43,8 @@ def test_every_field_has_its_bounds(owner: type) -> None:
     given = {"tokens": 9, "lr": 0.5} if owner is TrainConfig else {"vocab_size": 9}
     for field in fields(owner):
         for value, is_right in BOUNDS[field.name].items():
-            config = owner.__new__(owner)
-            for name in (f.name for f in fields(owner)):
-                default = given.get(name, next(f.default for f in fields(owner) if f.name == name))
-                object.__setattr__(config, name, value if name == field.name else default)
+            config = owner(**given)
+            object.__setattr__(config, field.name, value)
             if is_right:
                 check_fields(config)
             else:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Literal, TypedDict
 
 Value = int | float | str | bool | None
-"""Of a field of a model's Config, or of TrainConfig."""
+"""The type of a value of a model's Config or of TrainConfig."""
 Fields = Mapping[str, Value]
 """Names of such fields, and their values."""
 Group = Literal["five", "later"]
