@@ -172,6 +172,7 @@ def run_all(out: Path, comparisons: Sequence[Comparison], forwarded: Sequence[st
 def parse_flags() -> tuple[argparse.Namespace, list[str]]:
     """Parse the command line; also return the flags to pass on to tasks."""
     p = Parser(
+        passes_on=True,
         prog="python -m tasks",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,

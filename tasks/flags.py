@@ -18,7 +18,7 @@ from seqmodels.data import TOKENIZERS
 from seqmodels.experiments.options import SIZES, Options
 from seqmodels.models import PAPERS, list_models
 from seqmodels.utils import files
-from seqmodels.utils.terminal import Parser, run_cli
+from seqmodels.utils.terminal import Parser, did_you_mean, run_cli
 
 if TYPE_CHECKING:
     from seqmodels.experiments.task import Task
@@ -71,7 +71,10 @@ class TaskParser(Parser):
         read = argparse.Namespace(**{name: action.default for name, action in actions.items()})
         for name, value in values.items():
             if name not in actions:
-                raise ValueError(f"there is no flag {name!r}; choose from {', '.join(actions)}")
+                similar = did_you_mean(name, actions)
+                raise ValueError(
+                    f"there is no flag {name!r}{similar}; choose from {', '.join(actions)}"
+                )
             if value is not None:
                 setattr(read, name, self.read_value(actions[name], value))
         self.complete(read)
@@ -136,8 +139,10 @@ def tokenizer(text: str) -> str:
     """Accept a kind of tokenizer, or the path of a file."""
     if text in TOKENIZERS or Path(text).is_file():
         return text
-    kinds = ", ".join(TOKENIZERS)
-    raise argparse.ArgumentTypeError(f"{text!r} is not a file; give one, or one of {kinds}")
+    similar, kinds = did_you_mean(text, TOKENIZERS), ", ".join(TOKENIZERS)
+    raise argparse.ArgumentTypeError(
+        f"{text!r} is not a file{similar}; give one, or one of {kinds}"
+    )
 
 
 def options_of(args: argparse.Namespace) -> Options:

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from seqmodels.cli.arguments import Add
-from seqmodels.utils.imports import import_beside
+from seqmodels.models import paper_of
+from seqmodels.utils.imports import import_beside, import_class
 
 
 def add_arguments(arg: Add) -> None:
@@ -23,14 +24,12 @@ def run(args: argparse.Namespace) -> None:
             raise ValueError(f"{args.model}: {fault}")
         print(f"{args.model}: every equation gives what the chapter gives")
         return
-    from seqmodels.contract import list_violations
-    from seqmodels.models import paper_of
-    from seqmodels.utils.imports import import_class
-
     home, sizes, n = args.model, dict[str, Any](), 0
     if ":" not in home:
         paper = paper_of(home)
         home, sizes = paper.class_path, {**paper.sizes}
+    from seqmodels.contract import list_violations
+
     for name, fault in list_violations(import_class(home), **sizes):
         print(f"{name:24} {fault or 'holds'}", flush=True)
         n += bool(fault)

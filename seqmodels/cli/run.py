@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from seqmodels.utils.imports import HOME, import_beside, list_tasks
+from seqmodels.utils.terminal import did_you_mean
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -33,7 +34,10 @@ def compare(task: str, **flags: Any) -> Comparison | None:
     Raises ValueError for an unknown task or flag, and if a run failed.
     """
     if task not in list_tasks():
-        raise ValueError(f"there is no task {task!r}; choose from {', '.join(list_tasks())}")
+        similar = did_you_mean(task, list_tasks())
+        raise ValueError(
+            f"there is no task {task!r}{similar}; choose from {', '.join(list_tasks())}"
+        )
     program, flags_of_tasks = import_task(task), import_beside("tasks.flags")
     args = program.PARSER.read_values(flags)
     from seqmodels.experiments import compare as experiments  # imports torch

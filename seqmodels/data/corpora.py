@@ -14,7 +14,7 @@ from urllib.request import urlopen
 
 from seqmodels.data.cache import cache_dir, ensure_dir
 from seqmodels.utils import files
-from seqmodels.utils.terminal import one_line
+from seqmodels.utils.terminal import did_you_mean, one_line
 
 SHARES = {"train": (0.0, 0.9), "valid": (0.9, 0.95), "test": (0.95, 1.0)}
 """Where each split of a text without splits begins and ends."""
@@ -105,6 +105,20 @@ TEXT = {
         "0a30b5557f192f32ab962680889aac5f6fda0f4cecf40a6d0b5694f58ea8cc4d",
     ),
 }  # fmt: skip
+
+
+def check_name(data: str) -> None:
+    """Raise ValueError if data is not a path, a corpus known by name, or an id on the hub."""
+    if "/" not in data and data not in PARALLEL | TEXT and not Path(data).exists():
+        raise ValueError(explain_unknown(data))
+
+
+def explain_unknown(data: str) -> str:
+    """Return an error message for data that does not exist."""
+    return (
+        f"{data} does not exist; it is not a known corpus{did_you_mean(data, PARALLEL | TEXT)} "
+        "and not OWNER/NAME on the hub"
+    )
 
 
 def describe(name: str) -> str:

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from seqmodels.data import SPLITS
 from seqmodels.data.cache import fingerprint
+from seqmodels.data.corpora import explain_unknown
 from seqmodels.data.names import SPLIT_ALIASES, ending_of, split_of, stem_of
 from seqmodels.data.rows import TABLES, Row, Rows, TableFile, open_file, table_ending, text_columns
 
@@ -93,9 +94,7 @@ def open_dataset(data: str, limit: int | None) -> Table:
     Raises ValueError with the cause in one line.
     """
     if data.count("/") != 1 or data.startswith((".", "/", "~")) or ending_of(Path(data)) in TABLES:
-        raise ValueError(
-            f"{data} does not exist; it is not a known corpus and not OWNER/NAME on the hub"
-        )
+        raise ValueError(explain_unknown(data))
     from seqmodels.data import hub  # takes seconds to import, not needed for files
 
     loaded = {name: rows for name, rows in hub.load_splits(data, limit).items() if len(rows)}

@@ -19,6 +19,7 @@ from seqmodels.interface import Config, SequenceModel
 from seqmodels.models import MODELS, Fields, ModelInfo, Value, ancestors, derive, paper_of
 from seqmodels.training.config import TrainConfig
 from seqmodels.utils.imports import import_class
+from seqmodels.utils.terminal import did_you_mean
 from seqmodels.utils.values import Size, field_types, parse_field
 
 WIDTH = "width"
@@ -173,7 +174,8 @@ def parse_value(model: str, field: str, given: Value) -> Value:
     hints = {WIDTH: Size, **field_types(TrainConfig), **config}
     names = [name for name in hints if name not in (*FIXED, "vocab_size")]
     if field not in names:
-        raise ValueError(f"{model} has no field {field!r}; choose from {', '.join(names)}")
+        similar = did_you_mean(field, names)
+        raise ValueError(f"{model} has no field {field!r}{similar}; choose from {', '.join(names)}")
     hint = hints[field]
     if given in ("None", None) and type(None) in get_args(hint):
         return None

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from seqmodels.models.variants.table import ROWS, Fields, Group, Kind, Memory, Value
 from seqmodels.utils.imports import explain, import_class
+from seqmodels.utils.terminal import did_you_mean
 
 if TYPE_CHECKING:
     from seqmodels.interface import Config, SequenceModel
@@ -94,8 +95,10 @@ def papers() -> dict[str, ModelInfo]:
 def paper_of(name: str) -> ModelInfo:
     """Return the paper of a model or variant; raise ValueError for an unknown name."""
     if (paper := PAPERS.get(name) or VARIANTS.get(name)) is None:
-        names = ", ".join(list_models())
-        raise ValueError(f"unknown model {name!r}; choose from {names}, or give FILE.py:CLASS")
+        names, similar = ", ".join(list_models()), did_you_mean(name, papers())
+        raise ValueError(
+            f"unknown model {name!r}{similar}; choose from {names}, or give FILE.py:CLASS"
+        )
     return paper
 
 

@@ -15,9 +15,10 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from decimal import Decimal, InvalidOperation
+from difflib import get_close_matches
 from itertools import pairwise
 from types import FrameType
 from typing import Any, NoReturn
@@ -49,11 +50,22 @@ class StoreOnce(argparse.Action):
         setattr(namespace, self.dest, values)
 
 
-class Parser(argparse.ArgumentParser):
-    """An ArgumentParser without abbreviated or repeated flags, whose errors take one line."""
+def did_you_mean(name: object, names: Iterable[str]) -> str:
+    """Return " (did you mean …?)" with the most similar of the names; "" if none is similar."""
+    by_lower = {each.lower(): each for each in names}
+    similar = get_close_matches(str(name)[:100].lower(), by_lower, n=1)
+    return f" (did you mean {by_lower[similar[0]]!r}?)" if similar else ""
 
-    def __init__(self, **settings: Any):
+
+class Parser(argparse.ArgumentParser):
+    """An ArgumentParser without abbreviated or repeated flags, whose errors take one line.
+
+    With `passes_on`, `parse_known_args` returns the flags that it does not know.
+    """
+
+    def __init__(self, passes_on: bool = False, **settings: Any):
         super().__init__(**settings | {"allow_abbrev": False})
+        self.passes_on = passes_on
         self.given: set[str] = set()
         for name in (None, "store"):
             self.register("action", name, StoreOnce)
@@ -61,7 +73,29 @@ class Parser(argparse.ArgumentParser):
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Parse the flags, none of which has been given yet."""
         self.given.clear()
-        return super().parse_known_args(args, namespace)
+        parsed, unknown = super().parse_known_args(args, namespace)
+        if unknown and not self.passes_on:
+            similar = did_you_mean(unknown[0].partition("=")[0], self._option_string_actions)
+            self.error(f"unrecognized arguments: {' '.join(unknown)}{similar}")
+        return parsed, unknown
+
+    def _match_arguments_partial(
+        self, actions: Sequence[argparse.Action], arg_strings_pattern: str
+    ) -> list[int]:
+        """Leave an optional text that stands behind flags until they are read (Python < 3.13)."""
+        counts = super()._match_arguments_partial(actions, arg_strings_pattern)
+        if counts and not counts[-1] and "A" in arg_strings_pattern[sum(counts) :]:
+            counts.pop()
+        return counts
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        """Raise ArgumentError for a value that is not one of the choices."""
+        if action.choices is not None and value not in action.choices:
+            names = [*map(str, action.choices)]
+            similar = did_you_mean(str(value), names)
+            raise argparse.ArgumentError(
+                action, f"unknown {value!r}{similar}; choose from {', '.join(names)}"
+            )
 
     def error(self, message: str) -> NoReturn:
         """Print the error and exit with 2."""

@@ -47,6 +47,8 @@ def check_flags(args: argparse.Namespace) -> None:
     given = [f"--{name}" for name in OWN_DATA_FLAGS if getattr(args, name) is not None]
     if given and not args.data:
         raise ValueError(f"{given[0]} needs --data; the built-in stories have fixed settings")
+    if args.data and len(args.data) == 1:
+        corpora.check_name(str(args.data[0]))
 
 
 def make_parser() -> TaskParser:

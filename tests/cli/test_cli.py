@@ -137,6 +137,9 @@ ONE_SENTENCE = "seqmodels.cli.main translate results/translation-live/bahdanau-s
     ("seqmodels.cli.main translte", 2, SLOW_TO_IMPORT),
     ("seqmodels.cli.main run recall --help", 0, SLOW_TO_IMPORT),
     ("seqmodels.cli.main run lookup --siz smoke", 2, SLOW_TO_IMPORT),
+    ("seqmodels.cli.main check bahdanua", 2, SLOW_TO_IMPORT),
+    ("tasks.next_token --data shakspeare", 2, SLOW_TO_IMPORT),
+    ("tasks --sedes 1", 2, SLOW_TO_IMPORT),
     ("tasks.translation --source de", 2, SLOW_TO_IMPORT), (ONE_SENTENCE, 0, SLOW_AFTER_TORCH),
 ])  # fmt: skip
 def test_help_typos_and_one_sentence_import_little(

@@ -1,9 +1,11 @@
-"""Streams that are closed or full, as a shell can leave them."""
+"""Streams that are closed or full, flags in any order, and similar names."""
 
 import subprocess
 import sys
 
 import pytest
+
+from seqmodels.utils.terminal import Parser, did_you_mean
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs a POSIX shell and /dev/full")
@@ -19,3 +21,22 @@ def test_closed_and_full_streams_get_one_line(redirected: str, code: int, messag
     assert done.returncode == code, done.stderr
     assert message in done.stderr
     assert len(done.stderr.splitlines()) == bool(message)
+
+
+@pytest.mark.parametrize("order", [
+    "run --beam 2 -- -x", "run -- -x", "--beam 2 run -- -x", "run --beam 2", "run - --beam 2",
+])  # fmt: skip
+def test_flags_may_stand_before_a_text_that_can_be_left_out(order: str) -> None:
+    parser = Parser()
+    parser.add_argument("run")
+    parser.add_argument("text", nargs="?", default="-")
+    parser.add_argument("--beam", default="2")
+    args = parser.parse_args(order.split())
+    assert vars(args) == {"run": "run", "text": "-x" if "-x" in order else "-", "beam": "2"}
+
+
+def test_a_similar_name_is_one_of_those_given() -> None:
+    assert did_you_mean("MYGPTT", ["gpt_conv", "MyGPT"]) == " (did you mean 'MyGPT'?)"
+    assert did_you_mean("bert", ["gpt", "transformer"]) == ""
+    assert did_you_mean("", ["gpt"]) == did_you_mean("gpt", []) == ""
+    assert did_you_mean("x" * 10**7, ["gpt"]) == ""
