@@ -121,7 +121,7 @@ def add_shared_flags(p: Parser, models: list[str], sizes: Sequence[str]) -> None
         "models": {
             "default": models,
             "help": f"models to train: {', '.join(models)} (default: these), all for those with a "
-            f"chapter, a class of your own as FILE.py:CLASS, or any of {others}",
+            f"chapter, a model of your own as FILE.py:CLASS, or any of {others}",
         },
         "vary": {"default": []},  # argparse appends to it
         "size": {

@@ -24,7 +24,7 @@ def add_run(arg: Add, help: str = "such as runs/NAME/bahdanau-seed1") -> None:
 def add_model(arg: Add) -> None:
     """Add the class of a model of the user's own."""
     arg("--model", type=with_reason(register_file), metavar="FILE.py:CLASS",
-        help="the class of a run of your own model")  # fmt: skip
+        help="the class of a run of your own model; FILE.py is enough if it has one")  # fmt: skip
 
 
 def folder(text: str) -> Path:

@@ -25,8 +25,8 @@ MAX_SNAPSHOTS = 20
 
 
 def parse_model(text: str) -> str:
-    """Return the name of a model, or `all`; one of FILE.py:CLASS is registered under its own."""
-    if ".py:" in text:
+    """Return the name of a model, or `all`; one of a file is registered under its own."""
+    if ".py:" in text or text.endswith(".py"):
         return register_file(text)
     if text != "all":
         paper_of(text)  # raises ValueError for an unknown name

@@ -9,6 +9,7 @@ from seqmodels.models.registry import (  # noqa: F401
     ancestors,
     build,
     derive,
+    find_class,
     list_models,
     model_of,
     paper_config,

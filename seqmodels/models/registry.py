@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from seqmodels.models.variants.table import ROWS, Fields, Group, Kind, Memory, Value
-from seqmodels.utils.imports import explain, import_class
+from seqmodels.utils.imports import explain, import_class, import_file
 from seqmodels.utils.terminal import did_you_mean
 
 if TYPE_CHECKING:
@@ -176,14 +176,40 @@ def paper_config(name: str) -> Config:
     return config
 
 
+def find_class(class_path: str) -> str:
+    """Return FILE.py:CLASS for a FILE.py with one model; another text is returned as it is.
+
+    Raises ValueError if the file has no model, or several.
+    """
+    if not class_path.endswith(".py"):
+        return class_path
+    from seqmodels.interface import SequenceModel  # imports torch
+
+    module = import_file(Path(class_path).resolve())
+    types = [each for each in vars(module).values() if isinstance(each, type)]
+    models = [each for each in types if issubclass(each, SequenceModel)]
+    names = [*dict.fromkeys(each.__name__ for each in models if each.__module__ == module.__name__)]
+    if not names:
+        raise ValueError(
+            f"{class_path} has no model, a subclass of seqmodels.SequenceModel; an exercise keeps "
+            "the name of its chapter and of its class"
+        )
+    if len(names) > 1:
+        raise ValueError(
+            f"{class_path} has the models {', '.join(names)}; name one: {class_path}:{names[-1]}"
+        )
+    return f"{class_path}:{names[0]}"
+
+
 def register_file(class_path: str) -> str:
-    """Register the class of FILE.py:CLASS under its own name; return the name.
+    """Register the class of FILE.py:CLASS, or the one model of FILE.py, by its name; return it.
 
     Its label is its attribute `label`, or its name. What its decoder sees of the source follows
     from its Config's `source_floats` and from its attention. Raises ValueError if it is no model.
     """
     import torch
 
+    class_path = find_class(class_path)
     model_type: Any = import_class(class_path)
     place, _, name = class_path.rpartition(":")
     lacks = [part for part in ("config_type", "encode", "step") if not hasattr(model_type, part)]

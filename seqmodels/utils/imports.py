@@ -63,7 +63,16 @@ def import_class(home: str) -> type:
     Raises ValueError if there is none, or if the file itself raises.
     """
     place, _, name = home.rpartition(":")
-    module = import_file(Path(place).resolve()) if place.endswith(".py") else import_module(place)
+    unknown = ValueError(f"{home}: there is no module {place!r}; give FILE.py:CLASS")
+    is_file = place.endswith(".py")
+    if not is_file and not all(map(str.isidentifier, place.split("."))):
+        raise unknown
+    try:
+        module = import_file(Path(place).resolve()) if is_file else import_module(place)
+    except ModuleNotFoundError as error:
+        if f"{place}.".startswith(f"{error.name}."):
+            raise unknown from None
+        raise
     if not isinstance(found := getattr(module, name, None), type):
         raise ValueError(f"{place} has no class {name!r}")
     return found

@@ -193,13 +193,14 @@ def test_status_takes_the_folder_around_comparisons(call: Call, tmp_path: Path) 
 def test_commands_say_what_a_missing_lesson_needs(
     call: Call, trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    (exercise := tmp_path / "bahdanau.py").write_text("class Bahdanau(SequenceModel): ...\n")
     commands = [
         ("site", "--out", tmp_path / "site"),
         ("report", trained, "--out", tmp_path / "a.html"),
         ("report", trained, "--serve", "0"),
         ("live", trained, "--out", tmp_path / "a.html"),
         ("exercise", "bahdanau", "--hide", "(5)", "--out", tmp_path / "week3"),
-        ("check", tmp_path / "bahdanau.py"),
+        ("check", exercise),
         ("export", trained / "gpt-seed1", "--out", tmp_path / "onnx"),
     ]
     other = types.ModuleType("lesson")

@@ -1,6 +1,7 @@
 """A model, a metric and a task of one's own: everything knows them."""
 
 import re
+import shlex
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
@@ -171,12 +172,62 @@ def test_check_says_what_is_wrong(own: Path, call: Call) -> None:
 
 
 def test_new_model_copies_a_chapter(own: Path, call: Call) -> None:
-    argv = "new-model", own / "mine.py", "--from", "linear_attention"
+    (folder := own / "my models").mkdir()
+    argv = "new-model", folder / "mine.py", "--from", "linear_attention"
     code, out, _ = call(main, *argv)
-    assert (code, f"{own}/mine.py:MyLinearAttention" in out) == (0, True)
-    assert models.register_file(f"{own}/mine.py:MyLinearAttention") in models.PAPERS
+    _, check, train = map(shlex.split, out.splitlines())  # as a shell reads what is pasted
+    class_path = f"{folder}/mine.py:MyLinearAttention"
+    assert (code, check) == (0, ["seqmodels", "check", class_path])
+    assert train[:4] == ["seqmodels", "run", "translation", "--models"]
+    args = translation.PARSER.parse_args(train[3:])
+    assert args.models == ["MyLinearAttention", "linear_attention"]
     assert models.PAPERS["MyLinearAttention"].memory == "fixed"
     check_one_line(call(main, *argv), "mine.py")
+
+
+@pytest.mark.parametrize(("name", "words"), [
+    ("my-model.py", "letters, digits and _"),
+    ("2x.py", "letters"),
+    ("class.py", "letters"),
+    ("__main__.py", "letters"),
+    ("mine", "my_model.py"),
+    ("no/mine.py", "a folder that exists"),
+    ("json.py", "hide the module json"),
+    ("torch.py", "hide the module torch"),
+    ("seqmodels.py", "hide the module seqmodels"),
+    ("tasks.py", "hide the module tasks"),
+])  # fmt: skip
+def test_new_model_takes_a_name_to_import(
+    name: str, words: str, call: Call, tmp_path: Path
+) -> None:
+    check_one_line(call(main, "new-model", tmp_path / name, "--from", "gpt"), words)
+    assert not any(tmp_path.iterdir())
+
+
+def test_a_file_with_one_model_needs_no_class(own: Path, call: Call) -> None:
+    one, two, none = (own / f"{name}.py" for name in ("one", "gpt", "none"))
+    text = "from seqmodels.models.gpt import GPT\nclass Mine(GPT): pass\n"
+    one.write_text(f"{text}Same = Mine\n")
+    two.write_text(f"{text}class Other(Mine): pass\n")  # a chapter's name, but not its class
+    none.write_text("from seqmodels.models.gpt import GPT\n")
+    assert models.find_class(str(one)) == f"{one}:Mine"
+    assert recall.PARSER.parse_args(["--models", str(one)]).models == ["Mine"]
+    argv = {
+        "check": (main, "check"),
+        "--models": (recall, "--size", "smoke", "--models"),
+        "--model": (main, "translate", "bahdanau", "cat", "--model"),
+    }
+    for command in argv.values():
+        check_one_line(call(*command, two), "Mine, Other", f"name one: {two}:Other")
+        check_one_line(call(*command, none), f"{none} has no model")
+        check_one_line(call(*command, own / "nope.py"), "nope.py does not exist")
+    code, out, err = call(main, "check", one)
+    assert (code, err, len(out.splitlines())) == (0, "", len(CHECKS))
+
+
+@pytest.mark.parametrize("place", ["nowhere:Bag", "./bag:Bag", "own.bag:Bag", ":Bag"])
+def test_a_module_that_does_not_exist_is_no_package_to_install(place: str, call: Call) -> None:
+    check_one_line(call(main, "check", place), place, "there is no module", "FILE.py:CLASS")
 
 
 # ------------------------------------------------------------------------------ A metric and a task
