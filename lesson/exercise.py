@@ -56,7 +56,8 @@ def find_tags(text: str, own_class: str) -> dict[int, Tag]:
 def write_exercise(name: str, hidden: list[str], folder: Path) -> Path:
     """Write a chapter without the lines of some tags to a folder; return the path.
 
-    Raises ValueError for a tag that the chapter does not have, and where the file exists.
+    Raises ValueError for a tag that the chapter does not have, where the file exists, and for a
+    folder that is not ours.
     """
     chapter, path = read_chapter(name), folder / f"{name}.py"
     text = chapter.path.read_text(encoding="utf-8")
@@ -77,7 +78,7 @@ def write_exercise(name: str, hidden: list[str], folder: Path) -> Path:
                 what = "call"
             todo = f'{start}raise NotImplementedError("{tag.tag}: {what} …")'
             lines[number - 1] = f"{todo}  #  {tag.tag}"
-    files.write(path, "\n".join(lines).encode())
+    files.write(files.claim_folder(folder, "exercise") / path.name, "\n".join(lines).encode())
     return path
 
 

@@ -63,31 +63,33 @@ class Check(NamedTuple):
     """Max |Δweight|."""
 
 
-def export(run: Path, out: Path, is_half: bool = False) -> tuple[list[Path], Check]:
+def export(run: str | Path, out: Path, is_half: bool = False) -> tuple[list[Path], Check]:
     """Write an exported run to a folder; return the paths and the result of the check.
 
-    With `is_half`, weights are rounded to float16. Raises ValueError like `contents_of`.
+    With `is_half`, weights are rounded to float16. Raises ValueError like `contents_of`, and for a
+    folder that is not ours.
     """
     contents, checked = contents_of(run, is_half)
+    files.claim_folder(out, "export")
     return [files.write(out / name, content) for name, content in contents.items()], checked
 
 
-def contents_of(path: Path, is_half: bool) -> tuple[dict[str, bytes], Check]:
+def contents_of(name: str | Path, is_half: bool) -> tuple[dict[str, bytes], Check]:
     """Return the files of an exported run by name, the manifest last.
 
     Raises ValueError for what is not a run, or a model whose graphs do not compute the same.
     """
+    path = inference.find_record(name)
     run = inference.load(path)
     if is_half:
         for p in run.model.parameters():
             p.data = p.data.half().float()
     traced = graphs.trace(run.model)
     weights = deduplicate_weights(traced.protos.values(), is_half)
-    record_path = Path(path).with_name(Path(path).name.removesuffix(".json") + ".json")
     contents = {
         **{f"{name}.onnx": proto.SerializeToString() for name, proto in traced.protos.items()},
         WEIGHTS: weights,
-        "tokenizer.json": files.read(record_path.with_name("tokenizer.json")),
+        "tokenizer.json": files.read(path.with_name("tokenizer.json")),
     }
     with tempfile.TemporaryDirectory() as folder:
         for name, content in contents.items():
@@ -98,7 +100,7 @@ def contents_of(path: Path, is_half: bool) -> tuple[dict[str, bytes], Check]:
         "files": {name: sha256(content) for name, content in contents.items()},
         "versions": {name: version(name) for name in PACKAGES},
         "precision": "float16" if is_half else "float32",
-        "record": {"file": record_path.name, "sha256": sha256(files.read(record_path))},
+        "record": {"file": path.name, "sha256": sha256(files.read(path))},
         "checked": checked._asdict(),
     }
     contents["manifest.json"] = (json.dumps(manifest, indent=1) + "\n").encode()

@@ -8,16 +8,18 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from seqmodels.models import register_file
+from seqmodels.models import PAPERS, register_file
+from seqmodels.utils.imports import SHIPPED
 from seqmodels.utils.terminal import with_reason
 
 Add = Callable[..., Any]
 """`add_argument` of a command's parser."""
+RUN = "such as runs/NAME/bahdanau-seed1, hub:OWNER/NAME, or bahdanau, a small one of the package"
 
 
-def add_run(arg: Add, help: str = "such as runs/NAME/bahdanau-seed1") -> None:
+def add_run(arg: Add, help: str = RUN) -> None:
     """Add the trained run that a command uses, and the class of its model."""
-    arg("run", type=Path, metavar="RUN", help=help)
+    arg("run", metavar="RUN", help=help)
     add_model(arg)
 
 
@@ -32,7 +34,10 @@ def folder(text: str) -> Path:
     try:
         os.listdir(text)
     except FileNotFoundError:
-        raise argparse.ArgumentTypeError(f"{text} does not exist; name a folder") from None
+        home = SHIPPED if text in PAPERS else Path(text).parent
+        is_run = text in PAPERS or os.path.isfile(f"{text}.json")
+        hint = f", such as {home}, which has the run {text}" if is_run else ""
+        raise argparse.ArgumentTypeError(f"{text} does not exist; name a folder{hint}") from None
     except OSError as error:
         raise argparse.ArgumentTypeError(f"{text} cannot be read: {error.strerror}") from None
     return Path(text)

@@ -7,7 +7,6 @@ from pathlib import Path
 
 from seqmodels.cli.arguments import Add
 from seqmodels.models import PAPERS
-from seqmodels.utils.files import claim_folder
 from seqmodels.utils.imports import import_beside
 
 
@@ -22,5 +21,5 @@ def add_arguments(arg: Add) -> None:
 def run(args: argparse.Namespace) -> None:
     """Write a chapter without the lines of some equations."""
     write_exercise = import_beside("lesson.exercise").write_exercise
-    path = write_exercise(args.chapter, args.hide, claim_folder(args.out, "exercise"))
+    path = write_exercise(args.chapter, args.hide, args.out)
     print(f"{path}: write the lines that raise NotImplementedError, then: seqmodels check {path}")

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from seqmodels.cli.arguments import Add, add_run, print_paths
-from seqmodels.utils.files import claim_folder
+from seqmodels.utils.files import check_folder
 from seqmodels.utils.imports import import_beside
 
 
@@ -20,7 +20,8 @@ def add_arguments(arg: Add) -> None:
 def run(args: argparse.Namespace) -> None:
     """Write a run as ONNX graphs."""
     onnx = import_beside("lesson.export")
-    paths, check = onnx.export(args.run, claim_folder(args.out, "export"), args.half)
+    check_folder(args.out, "export")
+    paths, check = onnx.export(args.run, args.out, args.half)
     print_paths(paths)
     print(
         f"checked with onnxruntime over {check.n_tokens} tokens: logits differ from the model's by "

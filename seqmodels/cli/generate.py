@@ -14,7 +14,7 @@ MAX_NEW_TOKENS = 10_000
 
 def add_arguments(arg: Add) -> None:
     """Add the arguments of the command."""
-    add_run(arg, "such as runs/NAME/gpt-seed1, or hub:OWNER/NAME")
+    add_run(arg)
     arg("text")
     arg("--length", type=positive, default=100, metavar="N", help="tokens; default: 100")
     arg("--temperature", type=float, default=0.8, metavar="X",

@@ -11,7 +11,7 @@ from seqmodels.utils.imports import import_beside
 
 def add_arguments(arg: Add) -> None:
     """Add the arguments of the command."""
-    add_run(arg)
+    add_run(arg, "such as runs/NAME/bahdanau-seed1, or bahdanau, a small one of the package")
     arg("repository", metavar="OWNER/NAME", help="made if it does not exist")
     arg("--private", action="store_true", help="make it for yourself alone")
 
@@ -19,14 +19,14 @@ def add_arguments(arg: Add) -> None:
 def run(args: argparse.Namespace) -> None:
     """Upload a run to the Hub with a card, a figure and, if they can be made, ONNX graphs."""
     from seqmodels.experiments import hub
-    from seqmodels.experiments.inference import load
+    from seqmodels.experiments.inference import find_record, load
     from seqmodels.report import bucket_plots, card, style
 
-    if str(args.run).startswith("hub:"):
+    if args.run.startswith("hub:"):
         raise ValueError(f"{args.run} is on the Hub already; name a run on this disk")
     if (record := load(args.run).record) is None:
         raise ValueError(f"{args.run} was trained elsewhere; name a run that was trained here")
-    path = args.run if args.run.suffix == ".json" else args.run.with_name(f"{args.run.name}.json")
+    path = find_record(args.run)
     with style.context():
         figure = bucket_plots.draw_scores([record], record.tests[0]).figure
         more = {card.FIGURE: style.render(figure, ".png")}

@@ -25,7 +25,7 @@ LINES_AT_ONCE = 500
 
 def add_arguments(arg: Add) -> None:
     """Add the arguments of the command."""
-    add_run(arg, "such as runs/NAME/bahdanau-seed1, or hub:OWNER/NAME")
+    add_run(arg)
     arg("text", nargs="?", default="-",
         help="its lines are translated one by one; default: -, standard input")  # fmt: skip
     arg("--beam", type=positive, default=1, metavar="K", help="default: 1, greedy")

@@ -34,7 +34,7 @@ from seqmodels.search import Hypothesis, search_beams
 from seqmodels.training import checkpoint
 from seqmodels.training.trainer import check_shapes
 from seqmodels.utils import files, html
-from seqmodels.utils.imports import HOME
+from seqmodels.utils.imports import SHIPPED
 
 MAX_TEXT_TOKENS = 2_000
 """Maximum tokens in an input text: most models have no limit of their own."""
@@ -224,12 +224,10 @@ def load(run: str | Path) -> TrainedModel:
 
     Raises ValueError if it is not a run, or does not work: it may come from a stranger.
     """
-    run = find_run(str(run))
-    if run.name == "config.json" or (run / "config.json").is_file():
+    if (path := find_record(run)).name == "config.json":
         from seqmodels.experiments.gpt2 import load_gpt2
 
-        return TrainedModel(*load_gpt2(run if run.is_dir() else run.parent))
-    path = run if run.suffix == ".json" else run.with_name(run.name + ".json")
+        return TrainedModel(*load_gpt2(path.parent))
     run_record, weights = record.load(path), path.with_suffix(".safetensors")
     token = torch.tensor([EOS])
     try:
@@ -253,15 +251,20 @@ def load(run: str | Path) -> TrainedModel:
     return TrainedModel(model, tokenizer, run_record.data, run_record)
 
 
-def find_run(name: str) -> Path:
-    """Return the path that a name of a run means, which may have to be downloaded."""
-    if name.startswith("hub:"):
+def find_record(run: str | Path) -> Path:
+    """Return the path of a run's record, or of GPT-2's config.json; see `load`.
+
+    What is on the Hub is downloaded.
+    """
+    if (name := str(run)).startswith("hub:"):
         from seqmodels.experiments.hub import fetch  # most runs are on this disk
 
         return fetch(name)
-    if name in PAPERS and not Path(name).exists():
-        return HOME / "results" / "translation-live" / f"{name}-seed1"
-    return Path(name)
+    if (config := Path(name) / "config.json").is_file():
+        return config
+    path = Path(name) if name.endswith(".json") else Path(f"{Path(name)}.json")
+    is_shipped = name in PAPERS and not path.exists()
+    return SHIPPED / f"{name}-seed1.json" if is_shipped else path
 
 
 class SkipInit(TorchFunctionMode):

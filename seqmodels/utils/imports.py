@@ -13,6 +13,8 @@ from typing import Any
 PACKAGE = Path(__file__).parents[1]
 HOME = PACKAGE if (PACKAGE / "results").is_dir() else PACKAGE.parent
 """The folder of results/: a clone or, where a wheel is installed, the package."""
+SHIPPED = HOME / "results" / "translation-live"
+"""The folder of the small trained runs that come with the package."""
 TASKS = PACKAGE.parent / "tasks"
 """The folder of the tasks, in a clone and where a wheel is installed."""
 EXTRAS = {

@@ -91,6 +91,7 @@ def test_a_mistake_is_found_where_it_is(name: str, folders: Iterator[Path]) -> N
 def test_an_exercise_hides_the_solution_and_keeps_files(tmp_path: Path, call: Call) -> None:
     argv = "exercise", "bahdanau", "--out", tmp_path / "week3", "--hide"
     check_one_line(call(main, *argv, "(99)"), "(99)")
+    assert not any(tmp_path.iterdir())
     code, out, _ = call(main, *argv, "(5)", "(6)")
     path = tmp_path / "week3" / "bahdanau.py"
     assert (code, str(path) in out) == (0, True)
