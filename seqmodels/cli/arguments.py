@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Callable, Iterable, Sequence
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 from seqmodels.models import PAPERS, register_file
@@ -27,6 +29,32 @@ def add_model(arg: Add) -> None:
     """Add the class of a model of the user's own."""
     arg("--model", type=with_reason(register_file), metavar="FILE.py:CLASS",
         help="the class of a run of your own model; FILE.py is enough if it has one")  # fmt: skip
+
+
+def add_text(arg: Add, help: str) -> None:
+    """Add the text that a command reads; see `read_text`."""
+    arg("text", nargs="?", default="-", type=not_a_file,
+        help=f"{help}; default: -, standard input; after --, it may begin with a dash")  # fmt: skip
+
+
+def not_a_file(text: str) -> str:
+    """Parse a text that is not the path of a file."""
+    if text != "-" and os.path.isfile(text):  # unlike Path.is_file, for a text of any length
+        raise argparse.ArgumentTypeError(f"{text} is a file; to read it, give: < {quote(text)}")
+    return text
+
+
+def read_text(text: str) -> Iterator[str]:
+    """Yield the lines of a text, or those of standard input, in UTF-8."""
+    from seqmodels.data.text import decode_lines
+
+    if text != "-":
+        yield from text.split("\n")
+        return
+    if sys.stdin is None:
+        raise ValueError("standard input is closed")
+    for line in decode_lines(sys.stdin.buffer, "standard input"):
+        yield line.removesuffix("\n").removesuffix("\r")
 
 
 def folder(text: str) -> Path:
@@ -58,8 +86,6 @@ def print_paths(paths: Iterable[Path]) -> None:
 
 def warn_unknown(sources: Iterable[Sequence[int]]) -> None:
     """Warn how many words of sources are unknown to a run."""
-    import sys
-
     from seqmodels.interface import EOS, UNK
 
     n = n_words = 0

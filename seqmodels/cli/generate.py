@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from seqmodels.cli.arguments import Add, add_run, warn_unknown
+from seqmodels.cli.arguments import Add, add_run, add_text, read_text, warn_unknown
 from seqmodels.utils.terminal import non_negative, positive
 
 MAX_NEW_TOKENS = 10_000
@@ -15,7 +15,7 @@ MAX_NEW_TOKENS = 10_000
 def add_arguments(arg: Add) -> None:
     """Add the arguments of the command."""
     add_run(arg)
-    arg("text")
+    add_text(arg, "it is continued")
     arg("--length", type=positive, default=100, metavar="N", help="tokens; default: 100")
     arg("--temperature", type=float, default=0.8, metavar="X",
         help="0 takes the most likely token; default: 0.8")  # fmt: skip
@@ -39,8 +39,11 @@ def run(args: argparse.Namespace) -> None:
     choose = search.sampler(generator, args.temperature, args.top_k, args.top_p)
     run = load(args.run)
     model, data = run.model, run.data
+    if not (lines := [*read_text(args.text)]):
+        return
+    text = "\n".join(lines)
     if data.get("context") == 0:
-        tokens = run.encode(args.text)
+        tokens = run.encode(text)
         if len(tokens) > MAX_TEXT_TOKENS:
             raise ValueError(
                 f"the text has {len(tokens)} tokens; at most {MAX_TEXT_TOKENS} are read"
@@ -50,10 +53,10 @@ def run(args: argparse.Namespace) -> None:
     elif n_ids := data.get("n_ids"):
         from seqmodels.experiments.gpt2 import continue_gpt2
 
-        tokens = run.encode(args.text)
+        tokens = run.encode(text)
         generated = continue_gpt2(model, tokens, args.length, int(n_ids), choose)
     else:
-        tokens = run.encode_source(args.text, has_source_eos=False)
+        tokens = run.encode_source(text, has_source_eos=False)
         src, n = torch.tensor([tokens]), min(args.length, model.max_target(len(tokens)))
         (generated,) = search.generate(model, src, src != PAD, n, choose)
     print(run.tokenizer.decode([*tokens, *generated]))

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import os
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from seqmodels.cli.arguments import Add, add_run, warn_unknown
+from seqmodels.cli.arguments import Add, add_run, add_text, read_text, warn_unknown
 from seqmodels.utils.files import claim_file
 from seqmodels.utils.terminal import positive, print_json
 
@@ -26,8 +24,7 @@ LINES_AT_ONCE = 500
 def add_arguments(arg: Add) -> None:
     """Add the arguments of the command."""
     add_run(arg)
-    arg("text", nargs="?", default="-",
-        help="its lines are translated one by one; default: -, standard input")  # fmt: skip
+    add_text(arg, "its lines are translated one by one")
     arg("--beam", type=positive, default=1, metavar="K", help="default: 1, greedy")
     arg("--n-best", type=positive, metavar="N",
         help="print the N best hypotheses of each line: number of the line, log-probability "
@@ -45,8 +42,6 @@ def run(args: argparse.Namespace) -> None:
     from seqmodels.experiments.inference import check_search, load
 
     check_search(args.beam, args.length_penalty, args.n_best or 1)
-    if os.path.isfile(args.text):  # unlike Path.is_file, for a sentence of any length
-        raise ValueError(f"{args.text} is a file; to translate its lines, give: < {args.text}")
     if args.alignment:
         check_alignment(args)
     run = load(args.run)
@@ -54,7 +49,7 @@ def run(args: argparse.Namespace) -> None:
         raise ValueError(
             f"--alignment: the text has {n} tokens; at most {MAX_DRAWN_TOKENS} are drawn"
         )
-    rest = iter(args.text.split("\n")) if args.text != "-" else read_stdin()
+    rest = read_text(args.text)
     sources = list[list[int]]()
     with tqdm(unit=" lines", disable=None if args.text == "-" else True) as bar:
         while chunk := [run.encode_line(line) for line in islice(rest, LINES_AT_ONCE)]:
@@ -74,16 +69,6 @@ def check_alignment(args: argparse.Namespace) -> None:
     if args.n_best:
         raise ValueError("--alignment draws one translation; leave --n-best out")
     claim_file(args.alignment)
-
-
-def read_stdin() -> Iterator[str]:
-    """Yield the lines of standard input, in UTF-8."""
-    from seqmodels.data.text import decode_lines
-
-    if sys.stdin is None:
-        raise ValueError("standard input is closed")
-    for line in decode_lines(sys.stdin.buffer, "standard input"):
-        yield line.removesuffix("\n").removesuffix("\r")
 
 
 def translate_sources(

@@ -112,8 +112,28 @@ def test_each_line_is_a_sentence(
         monkeypatch.setattr(sys, "stdin", stdin)
         result = call(main, "translate", FOLDER / "bahdanau-seed1")
     check_one_line(result, "standard input, line 1: not UTF-8", "iconv")
-    result = call(main, "translate", FOLDER / "bahdanau-seed1", tmp_path / "lines")
-    check_one_line(result, "lines is a file; ", "give: < ")
+
+
+def test_a_text_is_no_file_and_may_be_standard_input(
+    run: TrainedModel, call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (path := tmp_path / "two lines").write_text("the cat sleeps .\nthe dog", encoding="utf-8")
+    (tmp_path / "empty").write_text("")
+    (tmp_path / "-").write_text("a file of this name is not meant")
+    monkeypatch.chdir(tmp_path)
+    wanted = run.translate(["the cat sleeps .\nthe dog", "-x"])
+    for command, after, results in (
+        ("translate", [], wanted),
+        ("generate", ["--temperature", 0, "--length", 1], ["the cat sleeps. the dog", "⁇"]),
+    ):
+        given = main, command, "bahdanau", *after
+        check_one_line(call(*given, path.name), f"{path.name} is a file; to read it, give: < '")
+        assert call(*given, "--", "-x")[1].startswith(results[1])
+        for stdin, text in ((path, results[0]), (tmp_path / "empty", "")):
+            with stdin.open() as opened:
+                monkeypatch.setattr(sys, "stdin", opened)
+                code, out, err = call(*given)
+            assert (code, err, out.startswith(text), bool(out)) == (0, "", True, bool(text))
 
 
 def test_the_source_is_read_as_in_training(run: TrainedModel, few_draws: None) -> None:
