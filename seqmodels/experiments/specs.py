@@ -238,7 +238,8 @@ def fit_width(spec: Spec, sizes: Fields, n_parameters: int) -> int:
             return nearest
     raise ValueError(
         f"{spec.name} has no width within 5 % of {n_parameters:,} parameters with {sizes}; "
-        f"the nearest is {counts[nearest]:,}"
+        f"the nearest is {counts[nearest]:,}; give that as --parameters, where the task takes it, "
+        "or other sizes"
     )
 
 
