@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 
 from seqmodels.cli.arguments import Add, folder, print_paths
-from seqmodels.utils.files import claim_file
 
 
 def add_arguments(arg: Add) -> None:
@@ -15,8 +14,6 @@ def add_arguments(arg: Add) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Draw the figures and tables of a folder of records, or of the folders in it with an index."""
-    if not any(args.folder.glob("*-seed*.json")):
-        claim_file(args.folder / "README.md")
     from seqmodels.report.render_folder import plot_results
 
     print_paths(plot_results(args.folder))

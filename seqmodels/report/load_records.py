@@ -48,13 +48,19 @@ class Folder(NamedTuple):
 def load_folder(path: Path, may_be_empty: bool = False) -> Folder:
     """Read each JSON file of a folder once; those that are not records are ignored.
 
-    Raises ValueError for a file that is not JSON, a record that `record.parse` rejects, two records
-    of the same (model, seed), more than one task, and, unless it `may_be_empty`, without records.
+    Raises ValueError for a *-seed*.json that is not JSON, a record that `record.parse` rejects, two
+    records of the same (model, seed), more than one task, and, unless it `may_be_empty`, without
+    records.
     """
     by_run: dict[tuple[str, int], tuple[str, Record]] = {}
     unknown = []
     for file in sorted(Path(path).glob("*.json"), key=lambda file: by_number(file.name)):
-        value = files.read_json(file)
+        try:
+            value = files.read_json(file)
+        except (OSError, ValueError):
+            if "-seed" in file.name:
+                raise
+            continue
         if not is_record(value):
             continue
         if message := describe_unknown_version(file, value):

@@ -247,6 +247,7 @@ def kept(folder: Path) -> dict[Path, int]:
     (main, "exercise bahdanau --hide (5) --out @"),
     (main, "site --out @"),
     (main, "plot @"),
+    (main, "plot @/src"),
     (main, "report @/recall --out @/page.html"),
     (main, "live results/translation-live --out @/page.html"),
     (main, "translate results/translation-live/bahdanau-seed1 cat --alignment @/cat.svg"),
@@ -255,13 +256,15 @@ def kept(folder: Path) -> dict[Path, int]:
 def test_what_is_the_users_is_neither_written_nor_removed(
     program: ModuleType, flags: str, call: Call, tmp_path: Path
 ) -> None:
-    (tmp_path / "recall").mkdir()
+    for name in ("recall", "src"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "tsconfig.json").write_text("{ // another program's\n}")
     shutil.copy(RESULTS / "recall" / "gpt-seed1.json", tmp_path / "recall")
     for name in ("tokenizer.json", "manifest.json", ".lock", ".notes.part", "README.md",
                  "index.html", "page.html", "cat.svg"):  # fmt: skip
         (tmp_path / name).write_text("my notes on `seqmodels`\n")
     before, words = kept(tmp_path), flags.replace("@", str(tmp_path)).split(" ")
-    check_one_line(call(program, *words), str(tmp_path), "name")
+    check_one_line(call(program, *words), str(tmp_path), "no record" if "src" in flags else "name")
     assert kept(tmp_path) == before
 
 

@@ -150,6 +150,8 @@ def test_models_are_in_order_of_history(tmp_path: Path) -> None:
 def test_only_records_are_read(tmp_path: Path) -> None:
     (tmp_path / "other.json").write_text('{"schema": "something else"}')
     (tmp_path / "list.json").write_text("[1, 2]")
+    (tmp_path / "tsconfig.json").write_text("{ // another program's\n}")
+    (tmp_path / "folder.json").mkdir()
     with pytest.raises(ValueError, match="holds no record"):
         load_records.load_records(tmp_path)
     write(tmp_path, several(1))
