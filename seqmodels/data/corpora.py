@@ -107,18 +107,20 @@ TEXT = {
 }  # fmt: skip
 
 
-def check_name(data: str) -> None:
-    """Raise ValueError if data is not a path, a corpus known by name, or an id on the hub."""
-    if "/" not in data and data not in PARALLEL | TEXT and not Path(data).exists():
-        raise ValueError(explain_unknown(data))
+def check_name(data: str, corpora: Mapping[str, Preset]) -> None:
+    """Raise ValueError if data is not a path, one of the corpora, or an id on the hub."""
+    if data in corpora or "/" in data or (data and Path(data).exists()):
+        return
+    if data in PARALLEL | TEXT:
+        kind = "a parallel corpus, for translation" if data in PARALLEL else "text, for next_token"
+        raise ValueError(f"{data} is {kind}")
+    raise ValueError(explain_unknown(data))
 
 
 def explain_unknown(data: str) -> str:
     """Return an error message for data that does not exist."""
-    return (
-        f"{data} does not exist; it is not a known corpus{did_you_mean(data, PARALLEL | TEXT)} "
-        "and not OWNER/NAME on the hub"
-    )
+    name, similar = data or "''", did_you_mean(data, PARALLEL | TEXT)
+    return f"{name} does not exist; it is not a known corpus{similar} and not OWNER/NAME on the hub"
 
 
 def describe(name: str) -> str:

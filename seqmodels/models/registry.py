@@ -190,9 +190,10 @@ def find_class(class_path: str) -> str:
     models = [each for each in types if issubclass(each, SequenceModel)]
     names = [*dict.fromkeys(each.__name__ for each in models if each.__module__ == module.__name__)]
     if not names:
+        paper = PAPERS.get(Path(class_path).stem)
+        exercise = f"; as an exercise, it has {paper.class_path.split(':')[-1]}" if paper else ""
         raise ValueError(
-            f"{class_path} has no model, a subclass of seqmodels.SequenceModel; an exercise keeps "
-            "the name of its chapter and of its class"
+            f"{class_path} has no model, a subclass of seqmodels.SequenceModel{exercise}"
         )
     if len(names) > 1:
         raise ValueError(

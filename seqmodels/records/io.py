@@ -18,8 +18,10 @@ from pydantic import ValidationError
 
 from seqmodels.evaluation.intervals import Row, groups_of, number_groups
 from seqmodels.evaluation.metrics import metric_of
+from seqmodels.models import PAPERS
 from seqmodels.records.schema import SCHEMA, Model, Record, Sums, SumsFile, validate
 from seqmodels.utils import files
+from seqmodels.utils.terminal import did_you_mean
 
 SUMS_SUFFIX = ".sums.json.gz"
 
@@ -55,7 +57,11 @@ def load(path: Path) -> Record:
     try:
         return Record.model_validate_json(files.read(path))
     except FileNotFoundError:
-        raise ValueError(f"{path}: no such record; name a RUN such as FOLDER/gpt-seed1") from None
+        runs = [each.stem for each in path.parent.glob("*-seed*.json")]
+        similar = did_you_mean(path.stem, [*runs, *PAPERS] if path.parent == Path() else runs)
+        raise ValueError(
+            f"{path}: no such record{similar}; name a RUN such as FOLDER/gpt-seed1"
+        ) from None
     except ValidationError:
         return parse(path, files.read_json(path))  # which says what is wrong, and takes longer
 

@@ -95,13 +95,13 @@ def import_file(path: Path) -> ModuleType:
         sys.path.append(str(path.parent))
     try:
         spec.loader.exec_module(sys.modules[key])
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # a script can end itself
         del sys.modules[key]
         raise ValueError(f"{path} cannot be imported: {explain(error, path)}") from error
     return sys.modules[key]
 
 
-def explain(error: Exception, path: Path) -> str:
+def explain(error: BaseException, path: Path) -> str:
     """Return the kind of an error, its text and the line of a file in which it arose."""
     lines = [
         frame.lineno for frame in extract_tb(error.__traceback__) if frame.filename == str(path)

@@ -48,7 +48,7 @@ def check_flags(args: argparse.Namespace) -> None:
     if given and not args.data:
         raise ValueError(f"{given[0]} needs --data; the built-in stories have fixed settings")
     if args.data and len(args.data) == 1:
-        corpora.check_name(str(args.data[0]))
+        corpora.check_name(str(args.data[0]), corpora.TEXT)
 
 
 def make_parser() -> TaskParser:

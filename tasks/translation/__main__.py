@@ -47,7 +47,7 @@ def check_flags(args: argparse.Namespace) -> None:
             "--size full is for the built-in grammar; with --data, give a budget with --tokens"
         )
     if args.data and len(args.data) == 1:
-        corpora.check_name(str(args.data[0]))
+        corpora.check_name(str(args.data[0]), corpora.PARALLEL)
 
 
 def make_parser() -> TaskParser:

@@ -92,6 +92,8 @@ CALLS: list[tuple[ModuleType, str, tuple[str, ...]]] = [
     (main, "translate bahdanau a --bem 2", ("translate: ", "--bem 2 (did you mean '--beam'?)")),
     (main, "exercise bahdanua --hide (5) --out @/x", ("did you mean 'bahdanau'?",)),
     (main, "check bahdanua", ("did you mean 'bahdanau'?",)),
+    (main, "translate Bahdanua a", ("Bahdanua.json: no such record (did you mean 'bahdanau'?)",)),
+    (main, f"translate {RESULTS}/recall/gpt-sed1 a", ("did you mean 'gpt-seed1'?",)),
     (main, "run recal", ("did you mean 'recall'?",)),
     (recall, "--siz=smoke", ("did you mean '--size'?",)),
     (recall, "--size smok", ("did you mean 'smoke'?", "choose from smoke, laptop")),
@@ -100,6 +102,9 @@ CALLS: list[tuple[ModuleType, str, tuple[str, ...]]] = [
     (recall, "--models gpt --vary n_laiers=3", ("did you mean 'n_layers'?",)),
     (next_token, "--data @/notes.md --tokenizer caracters", ("did you mean 'characters'?",)),
     (next_token, "--data shakspeare", ("did you mean 'shakespeare'?",)),
+    (next_token, "--data multi30k", ("multi30k is a parallel corpus, for translation",)),
+    (translation, "--data names", ("names is text, for next_token",)),
+    (translation, "--data ", ("'' does not exist",)),
     (translation, "--data multi-30k", ("did you mean 'multi30k'?",)),
     (tasks, "--sedes 1", ("did you mean '--seeds'?",)),
     # no line break and no command for the terminal is printed

@@ -110,3 +110,5 @@ def test_an_exercise_hides_the_solution_and_keeps_files(tmp_path: Path, call: Ca
         check_one_line(call(main, "check", other), reason)
     path.rename(tmp_path / "essay.py")
     check_one_line(call(main, "check", tmp_path / "essay.py"), "Bahdanau")
+    (tmp_path / "gpt.py").touch()
+    check_one_line(call(main, "check", tmp_path / "gpt.py"), "no model", "exercise, it has GPT")

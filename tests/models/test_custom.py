@@ -210,6 +210,7 @@ def test_a_file_with_one_model_needs_no_class(own: Path, call: Call) -> None:
     one.write_text(f"{text}Same = Mine\n")
     two.write_text(f"{text}class Other(Mine): pass\n")  # a chapter's name, but not its class
     none.write_text("from seqmodels.models.gpt import GPT\n")
+    (ends := own / "ends.py").write_text("raise SystemExit(3)\n")
     assert models.find_class(str(one)) == f"{one}:Mine"
     assert recall.PARSER.parse_args(["--models", str(one)]).models == ["Mine"]
     argv = {
@@ -221,6 +222,7 @@ def test_a_file_with_one_model_needs_no_class(own: Path, call: Call) -> None:
         check_one_line(call(*command, two), "Mine, Other", f"name one: {two}:Other")
         check_one_line(call(*command, none), f"{none} has no model")
         check_one_line(call(*command, own / "nope.py"), "nope.py does not exist")
+        check_one_line(call(*command, ends), "ends.py cannot be imported: SystemExit: 3 (line 1)")
     code, out, err = call(main, "check", one)
     assert (code, err, len(out.splitlines())) == (0, "", len(CHECKS))
 
