@@ -15,6 +15,7 @@ from seqmodels.experiments.task import Task
 from seqmodels.utils import files
 from seqmodels.utils.files import LOCK, Lock
 from seqmodels.utils.imports import require
+from seqmodels.utils.values import check_arguments
 
 
 class FailedRunsError(ValueError):
@@ -25,6 +26,7 @@ class FailedRunsError(ValueError):
         self.out = out
 
 
+@check_arguments
 def compare(
     task: Task,
     options: Options,
