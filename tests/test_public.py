@@ -36,7 +36,7 @@ PUBLIC: dict[Callable[..., Any], dict[str, Any]] = {
     seqmodels.reorder: {"state": STATE, "rows": SRC[0, :0], "sources": None, "shared": ()},
     seqmodels.unroll: {"model": RUN.model, "state": STATE, "tgt_in": SRC},
     seqmodels.Comparison: {"out": "nothing"},
-    compare.compare: {
+    inspect.unwrap(compare.compare): {  # its types are also executed by the tests
         "task": toy(), "options": options(None, trained=Path("nothing")), "executor": None,
         "summarize": None,
     },
