@@ -2,6 +2,8 @@
 
 import os
 import shlex
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
@@ -23,6 +25,14 @@ CHEAP = {
     "run recall --size smoke --models gpt --dry-run": "cache",
 }  # fmt: skip
 """Commands, in this order, and the file or folder that each was told; nothing: none."""
+DEAR = {
+    "check mine.py:MyGPT": "",
+    "report recorded --maps 0 --out page.html": "cwd/page.html",
+    "run recall --size smoke --models gpt --tokens 200 --device cpu --out run": "cwd/run cache",
+}
+"""Those that take longer."""
+
+
 @pytest.fixture
 def places(tmp_path: Path) -> dict[str, Path]:
     """Make a folder to work in, a home, a cache and a folder of temporary files."""
@@ -32,6 +42,8 @@ def places(tmp_path: Path) -> dict[str, Path]:
     copy_records(RESULTS / "recall", places["cwd"] / "recorded", model="gpt")
     runs = copy_records(RUN.parent, places["cwd"] / "trained", "gpt-seed1.safetensors", model="gpt")
     (runs / "tokenizer.json").write_bytes((RUN.parent / "tokenizer.json").read_bytes())
+    chapter = (ROOT / "seqmodels" / "models" / "gpt.py").read_text(encoding="utf-8")
+    (places["cwd"] / "mine.py").write_text(chapter.replace("class GPT(", "class MyGPT("), "utf-8")
     for side, name in (("en", "a.en"), ("de", "a.de"), ("de", "b.de")):
         lines = (f"{side} word {i} and {i * 7 % 13} .\n" for i in range(300))
         (places["cwd"] / name).write_text("".join(lines))
@@ -89,6 +101,20 @@ def test_commands_write_only_where_they_are_told(
         code, _, err = call(main, *shlex.split(command))
         assert code == 0, err
         check_footprint(before, places, told)
+
+
+@needs_lesson
+@pytest.mark.slow
+@pytest.mark.parametrize("command", DEAR)
+def test_processes_write_only_where_they_are_told(command: str, places: dict[str, Path]) -> None:
+    env = os.environ | environment(places) | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    env["PYTHONDONTWRITEBYTECODE"] = "1"  # Python's own, beside what it imports
+    env["MPLCONFIGDIR"] = str(places["cwd"].with_name("matplotlib"))  # its list of fonts
+    program = [sys.executable, "-m", "seqmodels.cli.main", *shlex.split(command)]
+    before = snapshot(ROOT, *places.values())
+    ran = subprocess.run(program, cwd=places["cwd"], env=env, capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
+    check_footprint(before, places, DEAR[command])
 
 
 @pytest.mark.parametrize("violation", ["cwd/.notes", "home/.cache/x/y", "tmp/left", "cwd/a.en"])
