@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from importlib import import_module
+from types import FunctionType
 from typing import TYPE_CHECKING, Any
+
+from seqmodels.utils.values import check_arguments
 
 if TYPE_CHECKING:
     from seqmodels.cli.run import Comparison, compare
@@ -31,11 +34,14 @@ __all__ = [
 
 def __dir__() -> list[str]:
     """Return the public names, which are not there before they are first used."""
-    return [*__all__, *globals()]
+    return [*{*__all__, *globals()}]
 
 
 def __getattr__(name: str) -> Any:
-    """Import a public name when it is first used: figures are drawn without torch."""
+    """Import a public name when it is first used: figures are drawn without torch.
+
+    Functions check their arguments, which those that the package itself calls do not.
+    """
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     homes = {
@@ -46,4 +52,9 @@ def __getattr__(name: str) -> Any:
         "load": "experiments.inference",
         "unroll": "search",
     }
-    return getattr(import_module(f"seqmodels.{homes.get(name, 'interface')}"), name)
+    value = getattr(import_module(f"seqmodels.{homes.get(name, 'interface')}"), name)
+    if isinstance(value, FunctionType):
+        value = check_arguments(value)
+        value.__module__ = __name__  # where pickle finds it
+    globals()[name] = value
+    return value

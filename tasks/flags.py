@@ -19,6 +19,7 @@ from seqmodels.experiments.options import SIZES, Options
 from seqmodels.models import PAPERS, list_models
 from seqmodels.utils import files
 from seqmodels.utils.terminal import Parser, did_you_mean, run_cli
+from seqmodels.utils.values import check_argument, to_plain
 
 if TYPE_CHECKING:
     from seqmodels.experiments.task import Task
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 MakeTask = Callable[[argparse.Namespace], "Task"]
 RUN_AS: str | None = None
 """What a task is called in its messages, unless it is run by `python -m`."""
+PATH = str | Path
+"""What flags take from Python where a path or a text is expected."""
 
 
 class TaskParser(Parser):
@@ -92,21 +95,23 @@ class TaskParser(Parser):
         """Return a flag's value, checked as that of the command line is."""
         is_repeated = isinstance(action.default, list) and action.nargs is None  # --vary
         if is_repeated and isinstance(value, Mapping):
-            for key, values in value.items():
-                if isinstance(values, str) or not hasattr(values, "__len__") or not len(values):
+            given = {key: to_plain(Sequence[Any], its) for key, its in value.items()}
+            for key, its in given.items():
+                if isinstance(its, str) or not isinstance(its, Sequence) or not its:
                     raise ValueError(f"{action.dest}: give {key!r} a list of values")
-            return [(key, values) for key, values in value.items()]
-        if action.nargs == 0:
-            return bool(value)
+            return [(key, [*its]) for key, its in given.items()]
+        kind: Any = PATH if action.type is Path else PATH | int | float
+        kind = bool if action.nargs == 0 else kind
         is_list = action.nargs == "+" or is_repeated
-        values = list(value) if is_list and not isinstance(value, str | Path) else [value]
+        is_one = not is_list or isinstance(value, str | Path | int)
+        values = check_argument(action.dest, kind if is_one else Sequence[kind], value)
+        if kind is bool:
+            return values
+        values = [values] if is_one else values
         if not values:
             raise ValueError(f"{action.dest}: give at least one value")
         try:
-            read = [
-                self._get_value(action, v if action.type and not is_repeated else str(v))
-                for v in values
-            ]
+            read = [self._get_value(action, str(each)) for each in values]
             for each in read:
                 self._check_value(action, each)
         except argparse.ArgumentError as error:

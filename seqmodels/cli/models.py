@@ -18,13 +18,14 @@ def run(args: argparse.Namespace) -> None:
     """Print the models in order of history, as a table or as JSON."""
     import torch
 
+    from seqmodels.experiments.inference import SkipInit
     from seqmodels.experiments.specs import count_parameters
     from seqmodels.models import MODELS, PAPERS, paper_config
 
     rows = []
     for name, model_type in MODELS.items():
         paper, module = PAPERS[name], sys.modules[model_type.__module__]
-        with torch.device("meta"):
+        with torch.device("meta"), SkipInit():
             n = count_parameters(model_type(paper_config(name)))
         about = {"name": name, "year": paper.year, "label": paper.label, "paper": paper.cite}
         rows.append(about | {"parameters": n, "file": module.__file__})

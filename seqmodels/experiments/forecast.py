@@ -51,10 +51,12 @@ def estimate_seconds(run: Run, threads: int, records: Sequence[Record]) -> float
 
 def format_forecast(plan: Plan, out: Path, options: Options) -> str:
     """Return a sentence on the time of the missing runs; of a dry run, with a table."""
-    n_recorded, n_parallel, threads = len(plan.recorded), None, n_remote_threads()
+    n_recorded, n_parallel = len(plan.recorded), None
     if not plan.missing:
         return f"Nothing to train: all {n_recorded} runs are recorded."
-    if not options.launcher:
+    if options.launcher:
+        threads = n_remote_threads()
+    else:
         n_parallel = n_parallel_runs(plan.n_runs, plan.missing[0].device)
         threads = torch.get_num_threads() // n_parallel
     records = find_records(out)

@@ -35,6 +35,7 @@ from seqmodels.training import checkpoint
 from seqmodels.training.trainer import check_shapes
 from seqmodels.utils import files, html
 from seqmodels.utils.imports import SHIPPED
+from seqmodels.utils.values import check_arguments
 
 MAX_TEXT_TOKENS = 2_000
 """Maximum tokens in an input text: most models have no limit of their own."""
@@ -69,6 +70,7 @@ class Scores(dict[str, Any]):
         return html.format_table([[f"n = {self['n']}", "score", "95 % interval"], *rows])
 
 
+@check_arguments
 @dataclass
 class TrainedModel:
     """A trained run: its model, tokenizer and record."""
@@ -94,7 +96,6 @@ class TrainedModel:
         The best hypothesis of a beam has the highest log p / length ** length_penalty. Raises
         ValueError for a line that is too long for the model.
         """
-        check_texts(texts, "texts")
         sources = [self.encode_line(line) for text in texts for line in text.split("\n")]
         translated = map(self.tokenizer.decode, self.search(sources, beam, length_penalty))
         return ["\n".join(islice(translated, 1 + text.count("\n"))) for text in texts]
@@ -116,7 +117,6 @@ class TrainedModel:
 
         Raises ValueError unless there is one reference for each source.
         """
-        check_texts(references, "references")
         if len(sources) != len(references) or not sources:
             raise ValueError(
                 f"{len(sources)} sources and {len(references)} references; give one reference for "
@@ -137,7 +137,7 @@ class TrainedModel:
     ) -> list[list[int]]:
         """Return the generated tokens for each source; none for a blank line's."""
         check_search(beam, length_penalty)
-        examples = [Example(src, src) for src in sources if src]
+        examples = [self.make_example(src, src) for src in sources if src]
         found = iter(generate_targets(self.model, examples, beam, length_penalty=length_penalty))
         return [next(found) if src else [] for src in sources]
 
@@ -146,10 +146,17 @@ class TrainedModel:
     ) -> list[list[Hypothesis]]:
         """Return the n best hypotheses of a beam for each source, the best first."""
         check_search(beam, length_penalty, n)
-        examples = [Example(src, src) for src in sources if src]
+        examples = [self.make_example(src, src) for src in sources if src]
         search = partial(search_beams, width=beam, length_penalty=length_penalty)
         found = iter(search_in_batches(search, self.model, examples, beam))
         return [next(found)[:n] if src else [Hypothesis([], 0.0)] for src in sources]
+
+    def make_example(self, src: list[int], tgt: list[int]) -> Example:
+        """Return tokens as an example; raise ValueError for one that the vocabulary lacks."""
+        n = self.tokenizer.vocab_size
+        if unknown := [token for token in (*src, *tgt) if not 0 <= token < n]:
+            raise ValueError(f"there is no token {unknown[0]}; tokens are from 0 to {n - 1}")
+        return Example(src, tgt)
 
     def align_ids(self, source: str, target_ids: list[int]) -> Alignment:
         """Return how target tokens attend to the source."""
@@ -161,7 +168,7 @@ class TrainedModel:
         n = self.model.max_target(len(src))
         if len(target_ids) > n:
             raise ValueError(f"the target has {len(target_ids)} tokens; at most {n} fit")
-        batch = collate([Example(src, target_ids)])
+        batch = collate([self.make_example(src, target_ids)])
         with torch.inference_mode():
             weights = self.model.align(batch.src, batch.src_mask, batch.tgt_in)[0]
         tokens = self.tokenizer.tokens
@@ -195,12 +202,6 @@ class TrainedModel:
         if self.data.get("n_not_nfc") is not None:
             text = unicodedata.normalize("NFC", text)
         return text.lower() if self.data.get("case") == "lower" else text
-
-
-def check_texts(texts: Sequence[str], name: str) -> None:
-    """Raise ValueError for a single text instead of a list of texts."""
-    if isinstance(texts, str):
-        raise ValueError(f"{name} is a single text; give a list of texts, such as [text]")
 
 
 def check_search(beam: int, length_penalty: float, n: int = 1) -> None:
@@ -260,9 +261,12 @@ def find_record(run: str | Path) -> Path:
         from seqmodels.experiments.hub import fetch  # most runs are on this disk
 
         return fetch(name)
-    if (config := Path(name) / "config.json").is_file():
+    path = files.check_path(name)
+    if not path.name:
+        raise ValueError(f"{name!r} is a folder; name a RUN in it, such as FOLDER/gpt-seed1")
+    if (config := path / "config.json").is_file():
         return config
-    path = Path(name) if name.endswith(".json") else Path(f"{Path(name)}.json")
+    path = path if name.endswith(".json") else Path(f"{path}.json")
     is_shipped = name in PAPERS and not path.exists()
     return SHIPPED / f"{name}-seed1.json" if is_shipped else path
 

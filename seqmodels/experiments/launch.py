@@ -28,6 +28,7 @@ from seqmodels.utils.terminal import (
     raise_stopped,
     signals_handled_by,
 )
+from seqmodels.utils.values import read_environment
 
 MAX_RESUBMISSIONS = 5
 """How often a run is submitted again after it was lost with the machine that trained it."""
@@ -76,7 +77,7 @@ def n_parallel_runs(n_runs: int, device: str) -> int:
 
 def n_remote_threads() -> int:
     """Return the number of threads, and of requested cores, of each run on a cluster."""
-    return int(os.environ.get("OMP_NUM_THREADS") or 1)
+    return read_environment("OMP_NUM_THREADS", 1)
 
 
 def run_all(

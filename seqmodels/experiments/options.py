@@ -14,6 +14,7 @@ from typing import Any, get_args
 from seqmodels.models import PAPERS, Value, paper_of, register_file
 from seqmodels.training.config import Precision
 from seqmodels.utils.terminal import non_negative, positive, positive_float, with_reason
+from seqmodels.utils.values import Count, check_fields
 
 SIZES = {
     "smoke": "run everything once, in a minute",
@@ -105,7 +106,7 @@ class Options:
     address: str | None = flag(None,
         "with --launcher ray: the cluster's head (default: RAY_ADDRESS, or this machine alone)",
         metavar="HOST:PORT")
-    snapshots: int = flag(0,
+    snapshots: Count = flag(0,  # noqa: RUF009
         "keep what a model writes, and what it attends to, at N moments of its training, from its "
         "start to its end",
         type=non_negative, metavar="N")
@@ -116,7 +117,8 @@ class Options:
     """The user's own data, where a task reads some."""
 
     def __post_init__(self) -> None:
-        """Raise ValueError if two options contradict each other."""
+        """Raise ValueError for a wrong type, or if two options contradict each other."""
+        check_fields(self)
         for name in ("models", "seeds"):
             given = list(getattr(self, name))
             if twice := [str(value) for value in given if given.count(value) > 1]:

@@ -1,18 +1,19 @@
 """The values of fields: their bounds, however they are given."""
 
 import math
+import re
 from dataclasses import dataclass, fields
 from typing import Any
 
 import pytest
-from conftest import Call, check_one_line
+from conftest import ROOT, Call, check_one_line
 from torch import Tensor
 
 import seqmodels
 from seqmodels.experiments.specs import parse_value
 from seqmodels.models import MODELS
 from seqmodels.training.config import TrainConfig
-from seqmodels.utils.values import check_fields
+from seqmodels.utils.values import check_fields, read_environment
 from tasks.recall import __main__ as recall
 
 LEAST_1 = {1: True, 0: False, -1: False}
@@ -87,3 +88,42 @@ def test_types_that_are_not_known_are_not_checked() -> None:
     with pytest.raises(ValueError, match=r"^n=0: "):
         check_fields(Mine(8, object(), 0))  # type: ignore[arg-type]
     check_fields(Mine(8, object(), 1))  # type: ignore[arg-type]
+
+
+class Plain:
+    """A Config of a user's own that is not a dataclass: without types, nothing is known of it."""
+
+    def __init__(self, vocab_size: int, d_model: int = 16):
+        self.vocab_size, self.d_model = vocab_size, d_model
+
+    def source_floats(self, n: int) -> int:
+        return self.d_model
+
+
+def test_a_config_that_is_not_a_dataclass_is_not_checked() -> None:
+    for size in (16, 0, -1, "wide"):
+        config = Plain(9, size)  # type: ignore[arg-type]
+        check_fields(config)
+        assert seqmodels.SequenceModel(config).config.d_model == size
+
+
+@pytest.mark.parametrize("value", ["", "x", "0", "-1", "1.5", "2,1", " ", "1e3", "٣", "9" * 20])
+def test_an_odd_number_of_threads_is_one_sentence(value: str, monkeypatch: Any) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", value)
+    with pytest.raises(ValueError, match=f"^OMP_NUM_THREADS={value}: give a whole number from 1"):
+        read_environment("OMP_NUM_THREADS", 1)
+
+
+def test_numbers_of_the_environment_are_read_in_one_place(monkeypatch: Any, call: Call) -> None:
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    assert read_environment("OMP_NUM_THREADS", 7) == 7
+    for value, number in (("3", 3), ("012", 12)):
+        monkeypatch.setenv("OMP_NUM_THREADS", value)
+        assert read_environment("OMP_NUM_THREADS", 7) == number
+    number = re.compile(r"(int|float)\(os\.(environ|getenv)")
+    for path in (ROOT / "seqmodels").rglob("*.py"):
+        assert not number.search(path.read_text(encoding="utf-8")), path
+    monkeypatch.setenv("OMP_NUM_THREADS", "two")
+    given = recall, "--size", "smoke", "--models", "gpt", "--dry-run", "--device", "cpu"
+    assert call(*given)[0] == 0  # torch reads it
+    check_one_line(call(*given, "--launcher", "ray"), "OMP_NUM_THREADS=two: ")

@@ -1,0 +1,129 @@
+"""What commands write: nothing outside the folders that they are given, and the cache."""
+
+import os
+import shlex
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+from conftest import RESULTS, ROOT, Call, copy_records, needs_lesson
+
+from seqmodels.cli import main
+
+RUN = RESULTS / "translation-live" / "bahdanau-seed1"
+CHEAP = {
+    "models --json": "",
+    "new-model new.py --from gpt": "cwd/new.py",
+    "exercise bahdanau --hide '(5)' --out week": "cwd/week",
+    "status recorded": "",
+    "score --ref a.de --src a.en b.de": "",
+    "translate bahdanau 'The cat sleeps.' --beam 2 --alignment map.svg": "cwd/map.svg",
+    "generate gpt The --length 3": "",
+    "plot recorded": "cwd/recorded",
+    "run recall --size smoke --models gpt --dry-run": "cache",
+}  # fmt: skip
+"""Commands, in this order, and the file or folder that each was told; nothing: none."""
+DEAR = {
+    "check mine.py:MyGPT": "",
+    "report recorded --maps 0 --out page.html": "cwd/page.html",
+    "run recall --size smoke --models gpt --tokens 200 --device cpu --out run": "cwd/run cache",
+}
+"""Those that take longer."""
+
+
+@pytest.fixture
+def places(tmp_path: Path) -> dict[str, Path]:
+    """Make a folder to work in, a home, a cache and a folder of temporary files."""
+    places = {name: tmp_path / name for name in ("cwd", "home", "cache", "tmp")}
+    for path in places.values():
+        path.mkdir()
+    copy_records(RESULTS / "recall", places["cwd"] / "recorded", model="gpt")
+    runs = copy_records(RUN.parent, places["cwd"] / "trained", "gpt-seed1.safetensors", model="gpt")
+    (runs / "tokenizer.json").write_bytes((RUN.parent / "tokenizer.json").read_bytes())
+    chapter = (ROOT / "seqmodels" / "models" / "gpt.py").read_text(encoding="utf-8")
+    (places["cwd"] / "mine.py").write_text(chapter.replace("class GPT(", "class MyGPT("), "utf-8")
+    for side, name in (("en", "a.en"), ("de", "a.de"), ("de", "b.de")):
+        lines = (f"{side} word {i} and {i * 7 % 13} .\n" for i in range(300))
+        (places["cwd"] / name).write_text("".join(lines))
+    return places
+
+
+def environment(places: dict[str, Path]) -> dict[str, str]:
+    """Return the variables that say where these places are."""
+    named = {"HOME": "home", "SEQMODELS_CACHE": "cache", "TMPDIR": "tmp"}
+    return {name: str(places[place]) for name, place in named.items()}
+
+
+def snapshot(*folders: Path) -> dict[Path, tuple[int, int]]:
+    """Return size and time of all files and folders, without those of the tests' own tools."""
+    found = {}
+    for folder in folders:
+        for place, names, files in os.walk(folder):
+            names[:] = [n for n in names if (n[0] != "." and n != "__pycache__") or folder != ROOT]
+            # torch's optimizers make an empty folder of this name
+            paths = (Path(place, name) for name in (*names, *files))
+            for path in (path for path in paths if not path.name.startswith("torchinductor_")):
+                stat = path.lstat()
+                found[path] = (0, 0) if path.is_dir() else (stat.st_size, stat.st_mtime_ns)
+    return found
+
+
+def changes(before: dict[Path, tuple[int, int]], after: dict[Path, tuple[int, int]]) -> set[Path]:
+    """Return what was made, changed or removed."""
+    return {path for path in before.keys() | after.keys() if before.get(path) != after.get(path)}
+
+
+def check_footprint(
+    before: dict[Path, tuple[int, int]], places: dict[str, Path], told: str
+) -> None:
+    """Check that all that has changed is at or below what was told, and that there is some."""
+    home = next(iter(places.values())).parent
+    changed = changes(before, snapshot(ROOT, *places.values()))
+    allowed = [home / name for name in told.split()]
+    outside = [p for p in changed if not any(p.is_relative_to(place) for place in allowed)]
+    assert outside == []
+    for place in allowed:
+        assert place == places["cache"] or any(p.is_relative_to(place) for p in changed), place
+
+
+@needs_lesson
+def test_commands_write_only_where_they_are_told(
+    places: dict[str, Path], call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in environment(places).items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    monkeypatch.chdir(places["cwd"])
+    for command, told in CHEAP.items():
+        before = snapshot(ROOT, *places.values())
+        code, _, err = call(main, *shlex.split(command))
+        assert code == 0, err
+        check_footprint(before, places, told)
+
+
+@needs_lesson
+@pytest.mark.slow
+@pytest.mark.parametrize("command", DEAR)
+def test_processes_write_only_where_they_are_told(command: str, places: dict[str, Path]) -> None:
+    env = os.environ | environment(places) | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    env["PYTHONDONTWRITEBYTECODE"] = "1"  # Python's own, beside what it imports
+    env["MPLCONFIGDIR"] = str(places["cwd"].with_name("matplotlib"))  # its list of fonts
+    program = [sys.executable, "-m", "seqmodels.cli.main", *shlex.split(command)]
+    before = snapshot(ROOT, *places.values())
+    ran = subprocess.run(program, cwd=places["cwd"], env=env, capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
+    check_footprint(before, places, DEAR[command])
+
+
+@pytest.mark.parametrize("violation", ["cwd/.notes", "home/.cache/x/y", "tmp/left", "cwd/a.en"])
+def test_a_violation_is_noticed(violation: str, places: dict[str, Path], tmp_path: Path) -> None:
+    before = snapshot(ROOT, *places.values())
+    (places["cwd"] / "told").mkdir()
+    (places["cwd"] / "told" / "file").write_text("this was told")
+    check_footprint(before, places, "cwd/told")
+    (tmp_path / violation).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / violation).write_text("this was not")
+    with pytest.raises(AssertionError):
+        check_footprint(before, places, "cwd/told")
