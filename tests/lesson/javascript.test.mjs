@@ -1,15 +1,30 @@
-// Pure functions of the pages' modules; tests/lesson/test_javascript.py runs them.
+// The pages' modules, their pure functions and, on fake elements, what they do; test_javascript.py runs this.
 import assert from "node:assert/strict";
+import { createHash } from "node:crypto";
+import { readFileSync } from "node:fs";
 import test from "node:test";
+import { gzipSync } from "node:zlib";
 
 const templates = new URL("../../lesson/templates/", import.meta.url);
-const load = (name) => import(new URL(name, templates).href);
-const { alignWords, countRight, showDifferences, splitWords } = await load("differences.js");
-const { buildExample } = await load("builder.js");
-const { selectWeights } = await load("attention.js");
-const { makeTokenizer, tokensOfWords } = await load("tokenizers.js");
-const { parseIndex, patch } = await load("page.js");
+const include = (name) => import(new URL(name, templates).href);
+const { alignWords, countRight, showDifferences, splitWords } = await include("differences.js");
+const { buildExample } = await include("builder.js");
+const { selectWeights } = await include("attention.js");
+const { makeTokenizer, tokensOfWords } = await include("tokenizers.js");
+const { parseIndex } = await include("page.js");
+const read = (name, folder = import.meta.url) => readFileSync(new URL(name, folder), "utf8");
 const near = (a, b) => assert.ok(a.every((x, i) => Math.abs(x - b[i]) < 1e-9), `${a} is not ${b}`);
+
+// A script and the modules that it imports, in the order of layout.script.
+function join(name, modules = new Map()) {
+  const text = read(name, templates);
+  for (const [, one] of text.matchAll(/^import .* from "\.\/(.*)";$/gm)) if (!modules.has(one)) join(one, modules);
+  return [...modules.set(name, text.replaceAll(/^import .*\n|^export /gm, "")).values()].join("");
+}
+
+// Run a script on fake elements; return a function that evaluates an expression beside it.
+const load = (name, given = {}, before = "") => new Function("given",
+  `"use strict"; ${read("fake_dom.js")} ${before} return (() => { ${join(name)} return (text) => eval(text); })();`)(given);
 
 test("words are split off punctuation, with the spaces before them", () => {
   const words = splitWords("Don't  stop – (naïve) 20-mal, 你好。");
@@ -64,13 +79,8 @@ test("the tokens of a word, of several bytes and of unknown ones", () => {
 });
 
 test("only what has changed is made anew", () => {
-  const root = { children: [], append(node) { node.parent = root; this.children.push(node); }, get lastElementChild() { return this.children.at(-1); } };
-  const made = [];
-  const make = (item) => {
-    made.push(item);
-    return { dataset: {}, remove: () => root.children.pop(), replaceWith(node) { root.children.splice(root.children.indexOf(this), 1, node); } };
-  };
-  const show = (...items) => { patch(root, items, String, make); return root.children.map(({ dataset }) => dataset.key).join(""); };
+  const ask = load("page.js"), root = ask("document.body"), made = [];
+  const show = (...items) => { ask("patch")(root, items, String, (item) => { made.push(item); return ask("element")("p"); }); return root.children.map(({ dataset }) => dataset.key).join(""); };
   assert.equal(show("a", "b", "c"), "abc");
   const [kept] = root.children;
   assert.equal(show("a", "x"), "ax");
@@ -88,4 +98,486 @@ test("clauses are joined in both languages, and only names and nouns keep their 
   const { src, ref, x } = build("2.1,and.3.0,but.2.0");
   assert.deepEqual([src, ref, x], ["The cat, ran, and he ran, but Anna ran.", "Die Katze, lief, und er lief, aber Anna lief.", 9]);
   assert.deepEqual(["2.0", "2.2", "2.0,or.3.0", "2.0,3.0", "", "2.0,and.toString.0"].map((address) => build(address)?.x), [2, undefined, undefined, undefined, undefined, undefined]);
+});
+
+// ------------------------------------------------------------------------------- What pages share
+test("an address is read and changed key by key", () => {
+  const ask = load("page.js", { hash: "#a=1&b=x%20y" });
+  assert.deepEqual(ask("readAddress()"), { a: "1", b: "x y" });
+  assert.equal(ask("addressWith({ b: '&', c: '' })"), "#a=1&b=%26&c=");
+  const [list, chosen] = ask(`[chooser("which", "b", [[0, "no"], ["z", "yes"]], "z")].map((label) => [label.children[0], label.children[0].value])[0]`);
+  assert.deepEqual([chosen, list.children.map(({ value, textContent }) => [value, textContent])], ["z", [["0", "no"], ["z", "yes"]]]);
+  list.value = "0";
+  ask("fire")(list, "change");
+  assert.equal(ask("location.hash"), "#a=1&b=0");
+  assert.deepEqual(ask(`[link("t", { a: 2 }, true), link("t", {}), element("line", { x1: 0, y1: null })].map(({ attributes }) => attributes)`),
+    [{ href: "#a=2&b=0", "aria-current": "true" }, { href: "#a=1&b=0" }, { x1: "0" }]);
+});
+
+test("a table is quoted, numbers are not", () => {
+  const address = load("page.js")(`csvAddress([["a", 'b, "c"'], [1.5, "x"]])`);
+  assert.equal(decodeURIComponent(address), 'data:text/csv;charset=utf-8,"a","b, ""c"""\n1.5,"x"');
+});
+
+test("a part is unpacked, and its compressed bytes are counted", async () => {
+  const packed = gzipSync("né"), counts = [];
+  const content = await load("page.js")("unpack")({ base64: packed.toString("base64") }, (n) => counts.push(n));
+  assert.deepEqual([Buffer.from(content).toString(), counts.reduce((a, b) => a + b)], ["né", packed.length]);
+});
+
+test("a section drawn anew keeps the focus and how far its list is scrolled", () => {
+  for (const [html, list, focus] of [["<ul class=pick><li aria-current=true>a</li></ul>", ".pick", ".pick li"], ["<nav><a aria-current=true>a</a></nav>", "nav", "nav a"],
+    ["<input data-key=q>", "input", "input"], ["<p>a</p>", "p", null]]) {
+    const ask = load("page.js", { html: `<div id=old>${html}</div>`, new: html });
+    ask(`query("${list}").scrollTop = 7; (query("${focus}") ?? document.body).focus(); redraw(query("#old"), ...parse(given.new).children)`);
+    assert.equal(ask(`document.activeElement === (query("${focus}") ?? document.body)`), true, html);
+    assert.equal(ask(`query("#old > ${list}").scrollTop`), list === ".pick" ? 7 : undefined);
+  }
+});
+
+// -------------------------------------------------------------------------------- Charts and maps
+const RUNS = [{ label: "A", colour: "#a", is_vector: true }, { label: "B", colour: "#b" }, { label: "C", colour: "#c" }];
+
+test("a dot is at its length and share, once, beside those of other models", () => {
+  const chart = (given) => load("strip.js", { runs: RUNS, first: 2, last: 12, limit: null, unit: "symbols", ...given })("new StripChart(given)");
+  const strip = chart();
+  assert.deepEqual([[2, 7, 12].map(strip.x), [0, 0.25, 1].map(strip.y)], [[48, 202, 356], [180, 137, 8]]);
+  assert.deepEqual([[2, "s", 7, 1, 4], [2, "s", 8, 2, 4], [0, "s", 12, 3, 3], [1, "s", 7, 0, 0]].map((dot) => strip.add(...dot)), [true, false, true, false]);
+  const dots = strip.svg.all(".dot").map(({ localName, attributes: { style, cx, x, cy, y } }) => [localName, style, cx ?? x, cy ?? y]);
+  assert.deepEqual(dots, [["circle", "--model: #c", "204.5", "137"], ["rect", "--model: #a", "349.5", "4"]]);
+  assert.equal(decodeURIComponent(strip.address).split(",").slice(1).join(), 'charset=utf-8,"model","symbols of the source","right","of the reference"\n"C",7,1,4\n"A",12,3,3'.split(",").slice(1).join());
+  assert.match(strip.svg.attributes["aria-label"], /: 2 dots,/);
+  const limits = [null, 1, 2, 11, 12].map((limit) => chart({ limit }).svg.all(".limit").map(({ attributes }) => attributes.x1));
+  assert.deepEqual(limits, [[], [], ["48"], ["325.2"], []]);
+  assert.deepEqual(strip.svg.all("text").map(({ textContent }) => textContent), ["0 %", "50 %", "100 %", "2", "12", "symbols of the source"]);
+  assert.equal(chart({ last: 2 }).x(2), 48);
+});
+
+test("the address names a layer and a head, or the mean", () => {
+  const cases = [["l=1&h=2", 1, 2], ["l=2&h=3", "align", 0], ["l=a1&h=1", "a1", 1], ["l=b1", "align", 0], ["", "align", 0], ["l=0&h=-1", 0, 0]];
+  for (const [hash, layer, head] of cases) {
+    assert.deepEqual(load("attention.js", { hash: `#${hash}` })("selectedHead({ layers: 2, heads: 3 }, ['a0', 'a1'])"), { layer, head }, hash);
+  }
+});
+
+const SIZES = { layers: 1, heads: 1, aligned_layers: [0] };
+test("a map is read by pointer and by arrow keys, and grows by rows", () => {
+  const ask = load("attention.js"), panel = ask("new AttentionPanel('h2')"), fire = ask("fire");
+  const rows = [[0.125, 0.875], [0.004, 0.996], [0.003, 0.997]], tgt = ["x", "y", "z"];
+  const show = (n, id = "1", more = {}) => panel.show({ models: [[0, "A"], [4, "B"]], run: 4, label: "B", sizes: SIZES, src: ["s", "tt"], tgt: tgt.slice(0, n), rows: rows.slice(0, n), id, ...more });
+  const cells = () => panel.map.cells.all(".cell"), readout = () => panel.map.readout.textContent;
+  show(0);
+  assert.deepEqual([panel.map.root.hidden, panel.note.hidden, panel.note.textContent], [true, false, "nothing is written yet"]);
+  show(1);
+  const [first] = cells();
+  const press = (key) => { fire(panel.map.root, "keydown", { key }); return readout(); };
+  assert.deepEqual(["ArrowRight", "ArrowRight", "ArrowDown"].map(press), ["x → s: 0.125", "x → tt: 0.875", "x → tt: 0.875"]);
+  show(3);
+  assert.equal(cells()[0], first); // rows that are drawn stay
+  assert.deepEqual(cells().map(({ attributes: { x, y, "fill-opacity": weight } }) => [+x, +y, +weight]), [[0, 0, 0.125], [18, 0, 0.875], [0, 18, 0.004], [18, 18, 0.996], [18, 36, 0.997]]);
+  assert.deepEqual([panel.map.left, panel.map.top].map((side) => side.all("text").map(({ textContent }) => textContent)), [tgt, ["s", "tt"]]);
+  assert.deepEqual(["ArrowDown", "ArrowLeft", "ArrowUp"].map(press), ["y → tt: 0.996", "y → s: 0.004", "x → s: 0.125"]);
+  assert.deepEqual([[17, 36], [18, 35]].map(([clientX, clientY]) => { fire(panel.map.cells, "click", { clientX, clientY }); return readout(); }), ["z → s: 0.003", "y → tt: 0.996"]);
+  assert.deepEqual(["x", "y", "visibility"].map((key) => panel.map.cursor.attributes[key]), ["18", "18", "visible"]);
+  assert.equal(decodeURIComponent(panel.links.all("a")[0].attributes.href).split("utf-8,")[1], '"","s","tt"\n"x",0.125,0.875\n"y",0.004,0.996\n"z",0.003,0.997');
+  assert.equal(panel.controls.all("[data-key=m]")[0].value, 4);
+  show(2, "2", { isFinished: false });
+  assert.deepEqual([cells().length, panel.links.hidden, press("ArrowDown")], [4, true, "y → s: 0.004"]); // of another text: from the start
+  show(2, "2", { note: "why" });
+  assert.deepEqual([panel.map.root.hidden, panel.note.textContent], [true, "why"]);
+});
+
+test("layers and heads are listed where there are several", () => {
+  const listed = (hash, sizes, more = {}) => load("attention.js", { hash })("(given) => new AttentionPanel('h2').show(given)")({ models: [[0, "A"]], run: 0, label: "A", sizes, ...more })
+    .all("select").map((list) => [list.value, list.children.map(({ value }) => value).join(" ")]);
+  assert.deepEqual(listed("", SIZES), [[0, "0"], ["align", "align"]]);
+  assert.deepEqual(listed("#l=1&h=2", { ...SIZES, layers: 2, heads: 3 }, { others: [["a0", "x"]] }), [[0, "0"], [1, "align 0 1 a0"], [2, "0 1 2"]]);
+  assert.deepEqual(listed("#l=0", { ...SIZES, layers: 2 }), [[0, "0"], [0, "align 0 1"], [0, "0"]]);
+});
+
+// --------------------------------------------------------------------------- Essays and slides
+test("tables are computed step by step", () => {
+  const { multiply, transpose, softmax, smooth, computeTables, format } = load("numbers.js")("({ multiply, transpose, softmax, smooth, computeTables, format })");
+  assert.deepEqual([multiply([[1, 2]], [[3, 4, 5], [6, 7, 8]]), transpose([[1, 2, 3], [4, 5, 6]])], [[[15, 18, 21]], [[1, 4], [2, 5], [3, 6]]]);
+  near(softmax([1000, 1000 + Math.log(3), -Infinity]), [0.25, 0.75, 0]);
+  const e = Math.exp(3); // at distances 5 and 1, divided by twice the square of 2
+  near(smooth([0, 0], [[3, 4], [0, 1]], 2).flat(), [5, 1 / (1 + e), 5, 0.5, 1, e / (1 + e), 1, 0.5]);
+  near(smooth([1, 0], [[3, 0], [0, 0]], 1).map((row) => row[3]), [1 / (1 + Math.exp(-3)), 1 / (1 + e)]); // softmax of q·k
+  const W_q = [[1, 0, 0, 0]], W_k = [[4, 0, 0, 0]], W_v = [[6]], { scores, scaled, masked, causal, causal_means: means, smoothed } = computeTables([[1], [2]], { W_q, W_k, W_v }, 1, 1);
+  assert.deepEqual([scores, scaled, masked], [[[4, 8], [8, 16]], [[2, 4], [4, 8]], [[2, -Infinity], [4, 8]]]);
+  assert.deepEqual([causal[0], means[0], smoothed.map((row) => row[0])], [[1, 0], [6], [2, 6]]);
+  near(means[1], [12 - 6 / (1 + Math.exp(4))]);
+  assert.deepEqual([-1.5, 0.125, 2, Infinity, -Infinity].map(format), ["−1.50", "0.13", "2.00", "∞", "−∞"]);
+});
+
+test("one slider shows a moment of every film", () => {
+  const film = (...shares) => `<section class="film"><ol>${shares.map((share) => `<li><span class="share">${share}</span></li>`).join("")}</ol></section>`;
+  const ask = load("learning.js", { html: `<div id="slider" hidden><input id="moment" value="2"></div><div id="films">${film("a0", "a1", "a2")}${film("b0", "b1")}</div>` });
+  const shown = () => [...ask("document").all("li").filter(({ hidden }) => !hidden).map(({ textContent }) => textContent), ask("document").all("input")[0].ariaValueText];
+  assert.deepEqual([shown(), ask("document").all("#slider")[0].hidden, ask("document").all(".played").length], [["a2", "b1", "a2"], false, 1]);
+  ask("document").all("input")[0].value = "0";
+  ask("fire(document.all('input')[0], 'input')");
+  assert.deepEqual(shown(), ["a0", "b0", "a0"]);
+});
+
+test("a page is presented screen by screen", () => {
+  const html = `<main><h1>one</h1><p>more</p><h2>two</h2><div><h2 id="in">three</h2></div><div class="findings"><p>still</p><div class="block">four</div></div>
+    <figure>five</figure><p><a href="x.html#y">x</a><a href="https://x.html">z</a><input></p></main>`;
+  const ask = load("present.js", { html, search: "?present", hash: "#in" });
+  const shown = () => ask("document").all("main > :not(.findings), .findings > *").filter(({ classList }) => !classList.contains("offstage")).map(({ textContent }) => textContent.slice(0, 5)).join(" ");
+  const at = () => [shown(), ask("document").all(".turner span")[0].textContent];
+  assert.deepEqual(at(), ["three still", "3 of 5"]);
+  const press = (key, extra = {}, on = "body") => { ask("fire")(ask("document").all(on)[0], "keydown", { key, ...extra }); return at()[1][0]; };
+  assert.deepEqual([["ArrowLeft"], ["PageUp"], ["PageUp"], ["PageDown"], ["ArrowRight"], ["ArrowUp"], ["ArrowRight", { shiftKey: true }], ["ArrowRight", { ctrlKey: true }],
+    ["ArrowRight", {}, "input"], ["ArrowRight"], ["ArrowRight"], ["ArrowRight"]].map((one) => press(...one)).join(""), "211233333455");
+  const [back, on] = ask("document").all("button");
+  assert.deepEqual([back, back, on].map((button) => { ask("fire")(button, "click"); return at(); }), [["four", "4 of 5"], ["three still", "3 of 5"], ["four", "4 of 5"]]);
+  assert.deepEqual(ask("document").all("a").map(({ href }) => href), ["x.html?present#y", "https://x.html", "/page.html"]);
+  press("PageUp"); press("PageUp"); press("PageUp");
+  assert.equal(shown(), "one more");
+  assert.equal(load("present.js", { html })("document").all(".turner").length, 0);
+});
+
+// ------------------------------------------------------------------------------------- Training
+const part = (content) => gzipSync(content).toString("base64");
+const TRAINING = { data: JSON.stringify({ runs: RUNS.slice(0, 2), alphabet: "pqrst", n_pairs: 3, max_words: 4, seed: 1, max_steps: 53, ids: { PAD: 0, BOS: 1, EOS: 2, first: 4 } }),
+  html: `<input id="length" value="3">${["words", "longest", "step", "status", "source", "losses", "shares", "losses-csv", "shares-csv"].map((id) => `<p id="${id}"></p>`).join("")}
+    <button id="train">Train</button><button id="again"></button>${[0, 1].map((i) => `<div id="run-${i}"><p class="loss"></p><p class="right"></p><p class="written"></p></div>`).join("")}
+    ${["worker", "wasm", "theta-0", "graph-0", "theta-1", "graph-1"].map((id) => `<p id="${id}">${part(id)}</p>`).join("")}` };
+
+// The lengths of the sentences of a message.
+const lengthsOf = ({ src }) => [0, 1, 2].map((row) => src.slice(4 * row, 4 * row + 4).filter(Boolean).length);
+
+// A page that trains, the batches that it has sent, and what answers the next one: model i has the first
+// i + 1 words right, and all that is behind them.
+function openTraining() {
+  const sent = [], loads = [];
+  let post;
+  const worker = (postMessage) => { post = postMessage; return ({ data }) => { if (data.src) sent.push(data); else loads.push(data.train); }; };
+  const ask = load("training.js", { ...TRAINING, worker });
+  const answer = (steps = ask("history.length") + 1) => post({ steps: [0, 1].map((i) => ({ loss: i ? 0.25 : 4 - steps / 4,
+    right: Uint8Array.from(lengthsOf(sent.at(-1)).flatMap((n) => [0, 1, 2, 3, 4].map((j) => Number(j <= i || j >= n)))) })) });
+  const click = (id) => { ask("fire")(ask("document").all(id)[0], "click"); return [sent.length, ask("button.textContent"), ask("document").all("#step")[0].textContent]; };
+  return { ask, sent, loads, answer, click, post: (message) => post(message), text: (id) => ask("document").all(id)[0].textContent };
+}
+
+test("numbers and sentences are the same for a seed", () => {
+  const { ask } = openTraining(), draw = ask("makeRandom(1)"), other = ask("makeRandom(2 ** 31)");
+  near([draw(), draw(), other()], [0.6270739405881613, 0.002735721180215478, 0.8205775609239936]);
+  const given = [0.99, 0, 0.99, 0.2, 0, 0.5, 0.4, 0.8, 0.19];
+  assert.deepEqual(ask("drawBatch")(() => given.shift(), 3), { sentences: [[4, 8, 5], [6], [8, 4]],
+    src: [4, 8, 5, 0, 6, 0, 0, 0, 8, 4, 0, 0], tgt: [1, 4, 8, 5, 2, 0, 1, 6, 2, 0, 0, 0, 1, 8, 4, 2, 0, 0] });
+});
+
+test("a training can be paused and started over, and ends", async () => {
+  const page = openTraining(), { ask, sent, answer, click, post } = page, button = () => ask("button.disabled");
+  await ask("until")(() => page.loads.length === 3);
+  assert.deepEqual([page.loads, button()], [[undefined, 0, 1], true]);
+  post({ loaded: 0 });
+  assert.equal(button(), true);
+  post({ loaded: 1 });
+  assert.deepEqual([button(), page.text("#status"), page.text(".loss"), page.text(".right")], [false, "Ready.", "–", "–"]);
+  assert.deepEqual(click("#train"), [1, "Pause", "0 steps"]);
+  answer();
+  assert.deepEqual([sent.length, sent.map(({ isFirst, pairs }) => [isFirst, pairs])], [2, [[true, 3], [false, 3]]]);
+  assert.notDeepEqual(sent[0].src, sent[1].src);
+  assert.deepEqual(click("#train"), [2, "Go on", "1 steps"]);
+  answer();
+  assert.deepEqual([click("#train"), click("#again")], [[3, "Pause", "2 steps"], [3, "Train", "0 steps"]]);
+  answer(); // to what has been given up
+  assert.deepEqual(click("#train"), [4, "Pause", "0 steps"]);
+  assert.deepEqual([sent[3].src, sent[3].isFirst], [sent[0].src, true]);
+  while (ask("isWaiting")) answer();
+  assert.deepEqual([sent.length, button(), ask("button.textContent"), page.text("#step")], [56, true, "Go on", "53 steps"]);
+  ask("length.value = '2'; fire(length, 'input')");
+  assert.deepEqual([page.text("#step"), page.text("#words"), button()], ["0 steps", "2 words", false]);
+  click("#train");
+  while (ask("isWaiting")) answer();
+  assert.deepEqual(new Set(sent.slice(56).flatMap(lengthsOf)), new Set([1, 2]));
+  post({ failed: "no memory" });
+  assert.equal(page.text("#status"), "no memory");
+});
+
+test("losses and shares are those of the last batches", async () => {
+  const { ask, sent, answer, click, post, text } = openTraining();
+  await ask("until")(() => ask("worker"));
+  [0, 1].forEach((loaded) => post({ loaded }));
+  click("#train");
+  while (ask("isWaiting")) answer();
+  const lengths = sent.slice(3).flatMap(lengthsOf), counts = [1, 2, 3].map((n) => lengths.filter((one) => one === n).length);
+  const expected = [0, 1].map((i) => counts.map((n, k) => [k + 1, Math.min(i + 1, k + 1) * n, (k + 1) * n]));
+  assert.deepEqual(ask("countRight()"), expected);
+  const rows = (id) => decodeURIComponent(ask("document").all(id)[0].href).split("utf-8,")[1].split("\n");
+  assert.deepEqual([rows("#losses-csv")[0], rows("#losses-csv")[53], rows("#shares-csv").slice(0, 3)],
+    ['"step","A","B"', "53,-9.25,0.25", ['"model","words","right","of"', `"A",1,${counts[0]},${counts[0]}`, `"A",2,${counts[1]},${2 * counts[1]}`]]);
+  assert.deepEqual([0, 1].map((i) => [text(`#run-${i} .loss`), text(`#run-${i} .right`)]), [["-9.250", "33 %"], ["0.250", "67 %"]]);
+  const points = (id) => ask("document").all(`${id} polyline`).map(({ attributes }) => attributes.points.replaceAll(/\.\d{9,}/g, "").split(" "));
+  assert.deepEqual(points("#shares"), [["52,10", "197,115", "342,150"], ["52,10", "197,10", "342,80"]]);
+  assert.deepEqual(points("#losses").map((its) => [its.length, its[0], its[9]]), [[53, "54.9,10", "81,115"], [53, "54.9,202.5", "81,202.5"]]);
+  assert.deepEqual(["rect", "circle"].map((name) => ask("document").all(`#shares ${name}`).length), [3, 3]);
+  const last = lengthsOf(sent.at(-1)), row = last.indexOf(Math.max(...last)), letters = sent.at(-1).src.slice(4 * row, 4 * row + last[row]).map((id) => "pqrst"[id - 4]);
+  assert.deepEqual([text("#source"), text("#run-0 .written")], [letters.join(" "), letters.map((letter) => `${letter} `).join("")]);
+  assert.deepEqual([0, 1].map((i) => ask("document").all(`#run-${i} mark`).map(({ textContent }) => textContent)), [letters.slice(1), letters.slice(2)]);
+});
+
+test("each model takes its steps from its own state, which starts anew", async () => {
+  const fed = [], messages = [], Tensor = class { constructor(type, data, dims) { Object.assign(this, { type, data, dims }); } };
+  const create = async (bytes) => ({ run: async ({ theta, m, v, t, src, tgt }) => {
+    const rate = Number(new TextDecoder().decode(bytes));
+    fed.push([rate, ...[theta, m, v].map(({ data }) => [...data]), t.data[0], [...src.data].join(""), src.dims, tgt.dims]);
+    theta.data[0] -= rate;
+    const next = { "theta'": theta, "m'": new Tensor("", m.data.map((x) => x + 1), m.dims), "v'": new Tensor("", v.data.map((x) => x + 2), v.dims), "t'": new Tensor("", [t.data[0] + 1], []) };
+    return { ...next, loss: { data: [theta.data[0]] }, right: { data: [rate] } };
+  } });
+  const ask = load("worker.js", { ort: { Tensor, InferenceSession: { create } }, postMessage: (message) => messages.push(message) }, "let onmessage; const { ort, postMessage } = given;");
+  const theta = (...numbers) => ({ base64: part(new Uint8Array(Float32Array.from(numbers).buffer)) }), post = (data) => ask("onmessage")({ data });
+  for (const [i, numbers] of [[0, [8, 9]], [1, [7]]]) await post({ train: i, theta: theta(...numbers), graph: { base64: part(String(i + 2)) } });
+  for (const isFirst of [true, false, true]) await post({ src: [4, 5, 6, 7], tgt: [1, 4, 2, 1, 6, 2], pairs: 2, isFirst });
+  const shapes = ["4567", [2, 2], [2, 3]], one = [[2, [8, 9], [0, 0], [0, 0], 0, ...shapes], [3, [7], [0], [0], 0, ...shapes]];
+  assert.deepEqual(fed, [...one, [2, [6, 9], [1, 1], [2, 2], 1, ...shapes], [3, [4], [1], [2], 1, ...shapes], ...one]);
+  assert.deepEqual(messages, [{ loaded: 0 }, { loaded: 1 }, ...[[6, 4], [4, 1], [6, 4]].map((losses) => ({ steps: losses.map((loss, i) => ({ loss, right: [i + 2] })) }))]);
+  assert.deepEqual([...ask("interleave")(Uint8Array.of(1, 2, 3, 4, 5, 6))], [1, 4, 2, 5, 3, 6]);
+  assert.equal(await ask("sha256")(new TextEncoder().encode("abc")), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+});
+
+// ------------------------------------------------------------------------- Parts of the live page
+const MODELS = { data: JSON.stringify({ runs: [{ manifest: { max_tokens: null } }], vocabulary: { kind: "words", words: [], pattern: "\\S+", labels: [] }, case: null }) };
+
+test("the examples of a bucket are spread over it", () => {
+  const examples = [2, 3, 3, 5, 6, 6, 7, 9].map((x, i) => ({ x, i }));
+  const sample = load("exercise.js", MODELS)("sampleBuckets")(examples, [{ low: 3, high: 6 }, { low: 7, high: 8 }, { low: 10, high: 11 }], 2);
+  assert.deepEqual(sample.map((its) => its.map(({ i }) => i)), [[1, 3], [6], []]);
+});
+
+test("a request ends when all have finished, or when another comes", async () => {
+  const ask = load("models.js", MODELS), texts = [];
+  const first = ask("requestTexts")([{ a: 1 }], () => {}), second = ask("requestTexts")([{ b: 2 }, { problem: "long" }, { c: 3 }], (message) => texts.push(message.job));
+  assert.equal(await first, false);
+  assert.deepEqual(ask("waiting"), [{ turn: 1, jobs: [{ a: 1, job: 0 }] }, { turn: 2, jobs: [{ b: 2, job: 0 }, { c: 3, job: 2 }] }]);
+  let isDone = "open";
+  second.then((value) => { isDone = value; });
+  for (const [message, expected] of [[{ job: 2, finished: true }, "open"], [{ job: 0, token: 5 }, "open"], [{ job: 0, finished: true }, true]]) {
+    ask("receive")(message);
+    await new Promise((go) => setTimeout(go));
+    assert.equal(isDone, expected);
+  }
+  assert.deepEqual([texts, await ask("requestTexts")([{ problem: "long" }], () => {})], [[2, 0, 0], true]);
+});
+
+test("the rows of the last queries are those on the source", () => {
+  const layer = (first, [H, Q, M]) => ({ weights: Float32Array.from({ length: H * Q * M }, (_, i) => first + i), dims: [H, Q, M] });
+  const rows = load("models.js", MODELS)("rowsOnSource")([layer(0, [2, 3, 4]), layer(100, [1, 2, 3])], 2, 2);
+  assert.deepEqual(rows.map((row) => [...row]), [[4, 5, 16, 17, 100, 101], [8, 9, 20, 21, 103, 104]]);
+});
+
+test("clauses are offered, joined and taken back", () => {
+  const long = `The owl ${"and the owl ".repeat(4)}.`, examples = [[3, "The cat ran."], [4, "An owl sat, today."], [3, "The cattle ran."], [12, "Anna."], [13, long]].map(([x, src]) => ({ x, src, ref: "" }));
+  const html = `<form id="build"><select id="clause"></select><input id="with"><p id="found"></p><button name="join" value=""></button><button name="join" value="and"></button><button name="shorter" value="shorter"></button></form>`;
+  const ask = load("builder.js", { html }), shown = [], find = (selector) => ask("document").all(selector)[0];
+  let current = "";
+  const update = ask("setUpBuilder")(examples, () => current, (address) => shown.push(address));
+  const offered = (text) => {
+    Object.assign(find("#with"), { value: text });
+    ask("fire")(find("#with"), "input");
+    return [find("#clause").children.map(({ value }) => value).join(" "), find("#found").textContent, ask("document").all("button").map(({ disabled }) => Number(disabled)).join("")];
+  };
+  assert.deepEqual(["", " CAT", "cat the", "owl ran", "oday"].map(offered), [["3.0 4.0 3.1 12.0", "4 to choose from", "011"], ["3.0 3.1", "2 to choose from", "011"], ["3.0 3.1", "2 to choose from", "011"],
+    ["", "no short clause has it", "111"], ["", "no short clause has it", "111"]]);
+  current = "3.0,and.4.0";
+  update();
+  assert.equal(offered("today")[2], "000");
+  find("#clause").value = "4.0";
+  for (const i of [0, 1, 2]) ask("fire")(find("#build"), "submit", { submitter: ask("document").all("button")[i] });
+  assert.deepEqual(shown, ["4.0", "3.0,and.4.0,and.4.0", "3.0"]);
+});
+
+// ------------------------------------------------------------------------------------ The report
+test("an example is chosen by keys, by the list and by a figure", async () => {
+  const runs = ["a", "b"].flatMap((model) => [1, 2].map((seed) => ({ model, label: model.toUpperCase(), seed })));
+  const examples = [3, 5, 4, 6, 5].map((x, i) => ({ x, src: `S${i}`, ref: "r", hyps: ["r", "r", "q", "r"], scores: [[10 * i], [1], [40], [2]] }));
+  const weights = part(new Uint8Array(Uint16Array.from([500, 1500, 1000, 0, 1800, 200, 2000, 0]).buffer)); // target, layer, head, source
+  const maps = { 3: [null, null, { src: ["s", "t"], tgt: ["x", "y"], weights, layers: 1, heads: 2, aligned_layers: [0] }, null] };
+  const scores = [{ key: "bleu", name: "BLEU", lower: false, digits: 1 }], buckets = [[3, 4], [5, 9]].map(([low, high], i) => ({ low, high, n: i + 2, name: `${low}–${high}`, values: [7, 0, 8.5, i ? 3 : null] }));
+  const data = JSON.stringify({ live: "live.html", folders: [{ name: "none", runs: [], tests: [] }, { name: "some", runs, tests: [{ name: "length", noun: "sentences", axis: "length", examples, maps, buckets, start: 1, scores }] }] });
+  const area = (i) => `<g id="f1-score-length-bucket-${i}"></g>`;
+  const html = `<p id="folders"><a></a><a></a></p><article class="folder" id="f0"></article><article class="folder" id="f1"><section class="test" data-test="0">${area(0)}${area(1)}</section><section class="explore"></section></article>`;
+  const ask = load("report.js", { html, data, hash: "#f=1" }), all = (selector) => ask("document").all(selector), text = (selector) => all(selector).map(({ textContent }) => textContent);
+  const settle = async () => { ask("fire(document, 'hashchange')"); await ask("until")(() => ask("turn === drawnTurn")); };
+  const seen = () => [text("[aria-selected=true]").join(), text(".choice")[0], text(".pick li").join(" "), all(".chosen").map(({ id }) => id.at(-1)).join()];
+  const act = async (node, type, extra) => { ask("fire")(node, type, extra); await settle(); return seen(); };
+  const press = (key, on = all("body")[0], extra = {}) => { on.focus(); return act(on, "keydown", { key, ...extra }); };
+  await settle();
+  const at = (i, listed) => [`${listed[i - 1]}`, `${i} of ${listed.length}`];
+  const start = seen();
+  assert.deepEqual(start, ["S130.0", "1 of 3: BLEU B 40.0, A 10.0", "S130.0 S3map10.0 S40.0", "1"]);
+  assert.deepEqual([all(".folder").map(({ hidden }) => hidden), all("#folders a").map(({ attributes }) => attributes["aria-current"]), text("nav a"), text(".count")],
+    [[true, false], [undefined, "true"], ["3–4 8.5 / 7.0", "5–9 8.5 / 7.0"], ["3 sentences of 5–9"]]);
+  const list = all(".pick")[0], search = all("[type=search]")[0];
+  const order = [["n"], ["n"], ["n"], ["p"], ["p"], ["p"], ["n", search], ["n", all("body")[0], { ctrlKey: true }], ["x"], ["End", list], ["ArrowUp", list], ["ArrowDown", list], ["Home", list], ["ArrowLeft", list]], places = [];
+  for (const one of order) places.push((await press(...one))[1][0]);
+  assert.equal(places.join(""), "23321111132311");
+  assert.equal((await act(all("#option-4")[0].children[0], "click"))[0], "S40.0");
+  assert.deepEqual(await act(all("g")[0], "click"), ["S040.0", "1 of 2: BLEU B 40.0, A 0.0", "S040.0 S220.0", "0"]);
+  Object.assign(search, { value: "s2" });
+  assert.deepEqual(await act(search, "input"), ["S220.0", "1 of 1: BLEU B 40.0, A 20.0", "S220.0", "0"]);
+  assert.deepEqual([text(".count")[0], all("button").map(({ disabled }) => disabled), text(".note").at(-1).slice(0, 27)], ["1 of 2 sentences of 3–4", [true, true], "No attention map of this ex"]);
+  Object.assign(search, { value: "no" });
+  assert.deepEqual((await act(search, "input")).slice(0, 3), ["", "No sentences of this bucket are at hand.", ""]);
+  ask("location").hash = "#f=1&e=3&b=1&l=0&h=1";
+  await settle();
+  assert.deepEqual(all(".cell").map(({ attributes: { x, y, "fill-opacity": weight } }) => [+x, +y, +weight]), [[0, 0, 0.5], [36, 0, 0.5], [0, 18, 1]]);
+  assert.deepEqual(all("details tr").map(({ children }) => children.map(({ textContent }) => textContent)), [["x", "s 0.50", "the target 0.50", "t 0.00"], ["y", "s 1.00", "t 0.00", "the target 0.00"]]);
+  assert.deepEqual([all(".example a")[0].href, all(".example tbody tr").map(({ children }) => children.map(({ textContent }) => textContent))], ["live.html#text=S3", [["A", "r", "30.0", "1 of 1"], ["B", "q", "40.0", "0 of 1"]]]);
+  const shown = (await act(all("[data-key=seed]")[0], "change", Object.assign(all("[data-key=seed]")[0], { value: "2" }) && {})).slice(1, 3);
+  assert.deepEqual(shown, ["2 of 3: BLEU B 2.0, A 1.0", "S11.0 S3map1.0 S41.0"]);
+  ask("location").hash = "#f=0";
+  await settle();
+  assert.deepEqual(all(".folder").map(({ hidden }) => hidden), [false, true]);
+});
+
+// ---------------------------------------------------------------------------------- The live page
+// Pages that test_javascript.py has drawn, with four models of fake_runtime.js that copy their source:
+// Vector stops after one token, Pair after two; Attends (2 layers, 3 heads) and Late (3, 2) look back.
+const PAGES = process.env.PAGES ? JSON.parse(readFileSync(process.env.PAGES, "utf8")) : {};
+const live = (name, check) => test(name, { skip: !process.env.PAGES }, check);
+const ENDS = ["b‸ (left out: d f a g) ", "b d‸ (left out: f a g) "];
+
+async function openLive(name = "words") {
+  const ask = load("live.js", PAGES[name]), [document, query, fire, until] = ["document", "query", "fire", "until"].map(ask);
+  const texts = (selector) => document.all(selector).map(({ textContent }) => textContent);
+  const settle = async () => { await until(() => ask("document.body.dataset.done === String(turn)")); await new Promise((go) => setTimeout(go, 5)); };
+  const go = async (changes) => { ask("changeAddress")(changes); fire(document, "hashchange"); await settle(); };
+  const click = async (node) => { fire(node, "click"); await go({}); };
+  for (const id of PAGES[name].parts) await ask("usePart")(id);
+  await settle();
+  return { ask, document, query, fire, until, texts, settle, go, click, word: (run, i) => query(`#run-${run} [data-w="${i}"]`) };
+}
+
+live("a guess is compared with the first bucket below one half", async () => {
+  const cases = [["words", 0, ["2–4 on, as you guessed", "5–9 on, later than you guessed"]], ["words", 1, ["2–4 on, earlier than you guessed", "5–9 on, as you guessed"]], ["half", 1, ["2–4 on, earlier than you guessed"]]];
+  for (const [name, guess, verdicts] of cases) {
+    const { ask, document, query, fire, until } = await openLive(name), last = name === "half" ? [25, 50] : [20, 40];
+    query("#exercise").all("input")[guess].checked = true;
+    fire(query("#exercise"), "submit");
+    await until(() => ask("document.body.dataset.seen"));
+    const rest = Array(3 - verdicts.length).fill("half or more at every length"), said = [...verdicts.map((verdict) => `fewer than half from ${verdict}`), ...rest];
+    assert.equal(query("#answer").textContent, `You guessed ${["2–4", "5–9"][guess]}. ${["Vector", "Pair", "Attends"].map((label, i) => `${label}: ${said[i]}`).join("; ")}.`);
+    assert.equal(decodeURIComponent(document.all("#seen a")[0].href).split("utf-8,")[1], `"model","2–4","5–9"\n"Vector",40,${last[0]}\n"Pair",60,${last[1]}\n"Attends",80,100`);
+    const [area, ...bars] = document.all("#seen rect").map(({ attributes }) => attributes);
+    near(bars.slice(0, 6).map(({ height }) => height / area.height), [0.4, 0.6, 0.8, last[0] / 100, last[1] / 100, 1]);
+    assert.deepEqual([area.x, document.all("#seen line")[1].attributes.y1], [String(48 + 356 * guess), String(22 + area.height / 2)]);
+  }
+});
+
+live("the page shows the sentence of its address", async () => {
+  const { ask, document, query, fire, texts, settle, go, click } = await openLive();
+  const seen = () => [...["#text", "#length"].map((id) => String(query(id).value)), query("#words").textContent, Boolean(query("#beyond").textContent), query("#another").disabled, texts(".score .right").map(([n]) => n).join(""), ask("strip.points.size")];
+  const long = ["b d f a g", "2", "5 words", true, true, "1255"], three = ["c d e", "1", "3 words", false, false, "1233"], other = ["b c d", "1", "3 words", false, false, "1122"];
+  assert.deepEqual([seen(), query("#length").max, query("#limit").style["--at"]], [[...long, 4], 2, "0.5"]);
+  const steps = [[{ w: 4, i: "0" }, three, 8], [{ w: 2 }, ["a b", "0", "2 words", false, true, "1111"], 12], [{ w: 3 }, three, 12], [{ i: "1" }, other, 16], [{ i: "3" }, other, 16]];
+  for (const [changes, expected, dots] of steps) { await go(changes); assert.deepEqual(seen(), [...expected, dots]); }
+  near(document.all(".fill").map(({ style }) => Number(style.width.slice(0, 5))), [33.33, 33.33, 66.66, 66.66]);
+  assert.equal(query("#status").textContent, "Right, of 3 words: Vector 1, Pair 1, Attends 2, Late 2.");
+  await click(query("#another"));
+  assert.deepEqual(seen(), [...three, 16]);
+  query("#length").value = "2";
+  fire(query("#length"), "input");
+  await settle();
+  assert.deepEqual(seen(), [...long, 16]);
+  await go({ text: "a b" }); // from a report: an example
+  assert.equal(query("#reference").textContent, "reference a g");
+  await go({ text: "c d e f" });
+  assert.deepEqual([seen(), query("#length").attributes["aria-valuetext"]], [["c d e f", "1", "4 words", true, true, "––––", 16], "4 words, your own"]);
+  query("#text").value = "half";
+  await go({ mute: "2-0-0" });
+  assert.equal(query("#text").value, "half");
+});
+
+live("heads are muted, and words chosen in place of a model's own", async () => {
+  const { ask, document, query, fire, texts, go, click, word } = await openLive(), address = () => ask("readAddress()");
+  const seen = () => [texts(".changed"), texts("#run-2 .written")[0], query("#unmute").hidden, ask("strip.points.size")];
+  await go({ mute: "2-0-2,2-2-0,2-0-3,0-0-0,3-2-1" });
+  assert.deepEqual(seen(), [["", "", "muted: to the source, layer 1, head 3", "muted: to the source, layer 3, head 2"], ENDS[1], false, 4]);
+  await click(query("#unmute"));
+  assert.deepEqual(seen(), [["", "", "", ""], "b d f a g", true, 4]);
+  await go({ m: "2", l: "1", h: "1" });
+  for (const [mute, isMuted] of [["2-1-1", true], ["", false]]) {
+    fire(query("[data-key=mute]"), "change");
+    await go({});
+    assert.deepEqual([address().mute, query("[data-key=mute]").checked], [mute, isMuted]);
+  }
+  await click(word(2, 1));
+  assert.deepEqual([texts("#run-2 .top button"), texts('[aria-pressed="true"]')], [["d 100 %", "<eos> 0.0 %", "⁇ 0.0 %", "a 0.0 %", "b 0.0 %"], ["d 100 %"]]);
+  await go({ take: "0-0-6,2-0-5,2-1-6,2-3-4,1-0-99" });
+  assert.deepEqual(texts(".changed"), ["chosen: c", "", "chosen: b; chosen: c; chosen: a", ""]);
+  await click(word(2, 1));
+  await click(document.all("#run-2 .top button")[3]);
+  assert.deepEqual([address().take, query("#run-2").dataset.tokens.slice(0, 7)], ["0-0-6,1-0-99,2-0-5,2-1-4", "5 4 3 3"]);
+  assert.match(document.all("#run-2 .top a")[0].href, /take=0-0-6%2C1-0-99$/);
+  await go({ w: "2" });
+  assert.deepEqual([texts(".top button"), texts(".changed").join("")], [[], ""]); // of another text
+});
+
+live("words light up, and are walked", async () => {
+  const { document, query, fire, texts, go, word } = await openLive();
+  await go({ text: "b d b" });
+  const bars = () => document.all(".strips").map(({ children }) => children.map(({ style }) => Number(style.opacity).toFixed(4)));
+  const lit = () => document.all(".lit").map((node) => `${node.closest(".run").id.at(-1)}:${node.dataset.w}`).join(" ");
+  fire(word(2, 2), "pointerover"); // the mean over the heads of layer 2; weights of the other model are above 1
+  assert.deepEqual([lit(), bars()], ["0:0 1:0 2:2 3:2", [["0.2210", "1.0000"], ["0.2220", "1.0000"], ["0.2230", "1.0000"]]]);
+  fire(word(1, 1), "pointerover");
+  assert.equal(lit(), "1:1 2:1 3:1");
+  await go({ l: "0", h: "1" });
+  fire(word(1, 1), "pointerover");
+  assert.deepEqual(bars().map(([bar]) => bar), ["0.1210", "0.1220", "0.1230"]);
+  fire(query("#outputs"), "pointerleave");
+  assert.deepEqual([lit(), bars().flat().join("")], ["", "0.0000".repeat(6)]);
+  query("#run-2 .w").focus();
+  const walked = ["ArrowRight", "ArrowRight", "ArrowRight", "ArrowLeft", "x"].map((key) => { fire(document.activeElement, "keydown", { key }); return document.activeElement.dataset.w; });
+  fire(document.activeElement, "keydown", { key: "Enter" });
+  assert.deepEqual([walked.join(""), document.all('#run-2 [tabindex="0"]').length, texts("#run-2 .top button")[0]], ["12211", 1, "d 100 %"]);
+});
+
+live("what is typed is read, with hints", async () => {
+  const { ask, query, fire, until, texts, settle } = await openLive("stops"), known = "The models know 7 words, source and target together", unknown = "Unknown to them";
+  const type = (text) => { query("#text").value = text; fire(query("#text"), "input"); return texts("#count, #hints li").map((hint) => hint.split(/[:.]/)[0]); };
+  assert.deepEqual(["A b.", "c d. e", "A q, zz b. ", "A"].map(type), [["3 tokens", known, unknown], ["4 tokens", known, unknown, "More than one sentence", "No full stop at the end", "It begins with a small letter"],
+    ["6 tokens", known, "4 are unknown to them"], ["1 token", known, "No full stop at the end"]]);
+  const isEdited = () => query("#ask").classList.contains("edited");
+  const enter = async (extra) => { fire(query("#text"), "keydown", { key: "Enter", ...extra }); await settle(); return [query("#source").textContent, isEdited()]; };
+  assert.deepEqual([await enter({ shiftKey: true }), await enter({}), type("b d f").length, isEdited(), await enter({})], [["c d e.", true], ["a", false], 4, true, ["b d f", false]]);
+  query("#prefix-run").value = "1";
+  fire(query("#read"), "click");
+  await until(() => ask("document.body.dataset.prefixed"));
+  assert.deepEqual(texts("#prefixes th, #prefixes td"), ["1", "b", "b", "2", "d", "b d", "3", "f", "b d"]);
+  query("#text").value = "";
+  fire(query("#ask"), "submit");
+  await settle();
+  assert.deepEqual([texts("#prefixes"), query("#status").textContent, ask("readAddress()")], [[""], "Type a sentence first.", { text: "" }]);
+});
+
+live("the page plays word by word", async () => {
+  const { ask, query, fire, texts, word } = await openLive(), plays = ask("ticks"), all = [];
+  const look = async () => { await new Promise((go) => setTimeout(go, 5)); all.push([texts(".written"), texts(".score .right").map(([n]) => n).join(""), Number(query(".strips i").style.opacity).toFixed(3)]); };
+  ask("play")();
+  await look();
+  for (let i = 0; i < 6; i += 1) { plays.at(-1)(); await look(); }
+  assert.deepEqual(all.slice(0, 3), [[["", "", "", ""], "0000", "0.000"], [[ENDS[0], "b", "b", "b"], "1111", "0.221"], [[...ENDS, "b d", "b d"], "1222", "0.221"]]);
+  assert.deepEqual(all.slice(5), [[[...ENDS, "b d f a g", "b d f a g"], "1255", "0.221"], [[...ENDS, "b d f a g", "b d f a g"], "1255", "0.000"]]);
+  assert.deepEqual([plays.at(-1), query("#status").textContent], [undefined, "Right, of 5 words: Vector 1, Pair 2, Attends 5, Late 5."]);
+  fire(word(3, 4), "pointerover"); // words can be lit again
+  assert.deepEqual(texts(".lit"), ["g", "g"]);
+});
+
+live("a head over the whole text is drawn, and sentences are built", async () => {
+  const { ask, query, fire, texts, settle, go } = await openLive();
+  await go({ w: "2", m: "3", l: "a1", h: "1" });
+  const { src, tgt, weights } = ask("panel.map.map"), text = ["a", "b", "<eos>", "<bos>", "a"];
+  assert.deepEqual([src, tgt, weights.map((row) => row.length), weights[1][2].toFixed(3)], [text, text, Array(5).fill(5), (10 * 5 + 2 + 0.2 + 0.02 + 0.003).toFixed(3)]);
+  query("#clause").value = "3.1";
+  const build = async (value) => { fire(query("#build"), "submit", { submitter: { value } }); await settle(); return [ask("readAddress().m"), ask("readAddress().build"), ...texts("#words, #built, #reference")]; };
+  const one = ["3", "3.1", "3 words", "reference b g d", "b c d"];
+  assert.deepEqual([await build(""), await build("and"), await build("shorter")], [one, ["3", "3.1,and.3.1", "7 words", "reference b g d, und b g d", "b c d, and b c d"], one]);
+  assert.deepEqual([(await build("shorter")).slice(0, 3), query("#built").textContent, query("#loading span").textContent], [["3", undefined, "5 words"], "Nothing yet.", "0.0 of 0.0 MB, 4 of 4 models are ready"]);
+  assert.deepEqual(texts(".sum"), [0, 1, 2, 3].map((i) => createHash("sha256").update(Uint8Array.of(1, 4, 2, 5, 3, i)).digest("hex")));
 });

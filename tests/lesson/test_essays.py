@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from browser import Tab
 from conftest import RESULTS, fields_of
 from fake_records import as_records
+from test_javascript import run_node
 
 from lesson import attention, essays, glossary, layout
 from seqmodels.records import snapshots
@@ -135,18 +135,20 @@ def test_terms_are_linked_at_their_first_use(site_folder: Path) -> None:
             assert f"</dfn>: {meaning}." in text
 
 
-def test_attention_equals_torch_after_any_edit(chromium: Any, site_folder: Path) -> None:
-    tab, draw = Tab(chromium, site_folder / "attention.html"), random.Random(3)
+def test_attention_equals_torch_after_any_edit(site_folder: Path) -> None:
+    html, draw = (site_folder / "attention.html").read_text(encoding="utf-8"), random.Random(3)
     edits = [(draw.randrange(18), round(draw.uniform(-3, 3), 1)) for _ in range(50)]
-    read = """(edits) => edits.map(([place, value]) => {
-        const input = document.querySelectorAll("#weights input")[place];
-        input.value = value, input.dispatchEvent(new Event("input", { bubbles: true }));
+    read = """return given.edits.map(([place, value]) => {
+        const input = document.all("#weights input")[place];
+        input.value = value;
+        fire(input, "input");
         return ["weights-of", "causal_means", "smoothed"].map((id) =>
-          [...document.getElementById(id).tBodies[0].rows].map((row) => [...row.cells].slice(1)
+          document.all(`#${id} tbody tr`).map(({ cells }) => cells.slice(1)
             .map((cell) => Number(cell.textContent.replace("−", "-")))));
     })"""
+    tables = run_node(read, "numbers.js", html=html, edits=edits)
     weights, attend = [W.clone() for W in attention.WEIGHTS.values()], torch.nn.functional
-    for (place, value), shown in zip(edits, tab.page.evaluate(read, edits), strict=True):
+    for (place, value), shown in zip(edits, tables, strict=True):
         weights[place // 6].view(-1)[place % 6] = value
         q, k, v = (attention.X @ W for W in weights)
         alpha = attend.scaled_dot_product_attention(q, k, torch.eye(7))
@@ -155,19 +157,3 @@ def test_attention_equals_torch_after_any_edit(chromium: Any, site_folder: Path)
         smoothed = torch.stack([d, (-(d**2) / 2**1.5).softmax(0), k.norm(dim=1), alpha[0]], 1)
         for table, true in zip(shown, (alpha, means, smoothed), strict=True):
             torch.testing.assert_close(torch.tensor(table), true, atol=0.0051, rtol=0)
-    tab.context.close()
-
-
-def test_arrow_keys_turn_one_section_at_a_time(chromium: Any, site_folder: Path) -> None:
-    tab = Tab(chromium, site_folder / "learning.html")
-    tab.page.goto(f"{tab.path.as_uri()}?present")
-    size = tab.page.evaluate("getComputedStyle(document.querySelector('main p')).fontSize")
-    heads, shown = (tab.page.locator(f"main {name}:visible") for name in ("h2", ".film li .share"))
-    keys = ["ArrowLeft", "ArrowRight", "ArrowRight", "ArrowRight", "ArrowLeft"]
-    screens = [(tab.page.keyboard.press(key), heads.all_inner_texts())[1] for key in keys]
-    assert screens == [[], ["Watch it"], *[["What to look for"]] * 2, ["Watch it"]]
-    last = shown.all_inner_texts()
-    tab.page.locator("#moment").press("ArrowLeft")
-    assert (heads.all_inner_texts(), len(last), shown.count()) == (["Watch it"], 3, 3)
-    assert (shown.all_inner_texts() != last, size, tab.messages) == (True, "23.1px", [])
-    tab.context.close()

@@ -1,15 +1,21 @@
 """The scripts of the pages in Node.js: tokenizers, differences, the report, and fake models."""
 
+import base64
+import gzip
 import json
+import os
 import random
 import shutil
 import subprocess
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
-from browser import TESTS, compress, fake_run, fake_worker, pack, table_of
+from browser import TESTS, compress, fake_run, fake_worker, pack
 
 from lesson import essays, layout, vocabulary
+from lesson.live import JOINS
 from seqmodels.data.tokenizers import BPE, WORD, Bytes, Characters, Spaces, Tokenizer, Words
 from seqmodels.report.snapshots import align_words
 
@@ -26,7 +32,8 @@ def run_node(body: str, name: str = "", **given: Any) -> Any:
     process = subprocess.run(
         ["node", "-"], input=script, capture_output=True, encoding="utf-8", check=False, timeout=60
     )
-    assert (process.returncode, process.stderr) == (0, "")
+    assert process.returncode == 0, process.stderr[:2000]
+    assert not process.stderr
     return json.loads(process.stdout)
 
 
@@ -71,9 +78,15 @@ def test_tokens_are_those_of_python(tokenizer: Tokenizer, is_all: bool) -> None:
 
 
 # ---------------------------------------------------------------------------- What pages share
-def test_the_modules_own_tests_pass() -> None:
+def test_the_modules_own_tests_pass(tmp_path: Path) -> None:
+    *first, _ = EXAMPLES
+    stops = [(2, "A b.", "A g."), (3, "C d e.", "C d e.")]
+    examples = {"words": EXAMPLES, "half": [*first, (5, "b d f a", "b d f a")], "stops": stops}
+    pages = json.dumps({name: describe_live(its) for name, its in examples.items()})
+    (tmp_path / "pages.json").write_text(pages, encoding="utf-8")
     command = ["node", "--test", str(TESTS / "javascript.test.mjs")]
-    process = subprocess.run(command, capture_output=True, encoding="utf-8", check=False)
+    env = {**os.environ, "PAGES": str(tmp_path / "pages.json")}
+    process = subprocess.run(command, capture_output=True, encoding="utf-8", check=False, env=env)
     assert process.returncode == 0, process.stdout + process.stderr
 
 
@@ -176,31 +189,45 @@ def test_examples_are_sorted_and_filtered() -> None:
 WORDS = Words([*"abcdefg"])
 RUNS = [fake_run("Vector", n=1), fake_run("Pair", n=2), fake_run("Attends", shape=[2, 3])]
 RUNS += [fake_run("Late", shape=[3, 2], attend=True)]
-EXAMPLES = [("a b", 2), ("c d e", 3), ("b d f a g", 5)]
+EXAMPLES = [
+    (2, "a b", "a g"),
+    (3, "c d e", "c d e"),
+    (3, "b c d", "b g d"),
+    (5, *["b d f a g"] * 2),
+]
+
+
+def describe_live(examples: Sequence[tuple[int, str, str]], **changes: Any) -> dict[str, Any]:
+    """Return the live page with fake models, the script of its worker, and its parts in order."""
+    packed = [pack(run, bytes([1, 2, 3, 4, 5, i])) for i, run in enumerate(RUNS)]
+    more = {"chapter": False, "is_fixed": False, "n_parameters": 7, "tokens": 8}
+    runs = [
+        {**run, **more, "colour": f"#00000{i}", "is_vector": i < 2, "is_first": i == 1,
+         "model": str(i), "sizes": packed[i]["sizes"]}
+        for i, run in enumerate(RUNS)
+    ]  # fmt: skip
+    models = {f"model-{i}": base64.b64decode(one["part"]["base64"]) for i, one in enumerate(packed)}
+    rest = {"worker": fake_worker(), "examples": json.dumps(examples), "wasm": "1"}
+    parts = {name: gzip.compress(text.encode()) for name, text in rest.items()} | models
+    data = {
+        "task": "translation", "noun": "sentences", "axis": "length", "unit": "words",
+        "continues": None, "block": None, "n_new": 5, "case": "lower", "has_source_end": True,
+        "vocabulary": vocabulary.describe(WORDS), "runs": runs, "per_bucket": 2, "limit": 3,
+        "buckets": [{"low": 2, "high": 4, "name": "2–4"}, {"low": 5, "high": 9, "name": "5–9"}],
+        "sizes": {name: len(part) for name, part in parts.items()}, "files": {}, "joins": JOINS,
+        "most_characters": 99,
+    } | changes  # fmt: skip
+    html = layout.render(
+        "live.html", name="toy", subtitle="", runs=runs, parts=parts, data=data,
+        groups={"One vector": [0, 1], "Other": [2, 3]}, has_examples=bool(examples),
+        versions={"onnxruntime-web": "1"},
+    )  # fmt: skip
+    return {"script": fake_worker(), "html": html, "parts": [*parts]}
 
 
 def run_live(body: str, **changes: Any) -> Any:
-    """Load the fake models, then run a body that can ask them: write(texts, changes) -> Outputs."""
-    packed = [pack(run, bytes([1, 2, 3, 4, 5, i])) for i, run in enumerate(RUNS)]
-    runs = [
-        {**run, "colour": f"#00000{i}", "is_vector": i < 2, "sizes": packed[i]["sizes"]}
-        for i, run in enumerate(RUNS)
-    ]
-    page = {
-        "task": "translation", "noun": "sentences", "axis": "length", "unit": "words",
-        "continues": None, "block": None, "n_new": 5, "case": "lower", "has_source_end": True,
-        "vocabulary": vocabulary.describe(WORDS), "runs": runs, "per_bucket": 2,
-        "buckets": [{"low": 2, "high": 4, "name": "2–4"}, {"low": 5, "high": 9, "name": "5–9"}],
-    }  # fmt: skip
-    given = {
-        "models": [model["part"] for model in packed],
-        "script": fake_worker(),
-        "data": json.dumps(page | changes),
-    }
-    start = """let nLoaded = 0;
-    given.models.forEach((model, i) => sendModel(i, model));
-    startWorker(given.none, () => { nLoaded += 1; }, (failure) => { throw new Error(failure); });
-    sendRuntime(given.none);
+    """Load the live page with fake models; run a body that can ask write(texts, changes)."""
+    start = """for (const id of given.parts) await usePart(id);
     async function write(texts, changes = {}) {
       const all = { isShown: true, ...changes };
       const outputs = texts.map(([run, text]) => new Output(makeJob(run, text, all)));
@@ -208,7 +235,7 @@ def run_live(body: str, **changes: Any) -> Any:
       await requestTexts(jobs, (message) => outputs[message.job].add(message));
       return outputs;
     }"""
-    return run_node(start + body, "exercise.js", none={"base64": compress(b"1")}, **given)
+    return run_node(start + body, "live.js", **describe_live([], **changes))
 
 
 def test_sources_end_as_in_training_and_fit_the_positions() -> None:
@@ -254,24 +281,6 @@ def test_live_attention_is_of_the_chosen_head() -> None:
         [f"{10 * y + layer + 0.1 * head + 0.01 * (3 + t) + 0.001 * s:.3f}"  # below the source
          for layer, head in heads for s in columns] for t, y in ((1, 1), (2, 5))
     ]  # fmt: skip
-
-
-def test_guesses_and_bars_show_the_shares() -> None:
-    body = """const examples = given.examples.map(([src, x]) => ({ src, x, ref: src }));
-    await runExercise({ preventDefault() {}, target: { guess: "1" } }, examples);
-    const seen = query("#seen"), svg = seen.all("svg")[0];
-    const rects = svg.all("rect").map(({ attributes }) => attributes);
-    return [seen.all("a")[0].attributes.href, query("#answer").textContent,
-      rects.map(({ height }) => +height)];""".replace("given.examples", json.dumps(EXAMPLES))
-    address, answer, (height, *bars) = run_live(body)
-    verdicts = answer.partition(". ")[2].split("; ")
-    table = table_of(address)
-    assert table[0] == ["model", "2–4", "5–9"]
-    assert table[1:] == [["Vector", "40", "20"], ["Pair", "80", "40"], ["Attends", "100", "100"]]
-    assert [verdict.partition(": ")[0] for verdict in verdicts] == ["Vector", "Pair", "Attends"]
-    assert ["2–4" in verdicts[0], "5–9" in verdicts[1], "every" in verdicts[2]] == [True] * 3
-    assert ["earlier than" in verdicts[0], "as you" in verdicts[1]] == [True, True]
-    assert [bar / height for bar in bars[:6]] == pytest.approx([0.4, 0.8, 1, 0.2, 0.4, 1])
 
 
 # --------------------------------------------------------------------------------- The worker

@@ -176,18 +176,9 @@ def test_from_bucket_to_head(tab: Tab) -> None:
     tab.page.locator("#f0-score-length-bucket-0 path").click()
     tab.settle()
     assert tab.page.locator(".chosen").first.get_attribute("id") == "f0-score-length-bucket-0"
-    assert tab.text(".count").split()[0] == str(test["buckets"][0]["n"])
     assert tab.page.locator(".pick li").count() == test["buckets"][0]["n"]
     tab.page.locator(".pick li").nth(1).click()
     tab.settle()
-    example = test["examples"][int(re.search(r"e=(\d+)", tab.page.url)[1])]
-    assert tab.text(".pick [aria-selected=true] span") == example["src"]
-    rows = tab.page.locator(".example tbody tr")
-    for k in range(3):
-        cells = rows.nth(k).locator("td").all_inner_texts()
-        words = rows.nth(k).locator(".w").all_inner_texts()
-        assert "".join(words).split() == "".join(example["hyps"][k].split()).split()
-        assert [float(cell) for cell in cells[1:4]] == example["scores"][k]
     for key, label in (("m", "GPT"), ("l", "layer 2"), ("h", "head 3")):
         tab.page.select_option(f'[data-key="{key}"]', label=label)
     tab.settle()
@@ -204,29 +195,6 @@ def test_from_bucket_to_head(tab: Tab) -> None:
     address = tab.page.locator('[download="attention.csv"]').get_attribute("href")
     numbers = [[float(x) for x in row[1:-1]] for row in table_of(address)[1:]]
     np.testing.assert_allclose(numbers, weights, atol=1e-4)
-
-
-def test_the_list_can_be_used_by_keyboard(tab: Tab) -> None:
-    tab.page.wait_for_selector(".map .cell")  # what comes first has a map
-    assert tab.page.locator(".pick [aria-selected=true] .chip").inner_text() == "map"
-
-    listed = [text.split("\n")[0] for text in tab.page.locator(".pick li").all_inner_texts()]
-    n, search = len(listed), tab.page.locator("[type=search]")
-    tab.page.locator(".pick [tabindex='0']").focus()
-    for key, i in (("ArrowDown", 1), ("End", n - 1), ("ArrowDown", n - 1), ("p", n - 2)):
-        tab.page.keyboard.press(key)
-        tab.settle()
-        assert tab.page.evaluate("document.activeElement.firstChild.textContent") == listed[i]
-        assert tab.text(".example p") == f"source {listed[i]}"
-        assert tab.text("[role=status]").startswith(f"{i + 1} of {n}: BLEU ")
-    search.type("no such word")
-    tab.settle()
-    assert tab.text("[role=status]") == "No sentences of this bucket are at hand."
-    search.fill("")
-    tab.page.wait_for_selector(".map .cell")
-    cells = tab.page.locator(".attention tbody tr").first.locator("td").all_text_contents()
-    weights = [float(cell.split()[-1]) for cell in cells]
-    assert weights == sorted(weights, reverse=True) != []
 
 
 def test_accessible_on_a_phone(chromium: Any, page: Path) -> None:
