@@ -3,11 +3,22 @@
 import itertools
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
 from conftest import needs_tasks
-from fake_records import MODELS, as_records, drawn_scores, fake_record, row, scored, several
+from fake_records import (
+    MODELS,
+    as_records,
+    drawn_scores,
+    fake_record,
+    points_of,
+    row,
+    scored,
+    several,
+)
+from matplotlib.axes import Axes
 from matplotlib.collections import PathCollection, QuadMesh
 from matplotlib.colors import same_color, to_rgba
 
@@ -15,7 +26,16 @@ from seqmodels.evaluation.metrics import METRICS
 from seqmodels.models import model_of, papers
 from seqmodels.records.schema import Alignment, Record
 from seqmodels.records.significance import SCHEMA, Comparison, Difference, Pair, Significance
-from seqmodels.report import alignment, bucket_plots, effects, render_folder, style, tables
+from seqmodels.records.snapshots import SnapshotsFile
+from seqmodels.report import (
+    alignment,
+    bucket_plots,
+    effects,
+    render_folder,
+    snapshots,
+    style,
+    tables,
+)
 
 
 def texts_of(ax: Any) -> list[str]:
@@ -75,6 +95,23 @@ def test_few_examples_are_hollow_and_fewer_have_no_interval() -> None:
     assert row(tables.format_tables(as_records(records)), "model")[2:-1] == [
         "1–10", "11–20*", "21–30*", "31–40", "41–50*"
     ]  # fmt: skip
+
+
+def test_a_figures_table_has_each_seed_and_their_mean() -> None:
+    """Of three seeds, so that a mean is no median; low and high are not each other."""
+    fields = [
+        r | {"seed": seed} for seed, by in ((1, 0), (2, 1), (3, 5))
+        for r in scored({"gpt": (30 + by, 20 + by)}, counts=(40, 31))
+    ]  # fmt: skip
+    records = as_records(fields)
+    drawn = bucket_plots.draw_scores(records, records[0].tests[0])
+    for seed, by in ((3, 5.0), ("mean", 2.0)):
+        own = points_of(drawn, metric="BLEU", seed=seed)
+        assert [(c["bucket"], c["n"]) for c in own] == [("1–10", 40), ("11–20", 31), ("all", 71)]
+        found = [[float(c[end]) for end in ("value", "low", "high")] for c in own]
+        middle = 0.99 * (25 + by)
+        assert found[:2] == [[30 + by, 29 + by, 31 + by], [20 + by, 19 + by, 21 + by]]
+        assert found[2] == pytest.approx([middle, middle - 0.5, middle + 0.5])
 
 
 def test_a_missing_score_leaves_a_gap() -> None:
@@ -270,6 +307,33 @@ def test_alignments_are_drawn_in_a_row_with_one_scale() -> None:
     assert [t.get_text() for t in maps[0].get_xticklabels()] == ["a", "·b", "c"]
     assert [t.get_text() for t in maps[0].get_yticklabels()] == ["d", "·e"]
     assert [square.get_xy() for square in maps[0].patches] == [(0.06, 0.06), (2.06, 1.06)]
+
+
+def test_the_sentence_shown_is_the_longest_that_fits() -> None:
+    """Words right are a share of the longer of output and reference, over all sentences."""
+    long, too_long = " ".join(["abc"] * 15), "x" * (1 + snapshots.N_LETTERS)
+    assert len(long) == snapshots.N_LETTERS
+    sentences = [("s" * 59, "x y"), ("c d", long), ("e", too_long)]
+    hyps = [["x q r y", "", too_long], ["x", long, too_long]]
+    content = {
+        "schema": "seqmodels.snapshots/1", "alignment": None,
+        "sentences": [{"src": src, "ref": ref} for src, ref in sentences],
+        "snapshots": [{"step": i, "tokens": 9 * i, "hyps": its, "alpha": None}
+                      for i, its in enumerate(hyps)],
+    }  # fmt: skip
+    taken = SnapshotsFile.model_validate(content)
+    (record,) = as_records([fake_record("gpt", 1)])
+    first, last = points_of(snapshots.draw_snapshots(record, taken, "red"), panel="outputs")
+    assert (first["source"], first["output"], first["reference"]) == ("c d", "", long)
+    shares = [float(point["words_right"]) for point in (first, last)]
+    assert shares == pytest.approx([100 * 3 / (4 + 15 + 1), 100 * 17 / (2 + 15 + 1)], rel=1e-5)
+    for most, chosen in ((2, [1, 9]), (3, [1, 5, 9]), (9, [*range(1, 10)]), (99, [*range(1, 10)])):
+        many = [taken.snapshots[0].model_copy(update={"step": i}) for i in range(1, 10)]
+        assert [s.step for s in snapshots.choose_evenly(many, most)] == chosen
+    for n_letters, texts in ((8, ["abcd", "efg"]), (7, ["abcd", "e…"]), (5, ["abcd", ""])):
+        ax = Mock(spec=Axes)
+        snapshots._draw_words(ax, 0, [("abcd", "red"), ("efg", "red")], n_letters)
+        assert [given.args[2] for given in ax.text.call_args_list] == texts
 
 
 # -------------------------------------------------------------------------------------- Differences

@@ -108,6 +108,21 @@ def test_each_model_is_read_off_at_the_budget() -> None:
     assert tables.format_equal_budgets(as_records([FAST])) == ""
 
 
+@pytest.mark.parametrize(("n", "shown"), [(1, "1"), (3, "1 2 3"), (4, "4 seeds")])
+def test_costs_are_means_of_the_seeds(n: int, shown: str) -> None:
+    """The loss is the lowest of each curve, and the other numbers have columns of their own."""
+    records = [run("gpt", seed, 0, [(1, 1, 4), (2, 2, 3 + seed**2), (3, 3, 9)]) | {
+        "n_parameters": 1_250_000 * seed, "train_s": 10.0 * seed**2, "evaluate_s": 3.0 * seed**2,
+        "speed": {"train_tokens_per_s": 700.0 * seed**2, "evaluate_sentences_per_s": 1.0},
+    } for seed in range(1, n + 1)]  # fmt: skip
+    records[0]["curve"][1]["valid_nats"] = 2.0
+    lowest, square = (4 * n - 2) / n, sum(i * i for i in range(1, n + 1)) / n
+    _, cells = tables.cost_rows(as_records(records))
+    size = "1.25 M" if n == 1 else f"1.25–{1.25 * n:.2f} M"
+    numbers = [f"{lowest:.3f}", f"{700 * square:,.0f}", f"{10 * square:.0f}", f"{3 * square:.0f}"]
+    assert cells == ["GPT", size, shown, *numbers]
+
+
 # ------------------------------------------------------------------------------ Records of a folder
 def fake_arm(n_heads: int) -> dict[str, Any]:
     spec = {"varies": "gpt", "label": f"{n_heads} heads", "sizes": {"n_heads": n_heads}}
@@ -129,8 +144,8 @@ def test_a_folder_is_drawn_as_if_alone(tmp_path: Path, monkeypatch: Any) -> None
     colours, others = ({*re.findall("#[0-9a-f]{6}", text)} for text in found)
     assert colours == others
     index = (tmp_path / "README.md").read_text(encoding="utf-8")
-    assert "(2/of-3.svg)" in index
-    assert "(4/of-2.svg)" in index
+    assert "![of-3](2/of-3.svg)" in index  # what is shown is neither a curve nor a size
+    assert "![of-2](4/of-2.svg)" in index
 
 
 def test_models_are_in_order_of_history(tmp_path: Path) -> None:
@@ -230,9 +245,16 @@ def test_the_committed_tables_are_those_of_the_records(tmp_path: Path, monkeypat
         assert path.read_text(encoding="utf-8") == committed.read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize(("key", "value"), [("folder", "none"), ("test", "none"), ("score", None)])
-def test_a_missing_record_is_a_dash(key: str, value: Any, valid: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("key", "value", "shown"), [
+    ("folder", "none", "–"), ("test", "none", "–"), ("score", None, "–"),
+    ("test", "length", "31.5 [30.5, 33.0] (0.99 M)"),
+])  # fmt: skip
+def test_our_score_is_that_over_all_examples(
+    key: str, value: Any, shown: str, valid: Any, tmp_path: Path
+) -> None:
+    """A record that is missing is a dash."""
     record, (entry, *_) = fake_record("bahdanau", 1), valid["entries"]
+    record["tests"][0]["overall"]["bleu"] = {"value": 31.5, "low": 30.5, "high": 33.0}
     (ours,) = (f["ours"] for f in entry["figures"] if f["model"] == "bahdanau")
     ours |= {"folder": "records", "test": "length"}
     if value is None:
@@ -241,7 +263,7 @@ def test_a_missing_record_is_a_dash(key: str, value: Any, valid: Any, tmp_path: 
         ours[key] = value
     entries = ledger.load_ledger(save(tmp_path, valid))
     text = ledger.format_published_figures(entries, {"records": as_records([record])})
-    assert row(text, "Bahdanau")[2:] == ["28.30 (20.5 M)", "–"]
+    assert row(text, "Bahdanau")[2:] == ["28.30 (20.5 M)", shown]
 
 
 @pytest.mark.parametrize(("place", "value"), [
