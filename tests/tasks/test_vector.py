@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from conftest import Pairs, Tiny
+from fake_records import as_records, fake_record, points_of
 from torch.testing import assert_close
 
 from seqmodels import EOS, UNK
@@ -94,6 +95,74 @@ def test_shares_are_of_their_prefixes(monkeypatch: pytest.MonkeyPatch, tiny: Tin
 def test_roles_are_predicted_from_the_words_kept() -> None:
     words, chance = np.array([100.0, 60, 20, 10]), np.array([0.0, 20, 20, 20])
     assert figure.predict_roles(words, chance) == pytest.approx([100, 25, 0, 0])
+
+
+def test_ranks_and_balanced_accuracy_by_hand() -> None:
+    """Of a state's words, those said are compared with those to come alone; a tie is half."""
+    row = np.array([7, 5, 7, 5, 7, 7, 9])
+    said = np.array([True, False, False, True, True, False, True])
+    scores = np.array([2.0, 1.0, 2.0, 0.0, 3.0, -1.0, 4.0])
+    lower, total = measure.rank_pairs(row, said, scores)
+    assert lower.tolist() == [1.5, 0, 0, 0, 2, 0, 0]
+    assert total.tolist() == [2, 0, 0, 1, 2, 0, 0]
+    sums = np.array([[3.0, 4.0, 10.0, 40.0], [1.0, 1.0, 0.0, 9.0]])
+    assert measure.balanced_accuracy(sums).tolist() == [(75 + 25) / 2, 50]
+    columns = np.array([4.0, 9.0, 1.0, 2.0]), np.array([5.0, 9.0, 3.0, 2.0])
+    assert measure.sum_by(np.array([8, 3, 8, 3]), columns).tolist() == [[11, 11], [5, 8]]
+
+
+def test_a_border_belongs_to_its_range(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sentence of six words has prefixes in 3 to 5 and in 6 to 9, and one of two in none."""
+    monkeypatch.setattr(measure, "BINS", ((3, 5), (6, 9)))
+    monkeypatch.setattr(measure, "N_PREFIXES", 2)
+    ends = {2: [2], 5: [3, 5], 6: [6], 9: [9], 10: [10]}
+    monkeypatch.setattr(measure, "clause_ends", lambda n: ends[n])
+    parsed: Any = [Parse(Sentence(("a",) * n, (), ()), None, None, n) for n in ends]
+    cuts = measure.choose_cuts(parsed)
+    assert [[i for i, _ in own] for own in cuts["clause ends"]] == [[1], [2, 3]]
+    assert {n for _, n in cuts["clause ends"][0]} <= {3, 5}
+    assert [[i for i, _ in own] for own in cuts["anywhere"]] == [[1, 2], [2, 3]]
+    assert cuts["anywhere"][1][0] == (2, 6)
+
+
+def test_what_is_drawn_of_prefixes_and_probes_is_known() -> None:
+    """Values are means of the seeds, each panel's of its own rows."""
+
+    def record(seed: int, by: float) -> dict[str, Any]:
+        ends = (("value", 0.0), ("low", -1.0), ("high", 2.0))
+        prefixes = [
+            {"cut": cut, "kept": kept, "low": low, "high": low + 4, "n": 9, "words": low + 1.5,
+             "chance": 20.0, **{f"share_{end}": share + by + more for end, more in ends}}
+            for cut, cut_by in (("clause ends", 20.0), ("anywhere", 0.0))
+            for kept, share in (("content words", 30.0 + cut_by), ("roles", 5.0 + cut_by))
+            for low in (1, 6)
+        ]  # fmt: skip
+        probe = [
+            {"probe": name, "kind": kind, "n": 9, **{
+                f"{score}_{end}": base + by + more + 3 * (kind == "verb") + at
+                for score, at in (("accuracy", 0.0), ("pairs", 7.0)) for end, more in ends
+            }}
+            for name, base in (("state", 80.0), ("control", 52.0), ("place", 60.0))
+            for kind in figure.KINDS
+        ]  # fmt: skip
+        return fake_record("gpt", seed) | {"analyses": {"prefixes": prefixes, "probe": probe}}
+
+    group = as_records([record(1, 0.0), record(2, 8.0)])
+    drawn = figure.draw_prefixes(group)
+    numbers = [
+        [float(p[key]) for key in ("words", "share", "low", "high", "chance")]
+        for p in points_of(drawn, cut="anywhere", kept="content words")
+    ]
+    assert numbers == [[2.5, 34, 33, 36, 20], [7.5, 34, 33, 36, 20]]
+    (first, _) = points_of(drawn, cut="clause ends", kept="roles, predicted from words")
+    squares = [((50 + by - 20) / 80) ** 2 for by in (0, 8)]
+    assert float(first["share"]) == pytest.approx(100 * sum(squares) / 2, rel=1e-5)
+    drawn = figure.draw_probe(group)
+    state, control, place = points_of(drawn, panel=figure.SCORES["pairs"], words="verbs")
+    assert [state[end] for end in ("value", "low", "high")] == ["94", "93", "96"]
+    assert [(p["probe"], p["value"]) for p in (control, place)] == [
+        ("control", "66"), ("place", "74")
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("knows", ["words", "time", "nothing"])
