@@ -21,6 +21,7 @@ from fake_records import (
 from matplotlib.axes import Axes
 from matplotlib.collections import PathCollection, QuadMesh
 from matplotlib.colors import same_color, to_rgba
+from matplotlib.figure import Figure
 
 from seqmodels.evaluation.metrics import METRICS
 from seqmodels.models import model_of, papers
@@ -180,10 +181,12 @@ def test_a_context_is_drawn_as_the_gain_from_it() -> None:
     more = {i: {"token_accuracy": {"value": 10 + i, "low": 9, "high": 11}} for i in (1, 2)}
     values = {"rnn_encdec": (2.0, 1.9, 1.8), "gpt": (2.5, 2.2, 1.9)}
     about: dict[str, Any] = {"axis": "length (tokens)", "kind": "context", "half": 0.01}
-    records = scored(values, primary_metric="bits_per_byte", buckets=none | more, **about)
+    about |= {"primary_metric": "bits_per_byte", "buckets": none | more}
+    higher = {model: [x + 0.5 for x in its] for model, its in values.items()}
+    records = scored(values, **about) + [r | {"seed": 2} for r in scored(higher, **about)]
     figure = drawn_scores(records)
     labels = [text.get_text().split(" · ")[-1] for text in figure.legends[0].get_texts()]
-    assert labels == ["2.00", "2.50"]  # bits per byte without context
+    assert labels == ["2.25", "2.75"]  # bits per byte without context, each seed's its own
     saved, gained = figure.axes[:2]
     assert np.allclose(saved.lines[0].get_ydata(), [0, 0.1, 0.2])
     assert np.allclose(saved.lines[3].get_ydata(), [0, 0.3, 0.6])
@@ -469,7 +472,15 @@ def test_a_sweep_is_drawn_over_the_values_of_one_field() -> None:
     assert [*losses] == pytest.approx(overall)
 
 
-def test_the_effect_of_a_change_is_the_arm_minus_the_model_as_it_is() -> None:
+def test_values_far_apart_are_on_a_logarithmic_axis() -> None:
+    """From eight times on, and above zero."""
+    for values, scale in (([1, 8], "log"), ([1, 7], "linear"), ([0, 8], "linear")):
+        ax = Figure().subplots()
+        effects._scale(ax, [*map(float, values)])
+        assert (ax.get_xscale(), [*ax.get_xticks()]) == (scale, values)
+
+
+def test_the_effect_of_a_change_is_the_arm_minus_the_model_as_it_is(monkeypatch: Any) -> None:
 
     def difference(value: float, p: float) -> Difference:
         return Difference(value=value, low=value - 1.5, high=value + 4.0, p=p)
@@ -505,8 +516,12 @@ def test_the_effect_of_a_change_is_the_arm_minus_the_model_as_it_is() -> None:
         assert second[0] == "GPT: tokens 400 k, lr 0.5"
         assert second[2:] == ["–", "–", "not significant"]
         assert verdict in tables.format_summary(made[:3], whole)
+        is_drawn = metric == "bleu"  # the matrix of as many models as it may have
+        monkeypatch.setattr(render_folder, "MAX_IN_MATRIX", len(made) - (not is_drawn))
         with style.context():
-            (ax,) = render_folder.draw_all(made, whole, own=[])["effects-length"].figure.axes
+            figures = render_folder.draw_all(made, whole, own=[])
+        assert ("significance-length" in figures) == is_drawn
+        (ax,) = figures["effects-length"].figure.axes
         ends = [c.get_segments()[0][:, 0].tolist() for c in ax.collections]
         assert ends == [[5.0, 10.5], [0.5, 6.0]]  # 9 with the ends of −9 turned round; 2
         fills = {"significantly better": "#1B75BC", "significantly worse": "#E8741C"}

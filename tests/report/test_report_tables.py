@@ -11,9 +11,19 @@ import pytest
 from conftest import RESULTS
 from fake_records import MODELS, as_records, fake_record, row, scored, several, write
 
-from seqmodels.models import PAPERS
+from seqmodels.cli.score import format_score
+from seqmodels.models import PAPERS, model_of, papers
 from seqmodels.records.schema import Record
-from seqmodels.report import bucket_plots, ledger, load_records, render_folder, style, tables
+from seqmodels.records.significance import ALPHA, Difference
+from seqmodels.report import (
+    bucket_plots,
+    effects,
+    ledger,
+    load_records,
+    render_folder,
+    style,
+    tables,
+)
 
 Records = list[dict[str, Any]]
 
@@ -69,12 +79,51 @@ def test_models_that_learned_nothing_are_marked() -> None:
     records += [deepcopy(r) | {"seed": 2} for r in records]
     for r in records:
         has_learned = (r["model"], r["seed"]) == ("bahdanau", 1)  # and its second seed has not
-        chance = 0.3 if has_learned else 0.4 if r["model"] == "gpt" else 0.5
+        own = r["tests"][0]["overall"]["bleu"]["value"]
+        chance = 0.3 if has_learned else own if r["model"] == "gpt" else 0.5
         r["tests"][0]["overall"]["chance_bleu"] = {"value": chance, "low": None, "high": None}
     lines = tables.format_summary(as_records(records)).splitlines()
     marked = [line.partition("‡")[0] for line in lines if "‡ " in line and line[0] != "*"]
     labels = [PAPERS[model].label for model in MODELS if model != "bahdanau"]
     assert [label for label in marked if label] == labels
+
+
+def test_formats_at_their_borders() -> None:
+    """Each number is exactly where a format begins, beside one that is just before."""
+    short = {0: "0", 0.0005: "5e-4", 0.001: "0.001", 999: "999", 1000: "1 k", 1e6: "1 M"}
+    assert {n: load_records.format_short(n) for n in short} == short
+    assert [*map(effects.format_value, (9_999, 10_000, "x"))] == ["9999", "10 k", "x"]
+    p_values = {None: "–", 0.0009765625: "< 0.001", 0.001: "0.001", 0.5: "0.500"}
+    assert {p: load_records.format_p_value(p) for p in p_values} == p_values
+    assert [Difference(value=1.0, p=p).is_significant for p in (ALPHA, 0.0625)] == [True, False]
+    for width, n_blocks in ((100, 1), (101, 2)):  # of a terminal
+        rows = [["a" * 40, "b" * 30, "c" * (width - 74)]]
+        assert len(tables.format_plain(rows)) == n_blocks
+    for score, shares in ((1.0, "50"), (0.875, "")):
+        made = as_records(scored({"gpt": (score, score / 2)}, (40, 40)))
+        text = tables.format_shares(made, made[0].tests[0])
+        assert re.findall(r"(\d+)\s%", text) == ([shares] if shares else [])
+    parts = {"bleu": {"value": 9.5, "low": 9.0, "high": 9.75}}
+    cells = [format_score(parts | {"n": n}, "bleu") for n in (29, 30)]
+    assert cells == ["9.5 [9.0, 9.8]*", "9.5 [9.0, 9.8]"]
+
+
+def test_a_table_of_unequal_seeds_and_one_bucket() -> None:
+    fields = [r | {"seed": s} for s, x in ((1, 30), (2, 33)) for r in scored({"gpt": (x,)}, (40,))]
+    made = as_records([*scored({"bahdanau": (40,)}, (40,)), *fields])
+    text = tables.format_tables(made)
+    assert row(text, "GPT")[1:3] == ["31.2 ± 1.5", "31.5 ± 1.5"]
+    assert row(text, "Bahdanau")[1:3] == ["39.6 [39.1, 40.1]", "40.0 [39.0, 41.0]"]
+    assert "Mean over the seeds ± half their range, or score of one seed [95 %" in text
+    assert tables.format_shares(made, made[0].tests[0]) == ""
+    assert row(text.partition("### Costs")[2], "GPT")[2] == "1 2"
+
+
+def test_seeds_are_counted_at_each_width() -> None:
+    runs = ((16, 1), (16, 2), (32, 3))
+    made = [fake_record("gpt", seed) | {"model_config": {"d_model": d}} for d, seed in runs]
+    for n, seeds in ((3, "1–2 seeds"), (2, "2 seeds"), (1, "one seed")):
+        assert load_records.format_subtitle(as_records(made[:n])).endswith(f" · {seeds}")
 
 
 # ---------------------------------------------------------------------------------- Equal budgets
@@ -160,6 +209,11 @@ def test_models_are_in_order_of_history(tmp_path: Path) -> None:
     line_styles = style.line_styles_for(load_records.group_by_model(records[::-1]))
     assert list(line_styles) == [*MODELS, *names[-3:]]
     assert len({line_style.colour for line_style in line_styles.values()}) == 8
+    variants = [name for name in papers() if model_of(name) == "gpt"]
+    made = as_records([fake_record(name, 1) for name in variants] + specs)
+    line_styles = style.line_styles_for(load_records.group_by_model(made))
+    colours = {line_style.colour for line_style in line_styles.values()}
+    assert len(colours) == len(variants) + 2 > 3  # arms and variants have shades of their own
 
 
 def test_only_records_are_read(tmp_path: Path) -> None:

@@ -8,13 +8,15 @@ import numpy as np
 import pytest
 import torch
 from conftest import Pairs, Tiny
-from fake_records import as_records, fake_record, points_of
+from fake_records import as_records, fake_record
+from matplotlib.figure import Figure
 from torch.testing import assert_close
 
 from seqmodels import EOS, UNK
 from seqmodels.data.tokenizers import Words
 from seqmodels.interface import Batch
 from seqmodels.search import unroll
+from tasks.figures import mark_trained
 from tasks.synthetic import words
 from tasks.synthetic.grammar import draw_parse
 from tasks.synthetic.trees import Parse, Sentence, parse, render
@@ -125,44 +127,12 @@ def test_a_border_belongs_to_its_range(monkeypatch: pytest.MonkeyPatch) -> None:
     assert cuts["anywhere"][1][0] == (2, 6)
 
 
-def test_what_is_drawn_of_prefixes_and_probes_is_known() -> None:
-    """Values are means of the seeds, each panel's of its own rows."""
-
-    def record(seed: int, by: float) -> dict[str, Any]:
-        ends = (("value", 0.0), ("low", -1.0), ("high", 2.0))
-        prefixes = [
-            {"cut": cut, "kept": kept, "low": low, "high": low + 4, "n": 9, "words": low + 1.5,
-             "chance": 20.0, **{f"share_{end}": share + by + more for end, more in ends}}
-            for cut, cut_by in (("clause ends", 20.0), ("anywhere", 0.0))
-            for kept, share in (("content words", 30.0 + cut_by), ("roles", 5.0 + cut_by))
-            for low in (1, 6)
-        ]  # fmt: skip
-        probe = [
-            {"probe": name, "kind": kind, "n": 9, **{
-                f"{score}_{end}": base + by + more + 3 * (kind == "verb") + at
-                for score, at in (("accuracy", 0.0), ("pairs", 7.0)) for end, more in ends
-            }}
-            for name, base in (("state", 80.0), ("control", 52.0), ("place", 60.0))
-            for kind in figure.KINDS
-        ]  # fmt: skip
-        return fake_record("gpt", seed) | {"analyses": {"prefixes": prefixes, "probe": probe}}
-
-    group = as_records([record(1, 0.0), record(2, 8.0)])
-    drawn = figure.draw_prefixes(group)
-    numbers = [
-        [float(p[key]) for key in ("words", "share", "low", "high", "chance")]
-        for p in points_of(drawn, cut="anywhere", kept="content words")
-    ]
-    assert numbers == [[2.5, 34, 33, 36, 20], [7.5, 34, 33, 36, 20]]
-    (first, _) = points_of(drawn, cut="clause ends", kept="roles, predicted from words")
-    squares = [((50 + by - 20) / 80) ** 2 for by in (0, 8)]
-    assert float(first["share"]) == pytest.approx(100 * sum(squares) / 2, rel=1e-5)
-    drawn = figure.draw_probe(group)
-    state, control, place = points_of(drawn, panel=figure.SCORES["pairs"], words="verbs")
-    assert [state[end] for end in ("value", "low", "high")] == ["94", "93", "96"]
-    assert [(p["probe"], p["value"]) for p in (control, place)] == [
-        ("control", "66"), ("place", "74")
-    ]  # fmt: skip
+@pytest.mark.parametrize(("longest", "places"), [(40, [3.5]), (39, [2.5]), (None, [])])
+def test_the_mark_is_behind_the_last_trained_bucket(longest: int | None, places: Any) -> None:
+    (record,) = as_records([fake_record("gpt", 1)])
+    ax = Figure().subplots()
+    mark_trained(ax, record.tests[0].model_copy(update={"max_train_length": longest}))
+    assert [line.get_xdata()[0] for line in ax.lines] == places
 
 
 @pytest.mark.parametrize("knows", ["words", "time", "nothing"])
