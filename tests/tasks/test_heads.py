@@ -89,6 +89,14 @@ def test_changed_words_are_counted_by_kind() -> None:
     }.items():
         assert changes.classify_changes(words, text.split()) == expected
         assert changes.classify_changes(text.split(), [])["omission"] == len(text.split())
+    right = [[*p.sentence.de] for p in PARSES]
+    fewer = [right[0][:-1], *right[1:]]
+    for whole, other, n_exact, kind in (
+        (fewer, right, 3, "addition"),
+        (right, fewer, 2, "omission"),
+    ):
+        found = measure.compare_translations(SAMPLE, whole, other)
+        assert (found["exact"], found["changed"], found[kind]) == (n_exact, 1, 1)
 
 
 def test_heads_are_measured_and_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
