@@ -161,6 +161,24 @@ def test_samples_follow_the_model(settings: Any, p: list[float]) -> None:
             search.sampler(torch.Generator(), temperature)
 
 
+def test_a_sampler_up_to_its_limits() -> None:
+    """The nucleus ends with the token that reaches top-p exactly."""
+    generator = torch.Generator()
+    for settings in ((1e-3,), (1e3,), (1.0, 1), (1.0, None, 1.0)):
+        search.sampler(generator, *settings)
+    for settings, fault in (
+        ((1.0, 0), "top-k 0"),
+        ((1.0, None, 0.0), "top-p 0.0"),
+        ((1.0, None, 1.25), "top-p 1.25"),
+        ((1025.0,), "temperature 1025.0"),
+    ):
+        with pytest.raises(ValueError, match=f"{fault}: choose"):
+            search.sampler(generator, *settings)
+    for n, top_p, n_kept in ((2, 0.5, 1), (4, 0.5, 2), (4, 0.75, 3), (4, 1.0, 4)):
+        kept = search.keep_likeliest(torch.zeros(1, n), None, top_p)
+        assert int(kept.isfinite().sum()) == n_kept
+
+
 @pytest.mark.parametrize("n_begun", [0, 1, 4])
 def test_a_prefix_is_continued(name: str, n_begun: int, tiny: Tiny) -> None:
     model, begun = tiny(name), torch.randint(4, 11, (1, n_begun))

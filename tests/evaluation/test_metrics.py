@@ -123,6 +123,13 @@ def test_partners_are_others_of_like_length(n: int) -> None:
     assert n < 100 or all(abs(lengths[i] - lengths[j]) <= 3 for i, j in enumerate(partners))
 
 
+def test_two_texts_are_enough_for_chance() -> None:
+    text = "ein Hund sieht den Baum"
+    rows = [{"ref": text, "hyp": "nichts"}] * 2
+    found = [metrics.chance_bleu(metrics.Part(rows[:n], "13a")) for n in (1, 2)]
+    assert found == [None, {"value": pytest.approx(100), "low": None, "high": None}]
+
+
 # ---------------------------------------------------------------------------------------- Intervals
 def right(n_right: int, n: int, **more: Any) -> list[Row]:
     """Make rows of which the first are right and the others wrong, in all respects."""

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from conftest import fields_of
 from toys import options, toy
 
@@ -45,6 +46,22 @@ def test_a_forecast_is_of_the_runs_most_like_it(recorded_gpt: Path) -> None:
     ), re.M)  # fmt: skip
     assert row
     assert row[1] == progress.format_duration(one).removeprefix("about ")
+
+
+def test_recorded_runs_count_for_how_many_train_at_once(
+    recorded_gpt: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next command then trains with as many threads as the first one did."""
+    given = options(recorded_gpt, models=["gpt"], seeds=[1, 2])
+    plan = plan_runs(recorded_gpt, "cpu", toy(), given)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 4)
+    seen: list[int] = []
+    monkeypatch.setattr(
+        forecast, "estimate_seconds", lambda run, threads, records: seen.append(threads) or 600.0
+    )
+    text = forecast.format_forecast(plan, recorded_gpt, given)
+    assert text == "To train: 1 run, 2 at once, about 10 min without evaluation. Recorded: 1."
+    assert seen == [2]
 
 
 def test_runs_in_parallel_take_as_long_as_the_longest() -> None:

@@ -22,7 +22,7 @@ from seqmodels.evaluation.evaluate import score_teacher_forced
 from seqmodels.experiments import (
     inference,
 )
-from seqmodels.experiments.inference import TrainedModel, load_model
+from seqmodels.experiments.inference import TrainedModel, check_search, load_model
 from seqmodels.records.schema import Data
 
 FOLDER = ROOT / "results" / "translation-live"
@@ -229,3 +229,15 @@ def test_the_documented_lines_align(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     (tmp_path / "test.de").write_text("Das Mädchen hat das Pferd gebraucht\n", encoding="utf-8")
     exec(block, {})
     assert {"1-1", "2-2", "5-4"} < {*(tmp_path / "mine.out").read_text().split()}
+
+
+def test_a_search_up_to_its_limits() -> None:
+    for given in ((1, 1.0, 1), (64, 0.0, 64), (2, 10.0, 2)):
+        check_search(*given)
+    for given, fault in (
+        ((65, 1.0, 1), "beam of 65"), ((0, 1.0, 1), "beam of 0"), ((4, 1.0, 5), "the 5 best"),
+        ((4, 1.0, 0), "the 0 best"), ((4, 10.5, 1), "penalty 10.5"), ((4, -0.5, 1), "penalty -0.5"),
+        ((1, 0.5, 1), "a beam of 2"),
+    ):  # fmt: skip
+        with pytest.raises(ValueError, match=fault):
+            check_search(*given)

@@ -5,11 +5,22 @@ import re
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
+from typing import Any
+from unittest.mock import Mock
 
 import pytest
+import torch
 from conftest import Call, check_one_line
 
-from lesson.exercise import check_exercise, find_tags, write_exercise
+from lesson.exercise import (
+    TOLERANCE,
+    Tag,
+    Trace,
+    check_exercise,
+    compare,
+    find_tags,
+    write_exercise,
+)
 from lesson.source import read_chapter
 from seqmodels.cli import main
 from seqmodels.models import PAPERS
@@ -112,3 +123,25 @@ def test_an_exercise_hides_the_solution_and_keeps_files(tmp_path: Path, call: Ca
     check_one_line(call(main, "check", tmp_path / "essay.py"), "Bahdanau")
     (tmp_path / "gpt.py").touch()
     check_one_line(call(main, "check", tmp_path / "gpt.py"), "no model", "exercise, it has GPT")
+
+
+def test_a_trace_differs_above_the_tolerance() -> None:
+    """And where it is no number, or another text, shape or line; the first difference counts."""
+    one, two = Tag("Unit.f", "(1)", 0), Tag("Unit.g", "(2)", 0)
+    right = torch.tensor([0.0, 1.0]).double()
+
+    def differ(*values: tuple[Tag, list[Any]]) -> str:
+        expected = [(one, [right, "text"]), (two, [right])]
+        return compare(Mock(Trace, values=[*values]), Mock(Trace, values=expected))
+
+    least = torch.tensor([TOLERANCE, 0.0]).double()
+    assert differ((one, [right + least, "text"]), (two, [right])) == ""
+    for found, fault in (
+        ([right + 2 * least, "text"], "differs by up to 2e-06."),
+        ([right * torch.nan, "text"], "differs by up to inf."),
+        ([right[:1], "text"], "has the shape (1,); (2,) is right."),
+        ([right, "other"], "is something else than it should be."),
+        ([right], "is something else than it should be."),
+    ):
+        assert differ((one, found), (two, [right * 3])) == f"Unit.f, (1): {fault}"
+    assert differ((two, [right])) == "Unit.f, (1): is not computed where it should be."

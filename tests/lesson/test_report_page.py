@@ -367,3 +367,39 @@ def test_sentences_of_runs_are_side_by_side() -> None:
     chrf = CHRF().sentence_score(said, [ref]).score
     assert second["scores"][1] == {"bleu": round(bleu, 1), "chrf": round(chrf, 1), "nats": 1.5}
     assert bleu > 20
+
+
+def test_each_bucket_has_its_first_examples(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those at both borders of a bucket are in it, and in no other."""
+    (record,) = as_records([fake_record("gpt", 1)])
+    buckets = [
+        record.tests[0].buckets[0].model_copy(update={"low": low, "high": high})
+        for low, high in ((2, 4), (5, 7))
+    ]
+    test = record.tests[0].model_copy(update={"buckets": buckets, "primary_metric": "accuracy"})
+    lengths = [8, 4, 5, 2, 7, 3, 1]
+    its = [page_rows.Row(set="length", x=x, src=f"{x}", ref="r") for x in lengths]
+    for most, chosen in ((1, [4, 5]), (2, [4, 5, 2, 7]), (9, [4, 5, 2, 7, 3])):
+        monkeypatch.setattr(page_rows, "MAX_EXAMPLES_PER_BUCKET", most)
+        assert [e["x"] for e in page_rows.side_by_side({"a": its}, test, "13a")] == chosen
+    gaps = [0.0] * len(lengths)
+    assert report.spread_over_buckets(lengths, gaps, buckets, 9) == [1, 2, 3, 4, 5]
+    row = page_rows.Row(
+        set="length", x=1, src="", ref="", hyp="", nats=6.0, n_tokens=5, n_same=3, n_places=4
+    )
+    assert page_rows.score(row, {}) == {"right": 75.0, "nats": 1.2}
+
+
+def test_a_page_starts_at_the_longest_trained_length() -> None:
+    (record,) = as_records([fake_record("gpt", 1)])
+    values = [[*map(float, range(7)), float("nan")], [50.0] * 8]
+    described = report.describe_test(record.tests[0], [], {}, values)
+    assert described["start"] == 3  # 31 to 40 words
+    assert described["buckets"][1]["values"] == [1.0, 50.0]
+    assert described["buckets"][7]["values"] == [None, 50.0]
+    names = ["metric", "model", "bucket", "seed", "value"]
+    points = [["BLEU", "GPT", "1–5", 2, "7"], ["BLEU", "GPT", "all", 2, "6"]]
+    points += [["BLEU", "GPT", "all", "mean", "5"], ["loss", "GPT", "all", 2, "0.5"]]
+    table = report.table_by_bucket([names, *points])
+    expected = [["model", "seed", "1–5", "all"], ["GPT", 2, "7", "6"], ["GPT", "mean", "", "5"]]
+    assert table == expected

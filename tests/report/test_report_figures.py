@@ -3,19 +3,40 @@
 import itertools
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
 from conftest import needs_tasks
-from fake_records import MODELS, as_records, drawn_scores, fake_record, row, scored, several
+from fake_records import (
+    MODELS,
+    as_records,
+    drawn_scores,
+    fake_record,
+    points_of,
+    row,
+    scored,
+    several,
+)
+from matplotlib.axes import Axes
 from matplotlib.collections import PathCollection, QuadMesh
 from matplotlib.colors import same_color, to_rgba
+from matplotlib.figure import Figure
 
 from seqmodels.evaluation.metrics import METRICS
 from seqmodels.models import model_of, papers
 from seqmodels.records.schema import Alignment, Record
 from seqmodels.records.significance import SCHEMA, Comparison, Difference, Pair, Significance
-from seqmodels.report import alignment, bucket_plots, effects, render_folder, style, tables
+from seqmodels.records.snapshots import SnapshotsFile
+from seqmodels.report import (
+    alignment,
+    bucket_plots,
+    effects,
+    render_folder,
+    snapshots,
+    style,
+    tables,
+)
 
 
 def texts_of(ax: Any) -> list[str]:
@@ -75,6 +96,23 @@ def test_few_examples_are_hollow_and_fewer_have_no_interval() -> None:
     assert row(tables.format_tables(as_records(records)), "model")[2:-1] == [
         "1–10", "11–20*", "21–30*", "31–40", "41–50*"
     ]  # fmt: skip
+
+
+def test_a_figures_table_has_each_seed_and_their_mean() -> None:
+    """Of three seeds, so that a mean is no median; low and high are not each other."""
+    fields = [
+        r | {"seed": seed} for seed, by in ((1, 0), (2, 1), (3, 5))
+        for r in scored({"gpt": (30 + by, 20 + by)}, counts=(40, 31))
+    ]  # fmt: skip
+    records = as_records(fields)
+    drawn = bucket_plots.draw_scores(records, records[0].tests[0])
+    for seed, by in ((3, 5.0), ("mean", 2.0)):
+        own = points_of(drawn, metric="BLEU", seed=seed)
+        assert [(c["bucket"], c["n"]) for c in own] == [("1–10", 40), ("11–20", 31), ("all", 71)]
+        found = [[float(c[end]) for end in ("value", "low", "high")] for c in own]
+        middle = 0.99 * (25 + by)
+        assert found[:2] == [[30 + by, 29 + by, 31 + by], [20 + by, 19 + by, 21 + by]]
+        assert found[2] == pytest.approx([middle, middle - 0.5, middle + 0.5])
 
 
 def test_a_missing_score_leaves_a_gap() -> None:
@@ -143,10 +181,12 @@ def test_a_context_is_drawn_as_the_gain_from_it() -> None:
     more = {i: {"token_accuracy": {"value": 10 + i, "low": 9, "high": 11}} for i in (1, 2)}
     values = {"rnn_encdec": (2.0, 1.9, 1.8), "gpt": (2.5, 2.2, 1.9)}
     about: dict[str, Any] = {"axis": "length (tokens)", "kind": "context", "half": 0.01}
-    records = scored(values, primary_metric="bits_per_byte", buckets=none | more, **about)
+    about |= {"primary_metric": "bits_per_byte", "buckets": none | more}
+    higher = {model: [x + 0.5 for x in its] for model, its in values.items()}
+    records = scored(values, **about) + [r | {"seed": 2} for r in scored(higher, **about)]
     figure = drawn_scores(records)
     labels = [text.get_text().split(" · ")[-1] for text in figure.legends[0].get_texts()]
-    assert labels == ["2.00", "2.50"]  # bits per byte without context
+    assert labels == ["2.25", "2.75"]  # bits per byte without context, each seed's its own
     saved, gained = figure.axes[:2]
     assert np.allclose(saved.lines[0].get_ydata(), [0, 0.1, 0.2])
     assert np.allclose(saved.lines[3].get_ydata(), [0, 0.3, 0.6])
@@ -270,6 +310,33 @@ def test_alignments_are_drawn_in_a_row_with_one_scale() -> None:
     assert [t.get_text() for t in maps[0].get_xticklabels()] == ["a", "·b", "c"]
     assert [t.get_text() for t in maps[0].get_yticklabels()] == ["d", "·e"]
     assert [square.get_xy() for square in maps[0].patches] == [(0.06, 0.06), (2.06, 1.06)]
+
+
+def test_the_sentence_shown_is_the_longest_that_fits() -> None:
+    """Words right are a share of the longer of output and reference, over all sentences."""
+    long, too_long = " ".join(["abc"] * 15), "x" * (1 + snapshots.N_LETTERS)
+    assert len(long) == snapshots.N_LETTERS
+    sentences = [("s" * 59, "x y"), ("c d", long), ("e", too_long)]
+    hyps = [["x q r y", "", too_long], ["x", long, too_long]]
+    content = {
+        "schema": "seqmodels.snapshots/1", "alignment": None,
+        "sentences": [{"src": src, "ref": ref} for src, ref in sentences],
+        "snapshots": [{"step": i, "tokens": 9 * i, "hyps": its, "alpha": None}
+                      for i, its in enumerate(hyps)],
+    }  # fmt: skip
+    taken = SnapshotsFile.model_validate(content)
+    (record,) = as_records([fake_record("gpt", 1)])
+    first, last = points_of(snapshots.draw_snapshots(record, taken, "red"), panel="outputs")
+    assert (first["source"], first["output"], first["reference"]) == ("c d", "", long)
+    shares = [float(point["words_right"]) for point in (first, last)]
+    assert shares == pytest.approx([100 * 3 / (4 + 15 + 1), 100 * 17 / (2 + 15 + 1)], rel=1e-5)
+    for most, chosen in ((2, [1, 9]), (3, [1, 5, 9]), (9, [*range(1, 10)]), (99, [*range(1, 10)])):
+        many = [taken.snapshots[0].model_copy(update={"step": i}) for i in range(1, 10)]
+        assert [s.step for s in snapshots.choose_evenly(many, most)] == chosen
+    for n_letters, texts in ((8, ["abcd", "efg"]), (7, ["abcd", "e…"]), (5, ["abcd", ""])):
+        ax = Mock(spec=Axes)
+        snapshots._draw_words(ax, 0, [("abcd", "red"), ("efg", "red")], n_letters)
+        assert [given.args[2] for given in ax.text.call_args_list] == texts
 
 
 # -------------------------------------------------------------------------------------- Differences
@@ -405,7 +472,15 @@ def test_a_sweep_is_drawn_over_the_values_of_one_field() -> None:
     assert [*losses] == pytest.approx(overall)
 
 
-def test_the_effect_of_a_change_is_the_arm_minus_the_model_as_it_is() -> None:
+def test_values_far_apart_are_on_a_logarithmic_axis() -> None:
+    """From eight times on, and above zero."""
+    for values, scale in (([1, 8], "log"), ([1, 7], "linear"), ([0, 8], "linear")):
+        ax = Figure().subplots()
+        effects._scale(ax, [*map(float, values)])
+        assert (ax.get_xscale(), [*ax.get_xticks()]) == (scale, values)
+
+
+def test_the_effect_of_a_change_is_the_arm_minus_the_model_as_it_is(monkeypatch: Any) -> None:
 
     def difference(value: float, p: float) -> Difference:
         return Difference(value=value, low=value - 1.5, high=value + 4.0, p=p)
@@ -441,8 +516,12 @@ def test_the_effect_of_a_change_is_the_arm_minus_the_model_as_it_is() -> None:
         assert second[0] == "GPT: tokens 400 k, lr 0.5"
         assert second[2:] == ["–", "–", "not significant"]
         assert verdict in tables.format_summary(made[:3], whole)
+        is_drawn = metric == "bleu"  # the matrix of as many models as it may have
+        monkeypatch.setattr(render_folder, "MAX_IN_MATRIX", len(made) - (not is_drawn))
         with style.context():
-            (ax,) = render_folder.draw_all(made, whole, own=[])["effects-length"].figure.axes
+            figures = render_folder.draw_all(made, whole, own=[])
+        assert ("significance-length" in figures) == is_drawn
+        (ax,) = figures["effects-length"].figure.axes
         ends = [c.get_segments()[0][:, 0].tolist() for c in ax.collections]
         assert ends == [[5.0, 10.5], [0.5, 6.0]]  # 9 with the ends of −9 turned round; 2
         fills = {"significantly better": "#1B75BC", "significantly worse": "#E8741C"}

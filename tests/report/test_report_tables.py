@@ -11,9 +11,19 @@ import pytest
 from conftest import RESULTS
 from fake_records import MODELS, as_records, fake_record, row, scored, several, write
 
-from seqmodels.models import PAPERS
+from seqmodels.cli.score import format_score
+from seqmodels.models import PAPERS, model_of, papers
 from seqmodels.records.schema import Record
-from seqmodels.report import bucket_plots, ledger, load_records, render_folder, style, tables
+from seqmodels.records.significance import ALPHA, Difference
+from seqmodels.report import (
+    bucket_plots,
+    effects,
+    ledger,
+    load_records,
+    render_folder,
+    style,
+    tables,
+)
 
 Records = list[dict[str, Any]]
 
@@ -69,12 +79,51 @@ def test_models_that_learned_nothing_are_marked() -> None:
     records += [deepcopy(r) | {"seed": 2} for r in records]
     for r in records:
         has_learned = (r["model"], r["seed"]) == ("bahdanau", 1)  # and its second seed has not
-        chance = 0.3 if has_learned else 0.4 if r["model"] == "gpt" else 0.5
+        own = r["tests"][0]["overall"]["bleu"]["value"]
+        chance = 0.3 if has_learned else own if r["model"] == "gpt" else 0.5
         r["tests"][0]["overall"]["chance_bleu"] = {"value": chance, "low": None, "high": None}
     lines = tables.format_summary(as_records(records)).splitlines()
     marked = [line.partition("‡")[0] for line in lines if "‡ " in line and line[0] != "*"]
     labels = [PAPERS[model].label for model in MODELS if model != "bahdanau"]
     assert [label for label in marked if label] == labels
+
+
+def test_formats_at_their_borders() -> None:
+    """Each number is exactly where a format begins, beside one that is just before."""
+    short = {0: "0", 0.0005: "5e-4", 0.001: "0.001", 999: "999", 1000: "1 k", 1e6: "1 M"}
+    assert {n: load_records.format_short(n) for n in short} == short
+    assert [*map(effects.format_value, (9_999, 10_000, "x"))] == ["9999", "10 k", "x"]
+    p_values = {None: "–", 0.0009765625: "< 0.001", 0.001: "0.001", 0.5: "0.500"}
+    assert {p: load_records.format_p_value(p) for p in p_values} == p_values
+    assert [Difference(value=1.0, p=p).is_significant for p in (ALPHA, 0.0625)] == [True, False]
+    for width, n_blocks in ((100, 1), (101, 2)):  # of a terminal
+        rows = [["a" * 40, "b" * 30, "c" * (width - 74)]]
+        assert len(tables.format_plain(rows)) == n_blocks
+    for score, shares in ((1.0, "50"), (0.875, "")):
+        made = as_records(scored({"gpt": (score, score / 2)}, (40, 40)))
+        text = tables.format_shares(made, made[0].tests[0])
+        assert re.findall(r"(\d+)\s%", text) == ([shares] if shares else [])
+    parts = {"bleu": {"value": 9.5, "low": 9.0, "high": 9.75}}
+    cells = [format_score(parts | {"n": n}, "bleu") for n in (29, 30)]
+    assert cells == ["9.5 [9.0, 9.8]*", "9.5 [9.0, 9.8]"]
+
+
+def test_a_table_of_unequal_seeds_and_one_bucket() -> None:
+    fields = [r | {"seed": s} for s, x in ((1, 30), (2, 33)) for r in scored({"gpt": (x,)}, (40,))]
+    made = as_records([*scored({"bahdanau": (40,)}, (40,)), *fields])
+    text = tables.format_tables(made)
+    assert row(text, "GPT")[1:3] == ["31.2 ± 1.5", "31.5 ± 1.5"]
+    assert row(text, "Bahdanau")[1:3] == ["39.6 [39.1, 40.1]", "40.0 [39.0, 41.0]"]
+    assert "Mean over the seeds ± half their range, or score of one seed [95 %" in text
+    assert tables.format_shares(made, made[0].tests[0]) == ""
+    assert row(text.partition("### Costs")[2], "GPT")[2] == "1 2"
+
+
+def test_seeds_are_counted_at_each_width() -> None:
+    runs = ((16, 1), (16, 2), (32, 3))
+    made = [fake_record("gpt", seed) | {"model_config": {"d_model": d}} for d, seed in runs]
+    for n, seeds in ((3, "1–2 seeds"), (2, "2 seeds"), (1, "one seed")):
+        assert load_records.format_subtitle(as_records(made[:n])).endswith(f" · {seeds}")
 
 
 # ---------------------------------------------------------------------------------- Equal budgets
@@ -108,6 +157,21 @@ def test_each_model_is_read_off_at_the_budget() -> None:
     assert tables.format_equal_budgets(as_records([FAST])) == ""
 
 
+@pytest.mark.parametrize(("n", "shown"), [(1, "1"), (3, "1 2 3"), (4, "4 seeds")])
+def test_costs_are_means_of_the_seeds(n: int, shown: str) -> None:
+    """The loss is the lowest of each curve, and the other numbers have columns of their own."""
+    records = [run("gpt", seed, 0, [(1, 1, 4), (2, 2, 3 + seed**2), (3, 3, 9)]) | {
+        "n_parameters": 1_250_000 * seed, "train_s": 10.0 * seed**2, "evaluate_s": 3.0 * seed**2,
+        "speed": {"train_tokens_per_s": 700.0 * seed**2, "evaluate_sentences_per_s": 1.0},
+    } for seed in range(1, n + 1)]  # fmt: skip
+    records[0]["curve"][1]["valid_nats"] = 2.0
+    lowest, square = (4 * n - 2) / n, sum(i * i for i in range(1, n + 1)) / n
+    _, cells = tables.cost_rows(as_records(records))
+    size = "1.25 M" if n == 1 else f"1.25–{1.25 * n:.2f} M"
+    numbers = [f"{lowest:.3f}", f"{700 * square:,.0f}", f"{10 * square:.0f}", f"{3 * square:.0f}"]
+    assert cells == ["GPT", size, shown, *numbers]
+
+
 # ------------------------------------------------------------------------------ Records of a folder
 def fake_arm(n_heads: int) -> dict[str, Any]:
     spec = {"varies": "gpt", "label": f"{n_heads} heads", "sizes": {"n_heads": n_heads}}
@@ -129,8 +193,8 @@ def test_a_folder_is_drawn_as_if_alone(tmp_path: Path, monkeypatch: Any) -> None
     colours, others = ({*re.findall("#[0-9a-f]{6}", text)} for text in found)
     assert colours == others
     index = (tmp_path / "README.md").read_text(encoding="utf-8")
-    assert "(2/of-3.svg)" in index
-    assert "(4/of-2.svg)" in index
+    assert "![of-3](2/of-3.svg)" in index  # what is shown is neither a curve nor a size
+    assert "![of-2](4/of-2.svg)" in index
 
 
 def test_models_are_in_order_of_history(tmp_path: Path) -> None:
@@ -145,6 +209,11 @@ def test_models_are_in_order_of_history(tmp_path: Path) -> None:
     line_styles = style.line_styles_for(load_records.group_by_model(records[::-1]))
     assert list(line_styles) == [*MODELS, *names[-3:]]
     assert len({line_style.colour for line_style in line_styles.values()}) == 8
+    variants = [name for name in papers() if model_of(name) == "gpt"]
+    made = as_records([fake_record(name, 1) for name in variants] + specs)
+    line_styles = style.line_styles_for(load_records.group_by_model(made))
+    colours = {line_style.colour for line_style in line_styles.values()}
+    assert len(colours) == len(variants) + 2 > 3  # arms and variants have shades of their own
 
 
 def test_only_records_are_read(tmp_path: Path) -> None:
@@ -232,9 +301,16 @@ def test_the_committed_tables_are_those_of_the_records(tmp_path: Path, monkeypat
         assert path.read_text(encoding="utf-8") == committed.read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize(("key", "value"), [("folder", "none"), ("test", "none"), ("score", None)])
-def test_a_missing_record_is_a_dash(key: str, value: Any, valid: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("key", "value", "shown"), [
+    ("folder", "none", "–"), ("test", "none", "–"), ("score", None, "–"),
+    ("test", "length", "31.5 [30.5, 33.0] (0.99 M)"),
+])  # fmt: skip
+def test_our_score_is_that_over_all_examples(
+    key: str, value: Any, shown: str, valid: Any, tmp_path: Path
+) -> None:
+    """A record that is missing is a dash."""
     record, (entry, *_) = fake_record("bahdanau", 1), valid["entries"]
+    record["tests"][0]["overall"]["bleu"] = {"value": 31.5, "low": 30.5, "high": 33.0}
     (ours,) = (f["ours"] for f in entry["figures"] if f["model"] == "bahdanau")
     ours |= {"folder": "records", "test": "length"}
     if value is None:
@@ -243,7 +319,7 @@ def test_a_missing_record_is_a_dash(key: str, value: Any, valid: Any, tmp_path: 
         ours[key] = value
     entries = ledger.load_ledger(save(tmp_path, valid))
     text = ledger.format_published_figures(entries, {"records": as_records([record])})
-    assert row(text, "Bahdanau")[2:] == ["28.30 (20.5 M)", "–"]
+    assert row(text, "Bahdanau")[2:] == ["28.30 (20.5 M)", shown]
 
 
 @pytest.mark.parametrize(("place", "value"), [

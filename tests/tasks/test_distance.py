@@ -72,17 +72,20 @@ def test_the_ends_of_a_source_by_depth(fresh: Tiny, monkeypatch: pytest.MonkeyPa
 
 
 def test_depth_is_drawn_for_models_with_one_vector() -> None:
-    lstm, gpt = record("lstm_seq2seq", 1, 0.5), record("gpt", 1, 0.5)
-    rows = [
-        {"when": when, "n_layers": n, "forget_bias": bias, "length": length,
-         "near": n + bias, "far": (n + bias) / length}
-        for when in ("before", "after") for n in (1, 2) for bias in (0.0, 2.0) for length in (5, 9)
-    ]  # fmt: skip
-    lstm["analyses"]["depth"] = gpt["analyses"]["depth"] = rows
-    axes = distance_figure.draw(as_records([lstm, gpt]))["depth"].figure.axes
+    """Seeds are averaged by their factors: of 1 and 16 the mean is 4."""
+    lstm, other, gpt = (
+        record(*r, 0.5) for r in (("lstm_seq2seq", 1), ("lstm_seq2seq", 2), ("gpt", 1))
+    )
+    for each, by in ((lstm, 1), (other, 16), (gpt, 3)):
+        each["analyses"]["depth"] = [
+            {"when": when, "n_layers": n, "forget_bias": bias, "length": length,
+             "near": by * (n + bias), "far": by * (n + bias) / length}
+            for when in ("before", "after") for n in (1, 2) for bias in (0.0, 2.0)
+            for length in (5, 9)
+        ]  # fmt: skip
+    axes = distance_figure.draw(as_records([lstm, other, gpt]))["depth"].figure.axes
     assert [[list(line.get_ydata()) for line in ax.lines] for ax in axes] == 2 * [
-        [pytest.approx([n + bias, (n + bias) / 5, (n + bias) / 9]) for n in (1, 2)]
-        for bias in (0, 2)
+        [pytest.approx([4 * (n + bias) / x for x in (1, 5, 9)]) for n in (1, 2)] for bias in (0, 2)
     ]
     shallow = as_records([record("lstm_seq2seq", 1, 0.5), gpt])
     assert [*distance_figure.draw(shallow)] == ["distance"]

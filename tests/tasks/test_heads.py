@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 from conftest import Tiny
-from fake_records import as_records, fake_record
+from fake_records import as_records, fake_record, points_of
 from torch import Tensor, nn
 from torch.testing import assert_close
 
@@ -89,6 +89,14 @@ def test_changed_words_are_counted_by_kind() -> None:
     }.items():
         assert changes.classify_changes(words, text.split()) == expected
         assert changes.classify_changes(text.split(), [])["omission"] == len(text.split())
+    right = [[*p.sentence.de] for p in PARSES]
+    fewer = [right[0][:-1], *right[1:]]
+    for whole, other, n_exact, kind in (
+        (fewer, right, 3, "addition"),
+        (right, fewer, 2, "omission"),
+    ):
+        found = measure.compare_translations(SAMPLE, whole, other)
+        assert (found["exact"], found["changed"], found[kind]) == (n_exact, 1, 1)
 
 
 def test_heads_are_measured_and_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -147,6 +155,54 @@ def test_heads_are_measured_and_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
     ax = drawn["article-transformer"].figure.axes[1]
     squares = [square.get_xy() for square in ax.patches]
     assert 100 in [ax.collections[0].get_array()[int(y), int(x)] for x, y in squares]
+
+
+NO_CHANGE = dict.fromkeys(changes.CHANGES, 0)
+
+
+def test_what_is_drawn_of_heads_is_known() -> None:
+    """A chance is the larger one; ten changed words have kinds, nine have not; some gain."""
+    places = [
+        {"attention": kind, "layer": 1, "head": i} for kind in pairs.ATTENTIONS for i in (1, 2)
+    ]
+    whole = {"attention": "none", "layer": 0, "head": 0, "n": 20, "exact": 15, "changed": 0}
+    changed = {"ending": 4, "choice": 3, "order": 2, "omission": 1}
+    counts = [(11, 7, changed), (16, 3, changed | {"order": 1}), *[(15, 1, {})] * 4]
+    muting = [whole | NO_CHANGE] + [
+        place | {"n": 20, "exact": exact, "changed": n} | NO_CHANGE | kinds
+        for place, (exact, n, kinds) in zip(places, counts, strict=True)
+    ]
+    chances = {1: {"by_offset": 30.0, "by_part_of_speech": 20.0},
+               2: {"by_offset": 4.0, "by_part_of_speech": 45.0}}  # fmt: skip
+    heads = [
+        place
+        | chances[place["head"]]
+        | {"pair": pairs.ARTICLE, "n": 9, "share": 50.0 + place["head"]}
+        for place in places
+    ]
+    scores = [place | {"kinds": 10.0, "offset": 20.0, "both": 60.0} for place in places]
+    article = [
+        row | {"before": 3.0, "largest_before": 8.0, "whole": 15, "exact": 12, "n": 20} | NO_CHANGE
+        for row in (heads[1], heads[4] | {"share": 40.0})
+    ]
+    made = fake_record("transformer", 7) | {
+        "analyses": {"muting": muting, "heads": heads, "scores": scores, "article": article}
+    }
+    (r,) = as_records([made])
+    drawn = figure.draw_muted(r)
+    lost = points_of(drawn, panel="exact translations lost")
+    assert [(p["head"], p["value"]) for p in lost[:3]] == [("1.1", 4), ("1.2", -1), ("1.1", 0)]
+    kinds = points_of(drawn, panel="changed words (%)", attention="encoder")
+    assert [p["value"] for p in kinds] == ["40", "30", "20", "10", "0"] + [""] * 5
+    assert [p["n"] for p in kinds] == [10] * 5 + [9] * 5
+    drawn = figure.draw_heads(r)
+    cells = points_of(drawn, attention="decoder", row=pairs.ARTICLE)
+    assert [(p["value"], p["chance"]) for p in cells] == [("51", "30"), ("52", "45")]
+    (cell, _) = points_of(drawn, attention="source", row="R²: offset")
+    assert (cell["value"], cell["chance"]) == ("20", "")
+    _, row = figure.format_article_heads([r])
+    shares = ["52 %", "45 %", "3 %", "15 of 20", "12 of 20"]
+    assert row[:7] == ["Transformer, seed 7", "encoder 1.2", *shares]
 
 
 def test_a_model_without_heads_has_no_rows(tiny: Tiny) -> None:

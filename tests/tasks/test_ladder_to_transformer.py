@@ -121,7 +121,8 @@ def test_the_ladder_counts_steps_and_gradients(tiny: Tiny) -> None:
     steps = [sequential_steps(tiny(name), 7, 5) for name in RUNGS]  # of two layers
     assert steps == [12, 12, 12, 12, 24, 24, 12, 4]
     ends = (("before", 2), ("before", 90), ("before", 8), ("after", 6), ("after", 90), ("after", 3))
-    rows = [{"when": when, "median": m} for when, m in ends for _ in range(8)]
+    spread = (1.75, 0.25, 0.5, 1.5, 1.0, 1.0, 1.25, 0.75)  # their mean is 1
+    rows = [{"when": when, "median": m * x} for when, m in ends for x in spread]
     made = fake_record("bahdanau", 1) | {"analyses": {"gradients": rows}}
     first, *_ = made["curve"]
     times = ((10, 5.0), (30, 7.0), (40, 10.0))

@@ -112,14 +112,15 @@ def test_every_seed_has_its_marker() -> None:
 
 
 def wide(model: str, seed: int, d_model: int, score: float) -> dict[str, Any]:
-    """Make a record of this width, which passes d_model bytes per token, with one score."""
+    """Make a record of this width, which passes d_model bytes per token, with this score."""
     record = fake_record(model, seed)
     record["model_config"] = {"d_model": d_model}
     record["data"] |= {"n_tokens_source": 17}
     grows = model != "lstm_seq2seq"
     record["source_bytes"] = [[n, d_model * (n if grows else 1)] for n in (8, 16, 32)]
-    for bucket in record["tests"][0]["buckets"]:
-        bucket["bleu"] = {"value": score, "low": score, "high": score}
+    for i, bucket in enumerate(record["tests"][0]["buckets"]):  # the fourth is the longest trained
+        value = score if i == 3 else float(i)
+        bucket["bleu"] = {"value": value, "low": value, "high": value}
     return record
 
 
@@ -132,7 +133,7 @@ def test_a_point_is_its_bytes_and_its_score() -> None:
     short = [r | {"train_config": r["train_config"] | {"tokens": 9}} for r in two]
     for folders in ([one], [one, other], [one, short]):
         assert lookup_figure.draw_across([*map(as_records, folders)]) == {}
-    drawn = lookup_figure.draw_across([as_records(one), as_records(two)])
+    drawn = lookup_figure.draw_across([*map(as_records, (other, one, short, two))])
     assert [*drawn] == ["widths-lookup"]
     plot = drawn["widths-lookup"].figure
     assert any("1–2 seeds" in text.get_text() for text in plot.texts)  # at each width

@@ -1,14 +1,17 @@
 """Attention as kernel smoothing: the weights, what is measured with them, and its figure."""
 
+from typing import Any
+
 import pytest
 import torch
 from conftest import Tiny
+from fake_records import as_records, fake_record, points_of
 from torch.testing import assert_close
 
 from seqmodels import EOS, SequenceModel
 from seqmodels.data.batches import Example
 from seqmodels.evaluation.evaluate import score_teacher_forced
-from tasks.smoothing import measure
+from tasks.smoothing import figure, measure
 
 EXAMPLES = [
     Example([5, 6, 7, EOS], [8, 9, 10, EOS]),
@@ -85,3 +88,62 @@ def test_weights_are_replaced_and_compared(tiny: Tiny, monkeypatch: pytest.Monke
     assert measure.measure_lengths(cosine, cosine, EXAMPLES)
     for name in ("kernel", "bandwidth", "favor"):
         assert getattr(measure, f"measure_{name}")(cosine, cosine, EXAMPLES) == []
+
+
+def test_a_distance_is_half_of_what_has_moved(tiny: Tiny) -> None:
+    """From equal weights of n keys to the first alone: 1 - 1/n; the loss is per token."""
+    model = scale(tiny("transformer"), 0, 1)  # all scores are zero
+    attentions = measure.list_smoothers(model)[:1]
+
+    def first_alone(q: torch.Tensor, k: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        return torch.eye(k.shape[2])[0].expand(*q.shape[:3], -1).to(q)
+
+    calls = measure.collect_calls(model, attentions, EXAMPLES)
+    weights = {attentions[0].module: first_alone}
+    loss, distances = measure.try_weights(model, EXAMPLES, calls, weights)
+    mean = sum(n * (1 - 1 / n) for n in (4, 6, 2)) / (4 + 6 + 2)
+    assert distances[attentions[0]].tolist() == pytest.approx([mean] * 2)
+    with measure.replace_weights(weights):
+        rows = score_teacher_forced(model, EXAMPLES)
+    n = sum(len(e.tgt) for e in EXAMPLES)
+    assert loss["nats"] == pytest.approx(sum(row["nats"] for row in rows) / n)
+    assert loss["accuracy"] == pytest.approx(100 * sum(row["n_correct"] for row in rows) / n)
+
+
+def smoothed(seed: int, by: float, **sizes: Any) -> dict[str, Any]:
+    """Make a record whose numbers are multiples of `by`."""
+    head = {"attention": "encoder", "layer": 1, "head": 1}
+    lengths = {"q_mean": 4.0 * by, "q_std": 1.0 * by, "k_mean": 10.0 * by, "k_std": 4.0 * by}
+    names = ("softmax", "kernel", "equal lengths")
+    kernel = [{"weights": n, "nats": by * i} for i, n in enumerate(names, 1)]
+    favor = [{"features": 0, "draw": 0, "nats": by, "distance": 0.0}]
+    favor += [{"features": n, "draw": i, "nats": by * x, "distance": x / 16}
+              for n in (8, 16) for i, x in ((1, 1), (2, 2), (3, 9))]  # fmt: skip
+    return fake_record("transformer", seed) | {
+        "model_config": {"d_model": 96, "n_heads": 6, **sizes},
+        "analyses": {
+            "lengths": [head | {"when": when} | lengths for when in ("before", "after")],
+            "kernel": [*kernel, head | {"kernel": by / 8}], "favor": favor,
+            "bandwidth": [{"factor": f, "nats": by * f, "entropy": f} for f in (0.5, 1.0, 2.0)],
+        },
+    }  # fmt: skip
+
+
+def test_what_is_drawn_of_smoothing_is_known() -> None:
+    group = as_records([smoothed(1, 1.0), smoothed(2, 3.0)])
+    drawn = figure.draw([*group])["smoothing-transformer"]
+    spread = points_of(drawn, panel="lengths", when="after", seed=2)
+    assert [(p["of"], p["mean_length"], p["spread"]) for p in spread] == [
+        ("queries", "12", "25"), ("keys", "30", "40"),
+    ]  # fmt: skip
+    favor = points_of(drawn, panel="random features, nats")
+    assert [(p["features"], p["n"]) for p in favor] == [(8, 6), (16, 6)]
+    assert [favor[0][key] for key in ("nats", "low", "high")] == ["8", "1", "27"]
+    (one, _) = points_of(drawn, panel="kernel alone")
+    assert (one["seed"], one["distance"]) == (1, "0.125")
+    entropies = [p["entropy"] for p in points_of(drawn, panel="bandwidth", seed=2) if p["entropy"]]
+    assert entropies == ["0.5", "1", "2"]
+    assert "is 4 nats per token, with the learned weights it is 2," in drawn.figure.get_label()
+    assert "with keys of equal length 6." in drawn.figure.get_label()
+    widths = [smoothed(1, 1.0), smoothed(1, 1.0, d_k=None), smoothed(1, 1.0, d_k=5)]
+    assert [figure.key_width(r) for r in as_records(widths)] == [16, 16, 5]

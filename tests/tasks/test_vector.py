@@ -8,12 +8,15 @@ import numpy as np
 import pytest
 import torch
 from conftest import Pairs, Tiny
+from fake_records import as_records, fake_record
+from matplotlib.figure import Figure
 from torch.testing import assert_close
 
 from seqmodels import EOS, UNK
 from seqmodels.data.tokenizers import Words
 from seqmodels.interface import Batch
 from seqmodels.search import unroll
+from tasks.figures import mark_trained
 from tasks.synthetic import words
 from tasks.synthetic.grammar import draw_parse
 from tasks.synthetic.trees import Parse, Sentence, parse, render
@@ -94,6 +97,42 @@ def test_shares_are_of_their_prefixes(monkeypatch: pytest.MonkeyPatch, tiny: Tin
 def test_roles_are_predicted_from_the_words_kept() -> None:
     words, chance = np.array([100.0, 60, 20, 10]), np.array([0.0, 20, 20, 20])
     assert figure.predict_roles(words, chance) == pytest.approx([100, 25, 0, 0])
+
+
+def test_ranks_and_balanced_accuracy_by_hand() -> None:
+    """Of a state's words, those said are compared with those to come alone; a tie is half."""
+    row = np.array([7, 5, 7, 5, 7, 7, 9])
+    said = np.array([True, False, False, True, True, False, True])
+    scores = np.array([2.0, 1.0, 2.0, 0.0, 3.0, -1.0, 4.0])
+    lower, total = measure.rank_pairs(row, said, scores)
+    assert lower.tolist() == [1.5, 0, 0, 0, 2, 0, 0]
+    assert total.tolist() == [2, 0, 0, 1, 2, 0, 0]
+    sums = np.array([[3.0, 4.0, 10.0, 40.0], [1.0, 1.0, 0.0, 9.0]])
+    assert measure.balanced_accuracy(sums).tolist() == [(75 + 25) / 2, 50]
+    columns = np.array([4.0, 9.0, 1.0, 2.0]), np.array([5.0, 9.0, 3.0, 2.0])
+    assert measure.sum_by(np.array([8, 3, 8, 3]), columns).tolist() == [[11, 11], [5, 8]]
+
+
+def test_a_border_belongs_to_its_range(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sentence of six words has prefixes in 3 to 5 and in 6 to 9, and one of two in none."""
+    monkeypatch.setattr(measure, "BINS", ((3, 5), (6, 9)))
+    monkeypatch.setattr(measure, "N_PREFIXES", 2)
+    ends = {2: [2], 5: [3, 5], 6: [6], 9: [9], 10: [10]}
+    monkeypatch.setattr(measure, "clause_ends", lambda n: ends[n])
+    parsed: Any = [Parse(Sentence(("a",) * n, (), ()), None, None, n) for n in ends]
+    cuts = measure.choose_cuts(parsed)
+    assert [[i for i, _ in own] for own in cuts["clause ends"]] == [[1], [2, 3]]
+    assert {n for _, n in cuts["clause ends"][0]} <= {3, 5}
+    assert [[i for i, _ in own] for own in cuts["anywhere"]] == [[1, 2], [2, 3]]
+    assert cuts["anywhere"][1][0] == (2, 6)
+
+
+@pytest.mark.parametrize(("longest", "places"), [(40, [3.5]), (39, [2.5]), (None, [])])
+def test_the_mark_is_behind_the_last_trained_bucket(longest: int | None, places: Any) -> None:
+    (record,) = as_records([fake_record("gpt", 1)])
+    ax = Figure().subplots()
+    mark_trained(ax, record.tests[0].model_copy(update={"max_train_length": longest}))
+    assert [line.get_xdata()[0] for line in ax.lines] == places
 
 
 @pytest.mark.parametrize("knows", ["words", "time", "nothing"])
