@@ -130,6 +130,7 @@ TESTED: dict[str, dict[str, tuple[dict[tuple[int, int], int], int | None]]] = {
     "heads": GRAMMAR,
     "ladder": {"length": (BY_5, 20)},
     "lookup": {"query": (exactly(2, 4, 6, 8, 12, 16, n=10), 8)},
+    "mistakes": GRAMMAR,
     "next_token": {
         "context": (exactly(0, 8, 16, 32, 64, 128, n=30), 82),
         "distance": (exactly(8, 16, 32, 64, 128, n=6), 64),

@@ -1,0 +1,5 @@
+"""Draw the mistakes from records."""
+
+from typing import Any
+
+FIGURES: list[Any] = []
