@@ -1,15 +1,15 @@
 """Train the Transformer with mistakes that are made in writing it, one at a time.
 
 Question
-    Who writes a Transformer forgets a mask, a root or a matrix, and it trains all the same. What
-    does each mistake look like: in the learning curve, in the attention weights, in the text?
+    Anyone who writes a Transformer forgets a mask, a root or a matrix one day, and it trains all
+    the same. What does each mistake look like: in learning curve, attention weights and text?
 
     python -m tasks.mistakes                        sound, and with 13 mistakes: one seed
     python -m tasks.mistakes --seeds 1 2 3 4 5      the same, five seeds, to test the differences
     python -m tasks.mistakes --models gpt --vary source_loss=1      a mistake that GPT allows
 
     All are trained as the sound model is, with half the budget of tasks.translation: 10 minutes a
-    seed on two cores.
+    seed on two cores. README.md says what one sees of each.
 """
 
 from __future__ import annotations
