@@ -82,8 +82,10 @@ def make_grid(
         for k in key
     ]
     if handles:
-        place = {"loc": "upper left", "bbox_to_anchor": (0.06 / width, top), "borderaxespad": 0}
-        figure.legend(handles=handles, ncols=3, frameon=False, fontsize=9, **place)
+        figure.legend(
+            handles=handles, loc="upper left", bbox_to_anchor=(0.06 / width, top), ncols=3,
+            borderaxespad=0, frameon=False, fontsize=9,
+        )  # fmt: skip
     return figure, [*axes[:n]]
 
 

@@ -3,11 +3,13 @@
 import ast
 import re
 from collections.abc import Iterator
+from dataclasses import fields
 from itertools import count
 from pathlib import Path
 
 import pytest
-from conftest import Call, check_one_line
+from conftest import Call, Pairs, Tiny, check_one_line
+from torch.testing import assert_close
 
 from lesson.exercise import (
     MISTAKES,
@@ -20,6 +22,8 @@ from lesson.exercise import (
 from lesson.source import read_chapter
 from seqmodels.cli import main
 from seqmodels.models import PAPERS
+from seqmodels.models.transformer import Config
+from seqmodels.utils.imports import import_class
 
 OTHER = {  # what no sum or product with a number changes
     "causal = position <= position.unsqueeze(1)": ["position < position.unsqueeze(1)",
@@ -164,6 +168,22 @@ def test_a_planted_mistake_is_found_until_it_is_mended(
         assert ", (1): " in check(mend(text, mistake, 1))
         only_trained = mended.replace(" / q.shape[-1] ** 0.5", "", 1)
         assert check(only_trained).startswith("Transformer, attention_weights: differs by up to")
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_planted_mistake_is_the_one_that_is_trained(
+    mistake: str, tmp_path: Path, tiny: Tiny, pairs: Pairs
+) -> None:
+    path = plant_mistake(mistake, tmp_path)
+    variant = tiny(f"transformer_{mistake}")
+    sizes = {f.name: getattr(variant.config, f.name) for f in fields(Config)}
+    planted = import_class(f"{path}:Transformer")(Config(**sizes)).double().eval()
+    weights = variant.state_dict()
+    planted.load_state_dict(weights, strict=False)
+    if mistake == "one_projection":  # there, queries are computed as keys, here keys as queries
+        shared = {name.replace("W_q", "W_k"): w for name, w in weights.items() if "W_q" in name}
+        planted.load_state_dict(shared, strict=False)
+    assert_close(planted(*pairs), variant(*pairs))
 
 
 def test_any_mistake_is_planted_without_its_name(tmp_path: Path, call: Call) -> None:
