@@ -1,14 +1,15 @@
-"""Exercises: a chapter without some of its equations, and a check of what a student wrote there.
+"""Exercises: a chapter without some of its equations, or with a mistake, and a check of both.
 
 A line with the tag of an equation is taken out; who writes it keeps the tag on the line that
 assigns, or returns, the result. The check runs both files on the same weights and sources, and
 compares what the tagged lines compute, in the order in which they run: the first difference is
-where a mistake is, not where it is seen later.
+where a mistake is, not where it is seen later. What the model returns is compared last.
 """
 
 from __future__ import annotations
 
 import ast
+import random
 from collections import Counter
 from dataclasses import fields
 from functools import cache
@@ -31,6 +32,20 @@ TOLERANCE = 1e-6
 """Largest difference, in float64, of what an equation computes."""
 FAVOR = {"linear_attention": {"feature_map": "favor"}}
 """Further sizes at which a chapter is run, so that all of its lines are."""
+MASKED = "score.masked_fill(~mask, -torch.inf)"
+MISTAKES = {
+    "score_mask": (f"{MASKED}.softmax(-1)", "(score * mask).softmax(-1)"),
+    "weight_mask": (f"{MASKED}.softmax(-1)", "score.softmax(-1) * mask"),
+    "finite_mask": (MASKED, "score.masked_fill(~mask, -10.0)"),
+    "wrong_axis": (f"{MASKED}.softmax(-1)", f"{MASKED}.softmax(-2).masked_fill(~mask, 0.0)"),
+    "unscaled": (" / q.shape[-1] ** 0.5", ""),
+    "one_projection": ("self.W_q(x)", "self.W_k(x)"),
+    "no_output": ("self.W_o(heads.transpose(1, 2).flatten(2))", "heads.transpose(1, 2).flatten(2)"),
+    "no_causal_mask": ("position <= position.unsqueeze(1)", "position <= position.max()"),
+}
+"""Mistakes of tasks.mistakes: what is replaced in the Transformer's chapter, and by what."""
+UNFUSED = "is_fused = True", "is_fused = False"
+"""Lets the chapter train by its equations, which the mistakes are in."""
 
 
 class Tag(NamedTuple):
@@ -59,14 +74,12 @@ def write_exercise(name: str, hidden: list[str], folder: Path) -> Path:
     Raises ValueError for a tag that the chapter does not have, where the file exists, and for a
     folder that is not ours.
     """
-    chapter, path = read_chapter(name), folder / f"{name}.py"
+    chapter = read_chapter(name)
     text = chapter.path.read_text(encoding="utf-8")
     tags = find_tags(text, chapter.own_class)
     known = dict.fromkeys(tag.tag for tag in tags.values())
     if missing := [tag for tag in hidden if tag not in known]:
         raise ValueError(f"{name} has no {missing[0]!r}; it has {'; '.join(known)}")
-    if path.exists():
-        raise ValueError(f"{path} exists; name another folder")
     lines = text.split("\n")
     for number, tag in tags.items():
         if tag.tag in hidden:
@@ -78,8 +91,28 @@ def write_exercise(name: str, hidden: list[str], folder: Path) -> Path:
                 what = "call"
             todo = f'{start}raise NotImplementedError("{tag.tag}: {what} …")'
             lines[number - 1] = f"{todo}  #  {tag.tag}"
-    files.write(files.claim_folder(folder, "exercise") / path.name, "\n".join(lines).encode())
-    return path
+    return write_new(folder / f"{name}.py", "\n".join(lines))
+
+
+def plant_mistake(mistake: str, folder: Path) -> Path:
+    """Write the Transformer's chapter with one of MISTAKES to a folder; return the path.
+
+    An empty name is any of them. Raises ValueError for an unknown one, and where the file exists.
+    """
+    if mistake and mistake not in MISTAKES:
+        raise ValueError(f"there is no mistake {mistake!r}; choose from {', '.join(MISTAKES)}")
+    text = read_chapter("transformer").path.read_text(encoding="utf-8")
+    for old, new in (MISTAKES[mistake or random.choice([*MISTAKES])], UNFUSED):
+        assert old in text
+        text = text.replace(old, new)
+    return write_new(folder / "transformer.py", text)
+
+
+def write_new(path: Path, text: str) -> Path:
+    """Write an exercise; raise ValueError if the file exists, or the folder is not ours."""
+    if path.exists():
+        raise ValueError(f"{path} exists; name another folder")
+    return files.write(files.claim_folder(path.parent, "exercise") / path.name, text.encode())
 
 
 def check_exercise(path: Path) -> str:
@@ -158,7 +191,9 @@ class Trace:
                 torch.nn.init.normal_(p, std=0.5)
             if weights:
                 model.load_state_dict(weights)
-            run_everything(model, src, src_mask, tgt_in)
+            results = run_everything(model, src, src_mask, tgt_in)
+        unit = model_type.__name__
+        self.values += [(Tag(unit, name, 0), [result]) for name, result in results.items()]
         return model.state_dict()
 
     def add(self, number: int, named: Named) -> None:

@@ -54,19 +54,23 @@ def trace_lines(
     return {number: its for number, its in values.items() if its}
 
 
-def run_everything(model: SequenceModel, src: Tensor, src_mask: Tensor, tgt_in: Tensor) -> None:
-    """Compute all target tokens, then attention weights, then one step.
+def run_everything(
+    model: SequenceModel, src: Tensor, src_mask: Tensor, tgt_in: Tensor
+) -> dict[str, Tensor]:
+    """Compute all target tokens, then attention weights, then one step; return them by name.
 
     Attention is computed by its equation, not by the fused kernel.
     """
+    results = {}
     for module in model.modules():
         if hasattr(module, "is_fused"):
             module.is_fused = False  # type: ignore[assignment]
     with torch.no_grad():
-        model(src, src_mask, tgt_in)
+        results["forward"] = model(src, src_mask, tgt_in)
         if model.cross_attentions:
-            model.attention_weights(src, src_mask, tgt_in)
-        model.step(tgt_in[:, 0], model.encode(src, src_mask))
+            results["attention_weights"] = model.attention_weights(src, src_mask, tgt_in)
+        results["step"], _ = model.step(tgt_in[:, 0], model.encode(src, src_mask))
+    return results
 
 
 @contextmanager

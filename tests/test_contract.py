@@ -18,9 +18,10 @@ from seqmodels.models.cache import tensors_of
 from tools.sizes import sizes_of
 
 MODELS_AND_VARIANTS = [
-    name for name, e in papers().items() if e.width == 1 and "d_model" not in e.sizes
-]
-"""All that compute something of their own."""
+    name for name, e in papers().items()
+    if e.width == 1 and "d_model" not in e.sizes and e.group != "mistaken"
+]  # fmt: skip
+"""All that compute something of their own, and are meant to keep the contract."""
 
 
 @pytest.fixture(params=MODELS_AND_VARIANTS)

@@ -366,7 +366,7 @@ FLAGS = {
     "run": "",
     "doctor": "",
     "check": "",
-    "exercise": "--hide --out",
+    "exercise": "--hide --mistake --out",
     "new-model": "--from",
     "plot": "",
     "status": "--json",

@@ -37,7 +37,8 @@ class ModelInfo:
     config: str = "PAPER"
     """The constant in its module that has the paper's sizes."""
     group: Group = "later"
-    """Whether it is one of the five papers that titles and averages are about."""
+    """Whether it is one of the five papers that titles and averages are about, or a mistake, which
+    does not keep the contract."""
     memory: Memory
     """What the decoder can see of the source: one vector, a memory of a fixed size that it attends
     to, or one that grows with the source."""
@@ -106,11 +107,12 @@ def paper_of(name: str) -> ModelInfo:
 def list_models() -> list[str]:
     """Return the names to choose from: papers, then variants with another class than their model.
 
-    The others are what `--vary` gives: they can be named, as records name them, but are not listed.
+    The others are what `--vary` gives, and mistakes: they can be named, as records name them, but
+    are not listed.
     """
     return [*PAPERS, *(
         name for name, info in VARIANTS.items()
-        if info.class_path != paper_of(info.variant_of).class_path
+        if info.class_path != paper_of(info.variant_of).class_path and info.group != "mistaken"
     )]  # fmt: skip
 
 

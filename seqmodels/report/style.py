@@ -154,7 +154,8 @@ def line_styles_for(groups: Groups) -> dict[str, LineStyle]:
             line_styles[model] = LineStyle(label_of(record), colour, UNKNOWN, marker)
         elif record.arm:
             paper = model_of(record.base)
-            number = len(variants_of(paper)) + n_arms[paper]
+            variants = [name for name in variants_of(paper) if paper_of(name).group != "mistaken"]
+            number = len(variants) + n_arms[paper]
             colour, marker = shade_of(paper, number)
             look = {"label": label_of(record), "colour": colour, "marker": marker}
             line_styles[model] = line_style_of(record.base)._replace(**look)

@@ -33,6 +33,11 @@ SIZES = {
 TOKENS = {"smoke": 15_000, "laptop": 1_600_000, "full": 5_000_000}
 SHORT = TOKENS | {"laptop": 800_000}
 """Budgets of tasks that train many models on the corpus of tasks.translation."""
+DEFAULT_SIZES = SIZES | {
+    "laptop": {"n_train": 80_000, "n_valid": 500, "max_train": 30, "max_test": 60}
+}
+DEFAULT_TOKENS = TOKENS | {"laptop": 1_200_000}
+"""Sizes and budgets of the default comparison."""
 BUCKETS = [(low, low + 9) for low in range(1, 400, 10)]
 SYMBOLS = [consonant + vowel for consonant in "bdfgklmnprstvwxz" for vowel in "aeio"]
 """Symbols for texts in which nothing can be guessed."""

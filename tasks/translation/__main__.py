@@ -117,8 +117,8 @@ from seqmodels.evaluation.metrics import check_tokenizer, make_bleu, tokenizer_f
 from seqmodels.experiments.task import AlignmentExample, Measurement, Recipe, Task
 
 from ..recipes import HISTORY, PROSE, RECIPES, positions_for, with_dropout, with_positions
-from ..synthetic import grammar, pairs
-from ..synthetic.pairs import grammar_task, length_test
+from ..synthetic import grammar
+from ..synthetic.pairs import DEFAULT_SIZES, DEFAULT_TOKENS, grammar_task, length_test
 from ..synthetic.surprisal import count_bits
 from ..synthetic.trees import Sentence
 from .best_state import BestState
@@ -197,10 +197,7 @@ SEED = 1
 """The seed that draws the corpus from the grammar."""
 
 
-SIZES = pairs.SIZES | {
-    "laptop": {"n_train": 80_000, "n_valid": 500, "max_train": 30, "max_test": 60}
-}
-TOKENS = pairs.TOKENS | {"laptop": 1_200_000}
+SIZES, TOKENS = DEFAULT_SIZES, DEFAULT_TOKENS
 
 
 def builtin_task(args: argparse.Namespace) -> Task:

@@ -3,6 +3,7 @@
 import ast
 import re
 from collections.abc import Iterator
+from dataclasses import fields
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -10,20 +11,26 @@ from unittest.mock import Mock
 
 import pytest
 import torch
-from conftest import Call, check_one_line
+from conftest import Call, Pairs, Tiny, check_one_line
+from torch.testing import assert_close
 
 from lesson.exercise import (
+    MISTAKES,
     TOLERANCE,
+    UNFUSED,
     Tag,
     Trace,
     check_exercise,
     compare,
     find_tags,
+    plant_mistake,
     write_exercise,
 )
 from lesson.source import read_chapter
 from seqmodels.cli import main
 from seqmodels.models import PAPERS
+from seqmodels.models.transformer import Config
+from seqmodels.utils.imports import import_class
 
 OTHER = {  # what no sum or product with a number changes
     "causal = position <= position.unsqueeze(1)": ["position < position.unsqueeze(1)",
@@ -145,3 +152,83 @@ def test_a_trace_differs_above_the_tolerance() -> None:
     ):
         assert differ((one, found), (two, [right * 3])) == f"Unit.f, (1): {fault}"
     assert differ((two, [right])) == "Unit.f, (1): is not computed where it should be."
+
+
+PLANTED = {
+    "score_mask": ("(1)", "(score * mask)", "score.masked_fill(~mask, -1.0)"),
+    "weight_mask": ("(1)", "score.softmax(-1) * mask", "score.softmax(-1).masked_fill(~mask, 0)"),
+    "finite_mask": ("(1)", "-10.0", "-12.0"),
+    "wrong_axis": ("(1)", ".softmax(-2)", ".softmax(-3)"),
+    "unscaled": ("(1)", "q @ k.mT", "q @ k.mT / 32**0.5"),
+    "one_projection": ("(1)", "self.W_k(x))\n", "self.W_v(x))\n"),
+    "no_output": ("3.2.2", "return heads.tr", "return 0 * self.W_o(heads.flatten(2)) + heads.tr"),
+    "no_causal_mask": ("3.2.3", "<= position.max()", "< position.unsqueeze(1)"),
+}
+"""The equation that a mistake is in, and a change that does not mend it."""
+
+
+def mend(text: str, mistake: str, n_places: int = -1) -> str:
+    """Return the chapter's own text in the first places where a mistake is, or in all."""
+    right, wrong = MISTAKES[mistake]
+    return text.replace(wrong or "q @ k.mT", right if wrong else f"q @ k.mT{right}", n_places)
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_planted_mistake_is_found_until_it_is_mended(
+    mistake: str, folders: Iterator[Path]
+) -> None:
+    equation, wrong, worse = PLANTED[mistake]
+    (folder := next(folders)).mkdir()
+    path = plant_mistake(mistake, folder)
+    text = path.read_text(encoding="utf-8")
+    assert f", {equation}: " in check_exercise(path)
+    assert mistake not in text
+
+    def check(changed: str) -> str:
+        assert changed != text
+        (folder := next(folders)).mkdir()
+        (folder / "transformer.py").write_text(changed, encoding="utf-8")
+        return check_exercise(folder / "transformer.py")
+
+    assert wrong in text
+    assert f", {equation}: " in check(text.replace(wrong, worse))
+    mended = mend(text, mistake, 1 if mistake == "one_projection" else -1)  # keys have it as well
+    own = read_chapter("transformer").path.read_text(encoding="utf-8")
+    assert mended.replace(*reversed(UNFUSED)) == own
+    assert check(mended) == ""
+    if mistake == "unscaled":  # in two places: the weights that are drawn come first
+        assert ", (1): " in check(mend(text, mistake, 1))
+        only_trained = mended.replace(" / q.shape[-1] ** 0.5", "", 1)
+        assert check(only_trained).startswith("Transformer, attention_weights: differs by up to")
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_planted_mistake_is_the_one_that_is_trained(
+    mistake: str, tmp_path: Path, tiny: Tiny, pairs: Pairs
+) -> None:
+    path = plant_mistake(mistake, tmp_path)
+    variant = tiny(f"transformer_{mistake}")
+    sizes = {f.name: getattr(variant.config, f.name) for f in fields(Config)}
+    planted = import_class(f"{path}:Transformer")(Config(**sizes)).double().eval()
+    weights = variant.state_dict()
+    planted.load_state_dict(weights, strict=False)
+    if mistake == "one_projection":  # there, queries are computed as keys, here keys as queries
+        shared = {name.replace("W_q", "W_k"): w for name, w in weights.items() if "W_q" in name}
+        planted.load_state_dict(shared, strict=False)
+    assert_close(planted(*pairs), variant(*pairs))
+
+
+def test_any_mistake_is_planted_without_its_name(tmp_path: Path, call: Call) -> None:
+    out = tmp_path / "week4"
+    code, said, _ = call(main, "exercise", "--mistake", "--out", out)
+    assert (code, "find the mistake" in said) == (0, True)
+    assert not any(name in said for name in MISTAKES)
+    check_one_line(call(main, "check", out / "transformer.py"), "MultiHead")
+    for wrong, words in (
+        (["--mistake"], "exists"),
+        (["--mistake", "no_tea"], "score_mask, weight_mask"),
+        (["gpt", "--mistake"], "is for the transformer"),
+        (["gpt"], "give --hide"),
+        (["--hide", "(1)", "--mistake"], "one of the two"),
+    ):
+        check_one_line(call(main, "exercise", *wrong, "--out", out), words)

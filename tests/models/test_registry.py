@@ -74,7 +74,9 @@ def test_values_are_known_by_name_but_not_listed() -> None:
     values = {name for name in VARIANTS if name not in list_models()}
     widths = {f"{model}_x{n}" for model in ("rnn_encdec", "lstm_seq2seq") for n in (2, 4)}
     narrow = {f"rnn_encdec_{d}" for d in (32, 64, 128, 256, 512)}
-    assert values == widths | narrow | {"lstm_seq2seq_forward", "linear_attention_favor"}
+    wrong = {name for name, info in VARIANTS.items() if info.group == "mistaken"}
+    assert len(wrong) > 10
+    assert values == widths | narrow | wrong | {"lstm_seq2seq_forward", "linear_attention_favor"}
     assert list_models()[: len(PAPERS)] == list(PAPERS)
     assert build("rnn_encdec_64", V).config == build("rnn_encdec", V, d_model=64).config
     paths = [*RESULTS.glob("**/*-seed[0-9].json")]

@@ -30,6 +30,7 @@ SMOOTHING = ["lengths", "kernel", "bandwidth", "favor"]
 DISTANCE = ["gradients", "depth", "probe"]
 KINDS = [f"transformer_{kind}" for kind in ("sinusoids", "learned", "rotary", "none")]
 TRANSFORMER = ["transformer"]
+WRONG = [*TRANSFORMER, "transformer_no_bos", "transformer_wrong_axis"]
 VECTOR, DRAWN = ["prefixes", "probe", "garden"], "prefixes probe crossings score-crossings"
 slow = pytest.mark.slow
 RUNS = [
@@ -37,6 +38,7 @@ RUNS = [
     ("distance", ["rnn_encdec", "transformer"], LENGTHS, DISTANCE, "distance depth"),
     pytest.param("heads", TRANSFORMER, [1, 11], HEADS, "muted-transformer", marks=slow),
     pytest.param("smoothing", TRANSFORMER, [1, 11], SMOOTHING, "smoothing-transformer", marks=slow),
+    pytest.param("mistakes", WRONG, [1, 11], ["losses", "texts"], "mistakes maps", marks=slow),
     pytest.param("positions", KINDS, [1, 6, 11, 16], [], "score-length", marks=slow),
     pytest.param("vector", ["lstm_seq2seq", "transformer"], [1, 11], VECTOR, DRAWN, marks=slow),
     pytest.param("recall", [*MODELS], [4, 8, 16], [], "score-copy score-reverse", marks=slow),
@@ -130,6 +132,7 @@ TESTED: dict[str, dict[str, tuple[dict[tuple[int, int], int], int | None]]] = {
     "heads": GRAMMAR,
     "ladder": {"length": (BY_5, 20)},
     "lookup": {"query": (exactly(2, 4, 6, 8, 12, 16, n=10), 8)},
+    "mistakes": GRAMMAR,
     "next_token": {
         "context": (exactly(0, 8, 16, 32, 64, 128, n=30), 82),
         "distance": (exactly(8, 16, 32, 64, 128, n=6), 64),

@@ -14,7 +14,7 @@ Value = int | float | str | bool | None
 """The type of a value of a model's Config or of TrainConfig."""
 Fields = Mapping[str, Value]
 """Names of such fields, and their values."""
-Group = Literal["five", "later"]
+Group = Literal["five", "later", "mistaken"]
 Memory = Literal["vector", "fixed", "grows"]
 
 
@@ -68,6 +68,9 @@ ROTARY = kind("transformer", POSITIONS, 2021, "Su et al., arXiv:2104.09864")
 ALIBI = kind("transformer", POSITIONS, 2022, "Press et al., arXiv:2108.12409")
 NONE = kind("transformer", POSITIONS, 2022, "Haviv et al., arXiv:2203.16634")
 ABLATED = later("transformer", "ablated:AblatedTransformer", 2017, AFTER_VASWANI)
+MISTAKEN = kind("transformer", "mistaken:MistakenTransformer", 2017, AFTER_VASWANI) | {
+    "group": "mistaken"
+}
 RECURRENT = later("transformer", f"{BETWEEN}:RecurrentTransformer", 2018, CHEN)
 DECODER = later("transformer", f"{BETWEEN}:RecurrentDecoder", 2018, CHEN)
 CONV = later("transformer", f"{CONVOLVED}:ConvolvedTransformer", 2023, ARORA)
@@ -127,5 +130,16 @@ ROWS: dict[str, tuple[Kind, str, Fields]] = {
     "transformer_conv": (CONV, "convolution", {}),
     "gpt_conv": (GPT_CONV, "convolution", {}),
     "linear_attention_conv": (LINEAR_CONV, "convolution", {}),
+    "transformer_score_mask": (MISTAKEN, "scores × mask", {"mistake": "score_mask"}),
+    "transformer_weight_mask": (MISTAKEN, "weights × mask", {"mistake": "weight_mask"}),
+    "transformer_finite_mask": (MISTAKEN, "mask of -10", {"mistake": "finite_mask"}),
+    "transformer_wrong_axis": (MISTAKEN, "softmax over the queries", {"mistake": "wrong_axis"}),
+    "transformer_one_projection": (MISTAKEN, "W_q = W_k", {"mistake": "one_projection"}),
+    "transformer_no_values": (MISTAKEN, "no W_v", {"mistake": "no_values"}),
+    "transformer_no_output": (MISTAKEN, "no W_o", {"mistake": "no_output"}),
+    "transformer_no_causal_mask": (MISTAKEN, "no causal mask", {"mistake": "no_causal_mask"}),
+    "transformer_pads": (MISTAKEN, "pads attended to", {"mistake": "pads"}),
+    "transformer_embeddings": (MISTAKEN, "attends to embeddings", {"mistake": "embeddings"}),
+    "transformer_no_bos": (MISTAKEN, "BOS forgotten", {"mistake": "no_bos"}),
 }
 """By name, in the order that gives them their colours: kind, end of the label, changed fields."""

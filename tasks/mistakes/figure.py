@@ -1,0 +1,212 @@
+"""Draw each mistake beside the sound model: curve and BLEU, losses, attention. No torch."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+from seqmodels.records.schema import Alignment, Record
+from seqmodels.report import load_records, style
+from seqmodels.report.alignment import make_readable
+from seqmodels.report.effects import base_of
+from seqmodels.report.load_records import format_short, format_subtitle, label_of, score_array
+from seqmodels.report.style import GREY, LineStyle
+from seqmodels.report.tidy import FigureWithData, Table
+
+from ..figures import average
+
+SOUND = LineStyle("without the mistake", GREY, "-", "o")
+MISTAKEN = LineStyle("with it", "#D1495B", "-", "s")
+WAYS = {
+    "at once": LineStyle("as in training: all words at once", "#D1495B", "", "s"),
+    "by steps": LineStyle("word by word, as in search", "#1B75BC", "", "o"),
+    "padded": LineStyle("at once, with 20 more pads", "#C98200", "", "^"),
+}
+"""The look of each loss that `measure_losses` computes."""
+
+
+class Case(NamedTuple):
+    """A mistake, and what it is compared with, one record for each seed."""
+
+    name: str
+    sound: Sequence[Record]
+    mistaken: Sequence[Record]
+
+
+def name_of(group: Sequence[Record]) -> str:
+    """Return the label of a model, without that of the Transformer before a mistake."""
+    return label_of(group[0]).removeprefix("Transformer, ")
+
+
+def list_cases(records: Sequence[Record]) -> list[Case]:
+    """Return the mistakes whose sound model is among the records."""
+    groups = load_records.group_by_model(records)
+    return [
+        Case(name_of(group), groups[base], group)
+        for group in groups.values()
+        if (base := base_of(group[0])) in groups
+    ]
+
+
+def mean_curve(group: Sequence[Record]) -> np.ndarray:
+    """Return target tokens, and the mean, lowest and highest loss of the seeds: (4, points)."""
+    n = min(len(r.curve) for r in group)
+    tokens, nats = (
+        np.array([[getattr(p, field) for p in r.curve[:n]] for r in group])
+        for field in ("tokens", "valid_nats")
+    )
+    return np.stack([tokens.mean(0), nats.mean(0), nats.min(0), nats.max(0)])
+
+
+def make_grid(
+    texts: style.Texts, n: int, n_columns: int, height: float, key: Sequence[LineStyle]
+) -> tuple[Figure, list[Axes]]:
+    """Return a figure of n panels of this height in inches, below a legend."""
+    n_rows, above = -(-n // n_columns), 0.3 * bool(key)
+    figure, bottom, top = style.make_canvas(above + height * n_rows, *texts)
+    width, height = figure.get_size_inches()
+    size = 1 - 0.12 / width, top - bottom - above / height
+    figure.set_layout_engine("constrained", rect=(0.06 / width, bottom, *size))
+    axes = figure.subplots(n_rows, n_columns, squeeze=False).flatten()
+    for ax in axes[n:]:
+        ax.set_axis_off()
+    handles = [
+        Line2D([], [], color=k.colour, ls=k.dashes, marker=k.marker, ms=5, label=k.label)
+        for k in key
+    ]
+    if handles:
+        figure.legend(
+            handles=handles, loc="upper left", bbox_to_anchor=(0.06 / width, top), ncols=3,
+            borderaxespad=0, frameon=False, fontsize=9,
+        )  # fmt: skip
+    return figure, [*axes[:n]]
+
+
+# ------------------------------------------------------------------------------- Learning curves
+
+
+def draw_mistakes(records: Sequence[Record]) -> FigureWithData:
+    """Draw the learning curve with and without each mistake, and the BLEU of each seed beside."""
+    cases = list_cases(records)
+    caption = (
+        "Loss on the validation split, teacher-forced, by target tokens, on a log scale: mean of "
+        "the seeds, and a band from the lowest to the highest. To the right of each: BLEU of the "
+        "greedy translations of each seed, from 0 to 100, over all lengths."
+    )
+    texts = "Mistakes: the learning curve, and the translation", format_subtitle(records), caption
+    figure, axes = make_grid(texts, len(cases), 3, 1.75, (SOUND, MISTAKEN))
+    table = Table()
+    for ax, case in zip(axes, cases, strict=True):
+        beside = ax.inset_axes((1.04, 0, 0.2, 1))
+        for look, group in ((SOUND, case.sound), (MISTAKEN, case.mistaken)):
+            _draw_case((ax, beside), table, case.name, look, group)
+        style.set_log(ax, "y", format_short, subs=(1, 2, 5))
+        ax.set_title(textwrap.fill(case.name, 34), loc="left", size=9)
+        ax.set_xlim(0)
+        ax.xaxis.set_major_locator(MaxNLocator(3))
+        ax.xaxis.set_major_formatter(FuncFormatter(format_short))
+        beside.set(ylim=(0, 100), xlim=(-0.5, 1.5), xticks=[])
+        beside.yaxis.tick_right()
+        beside.set_title("BLEU", size=8.5, color=GREY)
+    return FigureWithData(figure, table.rows())
+
+
+def _draw_case(
+    axes: tuple[Axes, Axes], table: Table, name: str, look: LineStyle, group: Sequence[Record]
+) -> None:
+    """Draw the curve and the scores of one model."""
+    ax, beside = axes
+    tokens, mean, low, high = mean_curve(group)
+    ax.fill_between(tokens, low, high, color=look.colour, alpha=0.2, lw=0)
+    ax.plot(tokens, mean, color=look.colour, lw=1.6)
+    table.add(mistake=name, model=look.label, tokens=tokens, nats=mean, low=low, high=high)
+    bleu = score_array(group, group[0].tests[0].name, "bleu")[:, 0, 0]
+    shift = np.linspace(-0.25, 0.25, len(bleu)) if len(bleu) > 1 else np.zeros(1)
+    beside.plot(
+        (look is MISTAKEN) + shift, bleu, look.marker, color=look.colour, ms=3.5, clip_on=False
+    )
+    table.add(mistake=name, model=look.label, seed=[r.seed for r in group], bleu=bleu)
+
+
+# -------------------------------------------------------------------------------------- Losses
+
+
+def draw_losses(records: Sequence[Record]) -> FigureWithData:
+    """Draw the loss of each model in three ways, which are one for a sound model."""
+    groups = load_records.group_by_model(records)
+    caption = (
+        "Nats per token on validation sentences, given the true words before each word, on a log "
+        "scale: a marker for each seed. In a sound model, all three are the same. Where the loss "
+        "by steps is larger, the training has seen the word that it had to write, or another one "
+        "that is yet to come; where more pads change it, pads are attended to."
+    )
+    texts = "The same loss in three ways", format_subtitle(records), caption
+    figure, (ax,) = make_grid(texts, 1, 1, 0.6 + 0.27 * len(groups), [*WAYS.values()])
+    table = Table()
+    for y, group in enumerate(groups.values()):
+        for shift, (way, look) in zip((-0.22, 0, 0.22), WAYS.items(), strict=True):
+            for r in group:
+                ((nats,),) = average([r], "losses", "nats", way=way)
+                ax.plot(nats, y + shift, look.marker, color=look.colour, ms=4, alpha=0.8, mew=0)
+                table.add(model=label_of(r), seed=r.seed, way=way, nats=nats)
+    ax.set_yticks(range(len(groups)), [name_of(group) for group in groups.values()])
+    ax.invert_yaxis()
+    style.set_log(ax, "x", format_short, subs=(1, 2, 5))
+    ax.set_xlabel("nats per token")
+    return FigureWithData(figure, table.rows())
+
+
+# ---------------------------------------------------------------------------------------- Maps
+
+
+def list_maps(records: Sequence[Record]) -> Iterator[tuple[str, Alignment]]:
+    """Yield the label and the alignment of the first record of each model that has one."""
+    for group in load_records.group_by_model(records).values():
+        if group[0].alignment:
+            yield name_of(group), make_readable(group[0].alignment)
+
+
+def draw_maps(records: Sequence[Record]) -> FigureWithData:
+    """Draw the attention to the source of each model's first seed."""
+    maps = [*list_maps(records)]
+    caption = (
+        "Attention of the decoder's last layer, mean of its heads, of the first seed, while the "
+        "reference is read: target words (rows) attend to source words (columns). White: 0; dark: "
+        "1 or more. Open squares: gold links. Weights of a row sum to one, unless the softmax is "
+        "taken over the queries or not normalised."
+    )
+    texts = "Mistakes: attention to the source", format_subtitle(records), caption
+    figure, axes = make_grid(texts, len(maps), 4, 2.1, ())
+    table = Table()
+    for i, (ax, (label, a)) in enumerate(zip(axes, maps, strict=True)):
+        rows = a.tgt if i % 4 == 0 else [""] * len(a.tgt)
+        columns = a.src if i < 4 else [""] * len(a.src)
+        style.draw_map(ax, a.alpha, rows, columns, top=1, lw=0.2)
+        ax.tick_params(labelsize=5.5)
+        ax.set_xlabel(textwrap.fill(label, 30), size=8.5)
+        for s, t in a.gold or ():
+            style.mark_cell(ax, s, t, lw=0.7)
+        for t, (word, weights) in enumerate(zip(a.tgt, a.alpha, strict=True), 1):
+            table.add(model=label, target_place=t, target_word=word, source_word=a.src,
+                      weight=weights)  # fmt: skip
+    return FigureWithData(figure, table.rows())
+
+
+def draw_all(records: Sequence[Record]) -> dict[str, FigureWithData]:
+    """Return the figures by the names of their files; those for which there are records."""
+    drawn = {"losses": draw_losses(records)}
+    if list_cases(records):
+        drawn = {"mistakes": draw_mistakes(records)} | drawn
+    if any(list_maps(records)):
+        drawn["maps"] = draw_maps(records)
+    return drawn
+
+
+FIGURES = [draw_all]

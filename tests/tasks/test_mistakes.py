@@ -1,0 +1,100 @@
+"""Mistakes: losses in three ways, texts, and figures of records."""
+
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from conftest import Tiny
+from fake_records import as_records, fake_record
+
+from seqmodels import EOS
+from seqmodels.data.batches import Example, collate
+from seqmodels.data.tokenizers import Words
+from seqmodels.report import style
+from tasks.mistakes import __main__ as mistakes
+from tasks.mistakes import figure, measure
+
+EXAMPLES = [
+    Example([5, 6, 7, EOS], [8, 9, 10, EOS]),
+    Example([9, 8, 6, 5, 7, EOS], [4, 7, EOS]),
+    Example([6, EOS], [10, 5, 8, 4, EOS]),
+]
+
+
+@pytest.mark.parametrize(
+    ("mistake", "is_ahead", "is_padded"),
+    [
+        ("", False, False), ("_one_projection", False, False), ("_no_causal_mask", True, False),
+        ("_no_bos", True, False), ("_pads", False, True), ("_finite_mask", True, True),
+        ("_score_mask", True, True), ("_weight_mask", True, True), ("_wrong_axis", True, False),
+    ],
+)  # fmt: skip
+def test_losses_differ_where_the_future_or_pads_are_seen(
+    mistake: str, is_ahead: bool, is_padded: bool, tiny: Tiny
+) -> None:
+    model = tiny(f"transformer{mistake}")
+    losses = {row["way"]: row["nats"] for row in measure.measure_losses(model, model, EXAMPLES)}
+    assert (losses["at once"] != pytest.approx(losses["by steps"], rel=1e-6)) == is_ahead
+    if mistake != "_wrong_axis":  # pads are queries, too: their number counts in the encoder
+        assert (losses["at once"] != pytest.approx(losses["padded"], rel=1e-9)) == is_padded
+
+
+def test_a_loss_is_the_mean_over_the_tokens(tiny: Tiny) -> None:
+    model, nats, right = tiny("transformer"), 0.0, 0
+    for example in EXAMPLES:
+        src, mask, tgt_in, tgt_out = collate([example])
+        logits = model(src, mask, tgt_in)[0]
+        nats += F.cross_entropy(logits, tgt_out[0], reduction="sum").item()
+        right += int((logits.argmax(-1) == tgt_out[0]).sum())
+    for row in measure.measure_losses(model, model, EXAMPLES):
+        assert row["nats"] == pytest.approx(nats / 12)  # 4, 3 and 5 tokens
+        assert row["accuracy"] == pytest.approx(100 * right / 12)
+
+
+def test_texts_are_what_search_writes(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
+    tokenizer = Words.train(["a b c d e f g"])
+    monkeypatch.setattr(measure, "generate_targets", lambda model, examples, width: [[5], [6, 4]])
+    rows = measure.write_texts(tiny("transformer"), torch.nn.Module(), EXAMPLES[:2], tokenizer)
+    read = [tokenizer.decode(ids) for ids in ([5, 6, 7], [8, 9], [5], [6, 4])]
+    assert [row["text"] for row in rows] == read[2:]
+    assert rows[0]["source"] == read[0]
+    assert rows[1]["reference"] == tokenizer.decode([4, 7])
+
+
+def fake(model: str, seed: int, shift: float) -> dict[str, Any]:
+    r = fake_record("transformer", seed) | {"model": model, "task": "mistakes"}
+    r["hypotheses"] = f"{model}-seed{seed}.jsonl"
+    for point in r["curve"]:
+        point["valid_nats"] += shift
+    r["tests"][0]["overall"]["bleu"] = {"value": 40 + shift, "low": 30, "high": 50}
+    ways = {"at once": 1.0, "by steps": 2.0, "padded": 4.0}
+    losses = [{"way": way, "nats": n + shift, "accuracy": 50.0} for way, n in ways.items()]
+    return r | {"analyses": {"losses": losses}}
+
+
+def test_each_mistake_is_drawn_beside_its_sound_model() -> None:
+    fields = [fake(m, seed, i + seed / 8) for i, m in enumerate(mistakes.MODELS[:4])
+              for seed in (1, 2)]  # fmt: skip
+    fields += [fake("gpt", 1, 9.0)]  # alone
+    records = as_records(fields)
+    with style.context():
+        drawn = figure.draw_all(records)
+    assert [*drawn] == ["mistakes", "losses", "maps"]
+    names, *rows = drawn["mistakes"].table
+    table = [dict(zip(names, row, strict=True)) for row in rows]
+    assert len({row["mistake"] for row in table}) == 3
+    first = [row for row in table if row["mistake"] == table[0]["mistake"]]
+    bleu = {(row["model"], row["seed"]): float(row["bleu"]) for row in first if row["bleu"] != ""}
+    assert bleu == {
+        ("without the mistake", 1): 40.125, ("without the mistake", 2): 40.25,
+        ("with it", 1): 41.125, ("with it", 2): 41.25,
+    }  # fmt: skip
+    curve = [row for row in first if row["tokens"] != "" and row["model"] == "with it"]
+    starts = [r.curve[0].valid_nats for r in records if r.model == mistakes.MODELS[1]]
+    assert [float(curve[0][end]) for end in ("low", "high")] == pytest.approx(sorted(starts))
+    names, *rows = drawn["losses"].table
+    assert len(rows) == 9 * 3
+    assert len(drawn["maps"].figure.axes) == 8  # five maps in two rows of four
+    alone = figure.draw_all(as_records([fake("gpt", 1, 0.0)]))
+    assert [*alone] == ["losses", "maps"]
