@@ -55,6 +55,14 @@ HISTORY = (
 )  # fmt: skip
 """The contrasts of a comparison of all models: what each of them changed, and what looking back
 gains."""
+MEMORIES = (
+    ("gated_deltanet", "gated_deltanet_sum"), ("gated_deltanet", "gated_deltanet_fade"),
+    ("gated_deltanet", "gated_deltanet_delta"), ("gated_deltanet_delta", "gated_deltanet_sum"),
+    ("gated_deltanet_fade", "gated_deltanet_sum"), ("gated_deltanet_2", "gated_deltanet"),
+    ("gated_deltanet", "gpt"), ("gated_deltanet", "lstm_seq2seq"),
+    ("mamba2", "gated_deltanet_fade"), ("mamba2", "linear_attention"),
+)  # fmt: skip
+"""The contrasts of memories of a fixed size: what it gains to forget, to correct, and both."""
 POSITIONED = ("gpt", "linear_attention")
 """Models whose learned positions have to suffice for source and target together."""
 

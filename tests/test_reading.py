@@ -384,7 +384,7 @@ FLAGS = {
         "--trained --vary"
     ),
     "ladder": "--to",
-    "lookup": "--pairs --width",
+    "lookup": "--again --pairs --width",
     "next_token": (
         "--block --column --context --data --limit --parameters --stride --tokenizer --vocab"
     ),

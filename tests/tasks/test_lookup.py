@@ -3,6 +3,7 @@
 import argparse
 import random
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from tasks.lookup import figure as lookup_figure
 
 
 def make_lookup(**given: object) -> Task:
-    flags = {"size": "smoke", "tokens": None, "width": None, "pairs": 8} | given
+    flags = {"size": "smoke", "tokens": None, "width": None, "pairs": 8, "again": False} | given
     return lookup.make_task(argparse.Namespace(**flags))
 
 
@@ -45,6 +46,63 @@ def test_every_answer_is_in_the_source(n: int) -> None:
     assert set(places) == set(range(n))
     assert asked.keys() == {n // 2, n}
     assert 70 < asked[n] < 130
+
+
+def test_the_last_value_of_a_key_is_asked_for() -> None:
+    source = [("c", "7"), ("a", "12"), ("c", "3"), ("b", "1"), ("a", "5"), ("c", "9")]
+    pair = lookup.make_pair(source, ["a", "c", "b"])
+    assert pair[:2] == ("c 7 a 12 c 3 b 1 a 5 c 9", "a a 5 c c 9 b b 1")
+    assert lookup.n_pairs(pair) == 6
+    assert lookup.guess_last(pair) == 1 / 3
+
+
+def test_keys_given_again_are_of_half_as_many() -> None:
+    """Naming the last value is right as often as the baseline says; no other place is better."""
+    rng, symbols, times = random.Random(5), lookup.make_symbols(30, is_again=True), Counter[int]()
+    n, hits, chance, n_draws = 10, Counter[int](), 0.0, 4000
+    for _ in range(n_draws):
+        trained, query = lookup.draw_pair(rng, n, symbols), lookup.draw_query(rng, n, symbols)
+        src, tgt = trained.src.split(), trained.tgt.split()
+        keys, last = src[0::2], dict(zip(src[0::2], src[1::2], strict=True))
+        assert len({*src[1::2]}) == n == len(keys)
+        assert len({*keys}) <= n // 2
+        assert [last[key] for key in tgt[0::3]] == tgt[2::3]
+        assert len({*tgt[0::3]}) == len(tgt) // 3 in (len(last), max(1, len(last) // 2))
+        times.update(Counter(keys).values())
+        hits[query.src.split()[1::2].index(query.tgt.split()[2])] += 1
+        chance += lookup.guess_last(query)
+    assert times.keys() >= {1, 2, 3, 4}
+    assert max(hits, key=hits.__getitem__) == n - 1
+    assert hits[n - 1] / n_draws == pytest.approx(chance / n_draws, abs=0.02)
+    assert hits[0] / n_draws < 0.1
+
+
+GOLDEN = [
+    "l 11 m 1 m m 1 l l 11",
+    "j 16 i 2 g 11 f 7 l 13 j j 16 g g 11 f f 7 l l 13 i i 2",
+    "d 16 p 15 c 12 h 6 l 3 b 4 n 1 e 5 e e 5",
+]
+"""The first examples at the size smoke, as they were before keys could be given again."""
+
+
+def test_the_data_of_the_records_are_drawn_as_before() -> None:
+    once, again = make_lookup(), make_lookup(again=True)
+    first = [" ".join(map(once.tokenizer.decode, e[:2])) for e in (*once.train[:2], once.valid[0])]
+    assert first == GOLDEN
+    assert once.data["sha256"].startswith("8e28f995f02506d1")
+    assert "keys" in once.data["name"] != again.data["name"]
+    assert once.data["sha256"] != again.data["sha256"]
+    example, links = again.alignment_example
+    assert links == [(11, 2), (9, 5), (1, 8)]
+    assert all(example.src[s] == example.tgt[t] for s, t in links)
+    assert max(test.baseline[-1] for test in again.tests) > 1 / 16
+
+
+def test_keys_given_again_have_their_own_folder() -> None:
+    read = lookup.PARSER.parse_args
+    assert read([]).out is None
+    assert read(["--again"]).out == Path("runs/lookup-again-laptop")
+    assert read(["--again", "--out", "x", "--dry-run"]).out == Path("x")
 
 
 TESTED = [(8, [2, 4, 6, 8, 12, 16]), (12, [3, 6, 9, 12, 18, 24])]
