@@ -1,0 +1,123 @@
+"""Following balls under cups."""
+
+import argparse
+import random
+from collections import Counter
+from itertools import permutations
+from math import factorial
+from pathlib import Path
+
+import pytest
+
+from seqmodels import EOS, MODELS
+from seqmodels.experiments.specs import make_spec, model_sizes
+from seqmodels.experiments.task import Task
+from tasks.tracking import __main__ as tracking
+
+
+def make_tracking(n_cups: int, longest: int = 8) -> Task:
+    flags = {"size": "smoke", "tokens": None, "cups": n_cups, "longest": longest}
+    return tracking.make_task(argparse.Namespace(**flags))
+
+
+BY_HAND = [
+    (2, "", "1 2"),
+    (2, "- 12 -", "2 1"),
+    (2, "12 - 12", "1 2"),
+    (3, "12 23", "3 1 2"),  # a b c, b a c, b c a
+    (3, "23 12", "2 3 1"),  # a c b, c a b: the order matters
+    (3, "12 23 12 13", "1 2 3"),  # b a c, b c a, c b a, a b c
+    (5, "15 34 25 23", "3 5 4 2 1"),  # e b c d a, e b d c a, e a d c b, e d a c b
+]
+
+
+@pytest.mark.parametrize(("n_cups", "moves", "cups"), BY_HAND)
+def test_the_cups_are_those_found_by_hand(n_cups: int, moves: str, cups: str) -> None:
+    assert " ".join(map(str, tracking.follow(moves.split(), n_cups))) == cups
+
+
+GOLDEN = {
+    2: ["a b 12 2 1", "a b - 12 - - - - 2 1", "a b 12 - 12 - 12 - - - 2 1"],
+    3: ["a b c 13 3 2 1", "a b c 12 13 - 12 12 12 1 3 2", "a b c 23 12 23 - 13 - 12 12 1 2 3"],
+    5: ["a b c d e 23 1 3 2 4 5", "a b c d e 14 23 - 15 15 14 1 3 2 4 5",
+        "a b c d e 34 15 35 - 25 12 15 15 3 5 4 1 2"],
+}  # fmt: skip
+"""The first two examples of training and the first of validation, at the size smoke."""
+
+
+@pytest.mark.parametrize("n_cups", GOLDEN)
+def test_the_data_stay_the_same(n_cups: int) -> None:
+    task = make_tracking(n_cups)
+    examples = *task.train[:2], task.valid[0]
+    assert [" ".join(map(task.tokenizer.decode, e[:2])) for e in examples] == GOLDEN[n_cups]
+    assert len({make_tracking(n).data["sha256"] for n in GOLDEN}) == len(GOLDEN)
+
+
+@pytest.mark.parametrize("n_cups", [2, 3, 5])
+def test_no_answer_is_in_the_source_or_in_the_inputs(n_cups: int) -> None:
+    task = make_tracking(n_cups)
+    ids = {name: i for i, name in enumerate(task.tokenizer.labels)}
+    balls = [ids[ball] for ball in "abcde"[:n_cups]]
+    cups = {ids[str(cup)] for cup in range(1, n_cups + 1)}
+    assert len(balls) == len(cups) == n_cups
+    assert len(ids) == 4 + 2 * n_cups + 1 + n_cups * (n_cups - 1) // 2
+    for example in (*task.train, *task.valid, *task.tests[0].examples):
+        assert [*example.src[:n_cups]] == balls
+        assert example.src[-1] == EOS
+        assert not {*example.src} & cups
+        assert {*example.tgt} == cups  # each once: no cup before it is the answer
+        assert len(example.scored()) == len(example.tgt) == n_cups
+
+
+@pytest.mark.parametrize(("n_cups", "n"), [(2, 400), (3, 1200)])
+def test_all_orders_occur_and_chance_is_one_of_them(n_cups: int, n: int) -> None:
+    rng = random.Random(3)
+    found = Counter(tracking.draw_pair(rng, n_cups, 24).tgt for _ in range(n))
+    orders = {" ".join(map(str, order)) for order in permutations(range(1, n_cups + 1))}
+    assert found.keys() == orders
+    expected = n / factorial(n_cups)
+    assert all(abs(count - expected) < 4 * expected**0.5 for count in found.values())
+    (test,) = make_tracking(n_cups).tests
+    assert {*test.baseline} == {1 / len(orders)}
+    assert {*make_tracking(5).tests[0].baseline} == {1 / 120}
+
+
+def test_each_move_is_as_likely_and_short_sources_are_frequent() -> None:
+    rng = random.Random(4)
+    moves = tracking.list_moves(4)
+    assert moves == ["-", "12", "13", "14", "23", "24", "34"]
+    pairs = tracking.draw_pairs(rng, 6000, 4, longest=5)
+    words = [pair.src.split() for pair in pairs]
+    found = Counter(move for own in words for move in own[4:])
+    assert found.keys() == {*moves}
+    assert max(found.values()) < 1.12 * min(found.values())
+    lengths = Counter(len(own) - 4 for own in words)
+    total = 1 + 1 / 2 + 1 / 3 + 1 / 4 + 1 / 5
+    assert {k: lengths[k] / 6000 for k in lengths} == {
+        k: pytest.approx(1 / k / total, abs=0.025) for k in range(1, 6)
+    }
+
+
+def test_tests_reach_twelve_times_as_far_as_training() -> None:
+    task = make_tracking(3, longest=6)
+    (test,) = task.tests
+    assert test.buckets == [(n, n) for n in (4, 8, 16, 24, 32, 48, 96)]
+    assert [len(e.src) - 3 - 1 for e in test.examples] == [*test.x]
+    assert {len(e.src) - 4 for e in task.train} == {*range(1, 7)}
+    assert {len(e.src) - 4 for e in task.valid} == {test.max_train_length} == {6}
+    assert task.data["n_tokens_source"] == max(len(e.src) for e in task.train) == 10
+    for name in MODELS:
+        assert model_sizes(make_spec(name), task)["d_model"] >= 16
+    longest = max(len(e.src) + len(e.tgt) for e in test.examples)
+    assert longest < task.recipes["gpt"].sizes["n_positions"] < 2 * longest
+    assert task.recipes["lstm_seq2seq"].sizes["is_reversed"] is False
+
+
+def test_each_number_of_cups_has_its_own_folder() -> None:
+    read = tracking.PARSER.parse_args
+    assert read([]).out == Path("runs/tracking-3-laptop")
+    assert read(["--cups", "5", "--size", "smoke"]).out == Path("runs/tracking-5-smoke")
+    assert read(["--cups", "5", "--out", "x", "--dry-run"]).out == Path("x")
+    for wrong in (["--cups", "6"], ["--cups", "1"], ["--longest", "0"]):
+        with pytest.raises(SystemExit):
+            read(wrong)
