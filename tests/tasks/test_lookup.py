@@ -202,3 +202,36 @@ def test_a_point_is_its_bytes_and_its_score() -> None:
             line = next(line for line in ax.lines if line.get_color() == colour)
             assert np.allclose(line.get_xdata(), x)
             assert np.allclose(line.get_ydata(), means)
+
+
+def with_rules(model: str, seed: int, name: str, sha: str, score: float) -> dict[str, Any]:
+    """Make a record of a rule on these data, whose buckets score 1, 2, … points more."""
+    record = fake_record(model, seed)
+    record["data"] |= {"name": name, "sha256": sha}
+    record["tests"][0] |= {"baseline": "knows nothing"}
+    for i, bucket in enumerate(record["tests"][0]["buckets"], 1):
+        bucket["bleu"] = {"value": score + i, "low": score, "high": score + 9}
+        bucket["baseline"] = {"value": 10.0 - i, "low": None, "high": None}
+    return record
+
+
+def test_each_rule_has_its_line_on_each_data() -> None:
+    once = [with_rules("gated_deltanet", s, "keys and values", "01", 60 + s) for s in (1, 3)]
+    again = [
+        with_rules("gated_deltanet_sum", 1, "keys given again", "02", 20),
+        with_rules("gated_deltanet", 1, "keys given again", "02", 80),
+    ]
+    fewer = [with_rules("gated_deltanet", 1, "keys given again", "03", 33)]
+    other = [with_rules("gpt", 1, "keys and values", "01", 50)]
+    draw = lookup_figure.draw_rules_across
+    assert draw([*map(as_records, (once, other))]) == {}  # one rule says nothing
+    drawn = draw([*map(as_records, (fewer, other, again, once))])
+    assert [*drawn] == ["rules-lookup"]
+    by_title = {ax.get_title(loc="left"): ax for ax in drawn["rules-lookup"].figure.axes}
+    assert by_title.keys() == {"Keys and values", "Keys given again"}
+    for title, scores in (("Keys and values", [62]), ("Keys given again", [20, 80])):
+        lines = [line for line in by_title[title].lines if len(line.get_xdata()) == 8]
+        firsts = [line.get_ydata()[0] for line in lines]
+        assert firsts == [*(score + 1 for score in scores), 9]  # the baseline comes last
+    rules = {row[1] for row in drawn["rules-lookup"].table[1:]}
+    assert rules == {lookup_figure.ADD.label, lookup_figure.BOTH.label}

@@ -8,11 +8,13 @@ from math import factorial
 from pathlib import Path
 
 import pytest
+from fake_records import as_records, fake_record
 
 from seqmodels import EOS, MODELS
 from seqmodels.experiments.specs import make_spec, model_sizes
 from seqmodels.experiments.task import Task
 from tasks.tracking import __main__ as tracking
+from tasks.tracking import figure
 
 
 def make_tracking(n_cups: int, longest: int = 8) -> Task:
@@ -121,3 +123,20 @@ def test_each_number_of_cups_has_its_own_folder() -> None:
     for wrong in (["--cups", "6"], ["--cups", "1"], ["--longest", "0"]):
         with pytest.raises(SystemExit):
             read(wrong)
+
+
+def test_each_number_of_cups_has_its_panel() -> None:
+    folders = []
+    for n_cups, models in ((5, ["gpt"]), (2, ["gpt", "lstm_seq2seq"]), (2, ["gpt"])):
+        records = [fake_record(model, seed) for model in models for seed in (1, 2)]
+        for record in records:
+            record["data"] |= {"name": f"{n_cups} cups", "n_cups": n_cups}
+        folders.append(as_records(records))
+    drawn = figure.draw_across(folders)["tracking"]
+    panels = {ax.get_title(loc="left"): ax for ax in drawn.figure.axes}
+    assert [*panels] == ["2 cups", "5 cups"]
+    assert [len(ax.collections) for ax in panels.values()] == [2, 1]  # whiskers of each model
+    buckets = folders[0][0].tests[0].buckets
+    mean = [sum(r.tests[0].buckets[i]["bleu"].value for r in folders[0]) / 2 for i in range(8)]
+    assert len(buckets) == 8
+    assert panels["5 cups"].lines[0].get_ydata() == pytest.approx(mean)
