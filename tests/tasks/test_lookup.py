@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from conftest import ROOT
 from fake_records import as_records, fake_record
 
 from seqmodels import EOS, MODELS
@@ -15,8 +16,10 @@ from seqmodels.experiments.specs import make_spec, model_sizes
 from seqmodels.experiments.task import Task
 from seqmodels.models import VARIANTS
 from seqmodels.report import style
+from seqmodels.utils import files
 from tasks.lookup import __main__ as lookup
 from tasks.lookup import figure as lookup_figure
+from tasks.lookup import memory
 
 
 def make_lookup(**given: object) -> Task:
@@ -235,3 +238,34 @@ def test_each_rule_has_its_line_on_each_data() -> None:
         assert firsts == [*(score + 1 for score in scores), 9]  # the baseline comes last
     rules = {row[1] for row in drawn["rules-lookup"].table[1:]}
     assert rules == {lookup_figure.ADD.label, lookup_figure.BOTH.label}
+
+
+# ------------------------------------------------------------------------- memory without training
+
+
+def test_what_orthonormal_keys_keep_is_known() -> None:
+    rng = np.random.default_rng(2)
+    n, settings = 8, {"n_draws": 200, "width": 32}
+    k = np.tile(np.eye(32)[:n], (200, 1, 1))
+    v, old = (memory.draw_vectors(rng, n, settings) for _ in range(2))
+    rules = memory.RULES.items()
+    assert {memory.read_share(k, v, n, rule) for _, rule in rules} == {100}
+    again = np.concatenate([k, k], 1), np.concatenate([old, v], 1)
+    shares = {name: memory.read_share(*again, n, rule) for name, rule in rules}
+    assert shares.pop("add up") < 70  # the sum of two values is as near to either
+    assert shares.pop("forget, α 0.95") > 90
+    assert {*shares.values()} == {100}
+
+
+def test_the_record_of_the_memories_can_be_measured_again() -> None:
+    record = files.read_json(ROOT / "results" / "memory.json")
+    few = {**memory.SETTINGS, "n_pairs": memory.SETTINGS["n_pairs"][:3]}
+    measured = memory.measure(few)["rows"]
+    assert measured == [row for row in record["rows"] if row["n_pairs"] in few["n_pairs"]]
+    assert len(measured) == 3 * 3 * len(memory.RULES)
+    axes = memory.draw(record).figure.axes
+    assert [len(ax.lines) for ax in axes] == [len(memory.RULES)] * 3
+    sums = [row for row in record["rows"] if row["rule"] == "add up"]
+    assert [y for ax in axes for y in ax.lines[0].get_ydata()] == [row["right"] for row in sums]
+    tossed = [row["right"] for row in sums if row["keys"] == "again" and row["n_pairs"] <= 16]
+    assert tossed == [pytest.approx(50, abs=4)] * 4

@@ -8,13 +8,15 @@ from math import factorial
 from pathlib import Path
 
 import pytest
+from conftest import ROOT
 from fake_records import as_records, fake_record
 
 from seqmodels import EOS, MODELS
 from seqmodels.experiments.specs import make_spec, model_sizes
 from seqmodels.experiments.task import Task
+from seqmodels.utils import files
 from tasks.tracking import __main__ as tracking
-from tasks.tracking import figure
+from tasks.tracking import figure, mirror
 
 
 def make_tracking(n_cups: int, longest: int = 8) -> Task:
@@ -140,3 +142,27 @@ def test_each_number_of_cups_has_its_panel() -> None:
     mean = [sum(r.tests[0].buckets[i]["bleu"].value for r in folders[0]) / 2 for i in range(8)]
     assert len(buckets) == 8
     assert panels["5 cups"].lines[0].get_ydata() == pytest.approx(mean)
+
+
+def test_a_mirror_follows_4096_swaps_and_beta_1_none() -> None:
+    few = {**mirror.SETTINGS, "n_draws": 3}
+    assert mirror.find_first_errors(2.0, 0.0, False, few) == [None] * 3
+    for beta in (0.5, 1.0):
+        assert mirror.find_first_errors(beta, 0.0, False, few) == [1] * 3
+    assert all(mirror.find_first_errors(2.0, 0.05, False, few))
+    assert not any(mirror.find_first_errors(2.0, 0.05, True, few | {"n_swaps": 400}))
+
+
+def test_the_record_of_the_mirrors_can_be_measured_again() -> None:
+    record = files.read_json(ROOT / "results" / "mirror.json")
+    assert record["settings"] == {**mirror.SETTINGS, "margin": mirror.MARGIN}
+    rows = [row for row in record["rows"] if max(e or 9999 for e in row["first_errors"]) < 70]
+    assert len(rows) > 10
+    for row in rows:
+        given = row["beta"], row["noise"], row["is_rounded"], record["settings"]
+        assert mirror.find_first_errors(*given) == row["first_errors"]
+    (ax,) = mirror.draw(record).figure.axes
+    exact = {row["beta"]: row["first_errors"] for row in record["rows"] if not row["noise"]}
+    drawn = dict(zip(exact, ax.lines[0].get_ydata(), strict=True))
+    assert (drawn[1.0], drawn[2.0]) == (1, 4096)
+    assert drawn[1.5] == sorted(exact[1.5])[9] == sorted(exact[1.5])[10] == 11
