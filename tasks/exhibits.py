@@ -1,8 +1,4 @@
-"""Exhibits: what a memory does by its rule alone, without any training. NumPy, and no torch.
-
-An exhibit is a command that measures, writes settings and rows to NAME.json, and draws NAME.svg
-from them.
-"""
+"""Exhibits: what a memory does by its rule alone, without any training. No torch."""
 
 from __future__ import annotations
 
@@ -48,18 +44,13 @@ def normalise(x: np.ndarray) -> np.ndarray:
 
 
 def run_exhibit(
-    module: str,
+    name: str,
     doc: str | None,
     measure: Callable[[], Exhibit],
     draw: Callable[[Exhibit], FigureWithData],
 ) -> None:
-    """Measure, write NAME.json and draw NAME.svg from it: the NAME of a module, in --out."""
-    name = module.rpartition(".")[2]
-    p = Parser(
-        prog=f"python -m {module}",
-        description=doc,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    """Measure, write NAME.json with a line for each row, and draw NAME.svg from it, in --out."""
+    p = Parser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--out", type=Path, default=Path("results"), metavar="DIR",
                    help=f"folder for {name}.json and {name}.svg (default: results)")  # fmt: skip
     out = p.parse_args().out
@@ -67,16 +58,11 @@ def run_exhibit(
     def write_files() -> None:
         if not out.is_dir():
             raise ValueError(f"--out {out} is not a folder; create it, or name another")
-        path = files.write(out / f"{name}.json", format_exhibit(measure()))
+        settings, rows = map(json.dumps, measure().values())
+        text = f'{{"settings": {settings},\n"rows": {rows}}}\n'.replace("}, {", "},\n{")
+        path = files.write(out / f"{name}.json", text)
         with style.context():
             drawn = style.save_own({name: draw(files.read_json(path))}, out)
         print("\n".join(map(str, [path, *drawn])))
 
-    run_cli(module, write_files)
-
-
-def format_exhibit(exhibit: Exhibit) -> str:
-    """Return the text of an exhibit's file, with a line for each row."""
-    rows = ",\n".join(f"  {json.dumps(row)}" for row in exhibit["rows"])
-    settings = json.dumps(exhibit["settings"])
-    return f'{{\n "settings": {settings},\n "rows": [\n{rows}\n ]\n}}\n'
+    run_cli(f"tasks.{name}", write_files)

@@ -9,16 +9,14 @@ Question
     python -m tasks.tracking.mirror
 
     Seconds, without torch. With β = 2 and exact keys, all of 4,096 swaps are followed. With β ≤ 1,
-    as in the delta rule's first papers, the first one is lost: a row can be erased, but nothing can
-    be turned round. And nothing in a linear recurrence repairs what noise has done; if, with β = 2,
-    the memory is rounded to 0 and 1 after each swap, much as by a cell that saturates, the same
-    noise does no harm.
+    the first one is lost: a row can be erased, but nothing can be turned round. And nothing in a
+    linear recurrence repairs what noise has done; if, with β = 2, the memory is rounded to 0 and 1
+    after each swap, much as by a cell that saturates, the same noise does no harm.
 """
 
 from __future__ import annotations
 
 from itertools import product
-from typing import Any
 
 import numpy as np
 
@@ -34,7 +32,6 @@ SETTINGS = {
 }  # fmt: skip
 MARGIN = 1e-6
 """By how much the right ball has to lead all others under its cup: a tie is no answer."""
-COLOURS = "#11538F", "#009B77", "#C98200", "#C2459A"
 
 
 def find_first_errors(
@@ -52,8 +49,7 @@ def find_first_errors(
     for swap in range(1, settings["n_swaps"] + 1):
         i, j = rng.permuted(np.tile(np.arange(n_cups), (n, 1)), axis=1)[:, :2].T
         right[draws, i], right[draws, j] = right[draws, j], right[draws, i]
-        k = np.zeros((n, n_cups))
-        k[draws, i], k[draws, j] = 0.5**0.5, -(0.5**0.5)
+        k = (np.eye(n_cups)[i] - np.eye(n_cups)[j]) * 0.5**0.5
         k = normalise(k + noise * rng.normal(size=k.shape))
         s = write_pair(s, k, np.zeros(n_cups), beta=beta)
         s = s.round() if is_rounded else s
@@ -69,31 +65,22 @@ def measure(settings: Exhibit = SETTINGS) -> Exhibit:
     """Return the first errors for each noise and β, and with the most noise also if rounded."""
     noises = [(noise, False) for noise in settings["noises"]]
     noises.append((settings["noises"][-1], True))
-    rows: list[dict[str, Any]] = [
+    rows = [
         {"noise": noise, "is_rounded": is_rounded, "beta": beta,
          "first_errors": find_first_errors(beta, noise, is_rounded, settings)}
         for (noise, is_rounded), beta in product(noises, settings["betas"])
     ]  # fmt: skip
-    return {"settings": {**settings, "margin": MARGIN}, "rows": rows}
-
-
-def name_line(noise: float, is_rounded: bool) -> str:
-    """Return the label of a line."""
-    label = f"keys with {100 * noise:g} % noise" if noise else "exact keys"
-    return f"{label}, memory rounded" if is_rounded else label
+    return {"settings": settings, "rows": rows}
 
 
 def draw(exhibit: Exhibit) -> FigureWithData:
     """Draw the first swap that is lost against β: median of the draws, and their range."""
     settings, table = exhibit["settings"], Table()
     betas, most = settings["betas"], settings["n_swaps"]
-    lines: dict[str, list[dict[str, Any]]] = {}
-    for row in exhibit["rows"]:
-        lines.setdefault(name_line(row["noise"], row["is_rounded"]), []).append(row)
-    looks = [
-        LineStyle(name, colour, "-", marker)
-        for name, colour, marker in zip(lines, COLOURS, "oDs^", strict=True)
-    ]
+    labels = ["exact keys", *(f"keys with {100 * x:g} % noise" for x in settings["noises"][1:])]
+    labels.append(f"{labels[-1]}, memory rounded")
+    colours = "#11538F", "#009B77", "#C98200", "#C2459A"
+    looks = [LineStyle(*its) for its in zip(labels, colours, "----", "oDs^", strict=True)]
     caption = (
         "Memory: the identity at first; each swap of two random cups is one step of the delta rule "
         "with value 0 and a key that its noise changes. Lost: a ball does not lead under its cup. "
@@ -105,19 +92,19 @@ def draw(exhibit: Exhibit) -> FigureWithData:
         f"hollow: all of {most:,} swaps are followed"
     )
     texts = "Swaps until a ball is lost", subtitle, caption
-    figure, axes = style.make_panels(texts, looks, n_columns=1)
-    ax, places = axes[0, 0], np.arange(len(betas))
-    for n, (look, rows) in enumerate(zip(looks, lines.values(), strict=True)):
-        errors = np.array([[e or 2 * most for e in row["first_errors"]] for row in rows])
-        middle, x = np.median(errors, axis=1), places + 0.08 * (n - (len(looks) - 1) / 2)
-        low, high, middle = (np.minimum(y, most) for y in (errors.min(1), errors.max(1), middle))
+    figure, ((ax,),) = style.make_panels(texts, looks, n_columns=1)
+    errors = np.array([[e or 2 * most for e in row["first_errors"]] for row in exhibit["rows"]])
+    ends = np.minimum([errors.min(1), np.median(errors, 1), errors.max(1)], most)
+    for n, look in enumerate(looks):
+        low, middle, high = ends[:, n * len(betas) : (n + 1) * len(betas)]
+        x = np.arange(len(betas)) + 0.08 * (n - 1.5)
         ax.plot(x, middle, color=look.colour, lw=1.8)
         ax.vlines(x, low, high, color=look.colour, lw=1.1)
-        for place, y in zip(x, middle, strict=True):
-            fill = "white" if y == most else look.colour
-            ax.plot(place, y, look.marker, color=look.colour, mfc=fill, ms=5, clip_on=False)
+        fill = np.where(middle == most, "white", look.colour)
+        kept = {"marker": look.marker, "ec": look.colour, "clip_on": False, "zorder": 4}
+        ax.scatter(x, middle, 25, fill, **kept)
         table.add(keys=look.label, beta=betas, median=middle, low=low, high=high)
-    ax.set_xticks(places, [f"{beta:g}" for beta in betas])
+    ax.set_xticks(range(len(betas)), [f"{beta:g}" for beta in betas])
     ax.set_xlabel("β: 1 erases, 2 mirrors")
     style.set_log(ax, "y", lambda y, _: f"{y:,.0f}", base=4)
     ax.set_ylim(0.8, most)
@@ -126,4 +113,4 @@ def draw(exhibit: Exhibit) -> FigureWithData:
 
 
 if __name__ == "__main__":
-    run_exhibit("tasks.tracking.mirror", __doc__, measure, draw)
+    run_exhibit("mirror", __doc__, measure, draw)
