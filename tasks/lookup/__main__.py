@@ -212,7 +212,7 @@ RECIPES = {
     "transformer_rotary": Recipe(PRENORM | {"rotary_base": 30.0}, lr=3e-3),
     "gpt": Recipe(TWO_LAYERS | {"init_std": 0.08}, lr=3e-3),
     "linear_attention": Recipe(TWO_LAYERS | {"init_std": 0.08}, lr=3e-3),
-    "mamba2": Recipe({"n_layers": 4, "d_head": 32, "d_state": 32, "init_std": 0.08}, lr=3e-3),
+    "mamba2": Recipe({"n_layers": 4, "n_heads": 4, "d_state": 32, "init_std": 0.08}, lr=3e-3),
     "gated_deltanet": Recipe(TWO_LAYERS | {"init_std": 0.08}, lr=3e-3),
 }
 

@@ -144,7 +144,7 @@ RECIPES = {
     "transformer": Recipe(TWO_LAYERS | {"d_ff": 160, "is_prenorm": True}, lr=3e-3),
     "gpt": DECODER,
     "linear_attention": DECODER,
-    "mamba2": Recipe({"n_layers": 4, "d_head": 32, "d_state": 32, "init_std": 0.08}, lr=3e-3),
+    "mamba2": Recipe({"n_layers": 4, "n_heads": 4, "d_state": 32, "init_std": 0.08}, lr=3e-3),
     "gated_deltanet": DECODER,
 }
 
@@ -173,7 +173,7 @@ def make_task(args: argparse.Namespace) -> Task:
             "batch_tokens": 64 * (n + longest + 1),
             "n_validations": 20,
         },
-        n_parameters=120_000,
+        n_parameters=125_000,
     )
 
 
