@@ -28,8 +28,8 @@ from seqmodels.data.batches import Example, batches_by_length
 from seqmodels.evaluation.evaluate import BATCH_TOKENS, score_teacher_forced
 from seqmodels.interface import PAD, SequenceModel
 from seqmodels.models import build
-from seqmodels.models.variants.favor import RandomFeatures
 from seqmodels.models.transformer import MultiHeadAttention, softmax
+from seqmodels.models.variants.favor import RandomFeatures
 
 from ..analyses import Attention, Rows, batch_of, list_attentions, name_head
 
