@@ -140,6 +140,8 @@ def sizes(name: str, width: int, n_layers: int, n_positions: int = 1024) -> dict
         "transformer": attending | {"d_ff": 4 * width},
         "gpt": attending | {"n_layers": 2 * n_layers, "n_positions": n_positions},
         "linear_attention": attending | {"n_layers": 2 * n_layers, "n_positions": n_positions},
+        "mamba2": attending | {"n_layers": 4 * n_layers, "d_state": 32},
+        "gated_deltanet": attending | {"n_layers": 2 * n_layers},
     }[name]
 
 

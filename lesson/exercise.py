@@ -30,8 +30,6 @@ from seqmodels.utils.imports import import_class
 
 TOLERANCE = 1e-6
 """Largest difference, in float64, of what an equation computes."""
-FAVOR = {"linear_attention": {"feature_map": "favor"}}
-"""Further sizes at which a chapter is run, so that all of its lines are."""
 MASKED = "score.masked_fill(~mask, -torch.inf)"
 MISTAKES = {
     "score_mask": (f"{MASKED}.softmax(-1)", "(score * mask).softmax(-1)"),
@@ -131,32 +129,24 @@ def check_exercise(path: Path) -> str:
     expected_tags = find_tags(own, chapter.own_class)
     if lost := [tag for tag in expected_tags.values() if tag not in tags.values()]:
         return f"{lost[0].unit} has no line with the tag {lost[0].tag}: keep it where it was."
-    for sizes in ({}, FAVOR.get(path.stem, {})):
-        expected, weights = trace_chapter(path.stem, bool(sizes))
-        found = Trace(path, tags)
-        torch.manual_seed(1)
-        try:
-            found.run(import_class(f"{path}:{chapter.own_class}"), sizes, weights)
-        except Exception as error:  # the student's code is unknown
-            if fault := compare(found, expected):
-                return fault
-            return explain(error, path, tags)
-        if fault := compare(found, expected):
-            return fault
-    return ""
+    expected, weights = trace_chapter(path.stem)
+    found = Trace(path, tags)
+    torch.manual_seed(1)
+    try:
+        found.run(import_class(f"{path}:{chapter.own_class}"), weights)
+    except Exception as error:  # the student's code is unknown
+        return compare(found, expected) or explain(error, path, tags)
+    return compare(found, expected)
 
 
 @cache
-def trace_chapter(name: str, has_favor: bool) -> tuple[Trace, Any]:
+def trace_chapter(name: str) -> tuple[Trace, Any]:
     """Return what a chapter computes, and the weights with which it does."""
     chapter = read_chapter(name)
     tags = find_tags(chapter.path.read_text(encoding="utf-8"), chapter.own_class)
     trace = Trace(chapter.path, tags)
     torch.manual_seed(1)
-    weights = trace.run(
-        import_class(PAPERS[name].class_path), FAVOR[name] if has_favor else {}, None
-    )
-    return trace, weights
+    return trace, trace.run(import_class(PAPERS[name].class_path), None)
 
 
 def explain(error: Exception, path: Path, tags: dict[int, Tag]) -> str:
@@ -178,10 +168,10 @@ class Trace:
         self.path, self.tags = str(path.resolve()), tags
         self.values: list[tuple[Tag, list[Any]]] = []
 
-    def run(self, model_type: Any, sizes: dict[str, Any], weights: Any) -> Any:
+    def run(self, model_type: Any, weights: Any) -> Any:
         """Build the model with these weights, run all it does, and return its weights."""
         has = {field.name for field in fields(model_type.config_type)}
-        chosen = {k: v for k, v in SIZES.items() if k in has} | sizes
+        chosen = {k: v for k, v in SIZES.items() if k in has}
         src_mask = torch.arange(5) < torch.tensor([5, 2, 4]).unsqueeze(1)
         src = torch.arange(4, 19).view(3, 5) % V * src_mask
         tgt_in = torch.tensor([[BOS, 9, 5, 7], [BOS, 6, 6, 8], [BOS, 20, 11, 4]])

@@ -32,7 +32,14 @@ from torch._higher_order_ops.scan import scan
 from torch.export import Dim
 
 from seqmodels.interface import BOS, SequenceModel, mute_heads, watch_attention
-from seqmodels.models import bahdanau, linear_attention, lstm_seq2seq, rnn_encdec
+from seqmodels.models import (
+    bahdanau,
+    gated_deltanet,
+    linear_attention,
+    lstm_seq2seq,
+    mamba2,
+    rnn_encdec,
+)
 from seqmodels.models.cache import Buffer, KVCache
 
 OPSET = 18
@@ -228,16 +235,15 @@ def describe_state(model: SequenceModel) -> list[Part]:
 
 def source_attentions(model: SequenceModel) -> list[Any]:
     """Return the modules that attend to single source words, not to sums of them."""
-    is_plain = type(model).attention_weights is SequenceModel.attention_weights
-    return model.cross_attentions if is_plain else []
+    return [] if hasattr(model, "pooling") else model.cross_attentions
 
 
 # ------------------------------------------------------------------------------------- The heads
 
 
 def multi_head_attentions(model: SequenceModel) -> list[str]:
-    """Return the paths of the modules that merge several heads with W_o."""
-    if getattr(model.config, "n_heads", 1) == 1:
+    """Return the paths of the modules that attend with several heads, which W_o merges."""
+    if getattr(model.config, "n_heads", 1) == 1 or not model.cross_attentions:
         return []
     return [path for path, module in model.named_modules() if hasattr(module, "W_o")]
 
@@ -293,15 +299,51 @@ def scan_layer(self: Any, e: Tensor, h: Tensor, c: Tensor) -> tuple[Tensor, ...]
     return scan_states(step, torch.cat([h, c], -1), self.W(e).transpose(0, 1)).split(width, -1)
 
 
-def embed_unchecked(self: Any, tokens: Tensor, position: Tensor, n: int | None = None) -> Tensor:
-    """Embed as `linear_attention` does, at positions that cannot be checked in a graph."""
-    return self.dropout(self.embedding(tokens) + self.positions(position))
+def read_at_once(
+    qkv: Sequence[Tensor], s: Tensor, z: Tensor
+) -> tuple[Float[Tensor, "B H N K"], Float[Tensor, "B H F K"], Float[Tensor, "B H F"]]:
+    """Read a text as `linear_attention.read_chunks` does, as one chunk."""
+    q, k, v = qkv
+    score = (q @ k.mT).tril()
+    heads = (score @ v + q @ s) / (score.sum(-1, keepdim=True) + q @ z.unsqueeze(-1))
+    return heads, s + k.mT @ v, z + k.sum(2)
 
 
-UNCHECKED: list[tuple[type, str, Any]] = [
-    (linear_attention.LinearAttention, "embed", embed_unchecked)
+def scan_memory(
+    qkv: Sequence[Tensor], log_alpha: Tensor, beta: Tensor, s: Tensor, is_delta: bool
+) -> tuple[Float[Tensor, "B H N K"], Float[Tensor, "B H F K"]]:
+    """Read a text as `gated_deltanet.write_and_read` does, token by token."""
+
+    def body(s: Tensor, token: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
+        q, k, v, log_alpha, beta = (t.unsqueeze(2) for t in token)
+        s = log_alpha.exp() * s
+        s = s + k.mT @ (beta * (v - k @ s if is_delta else v))
+        return s, (q @ s).squeeze(2)
+
+    s, heads = scan(body, s, tuple(t.movedim(2, 0) for t in (*qkv, log_alpha, beta)))
+    return heads.movedim(0, 2), s
+
+
+def scan_without_delta(qkv: Sequence[Tensor], log_a: Tensor, s: Tensor) -> tuple[Tensor, Tensor]:
+    """Read a text as `mamba2.scan_chunks` does, token by token."""
+    return scan_memory(qkv, log_a, torch.ones_like(log_a), s, is_delta=False)
+
+
+def join_real(src: Tensor, src_mask: Tensor, tgt_in: Tensor) -> tuple[Tensor, Tensor]:
+    """Return source and target as one text without pads, and that all of its tokens are real."""
+    text = torch.cat([src, tgt_in], 1)
+    return text, torch.ones_like(text, dtype=torch.bool)
+
+
+UNCHECKED: list[tuple[Any, str, Any]] = [
+    *((module, "join", join_real) for module in (linear_attention, gated_deltanet, mamba2)),
+    (linear_attention, "check_positions", lambda *_: None),
+    (linear_attention, "read_chunks", read_at_once),
+    (gated_deltanet, "write_and_read", scan_memory),
+    (mamba2, "scan_chunks", scan_without_delta),
 ]
-SCANS: list[tuple[type, str, Any]] = [
+"""Functions that read a text in chunks, or look at its length, with their replacements."""
+SCANS: list[tuple[Any, str, Any]] = [
     (rnn_encdec.Encoder, "forward", scan_left_to_right),
     (bahdanau.Encoder, "forward", scan_both_ways),
     (lstm_seq2seq.LSTMLayer, "forward", scan_layer),
@@ -310,7 +352,7 @@ SCANS: list[tuple[type, str, Any]] = [
 
 
 @contextmanager
-def replace_methods(methods: Sequence[tuple[type, str, Any]]) -> Iterator[None]:
+def replace_methods(methods: Sequence[tuple[Any, str, Any]]) -> Iterator[None]:
     """Replace methods of chapters inside the context."""
     with ExitStack() as patches:
         for owner, name, method in methods:

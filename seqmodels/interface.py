@@ -19,8 +19,10 @@ Letters of shapes, in all chapters:
     T  length of the target           L  layers
     N  length of any text             H  heads
     M  keys that are attended to      K  width of a head
-    V  vocabulary                     F  features of a head in linear attention
+    C  tokens of a chunk
+    V  vocabulary                     F  features of a head, a row of its memory for each
     P  learned positions              Kv width of a head's values, if not K
+    W  tokens before the present one that a short convolution sees
 
 D2, D3 and D4 are 2, 3 and 4 D, `*B` any axes, `#` an axis that may be 1, `_` one without a letter;
 a letter alone has a blank before it, for linters. So `Float[Tensor, "B S D2"]` is a tensor of
@@ -192,6 +194,15 @@ def reorder(
         else:
             fields.append(field.reorder(picked, sources))
     return type(state)(*fields)
+
+
+def check_positions(position: Tensor, n_positions: int) -> None:
+    """Raise ValueError if a text needs more positions than a model has learned."""
+    if (n := int(position.max()) + 1) > n_positions:
+        raise ValueError(
+            f"source and target need {n} positions, this model has {n_positions}; shorten the "
+            "text or build it with more n_positions"
+        )
 
 
 @contextmanager

@@ -29,6 +29,8 @@ Comparison = tuple[str, str, str]
 BUILTIN: list[Comparison] = [
     ("translation-grammar-laptop", "translation", ""),
     ("lookup", "lookup", ""),
+    ("lookup-again", "lookup", "--again"),
+    ("tracking-3", "tracking", ""),
     ("recall", "recall", ""),
     ("next_token", "next_token", ""),
     ("positions-laptop", "positions", ""),
@@ -93,6 +95,8 @@ FULL: list[Comparison] = [
         "lookup-state", "lookup",
         f"{STATE} --models linear_attention_conv --vary n_heads=1,4,8,16 --same-width",
     ),
+    ("lookup-again", "lookup", "--again --seeds 1 2 3 4 5"),
+    *((f"tracking-{n}", "tracking", f"--cups {n} --seeds 1 2 3 4 5") for n in (2, 3, 5)),
     *((f"lookup-width-{n}", "lookup", f"--width {n} --models {BY_WIDTH}") for n in WIDTHS),
     ("positions", "positions", "--size full --seeds 1 2 3 4 5"),
     (

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 
+from seqmodels.evaluation.metrics import metric_of
 from seqmodels.records.schema import Record, Test
-from seqmodels.report.load_records import rows_of
-from seqmodels.report.style import GREY
+from seqmodels.report import load_records, style
+from seqmodels.report.load_records import format_bucket, format_subtitle, rows_of
+from seqmodels.report.style import GREY, LineStyle
+from seqmodels.report.tidy import FigureWithData, Table
 
 
 def average(group: Sequence[Record], analysis: str, *names: str, **columns: Any) -> np.ndarray:
@@ -33,3 +36,40 @@ def mark_trained(ax: Axes, test: Test) -> None:
     if longest := test.max_train_length:
         n_trained = sum(bucket.high <= longest for bucket in test.buckets)
         ax.axvline(n_trained - 0.5, color=GREY, lw=0.8, ls=":")
+
+
+def draw_comparisons(
+    title: str,
+    caption: str,
+    comparisons: Sequence[Sequence[Record]],
+    line_styles: Mapping[str, LineStyle],
+    key: Sequence[LineStyle],
+) -> FigureWithData:
+    """Draw the first test's score by bucket, in a panel for each comparison, named by its data."""
+    records, table = [r for own in comparisons for r in own], Table()
+    first = records[0].tests[0]
+    caption += (
+        " Line: mean of the seeds; whisker: lowest to highest seed. Dotted: "
+        f"{first.baseline}. Vertical: the most {first.unit} in training."
+    )
+    texts = title, format_subtitle(records), caption
+    figure, axes = style.make_panels(texts, key, n_columns=len(comparisons))
+    for ax, own in zip(axes[0], comparisons, strict=True):
+        test, name = own[0].tests[0], own[0].data.name
+        buckets = [format_bucket(bucket) for bucket in test.buckets]
+        groups = load_records.group_by_model(own)
+        for model, line_style in line_styles.items():
+            if seeds := groups.get(model):
+                scores = load_records.score_array(seeds, test.name, test.primary_metric)[:, 1:, 0]
+                style.draw_seeds(ax, line_style, dict(enumerate(scores.T)))
+                about = {"data": name, "model": line_style.label, test.unit: buckets}
+                table.add_seeds(seeds, about, value=scores)
+        if test.baseline:
+            baseline = [bucket["baseline"].value for bucket in test.buckets]
+            ax.plot(baseline, ls=":", lw=1.8, color=style.INK, zorder=5)
+        mark_trained(ax, test)
+        ax.set_title(name[0].upper() + name[1:], loc="left")
+        ax.set_xticks(range(len(buckets)), buckets)
+        ax.set_xlabel(test.axis)
+        ax.set_ylim(0, metric_of(test.primary_metric).top)
+    return FigureWithData(figure, table.rows())

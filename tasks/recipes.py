@@ -19,6 +19,8 @@ RECIPES = {
     "transformer": Recipe({"d_ff": 512, "n_heads": 4, "n_layers": 2}, lr=2e-3),
     "gpt": Recipe({"n_heads": 4, "n_layers": 3, "init_std": 0.08}, lr=2e-3),
     "linear_attention": Recipe({"n_heads": 4, "n_layers": 3, "init_std": 0.08}, lr=2e-3),
+    "mamba2": Recipe({"n_heads": 4, "n_layers": 6, "d_state": 32, "init_std": 0.08}, lr=2e-3),
+    "gated_deltanet": Recipe({"n_heads": 4, "n_layers": 3, "init_std": 0.08}, lr=2e-3),
 }
 
 GRAMMAR = RECIPES | {
@@ -27,6 +29,8 @@ GRAMMAR = RECIPES | {
     "transformer": Recipe(RECIPES["transformer"].sizes, lr=3e-3),
     "gpt": Recipe({"n_heads": 8, "n_layers": 4, "init_std": 0.08}, lr=2e-3),
     "linear_attention": Recipe({"n_heads": 8, "n_layers": 4, "init_std": 0.08}, lr=2e-3),
+    "mamba2": Recipe({"n_heads": 8, "n_layers": 8, "d_state": 32, "init_std": 0.08}, lr=2e-3),
+    "gated_deltanet": Recipe({"n_heads": 8, "n_layers": 4, "init_std": 0.08}, lr=2e-3),
     "rnn_encdec_x2": Recipe(RECURRENT, lr=4e-3),
     "rnn_encdec_x4": Recipe(RECURRENT, lr=2e-3),
     "lstm_seq2seq_x2": Recipe(RECIPES["lstm_seq2seq"].sizes, lr=8e-3),
@@ -37,6 +41,7 @@ GRAMMAR_MUON = GRAMMAR | {
     for name, lr, muon_lr in (
         ("rnn_encdec", 4e-3, 1.5e-2), ("bahdanau", 4e-3, 8e-3), ("lstm_seq2seq", 8e-3, 1.5e-2),
         ("transformer", 3e-3, 8e-3), ("gpt", 2e-3, 6e-3), ("linear_attention", 2e-3, 9e-3),
+        ("mamba2", 2e-3, 9e-3), ("gated_deltanet", 2e-3, 9e-3),
     )
 }  # fmt: skip
 SMALL = GRAMMAR_MUON | {
@@ -46,15 +51,26 @@ SMALL = GRAMMAR_MUON | {
     "transformer": GRAMMAR["transformer"]._replace(lr=6e-3, muon_lr=8e-3),
     "gpt": RECIPES["gpt"]._replace(lr=8e-3, muon_lr=6e-3),
     "linear_attention": RECIPES["linear_attention"]._replace(lr=8e-3, muon_lr=9e-3),
+    "mamba2": RECIPES["mamba2"]._replace(lr=8e-3, muon_lr=9e-3),
+    "gated_deltanet": RECIPES["gated_deltanet"]._replace(lr=8e-3, muon_lr=9e-3),
 }
 """Recipes of the default comparison, in which models have half the parameters."""
 HISTORY = (
     ("lstm_seq2seq", "rnn_encdec"), ("bahdanau", "rnn_encdec"), ("bahdanau", "lstm_seq2seq"),
     ("transformer", "bahdanau"), ("gpt", "transformer"), ("gpt", "bahdanau"),
-    ("linear_attention", "gpt"),
+    ("linear_attention", "gpt"), ("mamba2", "linear_attention"), ("gated_deltanet", "mamba2"),
+    ("gated_deltanet", "linear_attention"),
 )  # fmt: skip
 """The contrasts of a comparison of all models: what each of them changed, and what looking back
 gains."""
+MEMORIES = (
+    ("gated_deltanet", "gated_deltanet_sum"), ("gated_deltanet", "gated_deltanet_fade"),
+    ("gated_deltanet", "gated_deltanet_delta"), ("gated_deltanet_delta", "gated_deltanet_sum"),
+    ("gated_deltanet_fade", "gated_deltanet_sum"), ("gated_deltanet_2", "gated_deltanet"),
+    ("gated_deltanet", "gpt"), ("gated_deltanet", "lstm_seq2seq"),
+    ("mamba2", "gated_deltanet_fade"), ("mamba2", "linear_attention"),
+)  # fmt: skip
+"""The contrasts of memories of a fixed size: what it gains to forget, to correct, and both."""
 POSITIONED = ("gpt", "linear_attention")
 """Models whose learned positions have to suffice for source and target together."""
 

@@ -19,7 +19,11 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 MODELS = ROOT / "seqmodels" / "models"
-PAIRS = [("rnn_encdec", "bahdanau"), ("transformer", "gpt"), ("gpt", "linear_attention")]
+PAIRS = [
+    ("rnn_encdec", "bahdanau"), ("transformer", "gpt"), ("gpt", "linear_attention"),
+    ("linear_attention", "mamba2"), ("linear_attention", "gated_deltanet"),
+    ("mamba2", "gated_deltanet"),
+]  # fmt: skip
 
 
 def code(source: str) -> list[str]:

@@ -43,7 +43,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from seqmodels.interface import PAD, NonNegative, SequenceModel, Share, Size
+from seqmodels.interface import PAD, NonNegative, SequenceModel, Share, Size, check_positions
 from seqmodels.models.cache import KVCache, attend, head_width
 
 # ------------------------------------------------------------------------------------- Config
@@ -174,13 +174,9 @@ class GPT(SequenceModel):
 
     def embed(self, tokens: Int[Tensor, "*B"], position: Tensor, n: int) -> Float[Tensor, "*B D"]:
         """Return embeddings of tokens and positions; n: length of the text, with pads."""
-        longest = self.config.n_positions
         # Pads have no position, so n is an upper bound, for which a GPU need not be waited for.
-        if n > longest and int(position.max()) >= longest:
-            raise ValueError(
-                f"source and target need {int(position.max()) + 1} positions, this GPT has "
-                f"{longest}; shorten the text or build it with more n_positions"
-            )
+        if n > self.config.n_positions:
+            check_positions(position, self.config.n_positions)
         return self.dropout(self.embedding(tokens) + self.positions(position))  #     2018, (2)
 
     def decode(self, x: Tensor, mask: Tensor, cache: KVCache, n_out: int) -> Tensor:

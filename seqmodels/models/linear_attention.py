@@ -2,8 +2,7 @@
 
 Paper
     A. Katharopoulos, A. Vyas, N. Pappas, F. Fleuret: Transformers are RNNs: Fast Autoregressive
-    Transformers with Linear Attention. ICML 2020, arXiv:2006.16236v3 (eqs., sections). FAVOR+: K.
-    Choromanski et al.: Rethinking Attention with Performers. ICLR 2021, arXiv:2009.14794 ("2021").
+    Transformers with Linear Attention. ICML 2020, arXiv:2006.16236v3 (eqs., sections).
 
 Before
     GPT keeps the keys and values of all tokens, and compares each query with every key.
@@ -16,25 +15,27 @@ Idea
 Symbols
     paper       code      shape        meaning
     φ(Q), φ(K)  q, k      (B,H,N,F)    features of queries and keys; before phi: (B,H,N,K)
-    D           —         K            width of a head; F is K for elu, n_draws × K for FAVOR+
+    D           —         K            width of a head; F is K
     s           s         (R,L,H,F,K)  attention memory, Σ φ(k_j) v_jᵀ (not a decoder's state)
     z           z         (R,L,H,F)    normaliser memory, Σ φ(k_j) (not a gate)
-    2021: ω     omega     (F,K)        random directions of FAVOR+
+    —           window    (R,L,W,3D)   last inputs of the convolution, W = d_conv − 1
 
 Differs
-    1. The rest is `gpt.py` (the paper makes images). Attention weights have no dropout: `step`
-       never computes them.
-    2. Training computes all N² products φ(q)·φ(k): it is written for short texts.
-    3. FAVOR+ draws ω once (2021, 4.2: periodically), does not subtract from the keys' log φ its
-       maximum over the text, which `step` cannot know, and limits log φ to ±60.
+    1. The rest is `gpt.py` (the paper makes images). Attention weights have no dropout: only plots
+       compute them.
+    2. Training adds up CHUNK tokens at a time (the authors: a kernel that adds each), and within
+       a chunk multiplies all queries and keys: eq. (8) for these, (12) for the tokens before.
+    3. The switch `d_conv` (1: off, as published) lets queries, keys and values see the tokens
+       before their own, as those of later models do.
 
 Cost
-    Time O(L ((S+T) D² + (S+T)² D)) to train, in O(1) sequential steps; writing takes T steps of
-    O(L D²) each, however long the text is, and memory O(L F D), where GPT has O(L (S+T) D).
+    Time O(L (S+T) (D² + C D)) to train, C = CHUNK, in (S+T) / C sequential steps; writing takes T
+    steps of O(L D²), however long the text is, and memory O(L D²/H), where GPT has O(L (S+T) D).
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -42,8 +43,14 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from seqmodels.interface import PAD, NonNegative, SequenceModel, Share, Size
+from seqmodels.interface import NonNegative, SequenceModel, Share, Size, check_positions
 from seqmodels.models.cache import head_width
+from seqmodels.models.memory import convolve, join, rotate
+
+CHUNK = 64
+"""Tokens that are read at once."""
+TINY = 1e-30
+"""What is divided by at a pad before the first token, which attends to nothing."""
 
 # ------------------------------------------------------------------------------------- Config
 
@@ -62,10 +69,8 @@ class Config:
     """Blocks."""
     n_positions: Size = 3072
     """Longest text, source and target together."""
-    feature_map: str = "elu"
-    """elu: elu(x) + 1; favor: positive orthogonal random features (2021)."""
-    n_draws: Size = 1
-    """favor: features of a head, in multiples of its width; elu: 1."""
+    d_conv: Size = 1
+    """Tokens that a query, key or value is made of, by a short convolution; 1: its own."""
     init_std: NonNegative = 0.02
     """Weights start at N(0, this²), as in GPT; the tasks' narrow models: larger."""
     dropout: Share = 0.1
@@ -73,7 +78,8 @@ class Config:
 
     def source_floats(self, n: int) -> int:
         """Return how many numbers about a source of n tokens the paper gives its decoder."""
-        return self.n_layers * self.n_draws * self.d_model * (self.d_model // self.n_heads + 1)
+        memory, window = self.d_model // self.n_heads + 1, 3 * (self.d_conv - 1)
+        return self.n_layers * self.d_model * (memory + window)
 
 
 CIFAR = Config(vocab_size=256)
@@ -86,10 +92,24 @@ class State(NamedTuple):
 
     s: Float[Tensor, "R L H F K"]
     z: Float[Tensor, "R L H F"]
+    window: Float[Tensor, "R L W D3"]
     n: Int[Tensor, " R"]
 
 
 # -------------------------------------------------------------------------------------- Parts
+
+
+def read_chunks(
+    qkv: Sequence[Tensor], s: Tensor, z: Tensor
+) -> tuple[Float[Tensor, "B H N K"], Float[Tensor, "B H F K"], Float[Tensor, "B H F"]]:
+    """Attend with features of N queries, a chunk at a time; return that, and the memory."""
+    heads, parts = [], (x.split(CHUNK, 2) for x in qkv)
+    for q, k, v in zip(*parts, strict=True):
+        score = (q @ k.mT).tril()
+        total = score.sum(-1, keepdim=True) + q @ z.unsqueeze(-1)
+        heads.append((score @ v + q @ s) / total.clamp_min(TINY))  #                   (8), (12)
+        s, z = s + k.mT @ v, z + k.sum(2)  #                                         (10), (11)
+    return torch.cat(heads, 2), s, z
 
 
 class MultiHeadAttention(nn.Module):
@@ -97,48 +117,52 @@ class MultiHeadAttention(nn.Module):
 
     def __init__(self, cfg: Config):
         super().__init__()
-        width, kind, n = head_width(cfg.d_model, cfg.n_heads), cfg.feature_map, cfg.n_draws
-        if not ((kind == "favor" and n >= 1) or (kind == "elu" and n == 1)):
-            raise ValueError(f"feature_map {kind!r}, n_draws {n}; choose 'elu' and 1, or 'favor'")
-        self.to_heads = nn.Unflatten(-1, (3, cfg.n_heads, width))
-        self.W_qkv = nn.Linear(cfg.d_model, 3 * cfg.d_model)
-        self.W_o = nn.Linear(cfg.d_model, cfg.d_model)
-        self.omega = nn.Buffer(torch.empty(n * width, width)) if kind == "favor" else None
+        D, H, width = cfg.d_model, cfg.n_heads, head_width(cfg.d_model, cfg.n_heads)
+        self.cfg, self.to_heads = cfg, nn.Unflatten(-1, (3, H, width))
+        self.W_qkv, self.W_o = nn.Linear(D, 3 * D), nn.Linear(D, D)
+        if cfg.d_conv > 1:
+            self.filter = nn.Parameter(torch.empty(cfg.d_conv, 1, 3 * D))
 
     def phi(self, x: Float[Tensor, "B H N K"], is_query: bool) -> Float[Tensor, "B H N F"]:
-        """Return the features of queries or keys, all positive."""
-        if self.omega is None:
-            above = x.relu()  # elu(x) + 1 is x + 1 above zero and exp(x) below it
-            return above + (x - above).exp()  #                                elu(x) + 1, (7)
-        x = x / x.shape[-1] ** 0.25
-        log_phi = x @ self.omega.T - x.square().sum(-1, keepdim=True) / 2  #           2021, (7)
-        if is_query:  # a factor common to its features cancels in (8)
-            log_phi = log_phi - log_phi.amax(-1, keepdim=True)
-        return log_phi.clamp(-60, 60).exp() / len(self.omega) ** 0.5  #                2021, (5)
+        """Return the features of queries or of keys, all positive."""
+        above = x.relu()  # elu(x) + 1 is x + 1 above zero and exp(x) below it
+        return above + (x - above).exp()  #                                    elu(x) + 1, (7)
 
-    def qkv(self, x: Float[Tensor, "B N D"]) -> tuple[Tensor, Tensor, Tensor]:
-        """Return features of the queries and keys, and the values of all heads."""
-        q, k, v = self.to_heads(self.W_qkv(x)).permute(2, 0, 3, 1, 4)
-        return self.phi(q, True), self.phi(k, False), v
+    def qkv(self, x: Tensor, real: Tensor, window: Tensor) -> tuple[Tensor, ...]:
+        """Return features of the queries and keys, the values of all heads, and the window."""
+        x = self.W_qkv(x)
+        if self.cfg.d_conv > 1:
+            x, window = convolve(x * real.unsqueeze(-1), window, self.filter)
+        q, k, v = self.to_heads(x).permute(2, 0, 3, 1, 4)
+        k = self.phi(k, False) * real[:, None, :, None]  # a pad has no features
+        return self.phi(q, True), k, v, window
 
-    def scores(self, q: Tensor, k: Tensor) -> Float[Tensor, "B H N M"]:
-        """Compare the queries of the last N of M tokens with the keys up to their own."""
-        return (q @ k.mT).tril(k.shape[2] - q.shape[2])
+    def no_window(self, x: Float[Tensor, "B N D"]) -> Float[Tensor, "B W D3"]:
+        """Return the window before a text: zeros."""
+        return x.new_zeros(len(x), self.cfg.d_conv - 1, 3 * self.cfg.d_model)
 
-    def attention_weights(self, q: Tensor, k: Tensor, v: Tensor) -> Float[Tensor, "B H N M"]:
+    def attention_weights(self, x: Tensor, real: Tensor) -> Float[Tensor, "B H N N"]:
         """Return each query's weights over the keys, for plots; takes what `forward` takes."""
-        score = self.scores(q, k)
-        return score / score.sum(-1, keepdim=True)  #                                       (8)
+        q, k, *_ = self.qkv(x, real, self.no_window(x))
+        score = (q @ k.mT).tril()
+        return score / score.sum(-1, keepdim=True).clamp_min(TINY)  #                       (8)
 
-    def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Float[Tensor, "B N D"]:
-        """Attend with all heads at all places at once, then merge them with W_o."""
-        score = self.scores(q, k)
-        heads = score @ v / score.sum(-1, keepdim=True)  #                                  (8)
-        return self.W_o(heads.transpose(1, 2).flatten(2))
+    def forward(self, x: Float[Tensor, "B N D"], real: Tensor) -> tuple[Tensor, ...]:
+        """Attend with all heads at all places, chunk by chunk; also return the memory."""
+        q, k, v, window = self.qkv(x, real, self.no_window(x))
+        z = k.new_zeros(*k.shape[:2], k.shape[3])
+        s = z.new_zeros(*z.shape, v.shape[3])
+        heads, s, z = read_chunks((q, k, v), s, z)
+        return self.merge(heads), s, z, window
 
-    def step(self, q: Tensor, s: Tensor, z: Tensor) -> Float[Tensor, "B N D"]:
-        """Attend by way of the memory: the same numbers, without keys and values."""
-        heads = q @ s / (q @ z.unsqueeze(-1))  #                                           (12)
+    def step(self, x: Tensor, s: Tensor, z: Tensor, window: Tensor) -> tuple[Tensor, ...]:
+        """Add one token to the memory, then attend to it; also return the memory."""
+        q, k, v, window = self.qkv(x, x.new_ones(len(x), 1), window)
+        s, z = s + k.mT @ v, z + k.sum(2)  #                                         (18), (19)
+        return self.merge(q @ s / (q @ z.unsqueeze(-1))), s, z, window  #                  (20)
+
+    def merge(self, heads: Float[Tensor, "B H N K"]) -> Float[Tensor, "B N D"]:
+        """Merge the heads with W_o."""
         return self.W_o(heads.transpose(1, 2).flatten(2))
 
 
@@ -153,20 +177,17 @@ class Layer(nn.Module):
         inner, outer = nn.Linear(cfg.d_model, d_ff), nn.Linear(d_ff, cfg.d_model)
         self.ff = nn.Sequential(inner, nn.GELU(approximate="tanh"), outer)
 
-    def forward(self, x: Tensor, real: Tensor, n_out: int) -> tuple[Tensor, Tensor, Tensor]:
-        """Attend to this text; return the rows of its last tokens, and the sums over it."""
-        q, k, v = self.self_attention.qkv(self.norm_1(x))
-        k = k * real[:, None, :, None]  # a pad has no features
-        x, q = x[:, -n_out:], q[:, :, -n_out:]
-        x = x + self.dropout(self.self_attention(q, k, v))
-        return x + self.dropout(self.ff(self.norm_2(x))), k.mT @ v, k.sum(2)  #      (10), (11)
+    def forward(self, x: Tensor, real: Tensor, n_out: int) -> tuple[Tensor, ...]:
+        """Attend to this text; return the rows of its last tokens, and the memory of it."""
+        heads, *memory = self.self_attention(self.norm_1(x), real)
+        x = (x + self.dropout(heads))[:, -n_out:]
+        return x + self.dropout(self.ff(self.norm_2(x))), *memory
 
-    def step(self, x: Tensor, s: Tensor, z: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Add one token to the memory, then attend to it; return its row, and the memory."""
-        q, k, v = self.self_attention.qkv(self.norm_1(x))
-        s, z = s + k.mT @ v, z + k.sum(2)  #                                         (18), (19)
-        x = x + self.dropout(self.self_attention.step(q, s, z))  #                         (20)
-        return x + self.dropout(self.ff(self.norm_2(x))), s, z
+    def step(self, x: Float[Tensor, "R 1 D"], *memory: Tensor) -> tuple[Tensor, ...]:
+        """Read one token; return its row, and the memory."""
+        heads, *memory = self.self_attention.step(self.norm_1(x), *memory)
+        x = x + self.dropout(heads)
+        return x + self.dropout(self.ff(self.norm_2(x))), *memory
 
 
 # -------------------------------------------------------------------------------------- Model
@@ -191,71 +212,68 @@ class LinearAttention(SequenceModel):
         """Return how many target tokens (with BOS) the positions leave room for."""
         return self.config.n_positions - n_source
 
-    def embed(
-        self, tokens: Int[Tensor, "*B"], position: Tensor, n: int | None = None
-    ) -> Float[Tensor, "*B D"]:
-        """Return embeddings of tokens and positions; n: length of the text with pads, if known."""
-        longest = self.config.n_positions
-        if (n is None or n > longest) and int(position.max()) >= longest:
-            raise ValueError(
-                f"source and target need {int(position.max()) + 1} positions, this model has "
-                f"{longest}; shorten the text or build it with more n_positions"
-            )
+    def embed(self, tokens: Int[Tensor, "*B"], position: Tensor) -> Float[Tensor, "*B D"]:
+        """Return embeddings of tokens and positions."""
+        check_positions(position, self.config.n_positions)
         return self.dropout(self.embedding(tokens) + self.positions(position))
 
     def read(self, text: Int[Tensor, "B N"], real: Tensor, n_out: int) -> tuple[Tensor, State]:
         """Read a text in one pass; return the logits of its last tokens, and the memory of it."""
         position, memory = (real.cumsum(1) - 1).clamp(min=0), []
-        x = self.embed(text, position, text.shape[1])
+        x = self.embed(text, position)
         for layer in self.decoder:
-            x, *sums = layer(x, real, n_out if layer is self.decoder[-1] else x.shape[1])
-            memory.append(sums)
-        s, z = (torch.stack(sums, 1) for sums in zip(*memory, strict=True))
-        return self.norm(x) @ self.embedding.weight.T, State(s, z, real.sum(1))
+            x, *new = layer(x, real, n_out if layer is self.decoder[-1] else x.shape[1])
+            memory.append(new)
+        state = State(*(torch.stack(new, 1) for new in zip(*memory, strict=True)), real.sum(1))
+        return self.norm(x) @ self.embedding.weight.T, state
 
     def encode(self, src: Int[Tensor, "B S"], src_mask: Bool[Tensor, "B S"]) -> State:
         """Read the source as the beginning of the text; all that is left of it is sums."""
-        return self.read(src, src_mask, 1)[1]
+        return self.read(*join(src, src_mask, src[:, :0]), 1)[1]
 
     def step(self, y: Int[Tensor, " R"], state: State) -> tuple[Float[Tensor, "R V"], State]:
         """Write one token in each of R rows, after the row's own text."""
         x, memory = self.embed(y, state.n).unsqueeze(1), []
-        for layer, s, z in zip(self.decoder, state.s.unbind(1), state.z.unbind(1), strict=True):
-            assert isinstance(layer, Layer)  # for the type checker
-            x, *sums = layer.step(x, s, z)
-            memory.append(sums)
-        s, z = (torch.stack(sums, 1) for sums in zip(*memory, strict=True))
-        return (self.norm(x) @ self.embedding.weight.T).squeeze(1), State(s, z, state.n + 1)
+        for layer, *old in zip(self.decoder, *(t.unbind(1) for t in state[:-1]), strict=True):
+            x, *new = layer.step(x, *old)
+            memory.append(new)
+        state = State(*(torch.stack(new, 1) for new in zip(*memory, strict=True)), state.n + 1)
+        return (self.norm(x) @ self.embedding.weight.T).squeeze(1), state
 
     def forward(
         self, src: Int[Tensor, "B S"], src_mask: Bool[Tensor, "B S"], tgt_in: Int[Tensor, "B T"]
     ) -> Float[Tensor, "B T V"]:
-        """Read source and target as one text, in one pass: no loop over time."""
-        text, real = torch.cat([src, tgt_in], 1), torch.cat([src_mask, tgt_in != PAD], 1)
-        return self.read(text, real, tgt_in.shape[1])[0]
+        """Read source and target as one text, in one pass: no loop over time but over chunks."""
+        return self.read(*join(src, src_mask, tgt_in), tgt_in.shape[1])[0]
 
     def text_logits(
         self, src: Int[Tensor, "B S"], src_mask: Bool[Tensor, "B S"], tgt_in: Int[Tensor, "B T"]
     ) -> Float[Tensor, "B S+T V"]:
         """Do the same, but return all logits, for a loss on the source as well (2018, 3.2)."""
-        text, real = torch.cat([src, tgt_in], 1), torch.cat([src_mask, tgt_in != PAD], 1)
-        return self.read(text, real, text.shape[1])[0]
+        logits, _ = self.read(*join(src, src_mask, tgt_in), src.shape[1] + tgt_in.shape[1])
+        first, last = logits.split([src.shape[1], tgt_in.shape[1]], 1)
+        return torch.cat([rotate(first, -src_mask.sum(1)), last], 1)
+
+    def attention_weights(
+        self, src: Int[Tensor, "B S"], src_mask: Bool[Tensor, "B S"], tgt_in: Int[Tensor, "B T"]
+    ) -> Float[Tensor, "B L H T S"]:
+        """Return the weights over the source, in its own order."""
+        weights = super().attention_weights(src, src_mask, tgt_in)
+        return rotate(weights, -src_mask.sum(1), -1)
 
 
 # --------------------------------------------------------------------------------------- Init
 
 
 def init(model: SequenceModel) -> None:
-    """Start as GPT does; draw random directions, orthogonal and as long as Gaussian ones."""
+    """Start as GPT does, and a convolution as in torch."""
     std = model.config.init_std
     for name, p in model.named_parameters():
-        if name.endswith(("W_o.weight", "ff.2.weight")):
+        if name.endswith("filter"):
+            nn.init.uniform_(p, -(len(p) ** -0.5), len(p) ** -0.5)
+        elif name.endswith(("W_o.weight", "ff.2.weight")):
             nn.init.normal_(p, std=std / (2 * model.config.n_layers) ** 0.5)
         elif p.dim() == 2:
             nn.init.normal_(p, std=std)
         elif name.endswith("bias"):
             nn.init.zeros_(p)
-    for omega in model.buffers():
-        for block in omega.split(omega.shape[1]):
-            nn.init.orthogonal_(block)  #                                              2021, 2.4
-        omega *= torch.empty_like(omega).normal_().norm(dim=1, keepdim=True)

@@ -29,6 +29,8 @@ class ModelInfo:
 
     label: str
     """Its display name in all figures, tables and lists."""
+    short: str = ""
+    """Its name at the beginning of its variants' labels; empty: the first word of the label."""
     year: int
     cite: str
     """Authors and arXiv number."""
@@ -81,6 +83,14 @@ PAPERS = {
         class_path=f"{HERE}.linear_attention:LinearAttention", config="CIFAR",
         memory="fixed", attends=True,
     ),
+    "mamba2": ModelInfo(
+        label="Mamba-2", year=2024, cite="Dao and Gu, arXiv:2405.21060",
+        class_path=f"{HERE}.mamba2:Mamba2", config="MAMBA2_130M", memory="fixed",
+    ),
+    "gated_deltanet": ModelInfo(
+        label="Gated DeltaNet", short="Delta", year=2024, cite="Yang et al., arXiv:2412.06464",
+        class_path=f"{HERE}.gated_deltanet:GatedDeltaNet", config="LARGE", memory="fixed",
+    ),
 }  # fmt: skip
 
 FIVE = tuple(name for name, paper in PAPERS.items() if paper.group == "five")
@@ -132,7 +142,7 @@ def model_of(name: str) -> str:
 def derive(kind: Kind, label: str, sizes: Fields, width: int = 1) -> ModelInfo:
     """Return a variant of a model or variant: its paper, with other fields, sizes and its label."""
     base = paper_of(kind["variant_of"])
-    label = f"{base.label if base.variant_of else base.label.split()[0]}, {label}"
+    label = f"{base.label if base.variant_of else base.short or base.label.split()[0]}, {label}"
     variant = replace(base, **kind, label=label, sizes={**base.sizes, **sizes})
     return variant if width == 1 else replace(variant, width=width)
 
@@ -209,8 +219,9 @@ def find_class(class_path: str) -> str:
 def register_file(class_path: str) -> str:
     """Register the class of FILE.py:CLASS, or the one model of FILE.py, by its name; return it.
 
-    Its label is its attribute `label`, or its name. What its decoder sees of the source follows
-    from its Config's `source_floats` and from its attention. Raises ValueError if it is no model.
+    Its label is its attribute `label`, or its name. What its decoder sees of the source is its
+    attribute `memory`, or follows from its Config's `source_floats` and from its attention. Raises
+    ValueError if it is no model.
     """
     import torch
 
@@ -231,12 +242,13 @@ def register_file(class_path: str) -> str:
         raise ValueError(f"{class_path} cannot be built: {explain(error, where)}") from error
     attends = bool(model.cross_attentions)
     grows = model.config.source_floats(8) != model.config.source_floats(16)
+    memory: Memory = "grows" if grows else "fixed" if attends else "vector"
     paper = ModelInfo(
         label=getattr(model_type, "label", name),
         year=date.today().year,
         cite=Path(place).name,
         class_path=f"{Path(place).resolve()}:{name}",
-        memory="grows" if grows else "fixed" if attends else "vector",
+        memory=getattr(model_type, "memory", memory),
         attends=attends,
     )
     register(name, paper)

@@ -41,7 +41,7 @@ Line = tuple[LineStyle, Sequence[Record]]
 MEMORIES = {
     "vector": "Dashed: source in one vector.",
     "grows": "Solid: attends to every word.",
-    "fixed": "Dash-dotted: attends to every word through a memory of fixed size.",
+    "fixed": "Dash-dotted: reads a memory of fixed size.",
 }
 """Memory of a model -> its line style, in a caption."""
 BETTER, WORSE = ("#A9D3EE", "#1B75BC"), ("#F6C9A0", "#E8741C")

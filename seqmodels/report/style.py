@@ -63,9 +63,11 @@ LINE_STYLES = {
     "transformer": ("#009B77", "^"),
     "gpt": ("#3B2A84", "v"),
     "linear_attention": ("#C2459A", "P"),
+    "mamba2": ("#7F8F00", "X"),
+    "gated_deltanet": ("#7A5230", "*"),
 }
 """Colour and marker of each model."""
-FURTHER = (("#7F8F00", "P"), ("#6B6B6B", "X"), ("#7A5230", "*"))
+FURTHER = (("#6B6B6B", "P"), ("#9A4E00", "X"), ("#4F6D7A", "*"))
 """The same for further models, used in turn."""
 SHADES_OF = {
     "#C98200": "#D48E23 #A2A62A #505200 #E87A67 #7E3125 #51B770 #055D2C #DE77AB "

@@ -8,22 +8,37 @@ Question
     python -m tasks.lookup                 equal parameters
     python -m tasks.lookup --width 64      equal widths: accuracy against bytes of memory
     python -m tasks.lookup --pairs 32      up to 32 pairs in training and 64 in test
+    python -m tasks.lookup --again         keys are given again: their last values are asked for
 
     9 minutes on two cores. A model that knows the values of a source, but not which key each
     belongs to, is right once in n times with n pairs: so are Cho's model, linear attention and the
     Transformer with sinusoids. With 8 pairs, the most that are trained, expect 100 % from Bahdanau,
     GPT and the Transformer with rotary positions. docs/results.md has the scores.
+
+    With --again, a memory that only adds up keeps all values of a key, and one that forgets or
+    corrects can keep the last: python -m tasks.lookup.memory shows it without training. A minute or
+    two of one core a model.
 """
 
 from __future__ import annotations
+
+import argparse
+from pathlib import Path
 
 from seqmodels.models import PAPERS, Value
 from seqmodels.utils.terminal import positive
 
 from ..flags import TaskParser, run
 
+
+def choose_folder(args: argparse.Namespace) -> None:
+    """Set the folder to that of keys given again, unless it is given."""
+    if args.again:
+        args.out = args.out or Path("runs", f"lookup-again-{args.size}")
+
+
 PARSER = TaskParser(
-    "tasks.lookup", __doc__, models=[*PAPERS, "transformer_rotary"], sizes=["smoke", "laptop"]
+    "tasks.lookup", __doc__, [*PAPERS, "transformer_rotary"], ["smoke", "laptop"], choose_folder
 )
 PARSER.add_argument(
     "--width", type=positive, metavar="D",
@@ -33,11 +48,15 @@ PARSER.add_argument(
     "--pairs", type=positive, default=8, metavar="N",
     help="most pairs in training, a multiple of 4; test has up to twice as many (default: 8)",
 )  # fmt: skip
+PARSER.add_argument(
+    "--again", action="store_true",
+    help="draw the keys of n pairs from n / 2, with replacement: the last value of a key counts; "
+    "in runs/lookup-again-SIZE",
+)  # fmt: skip
 
 if __name__ == "__main__":
     PARSER.parse_args()  # answer --help and mistakes before the slow imports below
 
-import argparse
 import random
 from collections.abc import Iterable, Sequence
 from functools import partial
@@ -49,13 +68,14 @@ from seqmodels.data.tokenizers import Tokenizer, Words
 from seqmodels.experiments.task import AlignmentExample, Recipe, Task, TestSet
 from seqmodels.interface import EOS
 
-from ..recipes import HISTORY
+from ..recipes import HISTORY, MEMORIES, with_positions
 from ..synthetic.pairs import describe_data
 from .figure import FIGURES
 
 # ---------------------------------------------------------------------------------------- Data
 #
-#     c 7 a 12 f 3  ->  f f 3 c c 7     (key, key, value; the values alone are scored)
+#     c 7 a 12 f 3        ->  f f 3 c c 7     (key, key, value; the values alone are scored)
+#     c 7 a 12 c 3 a 5    ->  c c 3 a a 5     (--again: the last value of each key)
 #
 # The target gives each key twice because Bahdanau et al. attend with the state before the latest
 # token: a state that has read the key has to come before the one that writes the value. In the
@@ -67,6 +87,12 @@ SIZES = {
     "laptop": {"n_train": 280_000, "n_valid": 300, "per_number": 500},
 }
 TOKENS = {"smoke": 2_000, "laptop": 650_000}
+TOKENS_AGAIN = TOKENS | {"laptop": 100_000}
+"""Budgets of --again: the steps of 160,000 without it, because fewer keys can be asked for."""
+
+
+Source = Sequence[tuple[str, str]]
+"""Pairs of a key and a value."""
 
 
 class Symbols(NamedTuple):
@@ -74,12 +100,14 @@ class Symbols(NamedTuple):
 
     keys: list[str]
     values: list[str]
+    is_again: bool = False
+    """Whether keys are drawn with replacement, from half as many as there are pairs."""
 
 
-def make_symbols(n: int) -> Symbols:
+def make_symbols(n: int, is_again: bool = False) -> Symbols:
     """Return n keys, a b c … z aa bb …, and n values, 1 to n."""
     letters = [LETTERS[i % 26] * (1 + i // 26) for i in range(n)]
-    return Symbols(letters, [str(i) for i in range(1, 1 + n)])
+    return Symbols(letters, [str(i) for i in range(1, 1 + n)], is_again)
 
 
 def tested_pairs(most: int) -> list[int]:
@@ -87,15 +115,18 @@ def tested_pairs(most: int) -> list[int]:
     return [most * quarters // 4 for quarters in (1, 2, 3, 4, 6, 8)]
 
 
-def draw_source(rng: random.Random, n: int, symbols: Symbols) -> dict[str, str]:
-    """Draw n pairs; no key and no value occurs twice, so that counting values does not help."""
-    return dict(zip(rng.sample(symbols.keys, n), rng.sample(symbols.values, n), strict=True))
+def draw_source(rng: random.Random, n: int, symbols: Symbols) -> Source:
+    """Draw n pairs; no value occurs twice, so that counting values does not help."""
+    keys = rng.sample(symbols.keys, n)
+    if symbols.is_again:
+        keys = rng.choices(keys[: n // 2], k=n)
+    return [*zip(keys, rng.sample(symbols.values, n), strict=True)]
 
 
-def make_pair(source: dict[str, str], asked: Iterable[str]) -> Pair:
-    """Return the texts of a source and of the target that asks for these keys."""
-    src = " ".join(symbol for pair in source.items() for symbol in pair)
-    return Pair(src, " ".join(f"{key} {key} {source[key]}" for key in asked))
+def make_pair(source: Source, asked: Iterable[str]) -> Pair:
+    """Return the texts of a source and of the target that asks for the last values of keys."""
+    src, last = " ".join(symbol for pair in source for symbol in pair), dict(source)
+    return Pair(src, " ".join(f"{key} {key} {last[key]}" for key in asked))
 
 
 def draw_pair(rng: random.Random, n: int, symbols: Symbols) -> Pair:
@@ -105,13 +136,15 @@ def draw_pair(rng: random.Random, n: int, symbols: Symbols) -> Pair:
     few times learns too slowly.
     """
     source = draw_source(rng, n, symbols)
-    return make_pair(source, rng.sample(list(source), n if rng.random() < 0.5 else n // 2))
+    keys = [*dict(source)]
+    n_asked = len(keys) if rng.random() < 0.5 else max(1, len(keys) // 2)
+    return make_pair(source, rng.sample(keys, n_asked))
 
 
 def draw_query(rng: random.Random, n: int, symbols: Symbols) -> Pair:
     """Draw an example that asks for one key."""
     source = draw_source(rng, n, symbols)
-    return make_pair(source, rng.sample(list(source), 1))
+    return make_pair(source, rng.sample([*dict(source)], 1))
 
 
 def draw_pairs(rng: random.Random, n: int, most: int, symbols: Symbols) -> list[Pair]:
@@ -132,6 +165,14 @@ def n_pairs(pair: Pair) -> int:
     return len(pair.src.split()) // 2
 
 
+def guess_last(pair: Pair) -> float:
+    """Return the chance of the last value to be the answer: no value is likelier without its key.
+
+    It belongs to one of the keys, and each of them is as likely to be asked for.
+    """
+    return 1 / len({*pair.src.split()[::2]})
+
+
 def query_test(pairs: Sequence[Pair], tokenizer: Tokenizer, most: int) -> TestSet:
     """Return the test set: the share of values that are right against the number of pairs."""
     x = [n_pairs(pair) for pair in pairs]
@@ -147,7 +188,7 @@ def query_test(pairs: Sequence[Pair], tokenizer: Tokenizer, most: int) -> TestSe
         max_train_length=most,
         noun="queries",
         is_generated=False,
-        baseline=[1 / n for n in x],
+        baseline=[*map(guess_last, pairs)],
         baseline_name="knows the values, not the binding",
     )
 
@@ -171,6 +212,8 @@ RECIPES = {
     "transformer_rotary": Recipe(PRENORM | {"rotary_base": 30.0}, lr=3e-3),
     "gpt": Recipe(TWO_LAYERS | {"init_std": 0.08}, lr=3e-3),
     "linear_attention": Recipe(TWO_LAYERS | {"init_std": 0.08}, lr=3e-3),
+    "mamba2": Recipe({"n_layers": 4, "n_heads": 4, "d_state": 32, "init_std": 0.08}, lr=3e-3),
+    "gated_deltanet": Recipe(TWO_LAYERS | {"init_std": 0.08}, lr=3e-3),
 }
 
 CONVOLUTION = (
@@ -194,9 +237,9 @@ def recipes_for(width: int | None, most: int) -> dict[str, Recipe]:
     for name, (sizes, lr, _) in RECIPES.items():
         new: dict[str, Value] = {} if width is None else {"d_model": width}
         if isinstance(std := sizes.get("init_std"), float):
-            new |= {"init_std": scale * std, "n_positions": 12 * most}
+            new |= {"init_std": scale * std}
         changed[name] = Recipe({**sizes, **new}, lr if name == "lstm_seq2seq" else scale * lr)
-    return changed
+    return with_positions(changed, 12 * most)
 
 
 # ----------------------------------------------------------------------------------------- Run
@@ -207,31 +250,33 @@ def make_task(args: argparse.Namespace) -> Task:
     if args.pairs % 4:
         raise ValueError(f"--pairs {args.pairs}: give a multiple of 4")
     rng, size, most = random.Random(1), SIZES[args.size], args.pairs
-    symbols = make_symbols(2 * most)
+    symbols = make_symbols(2 * most, args.again)
     train = draw_pairs(rng, size["n_train"], most, symbols)
     valid = [draw_query(rng, most, symbols) for _ in range(size["n_valid"])]
     test = [
         draw_query(rng, n, symbols) for n in tested_pairs(most) for _ in range(size["per_number"])
     ]
-    values = draw_source(rng, 6, symbols)
-    links = [(2 * list(values).index(key) + 1, 3 * i + 2) for i, key in enumerate(sorted(values))]
+    shown = draw_source(rng, 6, symbols)
+    places = {key: 2 * i + 1 for i, (key, _) in enumerate(shown)}
+    links = [(places[key], 3 * i + 2) for i, key in enumerate(sorted(places))]
     tokenizer = Words([*symbols.keys, *symbols.values])
     about = {"n_tokens_source": 2 * most + 1, "source_end": "EOS"}
+    name, tokens = ("keys given again", TOKENS_AGAIN) if args.again else ("keys and values", TOKENS)
     return Task(
         name="lookup",
-        data=describe_data("keys and values", (train, valid, test), tokenizer, **about),
+        data=describe_data(name, (train, valid, test), tokenizer, **about),
         tokenizer=tokenizer,
         train=[encode_pair(pair, tokenizer) for pair in train],
         valid=[encode_pair(pair, tokenizer) for pair in valid],
         tests=[query_test(test, tokenizer, most)],
-        contrasts=[*HISTORY, ("transformer_rotary", "transformer"), *CONVOLUTION],
+        contrasts=[*HISTORY, *MEMORIES, ("transformer_rotary", "transformer"), *CONVOLUTION],
         recipes=recipes_for(args.width, most),
         training={
-            "tokens": args.tokens or TOKENS[args.size], "batch_tokens": 400, "n_validations": 30,
+            "tokens": args.tokens or tokens[args.size], "batch_tokens": 400, "n_validations": 30,
         },
         n_parameters=240_000,
         alignment_example=AlignmentExample(
-            encode_pair(make_pair(values, sorted(values)), tokenizer), links
+            encode_pair(make_pair(shown, sorted(places)), tokenizer), links
         ),
         figures=FIGURES,
     )  # fmt: skip

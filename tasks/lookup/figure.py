@@ -1,4 +1,4 @@
-"""Draw when models learn to look up, and scores against memory and width. No torch.
+"""Draw when models learn to look up, and scores by memory, width and rule. No torch.
 
 Scores by memory are after Arora et al. 2023 (Zoology, arXiv:2312.04927).
 """
@@ -23,6 +23,17 @@ from seqmodels.report.load_records import (
 )
 from seqmodels.report.tidy import FigureWithData, Table
 
+from ..figures import draw_comparisons
+
+ADD = style.LineStyle("neither: adds up", "#C2459A", "-", "P")
+FORGET = style.LineStyle("forgets", "#7F8F00", (0, (4, 1.6)), "s")
+CORRECT = style.LineStyle("corrects", "#11538F", "-", "D")
+BOTH = style.LineStyle("both", "#7A5230", (0, (4, 1.6)), "^")
+RULES = {
+    "gated_deltanet_sum": ADD, "gated_deltanet_fade": FORGET, "gated_deltanet_delta": CORRECT,
+    "gated_deltanet": BOTH,
+}  # fmt: skip
+"""How each model's memory changes when it writes, and the look of that rule."""
 LEARNED = 95.0
 """Validation accuracy (%) from which a task counts as learned."""
 
@@ -89,10 +100,39 @@ def draw_across(folders: Sequence[Sequence[Record]]) -> dict[str, FigureWithData
     by_comparison: dict[tuple[str, int], list[Record]] = {}
     for r in (r for records in folders for r in records):
         by_comparison.setdefault((r.data.sha256, r.train_config.tokens), []).append(r)
-    records = max(by_comparison.values(), key=len)
+    wide = [records for records in by_comparison.values() if has_widths(records)]
+    return {"widths-lookup": draw_widths(max(wide, key=len))} if wide else {}
+
+
+def has_widths(records: Sequence[Record]) -> bool:
+    """Return whether a model has several widths."""
     groups = load_records.group_by_model(records).values()
-    is_wide = any(len({*map(width_of, group)}) > 1 for group in groups)
-    return {"widths-lookup": draw_widths(records)} if is_wide else {}
+    return any(len({*map(width_of, group)}) > 1 for group in groups)
+
+
+# ------------------------------------------------------------------------------------------ rules
+
+
+def draw_rules_across(folders: Sequence[Sequence[Record]]) -> dict[str, FigureWithData]:
+    """Return the figure of forgetting × correcting, for each data from the records of most rules.
+
+    The models differ in these two switches alone.
+    """
+    by_data: dict[str, dict[tuple[str, int], list[Record]]] = {}
+    for r in (r for records in folders for r in records if r.model in RULES):
+        own = by_data.setdefault(r.data.name, {})
+        own.setdefault((r.data.sha256, r.train_config.tokens), []).append(r)
+    comparisons = [
+        max(own.values(), key=lambda records: len({r.model for r in records}))
+        for own in by_data.values()
+    ]
+    drawn = {r.model for records in comparisons for r in records}
+    if len(drawn) < 2:
+        return {}
+    title, caption = "Queries answered (%), by the rule that writes", "A switch each: the memory"
+    caption += " forgets what is older, and it corrects what the key reads instead of adding to it."
+    key = [rule for model, rule in RULES.items() if model in drawn]
+    return {"rules-lookup": draw_comparisons(title, caption, comparisons, RULES, key)}
 
 
 # --------------------------------------------------------------------------------------- learning
@@ -162,4 +202,4 @@ def draw(records: Sequence[Record]) -> dict[str, FigureWithData]:
 
 
 FIGURES = [draw]
-ACROSS = [draw_across]
+ACROSS = [draw_across, draw_rules_across]

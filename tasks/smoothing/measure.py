@@ -27,8 +27,9 @@ from torch import Tensor, nn
 from seqmodels.data.batches import Example, batches_by_length
 from seqmodels.evaluation.evaluate import BATCH_TOKENS, score_teacher_forced
 from seqmodels.interface import PAD, SequenceModel
-from seqmodels.models import build, linear_attention
+from seqmodels.models import build
 from seqmodels.models.transformer import MultiHeadAttention, softmax
+from seqmodels.models.variants.favor import RandomFeatures
 
 from ..analyses import Attention, Rows, batch_of, list_attentions, name_head
 
@@ -280,15 +281,13 @@ def measure_bandwidth(model: SequenceModel, _: SequenceModel, examples: Sequence
 # --------------------------------------------------------------------------------------- FAVOR+
 
 
-def draw_features(
-    n_layers: int, d_k: int, n_features: int, seed: int
-) -> list[linear_attention.MultiHeadAttention]:
+def draw_features(n_layers: int, d_k: int, n_features: int, seed: int) -> list[RandomFeatures]:
     """Return attentions whose `phi` has this many positive orthogonal random features."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         model: Any = build(
-            "linear_attention", 4, d_model=d_k, n_heads=1, n_layers=n_layers, n_positions=1,
-            feature_map="favor", n_draws=-(-n_features // d_k),
+            "linear_attention_favor", 4, d_model=d_k, n_heads=1, n_layers=n_layers, n_positions=1,
+            n_draws=-(-n_features // d_k),
         )  # fmt: skip
     drawn = [layer.self_attention for layer in model.decoder]
     for attention in drawn:
@@ -297,7 +296,7 @@ def draw_features(
 
 
 def favor_weights(
-    features: linear_attention.MultiHeadAttention, q: Tensor, k: Tensor, mask: Tensor
+    features: RandomFeatures, q: Tensor, k: Tensor, mask: Tensor
 ) -> Float[Tensor, "B H N M"]:
     """Return φ(q)·φ(k) where the mask is True, normalised over the keys."""
     score = (features.phi(q, True) @ features.phi(k, False).mT) * mask

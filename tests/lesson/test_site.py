@@ -147,12 +147,12 @@ def test_symbols_are_typeset_outside_code() -> None:
     assert re.sub("<.*?>", "", symbols).replace("\xa0", " ") == "h⟨t⟩′, E ϕ(yi)"
 
 
-UNTRACED = {"transformer": ["(2)"], "linear_attention": ["2021, (7)", "2021, (5)", "2021, 2.4"]}
-"""Lines that make a module or a matrix, or that a model of the default features does not run."""
+UNTRACED = {"transformer": ["(2)"]}
+"""A line that makes a module."""
 TRACED = {
     "rnn_encdec": ("A.1.1", "c"), "bahdanau": ("(6)", ""), "lstm_seq2seq": ("eq. (1)", ""),
     "transformer": ("tied weights, 3.4", ""), "gpt": ("2018, (2)", ""),
-    "linear_attention": ("(18), (19)", "s"),
+    "linear_attention": ("(18), (19)", "s"), "mamba2": ("5.1", "s"), "gated_deltanet": ("3.1", "s"),
 }  # fmt: skip
 """A line of each chapter by its tag, and what it names."""
 
@@ -172,7 +172,7 @@ def test_values_are_those_that_lines_compute(chapter: source.Chapter, fresh: Tin
             tensor = model.encode(src, mask).c
         elif chapter.name == "bahdanau":
             tensor = model.align(src, mask, tgt)[:, :1]
-        elif chapter.name == "linear_attention":
+        elif chapter.name in ("linear_attention", "mamba2", "gated_deltanet"):
             tensor = model.step(tgt[0, :1], model.encode(src, mask))[1].s[:, 0]
     tag, name = TRACED[chapter.name]
     value = [values[line.number] for line in lines if line.tag == tag][-1][0]

@@ -73,6 +73,7 @@ def transformer(first: str) -> list[str]:
     return [f"into decoder.0.{first}", f"into encoder.0.{first}", *coded, *decoded]
 
 
+BLOCKS = layers("out of decoder.{}.self_attention.W_o", "out of decoder.{}.ff.2")
 PLACES = {
     "rnn_encdec": ["out of embed", "out of embed", "into output.W_o"],
     "bahdanau": ["out of embed", "out of embed", "into output.W_o"],
@@ -84,9 +85,9 @@ PLACES = {
             f"weights {S + T} × {S + T}", "out of decoder.0.self_attention.W_o",
             "out of decoder.0.ff.2", f"weights {T} × {S + T}",
             "out of decoder.1.self_attention.W_o", "out of decoder.1.ff.2"],
-    "linear_attention": ["into decoder.0.norm_1", *layers(
-        "out of decoder.{}.self_attention.W_o", "out of decoder.{}.ff.2"
-    )],
+    "linear_attention": ["into decoder.0.norm_1", *BLOCKS],
+    "gated_deltanet": ["out of embedding", *BLOCKS],
+    "mamba2": ["out of embedding", *layers("out of decoder.{}.mixer.W_o")],
 }  # fmt: skip
 """Where each paper's model drops units: what a module says, or what it gets. The embeddings of
 source and target come first, sums with their positions where there are any; `nowhere` is the top

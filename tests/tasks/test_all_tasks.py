@@ -140,6 +140,7 @@ TESTED: dict[str, dict[str, tuple[dict[tuple[int, int], int], int | None]]] = {
     "positions": {"length": (BY_5 | bucket(35, 40, n=5, first=31), 20)},
     "recall": dict.fromkeys(("copy", "reverse"), (exactly(4, 8, 16, 32, n=5), 16)),
     "smoothing": GRAMMAR,
+    "tracking": {"moves": (exactly(4, 8, 16, 24, 32, 48, 96, n=10), 8)},
     "translation": GRAMMAR,
     "vector": GRAMMAR | {
         "crossings": ({(0, 3): 11, (4, 6): 9, (7, 9): 5, (10, 14): 9, (15, 99): 6}, None),

@@ -3,10 +3,12 @@
 import argparse
 import random
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from conftest import ROOT
 from fake_records import as_records, fake_record
 
 from seqmodels import EOS, MODELS
@@ -14,12 +16,14 @@ from seqmodels.experiments.specs import make_spec, model_sizes
 from seqmodels.experiments.task import Task
 from seqmodels.models import VARIANTS
 from seqmodels.report import style
+from seqmodels.utils import files
 from tasks.lookup import __main__ as lookup
 from tasks.lookup import figure as lookup_figure
+from tasks.lookup import memory
 
 
 def make_lookup(**given: object) -> Task:
-    flags = {"size": "smoke", "tokens": None, "width": None, "pairs": 8} | given
+    flags = {"size": "smoke", "tokens": None, "width": None, "pairs": 8, "again": False} | given
     return lookup.make_task(argparse.Namespace(**flags))
 
 
@@ -45,6 +49,63 @@ def test_every_answer_is_in_the_source(n: int) -> None:
     assert set(places) == set(range(n))
     assert asked.keys() == {n // 2, n}
     assert 70 < asked[n] < 130
+
+
+def test_the_last_value_of_a_key_is_asked_for() -> None:
+    source = [("c", "7"), ("a", "12"), ("c", "3"), ("b", "1"), ("a", "5"), ("c", "9")]
+    pair = lookup.make_pair(source, ["a", "c", "b"])
+    assert pair[:2] == ("c 7 a 12 c 3 b 1 a 5 c 9", "a a 5 c c 9 b b 1")
+    assert lookup.n_pairs(pair) == 6
+    assert lookup.guess_last(pair) == 1 / 3
+
+
+def test_keys_given_again_are_of_half_as_many() -> None:
+    """Naming the last value is right as often as the baseline says; no other place is better."""
+    rng, symbols, times = random.Random(5), lookup.make_symbols(30, is_again=True), Counter[int]()
+    n, hits, chance, n_draws = 10, Counter[int](), 0.0, 4000
+    for _ in range(n_draws):
+        trained, query = lookup.draw_pair(rng, n, symbols), lookup.draw_query(rng, n, symbols)
+        src, tgt = trained.src.split(), trained.tgt.split()
+        keys, last = src[0::2], dict(zip(src[0::2], src[1::2], strict=True))
+        assert len({*src[1::2]}) == n == len(keys)
+        assert len({*keys}) <= n // 2
+        assert [last[key] for key in tgt[0::3]] == tgt[2::3]
+        assert len({*tgt[0::3]}) == len(tgt) // 3 in (len(last), max(1, len(last) // 2))
+        times.update(Counter(keys).values())
+        hits[query.src.split()[1::2].index(query.tgt.split()[2])] += 1
+        chance += lookup.guess_last(query)
+    assert times.keys() >= {1, 2, 3, 4}
+    assert max(hits, key=hits.__getitem__) == n - 1
+    assert hits[n - 1] / n_draws == pytest.approx(chance / n_draws, abs=0.02)
+    assert hits[0] / n_draws < 0.1
+
+
+GOLDEN = [
+    "l 11 m 1 m m 1 l l 11",
+    "j 16 i 2 g 11 f 7 l 13 j j 16 g g 11 f f 7 l l 13 i i 2",
+    "d 16 p 15 c 12 h 6 l 3 b 4 n 1 e 5 e e 5",
+]
+"""The first examples at the size smoke, as they were before keys could be given again."""
+
+
+def test_the_data_of_the_records_are_drawn_as_before() -> None:
+    once, again = make_lookup(), make_lookup(again=True)
+    first = [" ".join(map(once.tokenizer.decode, e[:2])) for e in (*once.train[:2], once.valid[0])]
+    assert first == GOLDEN
+    assert once.data["sha256"].startswith("8e28f995f02506d1")
+    assert "keys" in once.data["name"] != again.data["name"]
+    assert once.data["sha256"] != again.data["sha256"]
+    example, links = again.alignment_example
+    assert links == [(11, 2), (9, 5), (1, 8)]
+    assert all(example.src[s] == example.tgt[t] for s, t in links)
+    assert max(test.baseline[-1] for test in again.tests) > 1 / 16
+
+
+def test_keys_given_again_have_their_own_folder() -> None:
+    read = lookup.PARSER.parse_args
+    assert read([]).out is None
+    assert read(["--again"]).out == Path("runs/lookup-again-laptop")
+    assert read(["--again", "--out", "x", "--dry-run"]).out == Path("x")
 
 
 TESTED = [(8, [2, 4, 6, 8, 12, 16]), (12, [3, 6, 9, 12, 18, 24])]
@@ -145,3 +206,67 @@ def test_a_point_is_its_bytes_and_its_score() -> None:
             line = next(line for line in ax.lines if line.get_color() == colour)
             assert np.allclose(line.get_xdata(), x)
             assert np.allclose(line.get_ydata(), means)
+
+
+def with_rules(model: str, seed: int, name: str, sha: str, score: float) -> dict[str, Any]:
+    """Make a record of a rule on these data, whose buckets score 1, 2, … points more."""
+    record = fake_record(model, seed)
+    record["data"] |= {"name": name, "sha256": sha}
+    record["tests"][0] |= {"baseline": "knows nothing"}
+    for i, bucket in enumerate(record["tests"][0]["buckets"], 1):
+        bucket["bleu"] = {"value": score + i, "low": score, "high": score + 9}
+        bucket["baseline"] = {"value": 10.0 - i, "low": None, "high": None}
+    return record
+
+
+def test_each_rule_has_its_line_on_each_data() -> None:
+    once = [with_rules("gated_deltanet", s, "keys and values", "01", 60 + s) for s in (1, 3)]
+    again = [
+        with_rules("gated_deltanet_sum", 1, "keys given again", "02", 20),
+        with_rules("gated_deltanet", 1, "keys given again", "02", 80),
+    ]
+    fewer = [with_rules("gated_deltanet", 1, "keys given again", "03", 33)]
+    other = [with_rules("gpt", 1, "keys and values", "01", 50)]
+    draw = lookup_figure.draw_rules_across
+    assert draw([*map(as_records, (once, other))]) == {}  # one rule says nothing
+    drawn = draw([*map(as_records, (fewer, other, again, once))])
+    assert [*drawn] == ["rules-lookup"]
+    by_title = {ax.get_title(loc="left"): ax for ax in drawn["rules-lookup"].figure.axes}
+    assert by_title.keys() == {"Keys and values", "Keys given again"}
+    for title, scores in (("Keys and values", [62]), ("Keys given again", [20, 80])):
+        lines = [line for line in by_title[title].lines if len(line.get_xdata()) == 8]
+        firsts = [line.get_ydata()[0] for line in lines]
+        assert firsts == [*(score + 1 for score in scores), 9]  # the baseline comes last
+    rules = {row[1] for row in drawn["rules-lookup"].table[1:]}
+    assert rules == {lookup_figure.ADD.label, lookup_figure.BOTH.label}
+
+
+# ------------------------------------------------------------------------- memory without training
+
+
+def test_what_orthonormal_keys_keep_is_known() -> None:
+    rng = np.random.default_rng(2)
+    n, settings = 8, {"n_draws": 200, "width": 32}
+    k = np.tile(np.eye(32)[:n], (200, 1, 1))
+    v, old = (memory.draw_vectors(rng, n, settings) for _ in range(2))
+    rules = memory.RULES.items()
+    assert {memory.read_share(k, v, n, rule) for _, rule in rules} == {100}
+    again = np.concatenate([k, k], 1), np.concatenate([old, v], 1)
+    shares = {name: memory.read_share(*again, n, rule) for name, rule in rules}
+    assert shares.pop("add up") < 70  # the sum of two values is as near to either
+    assert shares.pop("forget, α 0.95") > 90
+    assert {*shares.values()} == {100}
+
+
+def test_the_record_of_the_memories_can_be_measured_again() -> None:
+    record = files.read_json(ROOT / "results" / "memory.json")
+    few = {**memory.SETTINGS, "n_pairs": memory.SETTINGS["n_pairs"][:3]}
+    measured = memory.measure(few)["rows"]
+    assert measured == [row for row in record["rows"] if row["n_pairs"] in few["n_pairs"]]
+    assert len(measured) == 3 * 3 * len(memory.RULES)
+    axes = memory.draw(record).figure.axes
+    assert [len(ax.lines) for ax in axes] == [len(memory.RULES)] * 3
+    sums = [row for row in record["rows"] if row["rule"] == "add up"]
+    assert [y for ax in axes for y in ax.lines[0].get_ydata()] == [row["right"] for row in sums]
+    tossed = [row["right"] for row in sums if row["keys"] == "again" and row["n_pairs"] <= 16]
+    assert tossed == [pytest.approx(50, abs=4)] * 4

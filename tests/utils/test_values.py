@@ -20,6 +20,7 @@ LEAST_1 = {1: True, 0: False, -1: False}
 SHARE = {0.0: True, 0.75: True, 1.0: False, -0.25: False, math.nan: False}
 POSITIVE = {0.25: True, 1e9: True, 0.0: False, -0.25: False, math.inf: False, math.nan: False}
 FROM_0 = POSITIVE | {0.0: True}
+SWITCH: dict[Any, bool] = {True: True, 2: False, "yes": False}
 ANY = {-0.5: True, 0.0: True, math.inf: False, math.nan: False}
 BOUNDS: dict[str, dict[Any, bool]] = {
     **dict.fromkeys(("tokens", "batch_tokens", "n_validations"), LEAST_1),
@@ -28,13 +29,13 @@ BOUNDS: dict[str, dict[Any, bool]] = {
     **dict.fromkeys(("source_loss", "init_std", "std_align", "init_range"), FROM_0),
     **dict.fromkeys(("v_align", "forget_bias"), ANY),
     **dict.fromkeys(("vocab_size", "d_model", "d_embed", "d_maxout", "d_align", "d_ff"), LEAST_1),
-    **dict.fromkeys(("n_layers", "n_heads", "n_positions", "n_draws"), LEAST_1),
+    **dict.fromkeys(("n_layers", "n_heads", "n_positions", "d_conv", "d_state"), LEAST_1),
     **dict.fromkeys(("d_k", "d_v"), LEAST_1 | {None: True}),
-    **{name: {True: True, 2: False, "yes": False} for name in ("is_prenorm", "is_reversed")},
+    **dict.fromkeys(("is_prenorm", "is_reversed", "is_gated", "is_delta"), SWITCH),
     "seed": {0: True, -1: False},
     "optimizer": {"muon": True, "sgd": False},
     "precision": {"bfloat16": True, "float16": False},
-    "feature_map": {"elu": True, 1: False},
+    "beta_max": POSITIVE,
 }
 OWNERS = [TrainConfig, *(model.config_type for model in MODELS.values())]
 

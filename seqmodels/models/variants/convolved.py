@@ -2,7 +2,7 @@
 
 It stands between the embeddings and the first layer, with a filter of its own for each dimension,
 after the short convolutions of Arora et al. 2023 (Zoology, arXiv:2312.04927). Source and target are
-convolved each on its own.
+convolved each on its own. Linear attention has a convolution as a switch, `d_conv`.
 """
 
 from __future__ import annotations
@@ -16,9 +16,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from seqmodels.interface import PAD
-from seqmodels.models import gpt, linear_attention, transformer
+from seqmodels.models import gpt, transformer
 from seqmodels.models.gpt import GPT
-from seqmodels.models.linear_attention import LinearAttention
 from seqmodels.models.variants.positions import TransformerPositions
 
 WIDTH = 3
@@ -113,9 +112,3 @@ class ConvolvedGPT(Convolved, GPT):
     """GPT."""
 
     inner_state, state_type = gpt.State, extend(gpt.State)
-
-
-class ConvolvedLinearAttention(Convolved, LinearAttention):
-    """Linear attention."""
-
-    inner_state, state_type = linear_attention.State, extend(linear_attention.State)

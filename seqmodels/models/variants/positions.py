@@ -23,7 +23,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from seqmodels.interface import Positive, Size
+from seqmodels.interface import Positive, Size, check_positions
 from seqmodels.models import transformer
 from seqmodels.models.cache import KVCache
 from seqmodels.models.transformer import Layer, MultiHeadAttention, Transformer
@@ -134,16 +134,12 @@ class TransformerPositions(Transformer):
 
     def embed(self, tokens: Int[Tensor, "*B"], position: Tensor) -> Float[Tensor, "*B D"]:
         """Return embeddings × √d, plus positional encodings if these are added."""
-        kind, n = self.config.positions, self.config.n_positions
+        kind = self.config.positions
         if kind == "sinusoids":
             return super().embed(tokens, position)
         x = self.embedding(tokens) * self.config.d_model**0.5
         if kind == "learned":
-            if (longest := int(position.max()) + 1) > n:
-                raise ValueError(
-                    f"a text of {longest} tokens needs as many positions, this Transformer learned "
-                    f"{n}; shorten the text or build it with more n_positions"
-                )
+            check_positions(position, self.config.n_positions)
             x = x + self.positions(position)
         return self.dropout(x)
 

@@ -75,12 +75,9 @@ RECURRENT = later("transformer", f"{BETWEEN}:RecurrentTransformer", 2018, CHEN)
 DECODER = later("transformer", f"{BETWEEN}:RecurrentDecoder", 2018, CHEN)
 CONV = later("transformer", f"{CONVOLVED}:ConvolvedTransformer", 2023, ARORA)
 GPT_CONV = later("gpt", f"{CONVOLVED}:ConvolvedGPT", 2023, ARORA)
-LINEAR_CONV = kind("linear_attention", f"{CONVOLVED}:ConvolvedLinearAttention", 2023, ARORA)
-FAVOR: Kind = {
-    "variant_of": "linear_attention",
-    "year": 2021,
-    "cite": "Choromanski et al., arXiv:2009.14794",
-}
+LINEAR: Kind = {"variant_of": "linear_attention", "year": 2023, "cite": ARORA}
+FAVOR = kind("linear_attention", "favor:Favor", 2021, "Choromanski et al., arXiv:2009.14794")
+DELTA: Kind = {"variant_of": "gated_deltanet"}
 
 ROWS: dict[str, tuple[Kind, str, Fields]] = {
     "rnn_encdec_32": (RNN, "32 numbers", {"d_model": 32}),
@@ -126,10 +123,10 @@ ROWS: dict[str, tuple[Kind, str, Fields]] = {
     "bahdanau_4": (POOLED, "4 vectors", {"n_queries": 4}),
     "bahdanau_8": (POOLED, "8 vectors", {"n_queries": 8}),
     "bahdanau_16": (POOLED, "16 vectors", {"n_queries": 16}),
-    "linear_attention_favor": (FAVOR, "FAVOR+", {"feature_map": "favor"}),
+    "linear_attention_favor": (FAVOR, "FAVOR+", {}),
     "transformer_conv": (CONV, "convolution", {}),
     "gpt_conv": (GPT_CONV, "convolution", {}),
-    "linear_attention_conv": (LINEAR_CONV, "convolution", {}),
+    "linear_attention_conv": (LINEAR, "convolution", {"d_conv": 3}),
     "transformer_score_mask": (MISTAKEN, "scores × mask", {"mistake": "score_mask"}),
     "transformer_weight_mask": (MISTAKEN, "weights × mask", {"mistake": "weight_mask"}),
     "transformer_finite_mask": (MISTAKEN, "mask of -10", {"mistake": "finite_mask"}),
@@ -141,5 +138,9 @@ ROWS: dict[str, tuple[Kind, str, Fields]] = {
     "transformer_pads": (MISTAKEN, "pads attended to", {"mistake": "pads"}),
     "transformer_embeddings": (MISTAKEN, "attends to embeddings", {"mistake": "embeddings"}),
     "transformer_no_bos": (MISTAKEN, "BOS forgotten", {"mistake": "no_bos"}),
+    "gated_deltanet_sum": (DELTA, "sum", {"is_gated": False, "is_delta": False}),
+    "gated_deltanet_fade": (DELTA, "fade", {"is_delta": False}),
+    "gated_deltanet_delta": (DELTA, "delta", {"is_gated": False}),
+    "gated_deltanet_2": (DELTA, "β to 2", {"beta_max": 2.0}),
 }
 """By name, in the order that gives them their colours: kind, end of the label, changed fields."""

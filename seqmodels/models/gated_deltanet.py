@@ -1,0 +1,284 @@
+"""Gated DeltaNet: a memory of fixed size that is corrected, not only added to.
+
+Paper
+    S. Yang, J. Kautz, A. Hatamizadeh: Gated Delta Networks: Improving Mamba2 with Delta Rule.
+    ICLR 2025, arXiv:2412.06464v3. Its parents: the delta rule as a memory, I. Schlag, K. Irie, J.
+    Schmidhuber: Linear Transformers Are Secretly Fast Weight Programmers, ICML 2021,
+    arXiv:2102.11174 ("2021"); its parallel form, S. Yang et al., NeurIPS 2024, arXiv:2406.06484
+    ("2024"); the gate α, `mamba2.py`.
+
+Before
+    Linear attention adds every pair of key and value to one matrix: pairs whose keys are similar
+    disturb each other, and a new value of a key is mixed with its old one. Mamba-2 forgets, but
+    all that it remembers at once.
+
+Idea
+    Before writing a value, read what the memory holds under its key, and write the difference:
+    S_t = α_t (I − β_t k_t k_tᵀ) S_{t−1} + β_t k_t v_tᵀ, a step of gradient descent on
+    |v_t − S_tᵀ k_t|² / 2 at a rate β_t that each token chooses. α_t, also chosen, lets all fade.
+    C steps in a row are one triangular system of C equations: a chunk is computed at once.
+
+Symbols
+    paper       code       shape        meaning
+    q, k, v     q, k, v    (B,H,N,K)    queries and keys of length 1, values
+    S           s          (R,L,H,K,K)  memory, read as q S (the paper's is transposed)
+    α           log_alpha  (B,H,N,1)    how much of the memory is kept, as its logarithm
+    β           beta       (B,H,N,1)    how much of the difference is written
+    γ           log_gamma  (B,H,C,1)    α_1 … α_t from the start of the chunk, as its logarithm
+    Γ           fade       (B,H,C,C)    α_{i+1} … α_t: what of token i is left at token t
+    2024: U     u          (B,H,C,K)    what each token of a chunk writes
+    —           window     (R,L,W,3D)   last inputs of the convolution, W = d_conv − 1
+
+Differs
+    1. The rest is `gpt.py` without positions (the paper: RMSNorm, SwiGLU); keys, values and the
+       output's gate are as wide as the model (the paper: 0.75, 1.5 and 1.5 times).
+    2. The switches: without `is_gated` it is DeltaNet (2024), but for the output's gate; without
+       `is_delta`, values are added; without both, it is linear attention whose features are unit
+       vectors. A `beta_max` of 2 lets I − β k kᵀ mirror a direction (arXiv:2411.12537).
+    3. α starts at rates that are spread over the heads; the authors draw them.
+
+Cost
+    Time O(L (S+T) (D² + C D)) to train, C = CHUNK, in (S+T) / C sequential steps; writing takes T
+    steps of O(L D²), however long the text is, and memory O(L D²/H), where GPT has O(L (S+T) D).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from seqmodels.interface import NonNegative, Positive, SequenceModel, Share, Size
+from seqmodels.models.cache import head_width
+from seqmodels.models.memory import convolve, join, rotate
+
+CHUNK = 32
+"""Tokens that are read at once."""
+
+# ------------------------------------------------------------------------------------- Config
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """Sizes; the defaults are about those of the paper's model of 1.3 billion parameters."""
+
+    vocab_size: Size
+    """Tokens in the vocabulary (the paper: 32,000)."""
+    d_model: Size = 2048
+    """Width; a multiple of n_heads."""
+    n_heads: Size = 8
+    """Heads."""
+    n_layers: Size = 21
+    """Blocks."""
+    d_conv: Size = 4
+    """Tokens that a query, key or value is made of, by a short convolution; 1: its own."""
+    is_gated: bool = True
+    """Whether the memory fades, by α."""
+    is_delta: bool = True
+    """Whether a value replaces what its key finds, or is added to it."""
+    beta_max: Positive = 1.0
+    """The largest β: 1, or up to 2."""
+    init_std: NonNegative = 0.02
+    """Weights start at N(0, this²), as in GPT; the tasks' narrow models: larger."""
+    dropout: Share = 0.0
+    """Dropout probability."""
+
+    def source_floats(self, n: int) -> int:
+        """Return how many numbers about a source of n tokens the paper gives its decoder."""
+        memory, window = self.d_model // self.n_heads, 3 * (self.d_conv - 1)
+        return self.n_layers * self.d_model * (memory + window)
+
+
+LARGE = Config(vocab_size=32_000)
+
+# -------------------------------------------------------------------------------------- State
+
+
+class State(NamedTuple):
+    """The memory of every layer, whose size does not depend on the text."""
+
+    s: Float[Tensor, "R L H K K"]
+    window: Float[Tensor, "R L W D3"]
+
+
+# -------------------------------------------------------------------------------------- Parts
+
+
+def write_and_read(
+    qkv: Sequence[Tensor], log_alpha: Tensor, beta: Tensor, s: Tensor, is_delta: bool
+) -> tuple[Float[Tensor, "B H N K"], Float[Tensor, "B H K K"]]:
+    """Write and read N tokens, a chunk at a time; return what they read, and the memory."""
+    heads, parts = [], (x.split(CHUNK, 2) for x in (*qkv, log_alpha, beta))
+    for q, k, v, log_alpha, beta in zip(*parts, strict=True):
+        log_gamma = log_alpha.cumsum(2)
+        gamma, rest = log_gamma.exp(), (log_gamma[:, :, -1:] - log_gamma).exp()
+        fade = (log_gamma - log_gamma.mT).tril().exp().tril()  # tril before exp: no overflow
+        u = beta * v
+        if is_delta:  # U_t = β_t (V_t − γ_t K_t S − Σ Γ_ti (K_t·K_i) U_i), the sum over i < t
+            a, u = beta * fade * (k @ k.mT), u - beta * gamma * (k @ s)
+            u = torch.linalg.solve_triangular(a, u, upper=False, unitriangular=True)  #          3.3
+        heads.append(gamma * (q @ s) + (fade * (q @ k.mT)) @ u)  #                               3.3
+        s = gamma[:, :, -1:] * s + (rest * k).mT @ u  #                                          3.3
+    return torch.cat(heads, 2), s
+
+
+class MultiHeadAttention(nn.Module):
+    """3.4: H memories in parallel; queries, keys and values are from one text."""
+
+    def __init__(self, cfg: Config):
+        super().__init__()
+        D, H, width = cfg.d_model, cfg.n_heads, head_width(cfg.d_model, cfg.n_heads)
+        self.cfg, self.to_heads = cfg, nn.Unflatten(-1, (3, H, width))
+        self.W_qkv, self.W_o = nn.Linear(D, 3 * D, bias=False), nn.Linear(D, D, bias=False)
+        if cfg.d_conv > 1:
+            self.filter = nn.Parameter(torch.empty(cfg.d_conv, 1, 3 * D))
+        self.W_beta, self.W_g = nn.Linear(D, H, bias=False), nn.Linear(D, D, bias=False)
+        self.norm = nn.RMSNorm(width, eps=1e-5)
+        if cfg.is_gated:
+            self.W_alpha, self.log_a = nn.Linear(D, H), nn.Parameter(torch.empty(H))
+
+    def qkv(self, x: Tensor, real: Tensor, window: Tensor) -> tuple[Tensor, ...]:
+        """Return queries and keys of length 1, the values of all heads, and the window."""
+        x = self.W_qkv(x) * real.unsqueeze(-1)
+        if self.cfg.d_conv > 1:
+            x, window = convolve(x, window, self.filter)
+        q, k, v = self.to_heads(F.silu(x)).permute(2, 0, 3, 1, 4)
+        return F.normalize(q, dim=-1), F.normalize(k, dim=-1), v, window
+
+    def gates(self, x: Float[Tensor, "B N D"]) -> tuple[Float[Tensor, "B H N 1"], Tensor]:
+        """Return log α and β of all heads."""
+        beta = self.cfg.beta_max * self.W_beta(x).sigmoid()
+        log_alpha = torch.zeros_like(beta)
+        if self.cfg.is_gated:
+            log_alpha = -self.log_a.exp() * F.softplus(self.W_alpha(x))
+        return log_alpha.mT.unsqueeze(-1), beta.mT.unsqueeze(-1)
+
+    def no_window(self, x: Float[Tensor, "B N D"]) -> Float[Tensor, "B W D3"]:
+        """Return the window before a text: zeros."""
+        return x.new_zeros(len(x), self.cfg.d_conv - 1, 3 * self.cfg.d_model)
+
+    def forward(self, x: Float[Tensor, "B N D"], real: Tensor) -> tuple[Tensor, ...]:
+        """Write and read with all heads, chunk by chunk; also return the memory."""
+        *qkv, window = self.qkv(x, real, self.no_window(x))
+        with torch.autocast(x.device.type, enabled=False):  # a triangular system needs float32
+            log_alpha, beta = self.gates(x)
+            qkv = [t.to(beta) for t in qkv]
+            s = beta.new_zeros(*beta.shape[:2], qkv[0].shape[3], qkv[0].shape[3])
+            heads, s = write_and_read(qkv, log_alpha, beta, s, self.cfg.is_delta)
+        return self.merge(heads, x), s, window
+
+    def step(self, x: Tensor, s: Tensor, window: Tensor) -> tuple[Tensor, ...]:
+        """Write and read one token, as the paper's recurrence; also return the memory."""
+        q, k, v, window = self.qkv(x, x.new_ones(len(x), 1), window)
+        log_alpha, beta = self.gates(x)
+        s = log_alpha.exp() * s
+        if self.cfg.is_delta:
+            v = v - k @ s  # what k finds is taken away
+        s = s + k.mT @ (beta * v)  #                                                             3.1
+        return self.merge(q @ s, x), s, window
+
+    def merge(self, heads: Float[Tensor, "B H N K"], x: Tensor) -> Float[Tensor, "B N D"]:
+        """Normalise what each head has read, gate it, and merge the heads with W_o."""
+        heads = self.norm(heads).transpose(1, 2).flatten(2)
+        return self.W_o(heads * F.silu(self.W_g(x)))
+
+
+class Layer(nn.Module):
+    """As in GPT: self-attention and feed-forward, each after a norm, added to the stream."""
+
+    def __init__(self, cfg: Config):
+        super().__init__()
+        self.norm_1, self.norm_2 = nn.LayerNorm(cfg.d_model), nn.LayerNorm(cfg.d_model)
+        self.self_attention, self.dropout = MultiHeadAttention(cfg), nn.Dropout(cfg.dropout)
+        d_ff = 4 * cfg.d_model
+        inner, outer = nn.Linear(cfg.d_model, d_ff), nn.Linear(d_ff, cfg.d_model)
+        self.ff = nn.Sequential(inner, nn.GELU(approximate="tanh"), outer)
+
+    def forward(self, x: Tensor, real: Tensor, n_out: int) -> tuple[Tensor, ...]:
+        """Attend to this text; return the rows of its last tokens, and the memory of it."""
+        heads, *memory = self.self_attention(self.norm_1(x), real)
+        x = (x + self.dropout(heads))[:, -n_out:]
+        return x + self.dropout(self.ff(self.norm_2(x))), *memory
+
+    def step(self, x: Float[Tensor, "R 1 D"], *memory: Tensor) -> tuple[Tensor, ...]:
+        """Read one token; return its row, and the memory."""
+        heads, *memory = self.self_attention.step(self.norm_1(x), *memory)
+        x = x + self.dropout(heads)
+        return x + self.dropout(self.ff(self.norm_2(x))), *memory
+
+
+# -------------------------------------------------------------------------------------- Model
+
+
+class GatedDeltaNet(SequenceModel):
+    """Yang, Kautz and Hatamizadeh 2024: linear attention that corrects its memory."""
+
+    config_type = Config
+
+    def __init__(self, cfg: Config):
+        super().__init__(cfg)
+        self.embedding = nn.Embedding(cfg.vocab_size, cfg.d_model)
+        self.dropout = nn.Dropout(cfg.dropout)
+        self.decoder = nn.ModuleList(Layer(cfg) for _ in range(cfg.n_layers))
+        self.norm = nn.LayerNorm(cfg.d_model)
+        init(self)
+
+    def read(self, text: Int[Tensor, "B N"], real: Tensor, n_out: int) -> tuple[Tensor, State]:
+        """Read a text in one pass; return the logits of its last tokens, and the memory of it."""
+        x, memory = self.dropout(self.embedding(text)), []
+        for layer in self.decoder:
+            x, *new = layer(x, real, n_out if layer is self.decoder[-1] else x.shape[1])
+            memory.append(new)
+        state = State(*(torch.stack(new, 1) for new in zip(*memory, strict=True)))
+        return self.norm(x) @ self.embedding.weight.T, state
+
+    def encode(self, src: Int[Tensor, "B S"], src_mask: Bool[Tensor, "B S"]) -> State:
+        """Read the source as the beginning of the text; all that is left of it is the memory."""
+        return self.read(*join(src, src_mask, src[:, :0]), 1)[1]
+
+    def step(self, y: Int[Tensor, " R"], state: State) -> tuple[Float[Tensor, "R V"], State]:
+        """Write one token in each of R rows, after the row's own text."""
+        x, memory = self.dropout(self.embedding(y)).unsqueeze(1), []
+        for layer, *old in zip(self.decoder, *(t.unbind(1) for t in state), strict=True):
+            x, *new = layer.step(x, *old)
+            memory.append(new)
+        state = State(*(torch.stack(new, 1) for new in zip(*memory, strict=True)))
+        return (self.norm(x) @ self.embedding.weight.T).squeeze(1), state
+
+    def forward(
+        self, src: Int[Tensor, "B S"], src_mask: Bool[Tensor, "B S"], tgt_in: Int[Tensor, "B T"]
+    ) -> Float[Tensor, "B T V"]:
+        """Read source and target as one text, in one pass: no loop over time but over chunks."""
+        return self.read(*join(src, src_mask, tgt_in), tgt_in.shape[1])[0]
+
+    def text_logits(
+        self, src: Int[Tensor, "B S"], src_mask: Bool[Tensor, "B S"], tgt_in: Int[Tensor, "B T"]
+    ) -> Float[Tensor, "B S+T V"]:
+        """Do the same, but return all logits, for a loss on the source as well (2018, 3.2)."""
+        logits, _ = self.read(*join(src, src_mask, tgt_in), src.shape[1] + tgt_in.shape[1])
+        first, last = logits.split([src.shape[1], tgt_in.shape[1]], 1)
+        return torch.cat([rotate(first, -src_mask.sum(1)), last], 1)
+
+
+# --------------------------------------------------------------------------------------- Init
+
+
+def init(model: SequenceModel) -> None:
+    """Start as GPT does, with a half-life of the memories of 7 to 700 tokens."""
+    std = model.config.init_std
+    for name, p in model.named_parameters():
+        if name.endswith("filter"):
+            nn.init.uniform_(p, -(len(p) ** -0.5), len(p) ** -0.5)
+        elif name.endswith(("W_o.weight", "ff.2.weight")):
+            nn.init.normal_(p, std=std / (2 * model.config.n_layers) ** 0.5)
+        elif p.dim() == 2:
+            nn.init.normal_(p, std=std)
+        elif name.endswith("W_alpha.bias"):  # softplus of it: 0.001 … 0.1
+            p.data.copy_(torch.logspace(-3, -1, len(p)).expm1().log())
+        elif name.endswith(("bias", "log_a")):
+            nn.init.zeros_(p)

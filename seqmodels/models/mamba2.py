@@ -1,0 +1,264 @@
+"""Mamba-2: a memory of fixed size that chooses what to forget.
+
+Paper
+    T. Dao, A. Gu: Transformers are SSMs: Generalized Models and Efficient Algorithms Through
+    Structured State Space Duality. ICML 2024, arXiv:2405.21060. Its ancestor: A. Gu, T. Dao:
+    Mamba: Linear-Time Sequence Modeling with Selective State Spaces, arXiv:2312.00752 ("2023").
+
+Before
+    Linear attention keeps all that it has ever read in one sum. Recurrent networks forget, but
+    each of their steps waits for the one before it.
+
+Idea
+    A linear recurrence h_t = a_t h_{t−1} + Δ_t B_t x_tᵀ, read as y_t = C_tᵀ h_t, whose decay
+    a_t = exp(−Δ_t A) each token chooses (2023: selection): a large Δ forgets and writes, a small
+    one passes over the token. Its gates do not see the state, so that it is linear, and linear
+    recurrences have a parallel form: Y = (L ∘ C Bᵀ) Δ X, masked attention without a softmax (the
+    duality). L_ti = a_{i+1} … a_t is the mask.
+
+Symbols
+    paper       code       shape          meaning
+    C, B        q, k       (B,1,N,F)      as queries and keys, shared by all heads
+    X           v          (B,H,N,Kv)     as values
+    h           s          (R,L,H,F,Kv)   memory (not the state of a layer's output)
+    Δ           dt         (B,H,N,1)      step size: how much is written
+    a           log_a      (B,H,N,1)      −Δ A: how much of the memory is kept, as its logarithm
+    —           log_gamma  (B,H,C,1)      a_1 … a_t from the start of the chunk, as its logarithm
+    L           fade       (B,H,C,C)      a_{i+1} … a_t: what of token i is left at token t
+    D           skip       (H,1,1)        how much of x is passed on
+    —           window     (R,L,W,2D+2F)  last inputs of the convolution, W = d_conv − 1
+
+Differs
+    1. LayerNorm, tied embeddings, dropout and starting weights as in `gpt.py` (the authors' code:
+       RMSNorm); no bias in the convolution.
+    2. Chunks are read one after another (the paper's algorithm: at once, then their states).
+    3. A and Δ start at values that are spread over the heads; the authors draw them.
+
+Cost
+    Time O(L (S+T) (D² + (C + F) D)) to train, C = CHUNK, in (S+T) / C sequential steps; writing
+    takes T steps of O(L (D² + F D)), however long the text is, and memory O(L F D).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from seqmodels.interface import NonNegative, SequenceModel, Share, Size
+from seqmodels.models.cache import head_width
+from seqmodels.models.memory import convolve, join, rotate
+
+CHUNK = 64
+"""Tokens that are read at once."""
+
+# ------------------------------------------------------------------------------------- Config
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """Sizes; the defaults are those of the authors' model of 130 million parameters."""
+
+    vocab_size: Size
+    """Tokens in the vocabulary (50,277)."""
+    d_model: Size = 768
+    """Width; twice as much is a multiple of n_heads."""
+    n_heads: Size = 24
+    """Heads, whose values are 2 d_model / n_heads wide (paper: 64)."""
+    n_layers: Size = 24
+    """Blocks."""
+    d_state: Size = 128
+    """Numbers of the memory for each number of a value (F; the paper's N)."""
+    d_conv: Size = 4
+    """Tokens that a query, key or value is made of, by a short convolution; 1: its own."""
+    init_std: NonNegative = 0.02
+    """Weights start at N(0, this²), as in GPT; the tasks' narrow models: larger."""
+    dropout: Share = 0.0
+    """Dropout probability."""
+
+    def source_floats(self, n: int) -> int:
+        """Return how many numbers about a source of n tokens the paper gives its decoder."""
+        window = (self.d_conv - 1) * 2 * (self.d_model + self.d_state)
+        return self.n_layers * (2 * self.d_model * self.d_state + window)
+
+
+MAMBA2_130M = Config(vocab_size=50_277)
+
+# -------------------------------------------------------------------------------------- State
+
+
+class State(NamedTuple):
+    """The memory of every layer, whose size does not depend on the text."""
+
+    s: Float[Tensor, "R L H F Kv"]
+    window: Float[Tensor, "R L W _"]
+
+
+# -------------------------------------------------------------------------------------- Parts
+
+
+def scan_chunks(
+    qkv: Sequence[Tensor], log_a: Tensor, s: Tensor
+) -> tuple[Float[Tensor, "B H N Kv"], Float[Tensor, "B H F Kv"]]:
+    """Write and read N tokens, a chunk at a time; return what they read, and the memory."""
+    heads, parts = [], (x.split(CHUNK, 2) for x in (*qkv, log_a))
+    for q, k, v, log_a in zip(*parts, strict=True):
+        log_gamma = log_a.cumsum(2)
+        gamma, rest = log_gamma.exp(), (log_gamma[:, :, -1:] - log_gamma).exp()
+        fade = (log_gamma - log_gamma.mT).tril().exp().tril()  # tril before exp: no overflow
+        heads.append(gamma * (q @ s) + (fade * (q @ k.mT)) @ v)  #                            5.2, 6
+        s = gamma[:, :, -1:] * s + (rest * k).mT @ v  #                                            6
+    return torch.cat(heads, 2), s
+
+
+class SelectiveStateSpace(nn.Module):
+    """7: H memories in parallel, whose queries and keys are the same; values from one text."""
+
+    def __init__(self, cfg: Config):
+        super().__init__()
+        D, D2, H, F = cfg.d_model, 2 * cfg.d_model, cfg.n_heads, cfg.d_state
+        self.cfg, self.to_heads = cfg, nn.Unflatten(-1, (H, head_width(D2, H)))
+        self.W_xBC, self.W_o = nn.Linear(D, D2 + 2 * F, bias=False), nn.Linear(D2, D, bias=False)
+        if cfg.d_conv > 1:
+            self.filter = nn.Parameter(torch.empty(cfg.d_conv, 1, D2 + 2 * F))
+        self.W_dt, self.W_z = nn.Linear(D, H), nn.Linear(D, D2, bias=False)
+        self.norm = nn.RMSNorm(D2, eps=1e-5)
+        self.log_A, self.skip = nn.Parameter(torch.empty(H)), nn.Parameter(torch.ones(H, 1, 1))
+
+    def qkv(self, x: Tensor, real: Tensor, window: Tensor) -> tuple[Tensor, ...]:
+        """Return C and B, the values of all heads, and the window."""
+        x = self.W_xBC(x) * real.unsqueeze(-1)
+        if self.cfg.d_conv > 1:
+            x, window = convolve(x, window, self.filter)
+        v, k, q = F.silu(x).split([2 * self.cfg.d_model, *[self.cfg.d_state] * 2], -1)
+        return q.unsqueeze(1), k.unsqueeze(1), self.to_heads(v).transpose(1, 2), window
+
+    def gates(self, x: Float[Tensor, "B N D"]) -> tuple[Float[Tensor, "B H N 1"], Tensor]:
+        """Return log a and Δ of all heads."""
+        dt = F.softplus(self.W_dt(x))
+        return (-dt * self.log_A.exp()).mT.unsqueeze(-1), dt.mT.unsqueeze(-1)
+
+    def no_window(self, x: Float[Tensor, "B N D"]) -> Float[Tensor, "B W _"]:
+        """Return the window before a text: zeros."""
+        return x.new_zeros(len(x), self.cfg.d_conv - 1, 2 * (self.cfg.d_model + self.cfg.d_state))
+
+    def forward(self, x: Float[Tensor, "B N D"], real: Tensor) -> tuple[Tensor, ...]:
+        """Write and read with all heads, chunk by chunk; also return the memory."""
+        *qkv, window = self.qkv(x, real, self.no_window(x))
+        with torch.autocast(x.device.type, enabled=False):  # as exact as the recurrence
+            log_a, dt = self.gates(x)
+            q, k, v = (t.to(dt) for t in qkv)
+            s = dt.new_zeros(*dt.shape[:2], k.shape[3], v.shape[3])
+            heads, s = scan_chunks((q, k, dt * v), log_a, s)
+        return self.merge(heads + self.skip * v, x), s, window
+
+    def step(self, x: Tensor, s: Tensor, window: Tensor) -> tuple[Tensor, ...]:
+        """Write and read one token, as the paper's recurrence; also return the memory."""
+        q, k, v, window = self.qkv(x, x.new_ones(len(x), 1), window)
+        log_a, dt = self.gates(x)
+        s = log_a.exp() * s
+        s = s + k.mT @ (dt * v)  #                                                               5.1
+        return self.merge(q @ s + self.skip * v, x), s, window
+
+    def merge(self, heads: Float[Tensor, "B H N Kv"], x: Tensor) -> Float[Tensor, "B N D"]:
+        """Gate what all heads have read, normalise it, and merge the heads with W_o."""
+        heads = heads.transpose(1, 2).flatten(2)
+        return self.W_o(self.norm(heads * F.silu(self.W_z(x))))
+
+
+class Layer(nn.Module):
+    """The state space alone, after a norm, added to the stream: no feed-forward network."""
+
+    def __init__(self, cfg: Config):
+        super().__init__()
+        self.norm, self.dropout = nn.LayerNorm(cfg.d_model), nn.Dropout(cfg.dropout)
+        self.mixer = SelectiveStateSpace(cfg)
+
+    def forward(self, x: Tensor, real: Tensor, n_out: int) -> tuple[Tensor, ...]:
+        """Read this text; return the rows of its last tokens, and the memory of it."""
+        heads, *memory = self.mixer(self.norm(x), real)
+        return (x + self.dropout(heads))[:, -n_out:], *memory
+
+    def step(self, x: Float[Tensor, "R 1 D"], *memory: Tensor) -> tuple[Tensor, ...]:
+        """Read one token; return its row, and the memory."""
+        heads, *memory = self.mixer.step(self.norm(x), *memory)
+        return x + self.dropout(heads), *memory
+
+
+# -------------------------------------------------------------------------------------- Model
+
+
+class Mamba2(SequenceModel):
+    """Dao and Gu 2024: linear attention whose memory fades as each token chooses."""
+
+    config_type = Config
+
+    def __init__(self, cfg: Config):
+        super().__init__(cfg)
+        self.embedding = nn.Embedding(cfg.vocab_size, cfg.d_model)
+        self.dropout = nn.Dropout(cfg.dropout)
+        self.decoder = nn.ModuleList(Layer(cfg) for _ in range(cfg.n_layers))
+        self.norm = nn.LayerNorm(cfg.d_model)
+        init(self)
+
+    def read(self, text: Int[Tensor, "B N"], real: Tensor, n_out: int) -> tuple[Tensor, State]:
+        """Read a text in one pass; return the logits of its last tokens, and the memory of it."""
+        x, memory = self.dropout(self.embedding(text)), []
+        for layer in self.decoder:
+            x, *new = layer(x, real, n_out if layer is self.decoder[-1] else x.shape[1])
+            memory.append(new)
+        state = State(*(torch.stack(new, 1) for new in zip(*memory, strict=True)))
+        return self.norm(x) @ self.embedding.weight.T, state
+
+    def encode(self, src: Int[Tensor, "B S"], src_mask: Bool[Tensor, "B S"]) -> State:
+        """Read the source as the beginning of the text; all that is left of it is the memory."""
+        return self.read(*join(src, src_mask, src[:, :0]), 1)[1]
+
+    def step(self, y: Int[Tensor, " R"], state: State) -> tuple[Float[Tensor, "R V"], State]:
+        """Write one token in each of R rows, after the row's own text."""
+        x, memory = self.dropout(self.embedding(y)).unsqueeze(1), []
+        for layer, *old in zip(self.decoder, *(t.unbind(1) for t in state), strict=True):
+            x, *new = layer.step(x, *old)
+            memory.append(new)
+        state = State(*(torch.stack(new, 1) for new in zip(*memory, strict=True)))
+        return (self.norm(x) @ self.embedding.weight.T).squeeze(1), state
+
+    def forward(
+        self, src: Int[Tensor, "B S"], src_mask: Bool[Tensor, "B S"], tgt_in: Int[Tensor, "B T"]
+    ) -> Float[Tensor, "B T V"]:
+        """Read source and target as one text, in one pass: no loop over time but over chunks."""
+        return self.read(*join(src, src_mask, tgt_in), tgt_in.shape[1])[0]
+
+    def text_logits(
+        self, src: Int[Tensor, "B S"], src_mask: Bool[Tensor, "B S"], tgt_in: Int[Tensor, "B T"]
+    ) -> Float[Tensor, "B S+T V"]:
+        """Do the same, but return all logits, for a loss on the source as well (2018, 3.2)."""
+        logits, _ = self.read(*join(src, src_mask, tgt_in), src.shape[1] + tgt_in.shape[1])
+        first, last = logits.split([src.shape[1], tgt_in.shape[1]], 1)
+        return torch.cat([rotate(first, -src_mask.sum(1)), last], 1)
+
+
+# --------------------------------------------------------------------------------------- Init
+
+
+def init(model: SequenceModel) -> None:
+    """Start as GPT does, with A of 1 … 16 and Δ of 0.001 … 0.1 (2023, 3.6)."""
+    std = model.config.init_std
+    for name, p in model.named_parameters():
+        if name.endswith("filter"):
+            nn.init.uniform_(p, -(len(p) ** -0.5), len(p) ** -0.5)
+        elif name.endswith("W_o.weight"):
+            nn.init.normal_(p, std=std / model.config.n_layers**0.5)
+        elif p.dim() == 2:
+            nn.init.normal_(p, std=std)
+        elif name.endswith("log_A"):
+            p.data.copy_(torch.linspace(1, 16, len(p)).log())
+        elif name.endswith("W_dt.bias"):  # softplus of it: 0.1 … 0.001
+            p.data.copy_(torch.logspace(-1, -3, len(p)).expm1().log())
+        elif name.endswith("bias"):
+            nn.init.zeros_(p)

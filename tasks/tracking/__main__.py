@@ -1,0 +1,183 @@
+"""Follow balls under cups that are swapped: which models keep track of a state, and how far.
+
+Question
+    A source puts a ball under each of n cups and then swaps cups, two at a time; the target says
+    under which cup each ball is. Which model still knows after more moves than it was trained on?
+    With two cups this is parity; with five it is the word problem of the permutations S5, which no
+    model of a fixed depth without recurrence solves at all lengths, unless TC0 = NC1 (Merrill et
+    al. 2024, arXiv:2404.08819).
+
+    python -m tasks.tracking                 three cups, trained on up to 8 moves
+    python -m tasks.tracking --cups 2        parity
+    python -m tasks.tracking --cups 5        five cups
+    python -m tasks.tracking --longest 16    trained on up to 16 moves
+
+    About a minute of one core a model. A model that knows nothing of the moves finds all balls once
+    in n! times. What a model learns with this budget is not all that it could represent: with
+    weights set by hand, a delta rule follows thousands of swaps (python -m tasks.tracking.mirror).
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from seqmodels.utils.terminal import positive
+
+from ..flags import TaskParser, run
+
+
+def choose_folder(args: argparse.Namespace) -> None:
+    """Set the folder to that of the number of cups, unless it is given."""
+    args.out = args.out or Path("runs", f"tracking-{args.cups}-{args.size}")
+
+
+PARSER = TaskParser("tasks.tracking", __doc__, sizes=["smoke", "laptop"], check=choose_folder)
+PARSER.add_argument(
+    "--cups", type=int, choices=range(2, 6), default=3,
+    help="cups, each with a ball (default: 3); in runs/tracking-CUPS-SIZE",
+)  # fmt: skip
+PARSER.add_argument(
+    "--longest", type=positive, default=8, metavar="N",
+    help="most moves in training; test has up to 96 (default: 8)",
+)  # fmt: skip
+
+if __name__ == "__main__":
+    PARSER.parse_args()  # answer --help and mistakes before the slow imports below
+
+import random
+from collections.abc import Sequence
+from functools import partial
+from itertools import combinations
+from math import factorial
+
+from seqmodels.data.batches import Example
+from seqmodels.data.splits import Pair
+from seqmodels.data.tokenizers import Tokenizer, Words
+from seqmodels.experiments.task import Recipe, Task, TestSet
+from seqmodels.interface import EOS
+
+from ..recipes import HISTORY, MEMORIES, with_positions
+from ..synthetic.pairs import describe_data
+
+# ---------------------------------------------------------------------------------------- Data
+#
+#     a b c 12 23 -  ->  3 1 2      (a starts under cup 1, and is under cup 3 in the end)
+#
+# The source begins with the balls, so that a memory that is empty at first has something to swap;
+# the move "-" swaps nothing: without it, the length of a source would give the parity of its swaps.
+# The cups are asked for after the last move alone: no token of the source says where a ball is.
+
+BALLS = "abcde"
+LENGTHS = (4, 8, 16, 24, 32, 48, 96)
+SIZES = {
+    "smoke": {"n_train": 500, "n_valid": 20, "per_length": 10},
+    "laptop": {"n_train": 200_000, "n_valid": 300, "per_length": 400},
+}
+SOURCES = {"smoke": 1_000, "laptop": 200_000}
+"""Budgets in sources, each of which has as many target tokens as there are cups."""
+
+
+def list_moves(n_cups: int) -> list[str]:
+    """Return the move that swaps nothing, and the swaps of two cups."""
+    return ["-", *(f"{i}{j}" for i, j in combinations(range(1, n_cups + 1), 2))]
+
+
+def follow(moves: Sequence[str], n_cups: int) -> list[int]:
+    """Return the cup of each ball after the moves; a move names cups, whatever is under them."""
+    under = list(range(n_cups))  # the ball under each cup
+    for i, j in (map(int, move) for move in moves if move != "-"):
+        under[i - 1], under[j - 1] = under[j - 1], under[i - 1]
+    return [1 + under.index(ball) for ball in range(n_cups)]
+
+
+def draw_pair(rng: random.Random, n_cups: int, n_moves: int) -> Pair:
+    """Draw moves, each of them as likely as the others, and tell where the balls are then."""
+    moves = rng.choices(list_moves(n_cups), k=n_moves)
+    return Pair(" ".join([*BALLS[:n_cups], *moves]), " ".join(map(str, follow(moves, n_cups))))
+
+
+def draw_pairs(rng: random.Random, n: int, n_cups: int, longest: int) -> list[Pair]:
+    """Draw n examples of 1 to `longest` moves, log-uniform: short ones show what a move does."""
+    numbers = range(1, longest + 1)
+    return [draw_pair(rng, n_cups, k) for k in rng.choices(numbers, [1 / k for k in numbers], k=n)]
+
+
+def encode_pair(pair: Pair, tokenizer: Tokenizer) -> Example:
+    """Encode a pair; the target ends with its last ball."""
+    return Example([*tokenizer.encode(pair.src), EOS], tokenizer.encode(pair.tgt))
+
+
+def moves_test(pairs: Sequence[Pair], tokenizer: Tokenizer, n_cups: int, longest: int) -> TestSet:
+    """Return the test set: the share of sources whose balls are all found, against the moves."""
+    return TestSet(
+        name="moves",
+        axis="moves in the source",
+        unit="moves",
+        kind="count",
+        primary_metric="exact_match",
+        examples=[encode_pair(pair, tokenizer) for pair in pairs],
+        x=[len(pair.src.split()) - n_cups for pair in pairs],
+        buckets=[(n, n) for n in LENGTHS],
+        max_train_length=longest,
+        noun="sources",
+        is_generated=False,
+        baseline=[1 / factorial(n_cups)] * len(pairs),
+        baseline_name="chance: knows nothing of the moves",
+    )
+
+
+# ------------------------------------------------------------------------------------- Recipes
+#
+# The LSTM reads the source forwards, as the others do. trials.csv has what was tried.
+
+RECURRENT = {"d_embed": 64, "d_maxout": 64}
+TWO_LAYERS = {"n_layers": 2, "n_heads": 4, "dropout": 0.0}
+DECODER = Recipe(TWO_LAYERS | {"init_std": 0.08}, lr=3e-3)
+LSTM = {
+    "d_embed": 64, "n_layers": 1, "init_range": 0.3, "forget_bias": 2.0, "is_reversed": False,
+}  # fmt: skip
+RECIPES = {
+    "rnn_encdec": Recipe(RECURRENT, lr=8e-3),
+    "bahdanau": Recipe(RECURRENT | {"d_align": 64}, lr=8e-3),
+    "lstm_seq2seq": Recipe(LSTM, lr=8e-3),
+    "transformer": Recipe(TWO_LAYERS | {"d_ff": 160, "is_prenorm": True}, lr=3e-3),
+    "gpt": DECODER,
+    "linear_attention": DECODER,
+    "mamba2": Recipe({"n_layers": 4, "n_heads": 4, "d_state": 32, "init_std": 0.08}, lr=3e-3),
+    "gated_deltanet": DECODER,
+}
+
+# ----------------------------------------------------------------------------------------- Run
+
+
+def make_task(args: argparse.Namespace) -> Task:
+    """Return the task."""
+    rng, size, n, longest = random.Random(1), SIZES[args.size], args.cups, args.longest
+    train = draw_pairs(rng, size["n_train"], n, longest)
+    valid = [draw_pair(rng, n, longest) for _ in range(size["n_valid"])]
+    test = [draw_pair(rng, n, k) for k in LENGTHS for _ in range(size["per_length"])]
+    tokenizer = Words([*BALLS[:n], *list_moves(n), *map(str, range(1, n + 1))])
+    about = {"n_cups": n, "n_tokens_source": n + longest + 1, "source_end": "EOS"}
+    return Task(
+        name="tracking",
+        data=describe_data(f"{n} cups", (train, valid, test), tokenizer, **about),
+        tokenizer=tokenizer,
+        train=[encode_pair(pair, tokenizer) for pair in train],
+        valid=[encode_pair(pair, tokenizer) for pair in valid],
+        tests=[moves_test(test, tokenizer, n, longest)],
+        contrasts=[*HISTORY, *MEMORIES],
+        recipes=with_positions(RECIPES, 2 * n + max(longest, LENGTHS[-1]) + 2),
+        training={
+            "tokens": args.tokens or n * SOURCES[args.size],
+            "batch_tokens": 64 * (n + longest + 1),
+            "n_validations": 20,
+        },
+        n_parameters=125_000,
+    )
+
+
+main = partial(run, PARSER, make_task)
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,78 @@
+"""Mamba-2: the recurrence is masked attention, and the block is the published one."""
+
+import warnings
+
+import pytest
+import torch
+from conftest import Tiny
+from torch.testing import assert_close
+
+from seqmodels import build
+from seqmodels.models.mamba2 import CHUNK, scan_chunks
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # what `transformers` says about itself is not our affair
+    from transformers import Mamba2Config
+    from transformers.models.mamba2.modeling_mamba2 import Mamba2Mixer
+
+N = 2 * CHUNK + 11
+
+
+def test_chunks_equal_the_recurrence_and_masked_attention() -> None:
+    """The duality: one N × N matrix of products of decays, in place of N steps."""
+    q, k = (torch.randn(3, 1, N, 5).double() for _ in range(2))
+    v, log_a = torch.randn(3, 2, N, 4).double(), -torch.rand(3, 2, N, 1).double()
+    zero = torch.zeros(3, 2, 5, 4).double()
+    heads, memory = scan_chunks((q, k, v), log_a, zero)
+    s, steps = zero, []
+    for t in range(N):
+        s = log_a[:, :, t, :, None].exp() * s + k[:, :, t, :, None] * v[:, :, t, None]
+        steps.append((q[:, :, t, None] @ s).squeeze(2))
+    assert (heads - torch.stack(steps, 2)).abs().max() < 1e-11
+    assert (memory - s).abs().max() < 1e-11
+    mask = torch.zeros(3, 2, N, N).double()
+    for i in range(N):
+        mask[:, :, i:, i] = (
+            torch.cat([zero[:, :, 0, :1], log_a[:, :, i + 1 :, 0]], 2).cumsum(2).exp()
+        )
+    assert (heads - (mask * (q @ k.mT)) @ v).abs().max() < 1e-11
+    first, last = zip(*(x.split([70, N - 70], 2) for x in (q, k, v, log_a)), strict=True)
+    _, s = scan_chunks(first[:3], first[3], zero)
+    assert_close(scan_chunks(last[:3], last[3], s)[0], heads[:, :, 70:])
+
+
+def test_the_block_equals_the_published_one() -> None:
+    """Theirs has one projection for the gate, x, B, C and Δ, in this order."""
+    ours = build("mamba2", 9, d_model=16, n_heads=2, d_state=8, n_layers=1, init_std=0.3)
+    mixer = ours.decoder[0].mixer
+    cfg = Mamba2Config(
+        hidden_size=16, num_heads=2, head_dim=16, state_size=8, n_groups=1, conv_kernel=4,
+        expand=2, use_conv_bias=False, use_bias=False, chunk_size=8, num_hidden_layers=1,
+    )  # fmt: skip
+    theirs = Mamba2Mixer(cfg, layer_idx=0)
+    weights = mixer.W_z.weight, mixer.W_xBC.weight, mixer.W_dt.weight
+    theirs.in_proj.weight.data = torch.cat(weights)
+    theirs.conv1d.weight.data = mixer.filter.permute(2, 1, 0).contiguous()
+    theirs.dt_bias.data, theirs.A_log.data = mixer.W_dt.bias.data, mixer.log_A.data
+    mixer.skip.data = torch.tensor([0.5, 2.0]).view(2, 1, 1)
+    theirs.D.data, theirs.out_proj.weight.data = mixer.skip.data.flatten(), mixer.W_o.weight.data
+    mixer.norm.weight.data.uniform_(0.5, 2)
+    theirs.norm.weight.data = mixer.norm.weight.data
+    x = torch.randn(2, 21, 16)
+    heads, *_ = mixer(x, torch.ones(2, 21))
+    assert heads.std() > 0.05
+    assert_close(heads, theirs(x), rtol=0, atol=1e-5)
+
+
+def test_rates_are_spread_over_the_heads(fresh: Tiny) -> None:
+    mixer = fresh("mamba2", d_model=64, n_heads=4).decoder[1].mixer
+    log_a, dt = mixer.gates(torch.zeros(1, 1, 64))
+    steps = torch.tensor([1e-1, 10 ** (-5 / 3), 10 ** (-7 / 3), 1e-3])
+    assert_close(dt.flatten(), steps)
+    assert_close(-log_a.flatten(), steps * torch.tensor([1.0, 6.0, 11.0, 16.0]))
+
+
+def test_heads_fill_twice_the_width() -> None:
+    assert build("mamba2", 9, d_model=15, n_heads=6, n_layers=1).decoder[0].mixer.skip.numel() == 6
+    with pytest.raises(ValueError, match="d_model 30 is not a multiple of n_heads 4"):
+        build("mamba2", 9, d_model=15, n_heads=4, n_layers=1)

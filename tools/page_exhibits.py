@@ -1,0 +1,79 @@
+"""The tables of the exhibits: memories that nothing has trained."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from statistics import median
+from typing import Any
+
+from seqmodels.report.tables import format_markdown
+from seqmodels.utils.files import read_json
+from tools.numbers import RESULTS
+
+SHOWN = {"once": (16, 32, 64), "again": (4, 16, 32), "alike": (4, 8, 16)}
+"""Numbers of keys in the table of memories, by how they are drawn."""
+
+
+def load_exhibit(name: str) -> Mapping[str, Any]:
+    """Return settings and rows of an exhibit."""
+    return dict(read_json(RESULTS / f"{name}.json"))
+
+
+def read_shares() -> dict[tuple[str, str, int], float]:
+    """Return the share (%) of reads that are right by rule, kind of keys and number of keys."""
+    rows = load_exhibit("memory")["rows"]
+    return {(r["rule"], r["keys"], r["n_pairs"]): r["right"] for r in rows}
+
+
+def memory_table() -> str:
+    """Return the reads that are right by rule."""
+    share, rules = read_shares(), load_exhibit("memory")["settings"]["rules"]
+    columns = [(keys, n) for keys, numbers in SHOWN.items() for n in numbers]
+    rows = [["", *(f"{n} {keys}" for keys, n in columns)]]
+    for rule in rules:
+        rows.append([rule, *(f"{share[rule, *column]:.0f} %" for column in columns)])
+    return format_markdown(rows)
+
+
+def mirror_table() -> str:
+    """Return the median of the first swap that is lost, by β."""
+    mirror = load_exhibit("mirror")
+    most = mirror["settings"]["n_swaps"]
+    rows = [["", *(f"β {beta:g}" for beta in mirror["settings"]["betas"])]]
+    for noise in mirror["settings"]["noises"]:
+        own = [r for r in mirror["rows"] if (r["noise"], r["is_rounded"]) == (noise, False)]
+        middle = [median(e or most + 1 for e in r["first_errors"]) for r in own]
+        name = f"{100 * noise:g} % noise" if noise else "exact keys"
+        rows.append([name, *(f"{m:.0f}" if m <= most else f"> {most:,}" for m in middle)])
+    return format_markdown(rows)
+
+
+def confirm_mirror() -> None:
+    """Confirm: β ≤ 1 loses the first swap; β = 2 none with exact keys, or if it is rounded."""
+    for row in load_exhibit("mirror")["rows"]:
+        if row["beta"] <= 1:
+            assert {*row["first_errors"]} == {1}
+        elif row["beta"] == 2 and (row["is_rounded"] or not row["noise"]):
+            assert not any(row["first_errors"])
+
+
+def confirm_memory() -> None:
+    """Confirm: adding up is best with keys once, a coin toss with up to 16 given again.
+
+    With 4 and more keys that are alike, every rule keeps less than with keys once.
+    """
+    share, settings = read_shares(), load_exhibit("memory")["settings"]
+    for n in settings["n_pairs"]:
+        once = {rule: share[rule, "once", n] for rule in settings["rules"]}
+        assert n < 4 or all(share[rule, "alike", n] < once[rule] for rule in once)
+        assert once.pop("add up") >= max(once.values())
+        assert n > 16 or abs(share["add up", "again", n] - 50) < 3
+
+
+def find_gain() -> int:
+    """Return the number of keys that are alike from which correcting keeps more than adding up."""
+    share, numbers = read_shares(), load_exhibit("memory")["settings"]["n_pairs"]
+    gains = [share["correct, β 0.5", "alike", n] > share["add up", "alike", n] for n in numbers]
+    first = gains.index(True)
+    assert all(gains[first:])
+    return int(numbers[first])
