@@ -1,0 +1,121 @@
+"""Ask what is inside a word, layer by layer.
+
+Question
+    Every measurement of tasks.heads lies between words. Here it is the vector of one word: which
+    words are its neighbours, what can be read from it after each layer, what each layer adds and
+    which can be left out, what neurons fire for, what a noun's query asks and an article's key
+    offers, how near positions are, and, word by word, what a decoder knows is still to say.
+
+    python -m tasks.words                                the six models that are shipped
+    python -m tasks.words runs/translation/gpt-seed2     runs of your own on the grammar
+
+    Nothing is trained. 3 minutes on one core.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from seqmodels.models import PAPERS
+from seqmodels.utils import files
+from seqmodels.utils.terminal import Parser, run_cli
+
+from .. import flags
+
+if TYPE_CHECKING:
+    from seqmodels.experiments.inference import TrainedModel
+    from seqmodels.records.schema import Record
+
+    from ..analyses import Rows
+
+PARSER = Parser(
+    prog=flags.RUN_AS or "python -m tasks.words",
+    description=__doc__,
+    formatter_class=argparse.RawDescriptionHelpFormatter,
+)
+PARSER.add_argument("runs", nargs="*", default=[*PAPERS], metavar="RUN",
+                    help="runs on the built-in grammar, such as runs/NAME/gpt-seed1 or the name of "
+                    f"a shipped one (default: {', '.join(PAPERS)})")  # fmt: skip
+PARSER.add_argument("--out", type=Path, default=Path("runs/words"), metavar="DIR",
+                    help="folder for records and figures (default: runs/words)")  # fmt: skip
+
+# ---------------------------------------------------------------------------------------- Data
+#
+#     Sentences of the grammar, drawn anew, in which each word's part of speech, role, gender,
+#     number and case are known.
+
+N_SENTENCES = 1_200
+LENGTHS = range(8, 21)
+"""Words in a sentence."""
+N_DIGITS = 4
+"""Digits of the numbers that are kept."""
+
+# ----------------------------------------------------------------------------------------- Run
+
+
+def measure_run(name: str, run: TrainedModel) -> Record:
+    """Return a run's record with all that is measured inside its words.
+
+    Raises ValueError for a run that does not read the grammar word by word.
+    """
+    import torch
+
+    from seqmodels.models import build
+
+    from ..analyses import draw_sample
+    from ..synthetic.grammar import Splits
+    from . import measure
+
+    sample = draw_sample(N_SENTENCES, LENGTHS, Splits([], [], []), run.tokenizer)
+    for parse, example in zip(sample.parses, sample.examples, strict=True):
+        if run.record is None or run.tokenizer.tokens(example.src)[:-1] != [*parse.sentence.en]:
+            raise ValueError(
+                f"{name} does not read the built-in grammar word by word; give a run of "
+                "tasks.translation, tasks.heads or another task with its sentences"
+            )
+    assert run.record
+    torch.manual_seed(run.record.seed)
+    untrained = build(run.record.base, **run.record.settings).eval()
+    reader = measure.Reader(run.model, untrained, sample)
+    analyses = {
+        key: round_rows(measurement(reader)) for key, measurement in measure.MEASURES.items()
+    }
+    return run.record.model_copy(update={"task": "words", "analyses": analyses})
+
+
+def round_rows(rows: Rows) -> Rows:
+    """Return rows whose numbers have few digits."""
+    return [
+        {k: round(v, N_DIGITS) if isinstance(v, float) else v for k, v in row.items()}
+        for row in rows
+    ]
+
+
+def measure_all(names: Sequence[str], out: Path) -> None:
+    """Measure runs, write their records, then draw the folder."""
+    from seqmodels.experiments.inference import find_run, load
+    from seqmodels.records.io import format_record
+    from seqmodels.report.render_folder import plot_folder
+
+    paths = {name: out / f"{find_run(name).name.removesuffix('.json')}.json" for name in names}
+    if len({*paths.values()}) < len(paths):
+        raise ValueError(f"two of {', '.join(names)} have the same name; measure them one by one")
+    files.claim_folder(out, "comparison")
+    for name, path in paths.items():
+        record = measure_run(name, load(name))
+        files.write(path, format_record(record))
+        print(f"{name}: measured in {path}")
+    print("\n".join(map(str, plot_folder(out))))
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Measure the runs that are named."""
+    args = PARSER.parse_args(argv)
+    run_cli("words", lambda: measure_all(args.runs, args.out))
+
+
+if __name__ == "__main__":
+    main()
