@@ -9,7 +9,7 @@ Question
     python -m tasks.words                                the six models that are shipped
     python -m tasks.words runs/translation/gpt-seed2     runs of your own on the grammar
 
-    Nothing is trained. 3 minutes on one core.
+    Nothing is trained. 2 minutes on one core.
 """
 
 from __future__ import annotations

@@ -225,9 +225,9 @@ def draw_sentence(records: Sequence[Record]) -> FigureWithData:
     """Draw, for each model, which words the probes take to be to come, word by word."""
     groups, table = load_records.group_by_model(records), Table()
     caption = (
-        "Estimates of linear probes, from white, 0 %, to 100 %: is this word to come? Columns: the "
-        "German word that was just read; rows: the content words of the source. Squares: it is to "
-        "come. All models read the right German. First seed of each."
+        "Least-squares estimates of linear probes, from white, 0 %, to dark, 60 %: is this word to "
+        "come? Columns: the German word that was just read; rows: the content words of the source. "
+        "Squares: it is to come. All models read the right German. First seed of each."
     )
     title = "The dog, who must have been able to see the cat running through the garden, ran"
     texts, n_rows = (title, format_subtitle(records), caption), -(-len(groups) // 2)
@@ -237,7 +237,7 @@ def draw_sentence(records: Sequence[Record]) -> FigureWithData:
         words, steps = ([*dict.fromkeys(row[c] for row in rows)] for c in ("word", "step"))
         written = [row["written"] for row in rows[:: len(words)]]
         values = np.array([row["to_come"] for row in rows]).reshape(len(steps), -1).T
-        style.draw_map(ax, values, words, written if i < 2 else [], top=100, lw=0.3)
+        style.draw_map(ax, values, words, written if i < 2 else [], top=60, lw=0.3)
         for row in rows:
             if row["is_to_come"]:
                 style.mark_cell(ax, row["step"], words.index(row["word"]), lw=0.9)

@@ -132,15 +132,25 @@ def source_layers(model: Any, batch: Batch) -> list[Float[Tensor, "B S _"]]:
     return [x[:, : batch.src.shape[1]] for x in (calls[0][0][0][0], *outputs)]
 
 
+def source_neurons(model: Any, batch: Batch) -> list[Float[Tensor, "B S _"]]:
+    """Return the activations of the feed-forward layers that read the source, at its words."""
+    stack = model.encoder if isinstance(model, Transformer) else model.decoder
+    with watch(layer.ff[1] for layer in stack) as calls:
+        read(model, batch)
+    return [out[:, : batch.src.shape[1]] for ((_, out),) in calls]
+
+
 @torch.inference_mode()
-def collect_layers(model: SequenceModel, sample: Sample) -> list[Float[Tensor, "N _"]]:
-    """Return the vectors of all words of `list_words` in each layer; the first are embeddings."""
+def collect(
+    read_words: Callable[[Any, Batch], list[Tensor]], model: Any, sample: Sample
+) -> list[Float[Tensor, "N _"]]:
+    """Return what is read at all words of `list_words`, layer by layer."""
     by_sentence: dict[int, list[Tensor]] = {}
+    is_reversed = getattr(model.config, "is_reversed", False)
     for run in batches_by_length(sample.examples, BATCH_TOKENS):
-        layers = source_layers(model, batch_of(model, [sample.examples[i] for i in run]))
+        layers = read_words(model, batch_of(model, [sample.examples[i] for i in run]))
         for row, i in enumerate(run):
             own = [x[row, : len(sample.parses[i].sentence.en)].cpu() for x in layers]
-            is_reversed = getattr(model.config, "is_reversed", False)
             by_sentence[i] = [x.flip(0) for x in own] if is_reversed else own
     each = (by_sentence[i] for i in range(len(sample.parses)))
     return [torch.cat(parts) for parts in zip(*each, strict=True)]
@@ -162,7 +172,7 @@ class Reader:
     @cached_property
     def layers(self) -> list[Float[Tensor, "N _"]]:
         """The vectors of all words in each layer; the first are embeddings."""
-        return collect_layers(self.model, self.sample)
+        return collect(source_layers, self.model, self.sample)
 
     @cached_property
     def states(self) -> States:
@@ -459,23 +469,6 @@ def explain_by(x: Float[Tensor, "N H"], labels: Sequence[str]) -> Float[Tensor, 
     return 100 * between / x.square().sum(0).clamp_min(1e-12)
 
 
-@torch.inference_mode()
-def collect_neurons(model: Any, sample: Sample) -> list[Float[Tensor, "N H"]]:
-    """Return the activations of the feed-forward layers that read the source, at all its words."""
-    stack = model.encoder if isinstance(model, Transformer) else model.decoder
-    parts: list[list[Tensor]] = []
-    for run in batches_by_length(sample.examples, BATCH_TOKENS):
-        with watch(layer.ff[1] for layer in stack) as calls:
-            read(model, batch_of(model, [sample.examples[i] for i in run]))
-        parts += [
-            [out[row, : len(sample.parses[i].sentence.en)].cpu() for ((_, out),) in calls]
-            for row, i in enumerate(run)
-        ]
-    order = [i for run in batches_by_length(sample.examples, BATCH_TOKENS) for i in run]
-    sentences = [part for _, part in sorted(zip(order, parts, strict=True), key=lambda p: p[0])]
-    return [torch.cat(each) for each in zip(*sentences, strict=True)]
-
-
 def describe_neurons(reader: Reader) -> Rows:
     """Return the neuron that fires most clearly for each class of words, in each layer.
 
@@ -490,17 +483,14 @@ def describe_neurons(reader: Reader) -> Rows:
     kinds = [word.kind for word in words]
     is_first = torch.tensor([word.sentence < len(sample.parses) // 2 for word in words])
     is_noun = torch.tensor([kind == "noun" for kind in kinds])
-    groups: dict[str, list[bool]] = {
-        kind: [other == kind for other in kinds] for kind in sorted({*kinds})
-    }
+    groups = {kind: [other == kind for other in kinds] for kind in sorted({*kinds})}
     among = {
-        name: [kind == "noun" and bool(value(w)) for kind, w in zip(kinds, words, strict=True)]
-        for name, value in AMONG_NOUNS.items()
+        name: [bool(w.forms and value(w)) for w in words] for name, value in AMONG_NOUNS.items()
     }
     draws = torch.Generator().manual_seed(0)
     shuffled = [kinds[i] for i in torch.randperm(len(words), generator=draws).tolist()]
     rows: Rows = []
-    for layer, x in enumerate(collect_neurons(reader.model, sample), 1):
+    for layer, x in enumerate(collect(source_neurons, reader.model, sample), 1):
         explained, control = (explain_by(x, each).median().item() for each in (kinds, shuffled))
         about = {"layer": layer, "class": "part of speech", "n": len(words)}
         rows.append({**about, "explained": explained, "control": control})
@@ -843,23 +833,6 @@ def describe_said(reader: Reader) -> Rows:
     ]
 
 
-def count_left(reader: Reader) -> Rows:
-    """Return how many content words are to come, and how many the probes take to be, on the way.
-
-    On the way from 0, where nothing is written, to 4, where only EOS is left, in quarters of the
-    target.
-    """
-    said, come, _ = reader.states.fit(reader.states.sentences)
-    starts = [n for n in reader.states.starts[:-2] if n >= reader.states.n_fit]
-    ends = [*starts[1:], reader.states.starts[-2]]
-    rows: Rows = []
-    for quarter in range(5):
-        own = [a + round(quarter * (b - 1 - a) / 4) for a, b in zip(starts, ends, strict=True)]
-        true, read = (x[own].double().sum(1).mean().item() for x in (said.to_come, come))
-        rows.append({"quarter": quarter, "n": len(own), "left": true, "estimate": read})
-    return rows
-
-
 def follow_sentence(reader: Reader) -> Rows:
     """Return what the probes estimate (%) of each content word after each word of one sentence."""
     said, come, was = reader.states.fit(reader.states.sentences)
@@ -887,6 +860,5 @@ MEASURES: dict[str, Callable[[Reader], Rows]] = {
     "lengths": describe_lengths,
     "positions": describe_positions,
     "said": describe_said,
-    "left": count_left,
     "sentence": follow_sentence,
 }
