@@ -90,7 +90,7 @@ def neuron_table(models: Sequence[str] = (TRANSFORMER, GPT)) -> str:
     """Return the AUC of the best neuron of each class, of all layers, and its control."""
     names = list(dict.fromkeys(r["class"] for m in models for r in WORDS.rows(m, "neurons")))
     rows = [["", *(f"{label_of(m)}{of}" for m in models for of in ("", ", shuffled"))]]
-    for name in names[1:]:
+    for name in names:
         row = [name]
         for model in models:
             best = max(WORDS.rows(model, "neurons", **{"class": name}), key=lambda r: r["auc"])

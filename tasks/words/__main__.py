@@ -17,7 +17,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from seqmodels.models import PAPERS
 from seqmodels.utils import files
@@ -50,6 +50,11 @@ PARSER.add_argument("--out", type=Path, default=Path("runs/words"), metavar="DIR
 N_SENTENCES = 1_200
 LENGTHS = range(8, 21)
 """Words in a sentence."""
+OTHERS = (
+    *("rnn_encdec_both", "rnn_encdec_pooled"),
+    *("transformer_recurrent", "transformer_no_feed_forward"),
+)
+"""Variants without the parts of their model."""
 N_DIGITS = 4
 """Digits of the numbers that are kept."""
 
@@ -69,6 +74,8 @@ def measure_run(name: str, run: TrainedModel) -> Record:
     from ..synthetic.grammar import Splits
     from . import measure
 
+    if run.record and run.record.base.startswith(OTHERS):
+        raise ValueError(f"{name}: {run.record.base} has other parts than those that are measured")
     sample = draw_sample(N_SENTENCES, LENGTHS, Splits([], [], []), run.tokenizer)
     for parse, example in zip(sample.parses, sample.examples, strict=True):
         if run.record is None or run.tokenizer.tokens(example.src)[:-1] != [*parse.sentence.en]:
@@ -77,8 +84,9 @@ def measure_run(name: str, run: TrainedModel) -> Record:
                 "tasks.translation, tasks.heads or another task with its sentences"
             )
     assert run.record
+    sizes: dict[str, Any] = dict(run.record.settings)
     torch.manual_seed(run.record.seed)
-    untrained = build(run.record.base, **run.record.settings).eval()
+    untrained = build(run.record.base, **sizes).eval()
     reader = measure.Reader(run.model, untrained, sample)
     analyses = {
         key: round_rows(measurement(reader)) for key, measurement in measure.MEASURES.items()

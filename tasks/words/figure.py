@@ -78,21 +78,11 @@ def draw_lines(
 ) -> None:
     """Draw a line for each model: x, its value, and in grey its control."""
     for model, look in style.line_styles_for(groups).items():
-        names = [*map(str, average_of(groups[model], analysis, columns[0], **own))]
-        value, control = (average_of(groups[model], analysis, c, **own) for c in columns[1:])
-        x = range(len(names)) if isinstance(value, np.ndarray) else ()
+        x, value, control = average(groups[model], analysis, *columns, **own)
         ax.plot(x, control, color="#AAAAAA", lw=0.9, zorder=1)
         ax.plot(x, value, look.marker, color=look.colour, ls=look.dashes, lw=1.7, ms=4.5)
         about = {"panel": ax.get_title("left"), "model": look.label}
-        table.add(**about, x=[*x], value=value, control=control)
-
-
-def average_of(group: Sequence[Record], analysis: str, column: str, **own: Any) -> Any:
-    """Return a column of an analysis, as the mean of the seeds; texts are those of the first."""
-    rows = rows_of(group[0], analysis, **own)
-    if rows and isinstance(rows[0][column], str):
-        return [row[column] for row in rows]
-    return average(group, analysis, column, **own)[0]
+        table.add(**about, x=x, value=value, control=control)
 
 
 # ------------------------------------------------------------------------------------ all models
@@ -113,7 +103,7 @@ def draw_neighbours(records: Sequence[Record]) -> FigureWithData:
     key = [*style.line_styles_for(groups).values()]
     figure, ((left, middle, right),) = make_axes(3.0, texts, (1, 3), key, width_ratios=(1.25, 1, 1))
     left.set_title("Nearest word: same … (%)", loc="left")
-    draw_dots(left, table, groups, LABELS, lambda group, label: (
+    draw_dots(left, table, groups, [*LABELS], lambda group, label: (
         average(group, "neighbours", "same", label=label, layer=0)[0, 0],
         average(group, "neighbours", "chance", label=label, layer=0)[0, 0],
     ))  # fmt: skip

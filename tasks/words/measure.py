@@ -101,9 +101,7 @@ def watch(modules: Iterable[nn.Module]) -> Iterator[list[list[tuple[Any, Any]]]]
             own: list[tuple[Any, Any]] = []
             calls.append(own)
             hooks.enter_context(
-                module.register_forward_hook(
-                    lambda _, args, out, own=own: own.append((args, out))  # type: ignore[misc]
-                )
+                module.register_forward_hook(lambda _, args, out, own=own: own.append((args, out)))
             )
         yield calls
 
@@ -134,7 +132,7 @@ def source_layers(model: Any, batch: Batch) -> list[Float[Tensor, "B S _"]]:
 
 def source_neurons(model: Any, batch: Batch) -> list[Float[Tensor, "B S _"]]:
     """Return the activations of the feed-forward layers that read the source, at its words."""
-    stack = model.encoder if isinstance(model, Transformer) else model.decoder
+    stack: Any = model.encoder if isinstance(model, Transformer) else model.decoder
     with watch(layer.ff[1] for layer in stack) as calls:
         read(model, batch)
     return [out[:, : batch.src.shape[1]] for ((_, out),) in calls]
@@ -286,7 +284,7 @@ def compare_senses(reader: Reader) -> Rows:
 
 # ----------------------------------------------------------------------------------------- probes
 
-Value = Callable[[Word], Any]
+Value = Callable[[Any], Any]
 CLASSES: dict[str, Value] = {
     "gender": lambda w: None if not w.forms or w.forms.is_plural else GENDERS[w.forms.gender],
     "case": lambda w: CASES[w.forms.case] if w.forms else None,
@@ -430,8 +428,10 @@ def describe_stream(reader: Reader) -> Rows:
     for each, added, start in zip(sublayers, measure_added(model, some), before, strict=True):
         with muted(each.writer):
             found = compare_translations(some, whole, translate(model, some))
-        place = {"stack": each.stack, "layer": each.layer, "sublayer": each.name, "n": n}
-        rows.append({**place, **added, **{f"{k}_before": v for k, v in start.items()}, **found})
+        rows.append({
+            "stack": each.stack, "layer": each.layer, "sublayer": each.name, "n": n,
+            **added, **{f"{k}_before": v for k, v in start.items()}, **found,
+        })  # fmt: skip
     return rows
 
 
@@ -440,10 +440,12 @@ def describe_stream(reader: Reader) -> Rows:
 FEWEST = 60
 """Words that a class needs in half of the sentences."""
 AMONG_NOUNS: dict[str, Value] = {
-    **{f"{name} noun": lambda w, c=c: w.forms.gender == c for c, name in enumerate(GENDERS)},  # type: ignore[misc]
+    "masculine noun": lambda w: w.forms.gender == 0,
+    "feminine noun": lambda w: w.forms.gender == 1,
+    "neuter noun": lambda w: w.forms.gender == 2,
     "plural noun": lambda w: w.forms.is_plural,
     "subject noun": lambda w: w.role == "subject",
-}  # fmt: skip
+}
 
 
 def compute_auc(x: Float[Tensor, "N H"], member: Bool[Tensor, "N C"]) -> Float[Tensor, "H C"]:
@@ -459,41 +461,25 @@ def compute_auc(x: Float[Tensor, "N H"], member: Bool[Tensor, "N C"]) -> Float[T
     return 100 * (ranks - (n + 1) / 2) / (len(x) - n)
 
 
-def explain_by(x: Float[Tensor, "N H"], labels: Sequence[str]) -> Float[Tensor, " H"]:
-    """Return how much of each column's variance (%) is between the means of the labels."""
-    x = x.double() - x.double().mean(0)
-    numbers = torch.tensor([sorted({*labels}).index(label) for label in labels])
-    groups = F.one_hot(numbers).double()
-    sums = groups.T @ x
-    between = (sums.square() / groups.sum(0).unsqueeze(1)).sum(0)
-    return 100 * between / x.square().sum(0).clamp_min(1e-12)
-
-
 def describe_neurons(reader: Reader) -> Rows:
     """Return the neuron that fires most clearly for each class of words, in each layer.
 
     It is chosen on half of the sentences and scored on the others: `auc` is how often its
-    activation is higher in the class. `control`: the same choice with shuffled words. The class
-    "part of speech" has the median share of a neuron's variance that this explains.
+    activation is higher in the class. `control`: the same choice with shuffled words.
     """
     if not isinstance(reader.model, Transformer | GPT | LinearAttention):
         return []
     sample = reader.take(N_READ)
     words = list_words(sample.parses)
-    kinds = [word.kind for word in words]
     is_first = torch.tensor([word.sentence < len(sample.parses) // 2 for word in words])
-    is_noun = torch.tensor([kind == "noun" for kind in kinds])
-    groups = {kind: [other == kind for other in kinds] for kind in sorted({*kinds})}
+    is_noun = torch.tensor([word.kind == "noun" for word in words])
+    kinds = sorted({word.kind for word in words})
+    groups = {kind: [word.kind == kind for word in words] for kind in kinds}
     among = {
         name: [bool(w.forms and value(w)) for w in words] for name, value in AMONG_NOUNS.items()
     }
-    draws = torch.Generator().manual_seed(0)
-    shuffled = [kinds[i] for i in torch.randperm(len(words), generator=draws).tolist()]
     rows: Rows = []
     for layer, x in enumerate(collect(source_neurons, reader.model, sample), 1):
-        explained, control = (explain_by(x, each).median().item() for each in (kinds, shuffled))
-        about = {"layer": layer, "class": "part of speech", "n": len(words)}
-        rows.append({**about, "explained": explained, "control": control})
         for classes, own in ((groups, torch.ones_like(is_noun)), (among, is_noun)):
             found = find_neurons(x[own], torch.tensor([*classes.values()]).T[own], is_first[own])
             rows += [
@@ -679,10 +665,11 @@ def describe_lengths(reader: Reader) -> Rows:
         for layer, (graded, plain, other) in enumerate(layers):
             ratio = graded.norm(dim=1) / plain.norm(dim=1)
             longer = 100 * (ratio > 1).double().mean().item()
-            about = {"layer": layer, "word": adverb.en, "n": n}
             shift, control = (mean_cosine(x - plain) for x in (graded, other))
-            own = {"ratio": ratio.mean().item(), "longer": longer}
-            rows.append({**about, **own, "shift": shift, "control": control})
+            rows.append({
+                "layer": layer, "word": adverb.en, "n": n, "ratio": ratio.mean().item(),
+                "longer": longer, "shift": shift, "control": control,
+            })  # fmt: skip
     return rows
 
 
