@@ -1,10 +1,10 @@
 """Ask what is inside a word, layer by layer.
 
 Question
-    Every measurement of tasks.heads lies between words. Here it is the vector of one word: which
-    words are its neighbours, what can be read from it after each layer, what each layer adds and
-    which can be left out, what neurons fire for, what a noun's query asks and an article's key
-    offers, how near positions are, and, word by word, what a decoder knows is still to say.
+    What is in the vector of a word, layer by layer? Which words are near it, what can be read from
+    it, what does each layer add and which can be left out, for what do neurons fire? What does a
+    query ask and a key offer, how alike are positions? And, word by word, what does a decoder know
+    is still to say, and is what was said still in its state?
 
     python -m tasks.words                                the six models that are shipped
     python -m tasks.words runs/translation/gpt-seed2     runs of your own on the grammar
