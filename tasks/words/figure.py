@@ -102,7 +102,7 @@ def draw_neighbours(records: Sequence[Record]) -> FigureWithData:
     texts = "Which words are near each other?", format_subtitle(records), caption
     key = [*style.line_styles_for(groups).values()]
     figure, ((left, middle, right),) = make_axes(3.0, texts, (1, 3), key, width_ratios=(1.25, 1, 1))
-    left.set_title("Nearest word: same … (%)", loc="left")
+    left.set_title("Nearest word: same (%)", loc="left")
     draw_dots(left, table, groups, [*LABELS], lambda group, label: (
         average(group, "neighbours", "same", label=label, layer=0)[0, 0],
         average(group, "neighbours", "chance", label=label, layer=0)[0, 0],
@@ -114,7 +114,7 @@ def draw_neighbours(records: Sequence[Record]) -> FigureWithData:
         average(group, "nearest", "cosine", other=other)[0, 0], np.nan
     ))  # fmt: skip
     middle.axhline(0, color=GREY, lw=0.8, ls=":")
-    right.set_title("Nearest “that”: same (%)", loc="left")
+    right.set_title("“That”: same role (%)", loc="left")
     draw_lines(right, table, groups, "senses", ("layer", "same", "chance"))
     right.set_xlabel("layer")
     for ax in (left, right):

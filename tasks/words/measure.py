@@ -652,16 +652,16 @@ def describe_lengths(reader: Reader) -> Rows:
         text = render([Clause(NP(noun, "the", (adjective,)), VP(laugh))])
         return text._replace(en=(text.en[0], before, *text.en[1:]))
 
-    def collect(befores: Sequence[str]) -> list[Tensor]:
+    def read_after(befores: Sequence[str]) -> list[Tensor]:
         each = zip(befores, adjectives, (people * n)[:n], strict=True)
         return collect_adjectives(reader, [say(*words) for words in each])
 
     def rotate(by: int) -> list[Tensor]:
-        return collect([adjectives[(i + by) % n].en for i in range(n)])
+        return read_after([adjectives[(i + by) % n].en for i in range(n)])
 
     rows: Rows = []
     for adverb in DEGREE:
-        layers = zip(collect([adverb.en] * n), rotate(3), rotate(5), strict=True)
+        layers = zip(read_after([adverb.en] * n), rotate(3), rotate(5), strict=True)
         for layer, (graded, plain, other) in enumerate(layers):
             ratio = graded.norm(dim=1) / plain.norm(dim=1)
             longer = 100 * (ratio > 1).double().mean().item()
@@ -743,7 +743,7 @@ def label_states(sentences: Sequence[Sentence], lengths: Sequence[int]) -> Said:
         to_come, age = torch.zeros(n + 1, len(WORDS)).bool(), torch.zeros(n + 1, len(WORDS))
         for end, word in sorted((last[i], word) for i, word in english_words(sentence.en)):
             to_come[:, NUMBER[word]] |= t <= end
-            age[end + 1 :, NUMBER[word]] = t[: n - end if n > end else 0] + 1
+            age[end + 1 :, NUMBER[word]] = t[end + 1 :] - end
         parts.append((to_come, age, t == n))
     return Said(*(torch.cat(each) for each in zip(*parts, strict=True)))
 
