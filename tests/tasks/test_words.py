@@ -11,7 +11,7 @@ from conftest import RESULTS, TINY, Call
 from torch import Tensor
 from torch.testing import assert_close
 
-from seqmodels import SequenceModel, build
+from seqmodels import SequenceModel, build, compare
 from seqmodels.data.batches import collate
 from seqmodels.data.tokenizers import Words
 from seqmodels.records.io import load as load_record
@@ -315,3 +315,5 @@ def test_a_run_on_other_sentences_is_refused(call: Call, trained: Path, tmp_path
     assert "does not read the built-in grammar word by word; give a run of tasks." in error
     code, _, error = call(words, "gpt", LIVE, "--out", tmp_path)
     assert (code, "have the same name" in error) == (2, True)
+    with pytest.raises(ValueError, match="words measures trained runs; give them to: "):
+        compare("words")
