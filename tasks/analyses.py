@@ -1,7 +1,9 @@
-"""What several tasks measure in trained models: heads of attention, gradients, linear probes."""
+"""What several tasks measure in trained models: heads, gradients, translations, states, probes."""
 
 from __future__ import annotations
 
+import random
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import Any, NamedTuple
@@ -11,9 +13,18 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from seqmodels.data.batches import Example, collate
-from seqmodels.interface import Batch, SequenceModel, device_of
+from seqmodels.data.batches import Example, batches_by_length, collate
+from seqmodels.data.splits import Pair
+from seqmodels.data.tokenizers import Tokenizer
+from seqmodels.evaluation.evaluate import BATCH_TOKENS, generate_targets
+from seqmodels.interface import PAD, Batch, SequenceModel, device_of
 from seqmodels.models.transformer import Transformer
+
+from .synthetic import grammar
+from .synthetic.changes import CHANGES, classify_changes
+from .synthetic.pairs import encode_pairs
+from .synthetic.trees import Parse
+from .synthetic.words import KINDS
 
 Rows = list[dict[str, float | str]]
 """Rows of an analysis, as a record holds them."""
@@ -130,6 +141,79 @@ def source_embeddings(
         logits = model(src, src_mask, tgt_in)
     (embedded,) = outputs
     return logits, embedded
+
+
+# --------------------------------------------------------------------------------------- Sentences
+
+
+class Sample(NamedTuple):
+    """Sentences to measure on."""
+
+    parses: Sequence[Parse]
+    examples: Sequence[Example]
+    tokenizer: Tokenizer
+
+
+def draw_sample(
+    n: int, lengths: range, corpus: grammar.Splits, tokenizer: Tokenizer, seed: int = 2
+) -> Sample:
+    """Draw sentences of these lengths in turn, none of which is in the corpus."""
+    rng, seen = random.Random(seed), {s.en for split in corpus for s in split}
+    parses = [grammar.draw_unseen_parse(rng, lengths[i % len(lengths)], seen) for i in range(n)]
+    pairs = [Pair(p.sentence.en_text, p.sentence.de_text) for p in parses]
+    return Sample(parses, encode_pairs(pairs, tokenizer), tokenizer)
+
+
+def translate(model: SequenceModel, sample: Sample) -> list[list[str]]:
+    """Return the greedy translations, in words."""
+    outputs = generate_targets(model, sample.examples, 1)
+    return [sample.tokenizer.tokens(output) for output in outputs]
+
+
+def compare_translations(
+    sample: Sample, whole: Sequence[list[str]], other: Sequence[list[str]]
+) -> dict[str, float | str]:
+    """Return how many translations are exact and how many are changed, and the changed words."""
+    n_exact = sum(hyp == [*p.sentence.de] for hyp, p in zip(other, sample.parses, strict=True))
+    differing = [pair for pair in zip(whole, other, strict=True) if pair[0] != pair[1]]
+    changes = sum((classify_changes(*pair) for pair in differing), Counter[str]())
+    return {"exact": n_exact, "changed": len(differing), **{key: changes[key] for key in CHANGES}}
+
+
+# ------------------------------------------------------------------------------------------ States
+
+WORDS = [(kind, word) for kind, forms in KINDS.items() for word in forms]
+"""All content words, by kind."""
+
+
+def decoder_states(model: SequenceModel, batch: Batch) -> Float[Tensor, "B T D"]:
+    """Return the decoder's state after each token of tgt_in, without its memory of the source.
+
+    It is the last layer's output if a norm follows that; otherwise, what `step` changes in a State.
+    """
+    norm = getattr(model, "norm_tgt", None) or getattr(model, "norm", None)
+    if norm is not None:
+        outputs: list[Tensor] = []
+        with norm.register_forward_hook(lambda _module, _args, out: outputs.append(out)):
+            model(batch.src, batch.src_mask, batch.tgt_in)
+        return outputs[-1]
+    state, states = model.encode(batch.src, batch.src_mask), []
+    for y in batch.tgt_in.unbind(1):
+        before, (_, state) = state, model.step(y, state)
+        changed = [new for old, new in zip(before, state, strict=True) if new is not old]
+        states.append(torch.cat([field.flatten(1) for field in changed], 1))
+    return torch.stack(states, 1)
+
+
+@torch.inference_mode()
+def collect_states(model: SequenceModel, pairs: Sequence[Example]) -> Float[Tensor, "N D"]:
+    """Return the decoder's states of all examples, one after the other."""
+    by_example: dict[int, Tensor] = {}
+    for run in batches_by_length(pairs, BATCH_TOKENS):
+        batch = batch_of(model, [pairs[i] for i in run])
+        states, real = decoder_states(model, batch), batch.tgt_in != PAD
+        by_example |= {i: own[mask] for i, own, mask in zip(run, states, real, strict=True)}
+    return torch.cat([by_example[i] for i in range(len(pairs))])
 
 
 # ------------------------------------------------------------------------------------------ Probes

@@ -406,8 +406,9 @@ def test_flags_are_the_listed_ones() -> None:
     found = {name: flags_of(parser, name) for name in ("", *commands.choices)}
     shared = found["any task"] = flags_of(TaskParser("tasks.x", ""))
     for path in sorted(ROOT.glob("tasks/*/__main__.py")):
-        own = flags_of(import_module(f"tasks.{path.parent.name}.__main__").PARSER)
-        assert shared <= own, path
+        parser = import_module(f"tasks.{path.parent.name}.__main__").PARSER
+        own = flags_of(parser)
+        assert shared <= own or not isinstance(parser, TaskParser), path
         if own - shared:
             found[path.parent.name] = own - shared
     listed = {name: {*flags.split()} for name, flags in FLAGS.items()}

@@ -772,7 +772,7 @@ def sections_by_seeds() -> dict[str, list[str]]:
     """Return the sections of each number of seeds ("2 to 3"), most first."""
     by_count: dict[str, list[str]] = {}
     counts = {name: count_seeds(folders) for name, folders in SECTIONS.items()}
-    everywhere = {folder for folder, _ in count_seeds("*")} - {"translation-live"}
+    everywhere = {folder for folder, _ in count_seeds("*")} - {"translation-live", "words"}
     assert everywhere == {folder for own in counts.values() for folder, _ in own}
     for name, own in counts.items():
         by_count.setdefault(span(own.values()), []).append(name)

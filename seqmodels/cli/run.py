@@ -40,6 +40,8 @@ def compare(task: str, **flags: Any) -> Comparison | None:
             f"there is no task {task!r}{similar}; choose from {', '.join(list_tasks())}"
         )
     program, flags_of_tasks = import_task(task), import_beside("tasks.flags")
+    if not hasattr(program, "make_task"):
+        raise ValueError(f"{task} measures trained runs; give them to: seqmodels run {task} RUN …")
     args = program.PARSER.read_values(flags)
     from seqmodels.experiments import compare as experiments  # imports torch
     from seqmodels.report.render_folder import plot_folder

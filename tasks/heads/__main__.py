@@ -27,6 +27,7 @@ from functools import partial
 
 from seqmodels.experiments.task import Task
 
+from ..analyses import draw_sample
 from ..synthetic import grammar
 from ..synthetic.pairs import SHORT, SIZES, grammar_task
 from . import measure
@@ -63,7 +64,7 @@ def make_task(args: argparse.Namespace) -> Task:
     """Return the task: the grammar's sentences, and what is measured in the heads."""
     corpus = grammar.draw_corpus(seed=1, **SIZES[args.size])
     task = grammar_task(corpus, args.tokens or SHORT[args.size], optimizer="muon")
-    sample = measure.draw_sample(N_MEASURED[args.size], LENGTHS, corpus, task.tokenizer)
+    sample = draw_sample(N_MEASURED[args.size], LENGTHS, corpus, task.tokenizer)
     return replace(
         task,
         name="heads",

@@ -1,56 +1,36 @@
 """Measure what the heads of a Transformer look for, and which words change without one.
 
-The grammar says what each word is and on which it depends: `draw_sample` makes sentences with both.
-A model that is not a Transformer has no rows. Shares and explained variance are in percent.
+The grammar says what each word of a `Sample` is, and on which it depends. A model that is not a
+Transformer has no rows. Shares and explained variance are in percent.
 """
 
 from __future__ import annotations
 
 import copy
-import random
-from collections import Counter
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from seqmodels.data.batches import Example
-from seqmodels.data.splits import Pair
-from seqmodels.data.tokenizers import Tokenizer
-from seqmodels.evaluation.evaluate import generate_targets
 from seqmodels.interface import SequenceModel, mute_heads, watch_attention
 
-from ..analyses import Attention, Rows, batch_of, list_attentions, name_head
-from ..synthetic import grammar
-from ..synthetic.changes import CHANGES, classify_changes
-from ..synthetic.pairs import encode_pairs
-from ..synthetic.trees import Parse
+from ..analyses import (
+    Attention,
+    Rows,
+    Sample,
+    batch_of,
+    compare_translations,
+    list_attentions,
+    name_head,
+    translate,
+)
 from .pairs import ATTENTIONS, NOUN_OF, OTHERS, Grid, make_grid
 
 FAR = 4
 """Words from which all distances are one group."""
-
-
-class Sample(NamedTuple):
-    """Sentences to measure on."""
-
-    parses: Sequence[Parse]
-    examples: Sequence[Example]
-    tokenizer: Tokenizer
-
-
-def draw_sample(
-    n: int, lengths: range, corpus: grammar.Splits, tokenizer: Tokenizer, seed: int = 2
-) -> Sample:
-    """Draw sentences of these lengths in turn, none of which is in the corpus."""
-    rng, seen = random.Random(seed), {s.en for split in corpus for s in split}
-    parses = [grammar.draw_unseen_parse(rng, lengths[i % len(lengths)], seen) for i in range(n)]
-    pairs = [Pair(p.sentence.en_text, p.sentence.de_text) for p in parses]
-    return Sample(parses, encode_pairs(pairs, tokenizer), tokenizer)
 
 
 # ----------------------------------------------------------------------------------- the weights
@@ -210,22 +190,6 @@ def muted(W_o: nn.Linear, head: int, n_heads: int) -> AbstractContextManager[Non
     mask = torch.ones(1, n_heads, device=W_o.weight.device)
     mask[0, head - 1] = 0
     return mute_heads([W_o], mask)
-
-
-def translate(model: SequenceModel, sample: Sample) -> list[list[str]]:
-    """Return the greedy translations, in words."""
-    outputs = generate_targets(model, sample.examples, 1)
-    return [sample.tokenizer.tokens(output) for output in outputs]
-
-
-def compare_translations(
-    sample: Sample, whole: Sequence[list[str]], other: Sequence[list[str]]
-) -> dict[str, float | str]:
-    """Return how many translations are exact and how many are changed, and the changed words."""
-    n_exact = sum(hyp == [*p.sentence.de] for hyp, p in zip(other, sample.parses, strict=True))
-    differing = [pair for pair in zip(whole, other, strict=True) if pair[0] != pair[1]]
-    changes = sum((classify_changes(*pair) for pair in differing), Counter[str]())
-    return {"exact": n_exact, "changed": len(differing), **{key: changes[key] for key in CHANGES}}
 
 
 def mute_each(model: SequenceModel, _: SequenceModel, sample: Sample) -> Rows:

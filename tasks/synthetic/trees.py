@@ -33,10 +33,20 @@ class Node:
     finite verb, that of an object the verb that takes it. `role` is subject, object or empty.
     """
 
-    __slots__ = ("head", "kind", "role")
+    __slots__ = ("forms", "head", "kind", "role")
 
-    def __init__(self, kind: str, head: "Node | None" = None, role: str = "") -> None:
-        self.kind, self.head, self.role = kind, head, role
+    def __init__(
+        self, kind: str, head: "Node | None" = None, role: str = "", forms: "Forms | None" = None
+    ) -> None:
+        self.kind, self.head, self.role, self.forms = kind, head, role, forms
+
+
+class Forms(NamedTuple):
+    """What the German form of a noun depends on."""
+
+    gender: int
+    is_plural: bool
+    case: int
 
 
 Word = tuple[str, Node | None]  # a comma has no node
@@ -81,7 +91,8 @@ class NP(NamedTuple):
             node = Node("pronoun", governor, role)
             en, de = _link(node, head.en[case != NOM], head.de[case])
             return en, de, []
-        node = Node("name" if head.is_name else "noun", governor, role)
+        forms = Forms(head.gender, self.is_plural, case)
+        node = Node("name" if head.is_name else "noun", governor, role, forms)
         column = PLURAL if self.is_plural else head.gender
         stem, article_endings, adjective_endings = DETERMINERS[self.det]
         noun = head.en[self.is_plural]
@@ -425,6 +436,8 @@ class Parse(NamedTuple):
     en: Tags
     de: Tags
     clauses: Sequence[Clause]
+    forms: tuple[Forms | None, ...]
+    """Of the English nouns and names; other words have none."""
 
 
 def _tag(words: Words) -> Tags:
@@ -438,4 +451,5 @@ def _tag(words: Words) -> Tags:
 def parse(clauses: Sequence[Clause], coordinators: Sequence[str] = ()) -> Parse:
     """Render main clauses like `render`, with the tags of their words."""
     en, de = _render_words(clauses, coordinators)
-    return Parse(_join(en, de), _tag(en), _tag(de), clauses)
+    forms = tuple(node.forms if node else None for _, node in en)
+    return Parse(_join(en, de), _tag(en), _tag(de), clauses, forms)

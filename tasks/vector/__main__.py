@@ -30,9 +30,9 @@ from functools import partial
 from seqmodels.experiments.task import Task, TestSet
 
 from ..synthetic import grammar
-from ..synthetic.lexicon import NOUNS, PREPOSITIONS, VERBS
+from ..synthetic.grammar import garden
 from ..synthetic.pairs import SIZES, TOKENS, grammar_task, n_crossings
-from ..synthetic.trees import NP, PP, VP, Clause, Parse, Relative, render
+from ..synthetic.trees import Parse, render
 from . import measure
 from .figure import FIGURES
 
@@ -53,17 +53,6 @@ N_WORDS = {"crossings": 20, "prefixes": 60, "probe": 20}
 """Their length in English words, or that of the longest sentence of the test if it is shorter."""
 CROSSINGS = [(0, 3), (4, 6), (7, 9), (10, 14), (15, 99)]
 """Buckets of crossing links: about as many sentences in each."""
-
-
-def garden() -> Clause:
-    """Return the tree of the sentence above."""
-    nouns, verbs = {n.en[0]: n for n in NOUNS}, {v.en[0]: v for v in VERBS}
-    dog, cat, place = (NP(nouns[name], "the") for name in ("dog", "cat", "garden"))
-    (through,) = (p for p in PREPOSITIONS["path"] if p.en == "through")
-    operators, run_in = ("must", "perfect", "able"), PP(through, place)
-    saw = VP(verbs["see"], (cat,), operators, doing=verbs["run"], pp=run_in)
-    who = Relative(Clause(None, saw), is_restrictive=False)
-    return Clause(dog._replace(relative=who), VP(verbs["run"], is_past=True))
 
 
 def draw_measured(corpus: grammar.Splits, size: str) -> dict[str, list[Parse]]:

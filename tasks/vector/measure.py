@@ -15,14 +15,14 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from seqmodels.data.batches import Example, batches_by_length
+from seqmodels.data.batches import Example
 from seqmodels.data.splits import Pair
 from seqmodels.data.tokenizers import Tokenizer
-from seqmodels.evaluation.evaluate import BATCH_TOKENS, generate_targets
+from seqmodels.evaluation.evaluate import generate_targets
 from seqmodels.evaluation.intervals import compute_interval
-from seqmodels.interface import EOS, PAD, Batch, SequenceModel
+from seqmodels.interface import EOS, SequenceModel
 
-from ..analyses import Rows, batch_of, fit_ridge, mix_features
+from ..analyses import WORDS, Rows, collect_states, fit_ridge, mix_features
 from ..synthetic.pairs import encode_pairs
 from ..synthetic.trees import Parse, Sentence
 from ..synthetic.words import KINDS, english_words, german_words
@@ -140,25 +140,6 @@ def measure_prefixes(
 # ---------------------------------------------------------------------------------------- probe
 
 
-def decoder_states(model: SequenceModel, batch: Batch) -> Float[Tensor, "B T D"]:
-    """Return the decoder's state after each token of tgt_in, without its memory of the source.
-
-    It is the last layer's output if a norm follows that; otherwise, what `step` changes in a State.
-    """
-    norm = getattr(model, "norm_tgt", None) or getattr(model, "norm", None)
-    if norm is not None:
-        outputs: list[Tensor] = []
-        with norm.register_forward_hook(lambda _module, _args, out: outputs.append(out)):
-            model(batch.src, batch.src_mask, batch.tgt_in)
-        return outputs[-1]
-    state, states = model.encode(batch.src, batch.src_mask), []
-    for y in batch.tgt_in.unbind(1):
-        before, (_, state) = state, model.step(y, state)
-        changed = [new for old, new in zip(before, state, strict=True) if new is not old]
-        states.append(torch.cat([field.flatten(1) for field in changed], 1))
-    return torch.stack(states, 1)
-
-
 class Labels(NamedTuple):
     """Pairs of a decoder's state and a content word of its source."""
 
@@ -173,10 +154,6 @@ class Labels(NamedTuple):
     """Whether the word is translated: the last target word that it is linked to has been read."""
     control: np.ndarray
     """The same of a word of another sentence."""
-
-
-WORDS = [(kind, word) for kind, forms in KINDS.items() for word in forms]
-"""All content words, by kind."""
 
 
 def last_links(sentence: Sentence) -> list[tuple[int, int]]:
@@ -282,17 +259,6 @@ def describe_probe(labels: Labels, tested: Tested) -> Rows:
             **interval_columns("pairs", sum_by(sentence, pairs), percentage),
         })  # fmt: skip
     return rows
-
-
-@torch.inference_mode()
-def collect_states(model: SequenceModel, pairs: Sequence[Example]) -> Float[Tensor, "N D"]:
-    """Return the decoder's states of all examples, one after the other."""
-    by_example: dict[int, Tensor] = {}
-    for run in batches_by_length(pairs, BATCH_TOKENS):
-        batch = batch_of(model, [pairs[i] for i in run])
-        states, real = decoder_states(model, batch), batch.tgt_in != PAD
-        by_example |= {i: own[mask] for i, own, mask in zip(run, states, real, strict=True)}
-    return torch.cat([by_example[i] for i in range(len(pairs))])
 
 
 def probe_state(

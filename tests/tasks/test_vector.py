@@ -16,6 +16,7 @@ from seqmodels import EOS, UNK
 from seqmodels.data.tokenizers import Words
 from seqmodels.interface import Batch
 from seqmodels.search import unroll
+from tasks.analyses import decoder_states
 from tasks.figures import mark_trained
 from tasks.synthetic import words
 from tasks.synthetic.grammar import draw_parse
@@ -53,7 +54,7 @@ def test_roles_of_texts_and_trees() -> None:
         }
     assert roles.german_roles([]) == set()
     found, added, total = 0, 0, 0
-    for sentence, _, _, clauses in (*draw(1, 12, 150)[0], *draw(2, 45, 40)[0]):
+    for sentence, _, _, clauses, _ in (*draw(1, 12, 150)[0], *draw(2, 45, 40)[0]):
         reader = roles.TreeReader(clauses)
         assert [word for _, word in words.english_words(sentence.en)] == reader.words
         gold, read = reader.roles_within(len(reader.words)), roles.german_roles(sentence.de)
@@ -171,7 +172,7 @@ def test_a_word_counts_as_translated_with_its_last_part() -> None:
 
 def test_states_are_those_that_the_output_reads(name: str, tiny: Tiny, pairs: Pairs) -> None:
     model, (src, src_mask, tgt_in) = tiny(name), pairs
-    states = measure.decoder_states(model, Batch(src, src_mask, tgt_in, tgt_in))
+    states = decoder_states(model, Batch(src, src_mask, tgt_in, tgt_in))
     logits, last = unroll(model, model.encode(src, src_mask), tgt_in)
     if name in ("rnn_encdec", "bahdanau"):
         assert_close(states[:, -1], last.s)

@@ -1,0 +1,129 @@
+"""Ask what is inside a word, layer by layer.
+
+Question
+    What is in the vector of a word, layer by layer? Which words are near it, what can be read from
+    it, what does each layer add and which can be left out, for what do neurons fire? What does a
+    query ask and a key offer, how alike are positions? And, word by word, what does a decoder know
+    is still to say, and is what was said still in its state?
+
+    python -m tasks.words                                the six models that are shipped
+    python -m tasks.words runs/translation/gpt-seed2     runs of your own on the grammar
+
+    Nothing is trained. 2 minutes on one core.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from seqmodels.models import PAPERS
+from seqmodels.utils import files
+from seqmodels.utils.terminal import Parser, run_cli
+
+from .. import flags
+
+if TYPE_CHECKING:
+    from seqmodels.experiments.inference import TrainedModel
+    from seqmodels.records.schema import Record
+
+    from ..analyses import Rows
+
+PARSER = Parser(
+    prog=flags.RUN_AS or "python -m tasks.words",
+    description=__doc__,
+    formatter_class=argparse.RawDescriptionHelpFormatter,
+)
+PARSER.add_argument("runs", nargs="*", default=[*PAPERS], metavar="RUN",
+                    help="runs on the built-in grammar, such as runs/NAME/gpt-seed1 or the name of "
+                    f"a shipped one (default: {', '.join(PAPERS)})")  # fmt: skip
+PARSER.add_argument("--out", type=Path, default=Path("runs/words"), metavar="DIR",
+                    help="folder for records and figures (default: runs/words)")  # fmt: skip
+
+# ---------------------------------------------------------------------------------------- Data
+#
+#     Sentences of the grammar, drawn anew, in which each word's part of speech, role, gender,
+#     number and case are known.
+
+N_SENTENCES = 1_200
+LENGTHS = range(8, 21)
+"""Words in a sentence."""
+OTHERS = (
+    *("rnn_encdec_both", "rnn_encdec_pooled"),
+    *("transformer_recurrent", "transformer_no_feed_forward"),
+)
+"""Variants without the parts of their model."""
+N_DIGITS = 4
+"""Digits of the numbers that are kept."""
+
+# ----------------------------------------------------------------------------------------- Run
+
+
+def measure_run(name: str, run: TrainedModel) -> Record:
+    """Return a run's record with all that is measured inside its words.
+
+    Raises ValueError for a run that does not read the grammar word by word.
+    """
+    import torch
+
+    from seqmodels.models import build
+
+    from ..analyses import draw_sample
+    from ..synthetic.grammar import Splits
+    from . import measure
+
+    if run.record and run.record.base.startswith(OTHERS):
+        raise ValueError(f"{name}: {run.record.base} has other parts than those that are measured")
+    sample = draw_sample(N_SENTENCES, LENGTHS, Splits([], [], []), run.tokenizer)
+    for parse, example in zip(sample.parses, sample.examples, strict=True):
+        if run.record is None or run.tokenizer.tokens(example.src)[:-1] != [*parse.sentence.en]:
+            raise ValueError(
+                f"{name} does not read the built-in grammar word by word; give a run of "
+                "tasks.translation, tasks.heads or another task with its sentences"
+            )
+    assert run.record
+    sizes: dict[str, Any] = dict(run.record.settings)
+    torch.manual_seed(run.record.seed)
+    untrained = build(run.record.base, **sizes).eval()
+    reader = measure.Reader(run.model, untrained, sample)
+    analyses = {
+        key: round_rows(measurement(reader)) for key, measurement in measure.MEASURES.items()
+    }
+    return run.record.model_copy(update={"task": "words", "analyses": analyses})
+
+
+def round_rows(rows: Rows) -> Rows:
+    """Return rows whose numbers have few digits."""
+    return [
+        {k: round(v, N_DIGITS) if isinstance(v, float) else v for k, v in row.items()}
+        for row in rows
+    ]
+
+
+def measure_all(names: Sequence[str], out: Path) -> None:
+    """Measure runs, write their records, then draw the folder."""
+    from seqmodels.experiments.inference import find_run, load
+    from seqmodels.records.io import format_record
+    from seqmodels.report.render_folder import plot_folder
+
+    paths = {name: out / f"{find_run(name).name.removesuffix('.json')}.json" for name in names}
+    if len({*paths.values()}) < len(paths):
+        raise ValueError(f"two of {', '.join(names)} have the same name; measure them one by one")
+    files.claim_folder(out, "comparison")
+    for name, path in paths.items():
+        record = measure_run(name, load(name))
+        files.write(path, format_record(record))
+        print(f"{name}: measured in {path}")
+    print("\n".join(map(str, plot_folder(out))))
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Measure the runs that are named."""
+    args = PARSER.parse_args(argv)
+    run_cli("words", lambda: measure_all(args.runs, args.out))
+
+
+if __name__ == "__main__":
+    main()
