@@ -99,6 +99,8 @@ RECIPES = {
     "transformer": Recipe(TWO_LAYERS | {"d_ff": 256, "is_prenorm": True}, lr=3e-3),
     "gpt": Recipe(DECODER, lr=2e-3),
     "linear_attention": Recipe(DECODER, lr=2e-3),
+    "mamba2": Recipe({"n_heads": 4, "n_layers": 4, "d_state": 32, "init_std": 0.08}, lr=2e-3),
+    "gated_deltanet": Recipe(TWO_LAYERS | {"init_std": 0.08}, lr=2e-3),
 }
 
 # ----------------------------------------------------------------------------------------- Run

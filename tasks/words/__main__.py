@@ -104,11 +104,11 @@ def round_rows(rows: Rows) -> Rows:
 
 def measure_all(names: Sequence[str], out: Path) -> None:
     """Measure runs, write their records, then draw the folder."""
-    from seqmodels.experiments.inference import find_run, load
+    from seqmodels.experiments.inference import find_record, load
     from seqmodels.records.io import format_record
     from seqmodels.report.render_folder import plot_folder
 
-    paths = {name: out / f"{find_run(name).name.removesuffix('.json')}.json" for name in names}
+    paths = {name: out / find_record(name).name for name in names}
     if len({*paths.values()}) < len(paths):
         raise ValueError(f"two of {', '.join(names)} have the same name; measure them one by one")
     files.claim_folder(out, "comparison")

@@ -26,6 +26,7 @@ from seqmodels.evaluation.evaluate import BATCH_TOKENS
 from seqmodels.interface import BOS, EOS, PAD, Batch, SequenceModel
 from seqmodels.models.gpt import GPT
 from seqmodels.models.linear_attention import LinearAttention
+from seqmodels.models.memory import rotate
 from seqmodels.models.rnn_encdec import RNNEncDec
 from seqmodels.models.transformer import Transformer, sinusoids
 
@@ -112,6 +113,12 @@ def read(model: Any, batch: Batch) -> None:
     (model.text_logits if is_one_text else model)(batch.src, batch.src_mask, batch.tgt_in)
 
 
+def in_order(model: Any, x: Float[Tensor, "B N _"], batch: Batch) -> Float[Tensor, "B S _"]:
+    """Return the rows of the source's words in its order: linear attention reads pads first."""
+    x = x[:, : batch.src.shape[1]]
+    return rotate(x, -batch.src_mask.sum(1)) if isinstance(model, LinearAttention) else x
+
+
 def source_layers(model: Any, batch: Batch) -> list[Float[Tensor, "B S _"]]:
     """Return the vectors of the source's words, in the order of reading: embeddings, then layers.
 
@@ -127,7 +134,7 @@ def source_layers(model: Any, batch: Batch) -> list[Float[Tensor, "B S _"]]:
     with watch(model.encoder if isinstance(model, Transformer) else model.decoder) as calls:
         read(model, batch)
     outputs = [out[0] if isinstance(out, tuple) else out for ((_, out),) in calls]
-    return [x[:, : batch.src.shape[1]] for x in (calls[0][0][0][0], *outputs)]
+    return [in_order(model, x, batch) for x in (calls[0][0][0][0], *outputs)]
 
 
 def source_neurons(model: Any, batch: Batch) -> list[Float[Tensor, "B S _"]]:
@@ -135,7 +142,7 @@ def source_neurons(model: Any, batch: Batch) -> list[Float[Tensor, "B S _"]]:
     stack: Any = model.encoder if isinstance(model, Transformer) else model.decoder
     with watch(layer.ff[1] for layer in stack) as calls:
         read(model, batch)
-    return [out[:, : batch.src.shape[1]] for ((_, out),) in calls]
+    return [in_order(model, out, batch) for ((_, out),) in calls]
 
 
 @torch.inference_mode()

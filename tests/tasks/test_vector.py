@@ -120,7 +120,7 @@ def test_a_border_belongs_to_its_range(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(measure, "N_PREFIXES", 2)
     ends = {2: [2], 5: [3, 5], 6: [6], 9: [9], 10: [10]}
     monkeypatch.setattr(measure, "clause_ends", lambda n: ends[n])
-    parsed: Any = [Parse(Sentence(("a",) * n, (), ()), None, None, n) for n in ends]
+    parsed: Any = [Parse(Sentence(("a",) * n, (), ()), None, None, n, ()) for n in ends]
     cuts = measure.choose_cuts(parsed)
     assert [[i for i, _ in own] for own in cuts["clause ends"]] == [[1], [2, 3]]
     assert {n for _, n in cuts["clause ends"][0]} <= {3, 5}
