@@ -104,6 +104,7 @@ FULL: list[Comparison] = [
         "--seeds 6 7 8 9 10 --models transformer transformer_no_norm",
     ),
     ("choices", "choices", f"--seeds 1 2 --models transformer {VARIED}"),
+    ("choices-gpt", "choices", "--of gpt --seeds 1 2 3 4 5"),
     ("heads", "heads", "--seeds 1 2 3"),
     ("heads-full", "heads", "--size full --seeds 1 2 3 --models transformer"),
     ("smoothing", "smoothing", "--seeds 1 2 3"),

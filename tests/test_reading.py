@@ -383,6 +383,7 @@ FLAGS = {
         "--out --precision --same-width --seeds --size --snapshots --tensorboard --tokens "
         "--trained --vary"
     ),
+    "choices": "--of",
     "ladder": "--to",
     "lookup": "--pairs --width",
     "next_token": (

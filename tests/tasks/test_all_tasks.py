@@ -14,8 +14,7 @@ from conftest import Run, check_folder
 from seqmodels import MODELS
 from seqmodels.data.batches import Example
 from seqmodels.experiments import compare
-from seqmodels.experiments.specs import make_spec, model_sizes
-from seqmodels.experiments.task import Task
+from seqmodels.experiments.specs import make_spec, model_sizes, task_specs
 from seqmodels.models import VARIANTS
 from seqmodels.report import render_folder
 from seqmodels.utils import files
@@ -80,11 +79,17 @@ def test_the_driver_runs_choices(run: Run, tmp_path: Path, monkeypatch: Any, cap
 
 
 def test_own_changes_are_of_the_default_models(monkeypatch: pytest.MonkeyPatch) -> None:
-    tasks: list[Task] = []
-    monkeypatch.setattr(compare, "compare", lambda task, *_, **__: tasks.append(task))
-    for given in ([], ["--models", "transformer"]):
+    specs = []
+    monkeypatch.setattr(
+        compare,
+        "compare",
+        lambda task, options, **_: specs.append(task_specs(options.models, task)),
+    )
+    gpt = ["--of", "gpt"]
+    for given in ([], ["--models", "transformer"], gpt, [*gpt, "--models", "gpt", "gpt_rms"]):
         import_module("tasks.choices.__main__").main(["--size", "smoke", *given])
-    assert [sum(map(len, task.vary.values())) for task in tasks] == [3, 0]
+    assert [len(own) for own in specs] == [8 + 3, 1, 11 + 2, 2]
+    assert all("gpt" in spec.lineage for spec in specs[2])
 
 
 @pytest.mark.parametrize("task", [recall, translation, next_token], ids=lambda task: task.__name__)
