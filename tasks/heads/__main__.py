@@ -3,11 +3,18 @@
 Question
     A Transformer translates the sentences of tasks.translation, of which the grammar knows each
     word's part of speech and on which word it depends. Which head lets an article find its noun, on
-    which its German form depends? What becomes of the translation without this head?
+    which its German form depends? What becomes of the translation without this head? And what do
+    the heads of GPT look for, which read source and target as one text?
 
     python -m tasks.heads                              also with one head, one layer, no positions
     python -m tasks.heads --models transformer         as published alone
     python -m tasks.heads --trained runs/choices-laptop   on weights that tasks.choices has trained
+    python -m tasks.heads --models gpt                 GPT
+
+    The weights that come with the package are measured without a training:
+
+    python -m tasks.heads --size full --models gpt --precision bfloat16 \\
+        --trained results/translation-live
 
     5 minutes on two cores.
 """

@@ -10,6 +10,7 @@ Question
 
     python -m tasks.smoothing                  the Transformer and two variants, one seed
     python -m tasks.smoothing --seeds 1 2 3    with several seeds, to test their differences
+    python -m tasks.smoothing --models gpt gpt_unscaled   GPT, as it is and without 1/√d_k
 
     Data and recipes are those of tasks.translation, with half of its budget, so that runs of
     tasks.choices can be measured (--trained runs/choices-laptop). 5 minutes on two cores.
@@ -60,7 +61,7 @@ def make_task(args: argparse.Namespace) -> Task:
     return replace(
         task,
         name="smoothing",
-        contrasts=[(variant, MODELS[0]) for variant in MODELS[1:]],
+        contrasts=[*((variant, MODELS[0]) for variant in MODELS[1:]), ("gpt_unscaled", "gpt")],
         measure={
             "lengths": partial(measure.measure_lengths, examples=measured),
             "kernel": partial(measure.measure_kernel, examples=measured),
