@@ -1,4 +1,4 @@
-"""Ask what each head of attention looks for, and which words change without it.
+r"""Ask what each head of attention looks for, and which words change without it.
 
 Question
     A Transformer translates the sentences of tasks.translation, of which the grammar knows each
@@ -13,7 +13,7 @@ Question
 
     The weights that come with the package are measured without a training:
 
-    python -m tasks.heads --size full --models gpt --precision bfloat16 \\
+    python -m tasks.heads --size full --models gpt --precision bfloat16 \
         --trained results/translation-live
 
     5 minutes on two cores.

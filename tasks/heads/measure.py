@@ -168,12 +168,20 @@ def describe_heads(model: SequenceModel, _: SequenceModel, sample: Sample) -> Ro
     """
     rows: Rows = []
     for kind, w in collect_weights(model, sample).items():
-        grid = make_grid(kind, sample.parses)
-        for name, columns in list_shares(w, grid).items():
-            n = int(grid.pairs[name].any(-1).sum())
-            for i, (a, head) in enumerate(heads_of(model, kind)):
-                own = {key: round(values[i].item(), 3) for key, values in columns.items()}
-                rows.append({**name_head(a, head), "pair": name, "n": n, **own})
+        rows += list_head_shares(heads_of(model, kind), w, make_grid(kind, sample.parses))
+    return rows
+
+
+def list_head_shares(
+    heads: Sequence[tuple[Attention, int]], w: Float[Tensor, "B H N M"], grid: Grid
+) -> Rows:
+    """Return the rows of `describe_heads` for one kind of attention."""
+    rows: Rows = []
+    for name, columns in list_shares(w, grid).items():
+        n = int(grid.pairs[name].any(-1).sum())
+        for i, (a, head) in enumerate(heads):
+            own = {key: round(values[i].item(), 3) for key, values in columns.items()}
+            rows.append({**name_head(a, head), "pair": name, "n": n, **own})
     return rows
 
 
@@ -181,11 +189,19 @@ def describe_scores(model: SequenceModel, _: SequenceModel, sample: Sample) -> R
     """Return a row for each head: what of its scores' variance (%) `explain_scores` explains."""
     rows: Rows = []
     for kind, w in collect_weights(model, sample).items():
-        explained = explain_scores(w, make_grid(kind, sample.parses))
-        for i, (a, head) in enumerate(heads_of(model, kind)):
-            own = {key: round(values[i], 3) for key, values in explained.items()}
-            rows.append({**name_head(a, head), **own})
+        rows += list_explained(heads_of(model, kind), w, make_grid(kind, sample.parses))
     return rows
+
+
+def list_explained(
+    heads: Sequence[tuple[Attention, int]], w: Float[Tensor, "B H N M"], grid: Grid
+) -> Rows:
+    """Return the rows of `describe_scores` for one kind of attention."""
+    explained = explain_scores(w, grid)
+    return [
+        name_head(a, head) | {key: round(values[i], 3) for key, values in explained.items()}
+        for i, (a, head) in enumerate(heads)
+    ]
 
 
 def describe_distances(model: SequenceModel, _: SequenceModel, sample: Sample) -> Rows:
