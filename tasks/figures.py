@@ -10,7 +10,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from seqmodels.records.schema import Record, Test
-from seqmodels.report.load_records import rows_of
+from seqmodels.report.load_records import label_of, rows_of
 from seqmodels.report.style import GREY
 
 
@@ -26,6 +26,12 @@ def average(group: Sequence[Record], analysis: str, *names: str, **columns: Any)
     return np.array(
         [[fmean(seeds) for seeds in zip(*rows, strict=True)] for rows in zip(*by_seed, strict=True)]
     )
+
+
+def name_model(r: Record) -> str:
+    """Return a model's label as it stands in a sentence."""
+    label = label_of(r)
+    return label if label.startswith("GPT") else f"the {label}"
 
 
 def mark_trained(ax: Axes, test: Test) -> None:

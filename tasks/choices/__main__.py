@@ -61,7 +61,7 @@ from typing import Any
 from seqmodels.experiments.task import Task
 
 from ..synthetic import grammar
-from ..synthetic.pairs import SHORT, SIZES, grammar_task
+from ..synthetic.pairs import SHORT, SHORT_SMALL, SIZES, grammar_task
 
 # ---------------------------------------------------------------------------------------- Data
 #
@@ -88,7 +88,6 @@ MORE: dict[str, list[dict[str, Any]]] = CHANGES | {
     "transformer_unscaled": [{"n_heads": 1}],
 }  # fmt: skip
 """Those at full size; one head is four times as wide, and its scores are larger without 1/√d_k."""
-GPT_TOKENS = {"smoke": 15_000, "laptop": 450_000, "full": 1_200_000}
 
 # ----------------------------------------------------------------------------------------- Run
 
@@ -98,7 +97,7 @@ def make_task(args: argparse.Namespace) -> Task:
     is_gpt = args.of == "gpt"
     size = "smoke" if args.size == "smoke" else "laptop"
     corpus = grammar.draw_corpus(seed=1, **SIZES[size])
-    tokens = args.tokens or (GPT_TOKENS[args.size] if is_gpt else SHORT[size])
+    tokens = args.tokens or (SHORT_SMALL[args.size] if is_gpt else SHORT[size])
     task = grammar_task(corpus, tokens, optimizer="muon", is_small=is_gpt)
     (test,) = task.tests
     trained = [i for i, n_words in enumerate(test.x) if n_words <= (test.max_train_length or 0)]

@@ -9,7 +9,7 @@ Question
     python -m tasks.heads                              also with one head, one layer, no positions
     python -m tasks.heads --models transformer         as published alone
     python -m tasks.heads --trained runs/choices-laptop   on weights that tasks.choices has trained
-    python -m tasks.heads --models gpt                 GPT
+    python -m tasks.heads --models gpt                 GPT, as in tasks.choices --of gpt
 
     The weights that come with the package are measured without a training:
 
@@ -35,7 +35,7 @@ from functools import partial
 from seqmodels.experiments.task import Task
 
 from ..synthetic import grammar
-from ..synthetic.pairs import SHORT, SIZES, grammar_task
+from ..synthetic.pairs import SIZES, short_task
 from . import measure
 from .figure import FIGURES
 
@@ -69,7 +69,7 @@ MEASURES = {
 def make_task(args: argparse.Namespace) -> Task:
     """Return the task: the grammar's sentences, and what is measured in the heads."""
     corpus = grammar.draw_corpus(seed=1, **SIZES[args.size])
-    task = grammar_task(corpus, args.tokens or SHORT[args.size], optimizer="muon")
+    task = short_task(corpus, args)
     sample = measure.draw_sample(N_MEASURED[args.size], LENGTHS, corpus, task.tokenizer)
     return replace(
         task,

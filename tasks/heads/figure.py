@@ -26,13 +26,13 @@ from seqmodels.report.load_records import (
 from seqmodels.report.style import GREY, INK, WIDTH
 from seqmodels.report.tidy import FigureWithData, Table
 
-from ..figures import average
+from ..figures import average, name_model
 
 ATTENTIONS = {
     "encoder": "Encoder to its own text",
     "decoder": "Decoder to its own text",
     "source": "Decoder to the source",
-    "text": "Source and target as one text",
+    "text": "Source and target",
 }
 EXPLAINED = {
     "kinds": "R²: both parts of speech", "offset": "R²: offset", "both": "R²: all of these",
@@ -81,7 +81,7 @@ def draw_heads(r: Record) -> FigureWithData:
         "variance of the scores before the softmax, centred for each query, that a least-squares "
         "fit explains."
     )
-    title = f"What the heads of the {label_of(r)} look for"
+    title = f"What the heads of {name_model(r)} look for"
     maps = {attention: _list_cells(r, attention) for attention in kinds}
     heights = {key: CELL * (len(cells) + 0.4) for key, cells in maps.items()}
     tops = dict.fromkeys(kinds, 0.45) | {"source": 0.45 + heights.get("decoder", 0) + GAP}  # inches
@@ -156,7 +156,7 @@ def draw_muted(r: Record) -> FigureWithData:
         "word (choice), moves (order), is left out or added. Numbers: changed words; below "
         f"{FEW}, their kinds are not drawn."
     )
-    title = f"Without one head of the {label_of(r)}: translations lost, words changed"
+    title = f"Without one head of {name_model(r)}: translations lost, words changed"
     of_whole = f"The whole model: {whole['exact']} of {whole['n']} translations exact"
     texts = title, f"{describe_run(r)}\n{of_whole}", caption
     figure = style.make_figure(4.3, texts, max(WIDTH, 0.9 + 0.34 * len(rows)))
@@ -248,7 +248,7 @@ def draw_article_head(r: Record) -> FigureWithData:
         f"{' with the words of the target' if best['attention'] == 'text' else ''}. Squares: the "
         "article's noun."
     )
-    title = f"The head of the {label_of(r)} by which an article finds its noun"
+    title = f"The head of {name_model(r)} by which an article finds its noun"
     text = (
         f"{describe_run(r)}\n{ATTENTIONS[best['attention']]}, head {name_head(best)}: an article "
         f"gives its noun {best['share']:.0f} % of its weight, before training "

@@ -17,13 +17,12 @@ from seqmodels.report.load_records import (
     Row,
     format_plain,
     format_subtitle,
-    label_of,
     rows_of,
 )
 from seqmodels.report.style import GREY, INK, WIDTH, LineStyle
 from seqmodels.report.tidy import FigureWithData, Table
 
-from ..figures import average
+from ..figures import average, name_model
 
 KINDS = {
     "encoder": LineStyle("encoder to its own text", "#1B75BC", "-", "o"),
@@ -57,7 +56,7 @@ def draw_smoothing(group: Sequence[Record]) -> FigureWithData:
         "total variation from the learned weights. A bandwidth of f h divides the scores by f²√d. "
         "Random features: mean, lowest and highest of all draws."
     )
-    title = f"Attention of the {label_of(group[0])} as kernel smoothing"
+    title = f"Attention of {name_model(group[0])} as kernel smoothing"
     kinds = dict.fromkeys(row["attention"] for row in rows_of(group[0], "lengths"))
     figure, axes = _make_panels((title, format_subtitle(group), caption), [KINDS[k] for k in kinds])
     table = Table()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -12,6 +13,7 @@ from seqmodels.data.text import sha256
 from seqmodels.data.tokenizers import Tokenizer, Words
 from seqmodels.experiments.task import AlignmentExample, Task, TestSet
 from seqmodels.interface import EOS
+from seqmodels.models import model_of
 from seqmodels.training.config import Optimizer
 
 from ..recipes import (
@@ -33,6 +35,8 @@ SIZES = {
 TOKENS = {"smoke": 15_000, "laptop": 1_600_000, "full": 5_000_000}
 SHORT = TOKENS | {"laptop": 800_000}
 """Budgets of tasks that train many models on the corpus of tasks.translation."""
+SHORT_SMALL = {"smoke": 15_000, "laptop": 450_000, "full": 1_200_000}
+"""Those of GPT's changes: it has half the parameters, as in the default comparison."""
 BUCKETS = [(low, low + 9) for low in range(1, 400, 10)]
 SYMBOLS = [consonant + vowel for consonant in "bdfgklmnprstvwxz" for vowel in "aeio"]
 """Symbols for texts in which nothing can be guessed."""
@@ -90,6 +94,16 @@ def length_test(
 def n_crossings(links: Sequence[tuple[int, int]]) -> int:
     """Count the crossing pairs of links, a measure of reordering."""
     return sum(i < k and j > m for i, j in links for k, m in links)
+
+
+def short_task(corpus: grammar.Splits, args: argparse.Namespace) -> Task:
+    """Return the task of translating it with the budget of SHORT.
+
+    At size laptop, GPT and its variants alone are those of `tasks.choices --of gpt`.
+    """
+    is_small = args.size == "laptop" and {model_of(name) for name in args.models} == {"gpt"}
+    tokens = args.tokens or (SHORT_SMALL if is_small else SHORT)[args.size]
+    return grammar_task(corpus, tokens, optimizer="muon", is_small=is_small)
 
 
 def grammar_task(
