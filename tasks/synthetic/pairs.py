@@ -126,6 +126,7 @@ def grammar_task(
     (example,) = encode_pairs([Pair(shown.en_text, shown.de_text)], tokenizer, has_source_eos)
     recipes = SMALL if is_small else {"adamw": GRAMMAR, "muon": GRAMMAR_MUON}[optimizer]
     recipes = with_dropout(recipes, 0.0)
+    longest = max(len(e.src) for split in (train, valid, test) for e in split)
     end = "EOS" if has_source_eos else "none"
     return Task(
         name="translation",
@@ -135,7 +136,7 @@ def grammar_task(
         valid=valid,
         tests=[length_test(test, n_words[2], max(n_words[0]))],
         contrasts=HISTORY,
-        recipes=with_positions(recipes, positions_for(max(len(e.src) for e in test))),
+        recipes=with_positions(recipes, positions_for(longest)),
         training={
             "tokens": tokens,
             "batch_tokens": 800 if is_small else 1_600,

@@ -11,6 +11,7 @@ from conftest import Tiny
 from fake_records import as_records, fake_record
 from torch import Tensor, nn
 from torch.testing import assert_close
+from toys import planted_gpt
 
 from seqmodels import SequenceModel, build
 from seqmodels.data.batches import collate
@@ -162,17 +163,6 @@ def test_gpts_pairs_are_those_of_one_text() -> None:
     assert all(key <= query for _, query, key in found)
     assert (queries, len(queries)) == (keys, 24)
     assert [queries[i] for i in (8, 10, 11, 13)] == ["noun", "end", "start", "noun"]
-
-
-def planted_gpt(W_q: Tensor) -> SequenceModel:
-    """Return a GPT whose only head compares positions: its queries are these rows of W_q."""
-    sizes = {"d_model": 64, "n_heads": 1, "n_layers": 1, "n_positions": 64, "dropout": 0.0}
-    model = build("gpt", WORDS.vocab_size, **sizes).eval()
-    model.embedding.weight.data.zero_()
-    model.positions.weight.data = torch.eye(64)
-    W_qkv = model.decoder[0].self_attention.W_qkv
-    W_qkv.weight.data = torch.cat([W_q, 3 * torch.eye(64), torch.zeros(64, 64)])
-    return model
 
 
 def test_a_planted_head_is_found() -> None:

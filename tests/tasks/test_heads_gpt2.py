@@ -9,8 +9,9 @@ import pytest
 import torch
 from conftest import Call, check_one_line
 from torch.testing import assert_close
+from toys import planted_gpt
 
-from seqmodels import SequenceModel, build
+from seqmodels import build
 from tasks.heads import gpt2, pairs
 
 DOG = gpt2.read_sentence("The/a1 dog/n1s2 that/r1 saw/v1 a/a2 cat/n2o1 , slept/v2 .")
@@ -28,16 +29,6 @@ class Chunks:
     def encode(self, text: str) -> list[int]:
         chunks = [c for word in re.findall(r" ?\w+|[.,]", text) for c in re.findall(".{1,4}", word)]
         return [self.ids.setdefault(chunk, 4 + len(self.ids)) for chunk in chunks]
-
-
-def planted(W_q: torch.Tensor) -> SequenceModel:
-    """Return a GPT whose only head compares positions: its queries are these rows of W_q."""
-    model = build("gpt", 500, d_model=32, n_heads=1, n_layers=1, n_positions=32, dropout=0.0)
-    model.embedding.weight.data.zero_()
-    model.positions.weight.data = torch.eye(32)
-    W_qkv = model.decoder[0].self_attention.W_qkv
-    W_qkv.weight.data = torch.cat([W_q, 4 * torch.eye(32), torch.zeros(32, 32)])
-    return model.eval()
 
 
 def test_marks_say_what_words_are() -> None:
@@ -62,12 +53,12 @@ def test_tokens_are_those_of_their_words() -> None:
     assert ids == [[4], [5], [6, 7], [8]]
     short = gpt2.encode_words(gpt2.read_sentence("Dogs/n1s1 bark/v1 ."), Chunks())
     assert short == [[4], [5, 6], [7]]
-    looks_back = gpt2.weigh_words(planted(4 * torch.eye(32).roll(-1, 0)), [short, ids])[1, 0]
+    looks_back = gpt2.weigh_words(planted_gpt(4 * torch.eye(64).roll(-1, 0)), [short, ids])[1, 0]
     expected = torch.zeros(5, 5, dtype=torch.double)
     for i, j in enumerate((0, 0, 1, 3, 3)):  # the last token of "slept" looks at its first
         expected[i, j] = 1
     assert_close(looks_back, expected, atol=1e-3, rtol=0)
-    uniform = gpt2.weigh_words(planted(torch.zeros(32, 32)), [short, ids])[:, 0]
+    uniform = gpt2.weigh_words(planted_gpt(torch.zeros(64, 64)), [short, ids])[:, 0]
     assert_close(uniform[1, 3], torch.tensor([0.2, 0.2, 0.2, 0.4, 0]).double())
     assert_close(uniform[0, 2], torch.tensor([0.25, 0.25, 0.5, 0, 0]).double())
     assert not uniform[0, 4].any()
@@ -86,7 +77,7 @@ def test_a_planted_head_finds_the_articles() -> None:
     """It looks one token back: where no adjective is between, at the article."""
     lines = ["The/a1 dog/n1s1 saw/v1 a/a2 cat/n2o1 .", "A/a1 big/n2 cat/n1s1 saw/v1 us ."]
     sentences = [gpt2.read_sentence(line) for line in lines]
-    found = gpt2.measure_heads(planted(4 * torch.eye(32).roll(-1, 0)), Chunks(), sentences)
+    found = gpt2.measure_heads(planted_gpt(4 * torch.eye(64).roll(-1, 0)), Chunks(), sentences)
     shares = {row["pair"]: (row["n"], row["share"]) for row in found["heads"]}
     assert shares["noun → article"] == (3, pytest.approx(200 / 3, abs=0.1))
     assert shares["verb → subject"] == (2, pytest.approx(100, abs=0.1))

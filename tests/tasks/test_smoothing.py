@@ -71,21 +71,15 @@ def test_gpt_compares_source_and_target_as_one_text(tiny: Tiny) -> None:
         exact = call.attention.module.attention_weights(call.q, call.k, call.k, call.mask)
         kernel = measure.kernel_weights(*call[1:4], has_prior=True)
         assert_close(kernel, exact, rtol=0, atol=1e-6)
-    rows = measure.measure_lengths(model, model, EXAMPLES)
     n = {1: sum(len(e.src) + len(e.tgt) for e in EXAMPLES), 2: sum(len(e.tgt) for e in EXAMPLES)}
+    rows = measure.measure_lengths(model, model, EXAMPLES)
     for layer in (1, 2):
         own = [c for c in calls if c.attention.layer == layer]
         assert sum(int(c.queries.sum()) for c in own) == n[layer]
         assert sum(int(c.keys.sum()) for c in own) == n[1]
-        alone = measure.collect_calls(model, measure.list_smoothers(model), EXAMPLES[1:2])
-        (one,) = (c for c in alone if c.attention.layer == layer)
-        lengths = one.q[0, 1].norm(dim=-1)
-        assert len(lengths) == (len(EXAMPLES[1].src) if layer == 1 else 0) + len(EXAMPLES[1].tgt)
-        only = measure.measure_lengths(model, model, EXAMPLES[1:2])
-        (row,) = (r for r in only if (r["when"], r["layer"], r["head"]) == ("after", layer, 2))
-        assert row["q_mean"] == pytest.approx(lengths.mean().item())
-        assert row["attention"] == "text"
-    assert len(rows) == 2 * 2 * 2
+        lengths = torch.cat([c.q[:, 1].norm(dim=-1)[c.queries] for c in own])
+        (row,) = (r for r in rows if (r["when"], r["layer"], r["head"]) == ("after", layer, 2))
+        assert (row["attention"], row["q_mean"]) == ("text", pytest.approx(lengths.mean().item()))
     (exact, *_), one = measure.measure_kernel(model, model, EXAMPLES), measure.FACTORS.index(1)
     assert measure.measure_bandwidth(model, model, EXAMPLES)[one]["nats"] == pytest.approx(
         exact["nats"]
