@@ -107,6 +107,10 @@ FULL: list[Comparison] = [
     ("choices-gpt", "choices", "--of gpt --seeds 1 2 3 4 5"),
     ("heads", "heads", "--seeds 1 2 3"),
     ("heads-full", "heads", "--size full --seeds 1 2 3 --models transformer"),
+    (
+        "heads-gpt", "heads",
+        "--size full --models gpt --precision bfloat16 --trained results/translation-live",
+    ),
     ("smoothing", "smoothing", "--seeds 1 2 3"),
     ("vector", "vector", "--size full --seeds 1 2 3"),
     ("ladder-transformer", "ladder", "--to transformer --seeds 1 2 3 4 5"),
