@@ -769,6 +769,7 @@ SECTIONS = {
     "heads after a larger budget": "heads-full",
     "heads of GPT": "heads-gpt",
     "kernel": "smoothing",
+    "kernel of GPT": "smoothing-gpt",
     "words and roles": "vector",
     "Bahdanau to Transformer": "ladder-transformer",
 }
