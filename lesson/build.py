@@ -189,8 +189,8 @@ def write_essays(site: Site) -> None:
 
 def write_questions(site: Site, charts: Sequence[str]) -> None:
     """Write the page of readers' questions, with links to the charts and pages that are there."""
-    pages = [path.stem for path in site.pages]
-    site.write("questions", groups=questions.GROUPS, charts=charts, pages=pages)
+    there = [path.stem for path in site.pages]
+    site.write("questions", groups=questions.GROUPS, charts=charts, there=there)
 
 
 def write_reports(site: Site, live: Path | None) -> dict[str, str]:

@@ -3,56 +3,43 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from string import Formatter
-from typing import Any
+from importlib import import_module
 
 from lesson.questions import GROUPS, Question
 from seqmodels.models import PAPERS
-from tools import (
-    numbers,
-    page_exhibits,
-    page_mistakes,
-    page_results,
-    page_trials,
-    page_why,
-    page_words,
-)
-from tools.numbers import TRANSFORMER, say, span
+from tools import numbers, page_mistakes
+from tools.numbers import GPT, TRANSFORMER, Results, say, span
 
-
-class Expressions(Formatter):
-    """Format templates whose fields are expressions, as in an f-string."""
-
-    def get_field(
-        self, field_name: str, args: Sequence[Any], kwargs: Mapping[str, Any]
-    ) -> tuple[Any, str]:
-        """Return the value of an expression with these names."""
-        return eval(field_name, dict(kwargs)), field_name
+EXPRESSION = re.compile(r"\{(.+?)(?::([.,\w]+))?\}")
+"""An expression in braces, and the format of its value."""
 
 
 def mistake(model: str) -> str:
     """Format loss and BLEU with a mistake, and without it."""
-    losses = (span(page_mistakes.final_losses(m), 2) for m in (model, TRANSFORMER))
-    bleu = (page_mistakes.MISTAKES.mean(m) for m in (model, TRANSFORMER))
-    return "the loss on valid is {} nats (without the mistake {}), and BLEU {:.0f} ({:.0f})".format(
-        *losses, *bleu
-    )
+    own, sound = (span(page_mistakes.final_losses(m), 2) for m in (model, TRANSFORMER))
+    bleu, without = (page_mistakes.MISTAKES.mean(m) for m in (model, TRANSFORMER))
+    loss = f"the loss on valid is {own} nats (without the mistake {sound})"
+    return f"{loss}, and BLEU {bleu:.0f} ({without:.0f})"
 
 
-PAGES = {
-    "exhibits": page_exhibits, "mistakes": page_mistakes, "results": page_results,
-    "trials": page_trials, "why": page_why, "words": page_words,
-}  # fmt: skip
-NAMES = vars(numbers) | PAGES | {"mistake": mistake}
-"""What the templates may name."""
+def relation(pair: str) -> str:
+    """Format the largest share of weight that a head of GPT gives to a pair, and its prediction."""
+    rows = Results("heads-gpt").rows(GPT, "heads", pair=pair)
+    best = max(rows, key=lambda row: row["share"])
+    return f"{best['share']:.0f} % ({max(best['by_offset'], best['by_part_of_speech']):.0f} %)"
+
+
+NAMES_OF_PAGES = "exhibits", "mistakes", "results", "trials", "why", "words"
+PAGES = {name: import_module(f"tools.page_{name}") for name in NAMES_OF_PAGES}
+NAMES = vars(numbers) | PAGES | {"mistake": mistake, "relation": relation}
+"""What an expression may name."""
 
 
 def fill_answer(question: Question) -> str:
     """Return the answer to a question, or that it is not measured."""
     if question.record and not question.is_measured:
         return "**Not measured yet**: the command below does."
-    text = Expressions().vformat(question.answer, (), NAMES)
+    text = EXPRESSION.sub(lambda m: format(eval(m[1], NAMES), m[2] or ""), question.answer)
     if question.ask.endswith("?") and not question.record:
         return f"**Not measured.** {text}"
     return f"{text} **Not measured**: {question.missing}" if question.missing else text
@@ -61,23 +48,12 @@ def fill_answer(question: Question) -> str:
 def list_links(question: Question) -> list[str]:
     """Return the links below an answer, and the command."""
     chapter = f"seqmodels/models/{question.page}.py" if question.page in PAPERS else ""
-    links = {
-        "figure": question.figure if question.is_measured else "",
-        "records": question.record if question.is_measured else "",
-        "more": question.read,
-        "chapter": chapter,
-    }
-    command = [f"`{question.command}`"] if question.command else []
+    links = {"more": question.read, "chapter": chapter}
+    if question.is_measured:
+        links = {"figure": question.figure, "records": question.record} | links
     places = {name: f"../{path}".removeprefix("../docs/") for name, path in links.items() if path}
+    command = [f"`{question.command}`"] if question.command else []
     return [f"[{name}]({place})" for name, place in places.items()] + command
-
-
-def confirm_pages() -> None:
-    """Confirm what the other pages say of the records."""
-    for page in PAGES.values():
-        for name, confirm in vars(page).items():
-            if name.startswith("confirm_"):
-                confirm()
 
 
 def count_questions() -> str:
@@ -97,8 +73,11 @@ def anchor(title: str) -> str:
 
 
 def print_questions() -> None:
-    """Print all questions, by heading."""
-    confirm_pages()
+    """Print all questions by heading, after confirming what the pages say of the records."""
+    for page in PAGES.values():
+        for name in dir(page):
+            if name.startswith("confirm_"):
+                getattr(page, name)()
     say(count_questions())
     print()
     say("Contents: " + " · ".join(f"[{title}](#{anchor(title)})" for title in GROUPS))
@@ -107,5 +86,4 @@ def print_questions() -> None:
         for question in group:
             print(f"\n### {question.ask}\n")
             say(fill_answer(question))
-            if links := list_links(question):
-                print("\n" + " · ".join(links))
+            print("\n" + " · ".join(list_links(question)))

@@ -2,6 +2,7 @@
 
 import shlex
 from importlib import import_module
+from pathlib import Path
 
 import pytest
 from conftest import ROOT
@@ -19,6 +20,16 @@ def test_docs_have_every_question_once_in_the_order_of_their_source() -> None:
     assert [*ANSWERS] == [q.ask for q in QUESTIONS]
     for name in (slug, anchor):
         assert len({name(title) for title in (*GROUPS, *ANSWERS)}) == len(GROUPS) + len(QUESTIONS)
+
+
+def test_the_lesson_has_answers_and_links_to_its_pages(site_folder: Path) -> None:
+    text = (site_folder / "questions.html").read_text(encoding="utf-8")
+    sections = [part.partition('">')[0] for part in text.split('<h3 id="')[1:]]
+    assert sections == [slug(ask) for ask in ANSWERS]
+    own = text.split('<h3 id="what-does-one-head-do-">')[1].split("<h3")[0]
+    assert '<p class="text">In each of 7 trainings, one head finds the noun' in own
+    assert '<a href="one-head.html">In the lesson</a>' in own
+    assert "<code>results/heads-full</code>" in own
 
 
 @pytest.mark.parametrize("q", QUESTIONS, ids=lambda q: slug(q.ask)[:40])
@@ -45,11 +56,10 @@ def test_an_answer_is_filled_in_from_a_record_that_is_there() -> None:
     q = Question(**row, record="results/memory.json", page="gpt")
     assert q.chart == "results-memory"
     assert fill_answer(q) == "1 to 3 of 5.0 **Not measured**: more."
-    figure, records, read, chapter, command = list_links(q)
-    assert figure == "[figure](../results/memory.svg)"
-    assert (records, read) == ("[records](../results/memory.json)", "[more](why.md#a)")
-    assert (chapter, command) == ("[chapter](../seqmodels/models/gpt.py)", "`x --y`")
+    assert list_links(q) == [
+        "[figure](../results/memory.svg)", "[records](../results/memory.json)", "[more](why.md#a)",
+        "[chapter](../seqmodels/models/gpt.py)", "`x --y`",
+    ]  # fmt: skip
     assert fill_answer(Question(**row)) == "**Not measured.** 1 to 3 of 5.0"
     later = Question(**row, record="results/of-tomorrow")
     assert fill_answer(later).startswith("**Not measured yet**")
-    assert list_links(later) == [read, command]
