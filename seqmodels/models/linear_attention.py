@@ -223,8 +223,8 @@ class LinearAttention(SequenceModel):
         for layer in self.decoder:
             x, *new = layer(x, real, n_out if layer is self.decoder[-1] else x.shape[1])
             memory.append(new)
-        state = State(*(torch.stack(new, 1) for new in zip(*memory, strict=True)), n=real.sum(1))
-        return self.norm(x) @ self.embedding.weight.T, state
+        s, z, window = (torch.stack(new, 1) for new in zip(*memory, strict=True))
+        return self.norm(x) @ self.embedding.weight.T, State(s, z, window, real.sum(1))
 
     def encode(self, src: Int[Tensor, "B S"], src_mask: Bool[Tensor, "B S"]) -> State:
         """Read the source as the beginning of the text; all that is left of it is sums."""
@@ -236,8 +236,9 @@ class LinearAttention(SequenceModel):
         for layer, *old in zip(self.decoder, *(t.unbind(1) for t in state[:-1]), strict=True):
             x, *new = layer.step(x, *old)
             memory.append(new)
-        state = State(*(torch.stack(new, 1) for new in zip(*memory, strict=True)), n=state.n + 1)
-        return (self.norm(x) @ self.embedding.weight.T).squeeze(1), state
+        s, z, window = (torch.stack(new, 1) for new in zip(*memory, strict=True))
+        logits = (self.norm(x) @ self.embedding.weight.T).squeeze(1)
+        return logits, State(s, z, window, state.n + 1)
 
     def forward(
         self, src: Int[Tensor, "B S"], src_mask: Bool[Tensor, "B S"], tgt_in: Int[Tensor, "B T"]
