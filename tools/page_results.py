@@ -286,7 +286,7 @@ def lookup_state_spread() -> float:
 def lookup_state_table() -> str:
     """Return the queries answered by linear attention with 1 to 16 heads, and by GPT."""
     pairs = "8", "16", "32", "64"
-    rows = [["", "numbers a layer keeps", *(f"{n} pairs" for n in pairs), "range at 32"]]
+    rows = [["", "matrices and sums of a layer", *(f"{n} pairs" for n in pairs), "range at 32"]]
     names = {m: f"{label_of(CONVOLVED)}, d_k {64 // n}" for n, m in HEADS.items()}
     kept = {m: f"{64 * 64 // n + 64:,}" for n, m in HEADS.items()} | {"gpt_conv": "128 a token"}
     for m, numbers in kept.items():
