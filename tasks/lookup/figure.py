@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -38,7 +39,7 @@ LEARNED = 95.0
 """Validation accuracy (%) from which a task counts as learned."""
 
 
-def compute_bytes(r: Record, sizes: Sequence[tuple[float, float]]) -> float:
+def compute_bytes(r: Record, sizes: Sequence[Sequence[float]]) -> float:
     """Return the bytes of a source of the length that the data names, by pairs of both."""
     return float(np.interp(r.data.count("n_tokens_source"), *np.array(sizes, float).T))
 
@@ -76,7 +77,8 @@ def draw_widths(comparisons: Sequence[Sequence[Record]]) -> FigureWithData:
     figure, axes = style.make_panels(texts, looks, n_columns=len(comparisons))
     for ax, own in zip(axes[0], comparisons, strict=True):
         test, place = own[0].tests[0], longest_trained_bucket(own[0].tests[0]) or 0
-        groups, about = group_by_base(own), {"data": own[0].data.name, "metric": metric.name}
+        groups = group_by_base(own)
+        about: dict[str, Any] = {"data": own[0].data.name, "metric": metric.name}
         for model, line_style in line_styles.items():
             scores = {}
             for size, seeds in group_by_bytes(groups.get(model, [])).items():
