@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from markupsafe import Markup
 
-from lesson import essays, glossary, layout, pair, report, results, rows, source, svg
+from lesson import essays, glossary, layout, pair, questions, report, results, rows, source, svg
 from lesson.source import LESSON, TEXT, Chapter, Line, Unit, convert_equations
 from seqmodels.models import FIVE
 from seqmodels.records.schema import Record
@@ -57,6 +57,7 @@ class Site:
         self.numbers = essays.collect(folders, self.main)
         self.questions = essays.ask(self.numbers)
         self.shared = shared | {"chapters": self.chapters, "questions": self.questions}
+        self.shared["answers"] = questions.read_answers()
         self.pages: list[Path] = []
 
     def write(self, page: str, template: str = "", /, **content: Any) -> None:
@@ -96,7 +97,10 @@ def build(
         plan = [step for step in TEACHING["step"] if step["page"].partition("#")[0] in there]
         site.write("teach", plan=plan)
         reports = write_reports(site, live)
-        site.write("results", sections=make_sections(site.folders), reports=reports)
+        sections = make_sections(site.folders)
+        site.write("results", sections=sections, reports=reports)
+        if site.shared["answers"]:
+            write_questions(site, [chart.name for section in sections for chart in section.charts])
     site.write("sources", groups=compute_checksums(site.chapters, site.folders))
     if live:
         from lesson.live import describe  # imports torch and onnx
@@ -182,6 +186,12 @@ def write_essays(site: Site) -> None:
             scripts = {"learning": "learning.js", "cups": "cups.js"}
             content["page_script"] = scripts.get(question.page, "")
         site.write(question.page, question=question, **content, **site.numbers)
+
+
+def write_questions(site: Site, charts: Sequence[str]) -> None:
+    """Write the page of readers' questions, with links to the charts and pages that are there."""
+    there = [path.stem for path in site.pages]
+    site.write("questions", groups=questions.GROUPS, charts=charts, there=there)
 
 
 def write_reports(site: Site, live: Path | None) -> dict[str, str]:

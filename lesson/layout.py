@@ -161,7 +161,7 @@ TEMPLATES = jinja2.Environment(
     undefined=jinja2.StrictUndefined,
     trim_blocks=True,
 )
-TEMPLATES.globals |= {"chapters": (), "questions": (), "has_live": False}
+TEMPLATES.globals |= {"chapters": (), "questions": (), "answers": {}, "has_live": False}
 TEMPLATES.globals |= {"has_training": False, "script": script, "about": read_about()}
 TEMPLATES.policies["json.dumps_kwargs"] = {"ensure_ascii": False, "separators": (",", ":")}
 TEMPLATES.filters |= {"prose": format_prose, "symbol": format_symbol, "coloured": highlight}

@@ -53,6 +53,7 @@ VARIED = (
     + " --vary label_smoothing=0.1 --vary dropout=0.1"
 )
 BIASED = "lstm_seq2seq lstm_seq2seq_forward"
+SHIPPED = "--size full --models gpt --precision bfloat16 --trained results/translation-live"
 WRITTEN = "--size full --best-state 400"
 FULL: list[Comparison] = [
     ("translation-grammar-laptop", "translation", "--seeds 1 2 3 4 5"),
@@ -111,9 +112,12 @@ FULL: list[Comparison] = [
     ("choices", "choices", f"--seeds 1 2 --models transformer {VARIED}"),
     ("mistakes", "mistakes", "--seeds 1 2 3 4 5"),
     ("mistakes", "mistakes", "--models gpt --vary source_loss=1 --seeds 1 2 3 4 5"),
+    ("choices-gpt", "choices", "--of gpt --seeds 1 2 3 4 5"),
     ("heads", "heads", "--seeds 1 2 3"),
     ("heads-full", "heads", "--size full --seeds 1 2 3 --models transformer"),
+    ("heads-gpt", "heads", SHIPPED),
     ("smoothing", "smoothing", "--seeds 1 2 3"),
+    ("smoothing-gpt", "smoothing", SHIPPED),
     ("vector", "vector", "--size full --seeds 1 2 3"),
     ("ladder-transformer", "ladder", "--to transformer --seeds 1 2 3 4 5"),
     ("ladder", "ladder", "--size full --seeds 1 2 3"),

@@ -18,6 +18,7 @@ from seqmodels.data.splits import Pair
 from seqmodels.data.tokenizers import Tokenizer
 from seqmodels.evaluation.evaluate import BATCH_TOKENS, generate_targets
 from seqmodels.interface import PAD, Batch, SequenceModel, device_of
+from seqmodels.models.gpt import GPT
 from seqmodels.models.transformer import Transformer
 
 from .synthetic import grammar
@@ -47,14 +48,18 @@ class Attention(NamedTuple):
     """One module with several heads."""
 
     kind: str
-    """encoder or decoder, where it attends to its own text; source."""
+    """encoder or decoder, where it attends to its own text; source; text: GPT's only one."""
     layer: int
     """From 1."""
     module: Any
 
 
 def list_attentions(model: SequenceModel) -> list[Attention]:
-    """Return the attentions of a Transformer; of another model, none."""
+    """Return the attentions of a Transformer or GPT; of another model, none."""
+    if isinstance(model, GPT):
+        return [
+            Attention("text", i, layer.self_attention) for i, layer in enumerate(model.decoder, 1)
+        ]
     if not isinstance(model, Transformer):
         return []
     stacks = {"encoder": model.encoder, "decoder": model.decoder, "source": model.decoder}

@@ -35,7 +35,7 @@ class TaskParser(Parser):
     """A parser of the flags that all tasks share, to which a task adds its own.
 
     `models` are trained by default. `check` raises ValueError if flags contradict each other, and
-    may complete those that were not given.
+    may complete those that were not given; `others` are lists of models that it may choose.
     """
 
     def __init__(
@@ -45,13 +45,14 @@ class TaskParser(Parser):
         models: Sequence[str] = tuple(PAPERS),
         sizes: Sequence[str] = tuple(SIZES),
         check: Callable[[argparse.Namespace], None] = lambda args: None,
+        others: Sequence[list[str]] = (),
     ):
         super().__init__(
             prog=f"python -m {module}" if RUN_AS is None else RUN_AS,
             description=doc,
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
-        self.check = check
+        self.check, self.defaults = check, [list(models), *others]
         add_shared_flags(self, list(models), sizes)
 
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
@@ -161,7 +162,7 @@ def read_task(
 ) -> tuple[Task, Options]:
     """Return a task and its options; its own changes of models are of its default models."""
     task, options = make_task(args), options_of(args)
-    if args.models != parser.get_default("models"):
+    if args.models not in parser.defaults:
         task = replace(task, vary={})
     return task, options
 

@@ -49,11 +49,14 @@ SMALL = {
     "n_layers": 2, "n_positions": 32, "dropout": 0.0,
 }  # fmt: skip
 TINY = {name: sizes_of(name, **SMALL) for name in papers()}
+TINY |= {name: TINY[name] | {"n_heads": 4} for name in ("gpt_grouped", "gpt_2023")}
 """The sizes of each model and variant, of those that it has."""
 ATTENDING = [name for name, paper in PAPERS.items() if paper.attends]
 GROWING = [name for name in MODELS if PAPERS[name].memory == "grows"]
 DECODER_ONLY = [name for name in papers() if model_of(name) in ("gpt", "linear_attention")]
-"""Models that read the source as the beginning of the target, at learned positions."""
+"""Models that read the source as the beginning of the target."""
+PLACED = [name for name in DECODER_ONLY if name not in ("gpt_rotary", "gpt_2023")]
+"""Those of them that have learned positions."""
 
 
 def n_positions(name: str, n: int) -> dict[str, int]:

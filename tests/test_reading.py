@@ -385,6 +385,7 @@ FLAGS = {
         "--out --precision --same-width --seeds --size --snapshots --tensorboard --tokens "
         "--trained --vary"
     ),
+    "choices": "--of",
     "ladder": "--to",
     "lookup": "--again --pairs --width",
     "next_token": (

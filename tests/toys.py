@@ -13,7 +13,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from seqmodels import EOS, MODELS
+from seqmodels import EOS, MODELS, SequenceModel, build
 from seqmodels.data import tokenizers
 from seqmodels.data.batches import Example
 from seqmodels.experiments import task
@@ -58,6 +58,18 @@ def toy(**changes: Any) -> task.Task:
         "alignment_example": task.AlignmentExample(test[3], [(0, 0)]),
     }
     return task.Task(**fields | changes)
+
+
+def planted_gpt(W_q: Tensor) -> SequenceModel:
+    """Return a GPT whose only head compares positions: its queries are the rows of W_q (64,64)."""
+    model: Any = build(
+        "gpt", 500, d_model=64, n_heads=1, n_layers=1, n_positions=64, dropout=0.0
+    ).eval()
+    model.embedding.weight.data.zero_()
+    model.positions.weight.data = torch.eye(64)
+    W_qkv = model.decoder[0].self_attention.W_qkv
+    W_qkv.weight.data = torch.cat([W_q, 3 * torch.eye(64), torch.zeros(64, 64)])
+    return model
 
 
 def options(out: Path, **changes: Any) -> Options:

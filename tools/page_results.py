@@ -16,10 +16,10 @@ import numpy as np
 from seqmodels.records.io import load as load_record
 from seqmodels.records.significance import Difference
 from seqmodels.report import ledger
-from seqmodels.report.load_records import format_short, load_records
+from seqmodels.report.load_records import format_short, load_records, rows_of
 from seqmodels.report.tables import format_markdown
 from tasks.bottleneck.figure import compute_bits, find_plateaus
-from tasks.heads.figure import format_article_heads
+from tasks.heads.figure import format_article_heads, format_best_heads
 from tasks.ladder.figure import compute_gains
 from tasks.lookup.figure import find_step
 from tools.numbers import (
@@ -731,6 +731,12 @@ def article_table(folder: str) -> str:
     return format_markdown(format_article_heads(load_records(RESULTS / folder)))
 
 
+def relation_table(folder: str) -> str:
+    """Return the head of the folder's only run that gives each relation the most of its weight."""
+    (run,) = load_records(RESULTS / folder)
+    return format_markdown(format_best_heads(rows_of(run, "heads")))
+
+
 SECTIONS = {
     "grammar": "translation-grammar",
     "grammar with the default budget": "translation-grammar-laptop",
@@ -764,7 +770,9 @@ SECTIONS = {
     "parts of the Transformer": "choices",
     "heads": "heads",
     "heads after a larger budget": "heads-full",
+    "heads of GPT": "heads-gpt",
     "kernel": "smoothing",
+    "kernel of GPT": "smoothing-gpt",
     "words and roles": "vector",
     "Bahdanau to Transformer": "ladder-transformer",
 }

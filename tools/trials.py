@@ -109,6 +109,7 @@ def main() -> None:
         prog="python -m tools.trials",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
+        passes_on=True,
     )
     p.add_argument("--out", type=Path, required=True, metavar="DIR")
     p.add_argument("task", choices=list_tasks())

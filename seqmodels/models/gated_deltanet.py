@@ -57,9 +57,6 @@ from seqmodels.interface import NonNegative, Positive, SequenceModel, Share, Siz
 from seqmodels.models.cache import head_width
 from seqmodels.models.memory import convolve, join, rotate
 
-CHUNK = 32
-"""Tokens that are read at once."""
-
 # ------------------------------------------------------------------------------------- Config
 
 
@@ -95,6 +92,8 @@ class Config:
 
 
 LARGE = Config(vocab_size=32_000)
+CHUNK = 32
+"""Tokens that are read at once."""
 
 # -------------------------------------------------------------------------------------- State
 
@@ -207,9 +206,9 @@ class Layer(nn.Module):
 
     def step(self, x: Float[Tensor, "R 1 D"], *memory: Tensor) -> tuple[Tensor, ...]:
         """Read one token; return its row, and the memory."""
-        heads, *memory = self.self_attention.step(self.norm_1(x), *memory)
+        heads, *after = self.self_attention.step(self.norm_1(x), *memory)
         x = x + self.dropout(heads)
-        return x + self.dropout(self.ff(self.norm_2(x))), *memory
+        return x + self.dropout(self.ff(self.norm_2(x))), *after
 
 
 # -------------------------------------------------------------------------------------- Model

@@ -47,11 +47,6 @@ from seqmodels.interface import NonNegative, SequenceModel, Share, Size, check_p
 from seqmodels.models.cache import head_width
 from seqmodels.models.memory import convolve, join, rotate
 
-CHUNK = 64
-"""Tokens that are read at once."""
-TINY = 1e-30
-"""What is divided by at a pad before the first token, which attends to nothing."""
-
 # ------------------------------------------------------------------------------------- Config
 
 
@@ -83,6 +78,10 @@ class Config:
 
 
 CIFAR = Config(vocab_size=256)
+CHUNK = 64
+"""Tokens that are read at once."""
+TINY = 1e-30
+"""What is divided by at a pad before the first token, which attends to nothing."""
 
 # -------------------------------------------------------------------------------------- State
 
@@ -185,9 +184,9 @@ class Layer(nn.Module):
 
     def step(self, x: Float[Tensor, "R 1 D"], *memory: Tensor) -> tuple[Tensor, ...]:
         """Read one token; return its row, and the memory."""
-        heads, *memory = self.self_attention.step(self.norm_1(x), *memory)
+        heads, *after = self.self_attention.step(self.norm_1(x), *memory)
         x = x + self.dropout(heads)
-        return x + self.dropout(self.ff(self.norm_2(x))), *memory
+        return x + self.dropout(self.ff(self.norm_2(x))), *after
 
 
 # -------------------------------------------------------------------------------------- Model
@@ -224,7 +223,7 @@ class LinearAttention(SequenceModel):
         for layer in self.decoder:
             x, *new = layer(x, real, n_out if layer is self.decoder[-1] else x.shape[1])
             memory.append(new)
-        state = State(*(torch.stack(new, 1) for new in zip(*memory, strict=True)), real.sum(1))
+        state = State(*(torch.stack(new, 1) for new in zip(*memory, strict=True)), n=real.sum(1))
         return self.norm(x) @ self.embedding.weight.T, state
 
     def encode(self, src: Int[Tensor, "B S"], src_mask: Bool[Tensor, "B S"]) -> State:
@@ -237,7 +236,7 @@ class LinearAttention(SequenceModel):
         for layer, *old in zip(self.decoder, *(t.unbind(1) for t in state[:-1]), strict=True):
             x, *new = layer.step(x, *old)
             memory.append(new)
-        state = State(*(torch.stack(new, 1) for new in zip(*memory, strict=True)), state.n + 1)
+        state = State(*(torch.stack(new, 1) for new in zip(*memory, strict=True)), n=state.n + 1)
         return (self.norm(x) @ self.embedding.weight.T).squeeze(1), state
 
     def forward(

@@ -54,9 +54,6 @@ from seqmodels.interface import NonNegative, SequenceModel, Share, Size
 from seqmodels.models.cache import head_width
 from seqmodels.models.memory import convolve, join, rotate
 
-CHUNK = 64
-"""Tokens that are read at once."""
-
 # ------------------------------------------------------------------------------------- Config
 
 
@@ -88,6 +85,8 @@ class Config:
 
 
 MAMBA2_130M = Config(vocab_size=50_277)
+CHUNK = 64
+"""Tokens that are read at once."""
 
 # -------------------------------------------------------------------------------------- State
 
@@ -186,8 +185,8 @@ class Layer(nn.Module):
 
     def step(self, x: Float[Tensor, "R 1 D"], *memory: Tensor) -> tuple[Tensor, ...]:
         """Read one token; return its row, and the memory."""
-        heads, *memory = self.mixer.step(self.norm(x), *memory)
-        return x + self.dropout(heads), *memory
+        heads, *after = self.mixer.step(self.norm(x), *memory)
+        return x + self.dropout(heads), *after
 
 
 # -------------------------------------------------------------------------------------- Model

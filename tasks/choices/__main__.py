@@ -1,4 +1,4 @@
-"""Change one thing in the Transformer: which of its design choices change the score.
+"""Change one thing in the Transformer or GPT: which of their design choices change the score.
 
 Question
     The paper of 2017 introduced several ideas at once. Which of them does a small Transformer need
@@ -9,24 +9,51 @@ Question
     python -m tasks.choices                                 ten changes, one seed
     python -m tasks.choices --seeds 1 2 3 4 5               the same, five seeds
     python -m tasks.choices --size full --seeds 1 2 3       more values of heads, layers and d_k
+    python -m tasks.choices --of gpt --seeds 1 2 3 4 5      GPT: its parts, and those of 2023
 
-    All are trained with the learning rates of the unchanged Transformer, which are not those of its
-    best trials: that a change is worse does not show that it would be at a rate of its own.
-    --models transformer_unnormalised trains without the normaliser of attention.
+    All are trained with the learning rates of the unchanged model, which are not those of its best
+    trials: that a change is worse does not show that it would be at a rate of its own.
+    --models transformer_unnormalised trains without the normaliser of attention. GPT has the size
+    that it has in the default comparison, and less of its budget.
 """
 
 from __future__ import annotations
 
+import argparse
+from pathlib import Path
+
 from ..flags import TaskParser, run
 
 PARTS = ("unscaled", "cosine", "no_residual", "no_feed_forward", "no_norm", "none", "untied")
-WITHOUT = [f"transformer_{part}" for part in PARTS]
-PARSER = TaskParser("tasks.choices", __doc__, models=["transformer", *WITHOUT])
+GPT_PARTS = ("unscaled", "no_residual", "no_feed_forward", "no_norm", "postnorm")
+OF_2023 = ("rms", "rotary", "swiglu", "grouped", "2023")
+MODELS = {
+    "transformer": ["transformer", *(f"transformer_{part}" for part in PARTS)],
+    "gpt": ["gpt", *(f"gpt_{part}" for part in (*GPT_PARTS, *OF_2023))],
+}
+"""A model, and those that differ from it in one thing."""
+
+
+def choose_models(args: argparse.Namespace) -> None:
+    """Set models and folder to those of the model that --of names, unless they are given."""
+    if args.of == "gpt":
+        if args.models is PARSER.get_default("models"):
+            args.models = MODELS["gpt"]
+        args.out = args.out or Path("runs", f"choices-gpt-{args.size}")
+
+
+PARSER = TaskParser(
+    "tasks.choices", __doc__, models=MODELS["transformer"], check=choose_models,
+    others=[MODELS["gpt"]],
+)  # fmt: skip
+PARSER.add_argument("--of", choices=[*MODELS], default="transformer",
+                    help="the model that is changed (default: transformer); gpt: by "
+                         f"{', '.join(MODELS['gpt'][1:])}, one head and one layer, in "
+                         "runs/choices-gpt-SIZE")  # fmt: skip
 
 if __name__ == "__main__":
     PARSER.parse_args()  # answer --help and mistakes before the slow imports below
 
-import argparse
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -34,7 +61,7 @@ from typing import Any
 from seqmodels.experiments.task import Task
 
 from ..synthetic import grammar
-from ..synthetic.pairs import SHORT, SIZES, grammar_task
+from ..synthetic.pairs import SHORT, SHORT_SMALL, SIZES, grammar_task
 
 # ---------------------------------------------------------------------------------------- Data
 #
@@ -46,12 +73,13 @@ from ..synthetic.pairs import SHORT, SIZES, grammar_task
 # ------------------------------------------------------------------------------------- Recipes
 #
 # The Transformer's of tasks.translation: 4 heads, 2 layers, and at this number of parameters width
-# 120, d_k and d_v 30.
+# 120, d_k and d_v 30. GPT's of the default comparison: 4 heads, 3 layers, width 104.
 
 CHANGES: dict[str, list[dict[str, Any]]] = {
-    "transformer": [{"n_heads": 1}, {"n_layers": 1}, {"is_prenorm": True}]
+    "transformer": [{"n_heads": 1}, {"n_layers": 1}, {"is_prenorm": True}],
+    "gpt": [{"n_heads": 1}, {"n_layers": 1}],
 }
-MORE: dict[str, list[dict[str, Any]]] = {
+MORE: dict[str, list[dict[str, Any]]] = CHANGES | {
     "transformer": [
         *CHANGES["transformer"], {"n_heads": 2}, {"n_heads": 8}, {"n_layers": 3}, {"n_layers": 4},
         *({"d_k": d_k, "d_v": 32} for d_k in (1, 2, 4, 8, 16)),
@@ -65,10 +93,12 @@ MORE: dict[str, list[dict[str, Any]]] = {
 
 
 def make_task(args: argparse.Namespace) -> Task:
-    """Return the task: translation by the Transformer, with its changes."""
+    """Return the task: translation by the Transformer or GPT, with its changes."""
+    is_gpt = args.of == "gpt"
     size = "smoke" if args.size == "smoke" else "laptop"
     corpus = grammar.draw_corpus(seed=1, **SIZES[size])
-    task = grammar_task(corpus, args.tokens or SHORT[size], optimizer="muon")
+    tokens = args.tokens or (SHORT_SMALL[args.size] if is_gpt else SHORT[size])
+    task = grammar_task(corpus, tokens, optimizer="muon", is_small=is_gpt)
     (test,) = task.tests
     trained = [i for i, n_words in enumerate(test.x) if n_words <= (test.max_train_length or 0)]
     examples, x = [test.examples[i] for i in trained], [test.x[i] for i in trained]
@@ -77,7 +107,7 @@ def make_task(args: argparse.Namespace) -> Task:
         name="choices",
         tests=[replace(test, examples=examples, x=x)],
         vary=MORE if args.size == "full" else CHANGES,
-        contrasts=[(model, "transformer") for model in WITHOUT],
+        contrasts=[(model, args.of) for model in MODELS[args.of][1:]],
     )
 
 

@@ -1,13 +1,20 @@
-"""Ask what each head of attention looks for, and which words change without it.
+r"""Ask what each head of attention looks for, and which words change without it.
 
 Question
     A Transformer translates the sentences of tasks.translation, of which the grammar knows each
     word's part of speech and on which word it depends. Which head lets an article find its noun, on
-    which its German form depends? What becomes of the translation without this head?
+    which its German form depends? What becomes of the translation without this head? And what do
+    the heads of GPT look for, which read source and target as one text?
 
     python -m tasks.heads                              also with one head, one layer, no positions
     python -m tasks.heads --models transformer         as published alone
     python -m tasks.heads --trained runs/choices-laptop   on weights that tasks.choices has trained
+    python -m tasks.heads --models gpt                 GPT, as tasks.choices trains it
+
+    The weights that come with the package are measured without a training:
+
+    python -m tasks.heads --size full --models gpt --precision bfloat16 \
+        --trained results/translation-live
 
     5 minutes on two cores.
 """
@@ -29,7 +36,7 @@ from seqmodels.experiments.task import Task
 
 from ..analyses import draw_sample
 from ..synthetic import grammar
-from ..synthetic.pairs import SHORT, SIZES, grammar_task
+from ..synthetic.pairs import SIZES, short_task
 from . import measure
 from .figure import FIGURES
 
@@ -63,7 +70,7 @@ MEASURES = {
 def make_task(args: argparse.Namespace) -> Task:
     """Return the task: the grammar's sentences, and what is measured in the heads."""
     corpus = grammar.draw_corpus(seed=1, **SIZES[args.size])
-    task = grammar_task(corpus, args.tokens or SHORT[args.size], optimizer="muon")
+    task = short_task(corpus, args)
     sample = draw_sample(N_MEASURED[args.size], LENGTHS, corpus, task.tokenizer)
     return replace(
         task,

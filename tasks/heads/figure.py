@@ -26,12 +26,13 @@ from seqmodels.report.load_records import (
 from seqmodels.report.style import GREY, INK, WIDTH
 from seqmodels.report.tidy import FigureWithData, Table
 
-from ..figures import average
+from ..figures import average, name_model
 
 ATTENTIONS = {
     "encoder": "Encoder to its own text",
     "decoder": "Decoder to its own text",
     "source": "Decoder to the source",
+    "text": "Source and target",
 }
 EXPLAINED = {
     "kinds": "R²: both parts of speech", "offset": "R²: offset", "both": "R²: all of these",
@@ -71,24 +72,26 @@ COLUMN, LABEL, CELL, GAP = 0.35, 1.95, 0.29, 0.7
 
 def draw_heads(r: Record) -> FigureWithData:
     """Draw heat maps of the share of weight by kind of pair and head, for each attention."""
+    kinds = dict.fromkeys(row["attention"] for row in rows_of(r, "scores"))
     caption = (
         "Share of a query's weight (%) on the keys of a kind of pair, averaged over queries that "
         "have such a key; 2.1 is head 1 of layer 2. Below it, chance: the larger of the shares "
         "that the offset alone and the key's part of speech alone predict. An article is any "
-        "determiner. The decoder sees no later words. R²: variance of the scores before the "
-        "softmax, centred for each query, that a least-squares fit explains."
+        f"determiner. {'GPT' if 'text' in kinds else 'The decoder'} sees no later words. R²: "
+        "variance of the scores before the softmax, centred for each query, that a least-squares "
+        "fit explains."
     )
-    title = f"What the heads of the {label_of(r)} look for"
-    maps = {attention: _list_cells(r, attention) for attention in ATTENTIONS}
+    title = f"What the heads of {name_model(r)} look for"
+    maps = {attention: _list_cells(r, attention) for attention in kinds}
     heights = {key: CELL * (len(cells) + 0.4) for key, cells in maps.items()}
-    tops = {"encoder": 0.45, "decoder": 0.45, "source": 0.45 + heights["decoder"] + GAP}  # inches
-    n_heads = len(rows_of(r, "scores", attention="encoder"))
-    width = max(WIDTH, 2 * (LABEL + n_heads * COLUMN) + 0.3)
+    tops = dict.fromkeys(kinds, 0.45) | {"source": 0.45 + heights.get("decoder", 0) + GAP}  # inches
+    n_heads = len(rows_of(r, "scores", attention=next(iter(kinds))))
+    width = max(WIDTH, (2 if len(kinds) > 1 else 1) * (LABEL + n_heads * COLUMN) + 0.3)
     body = 0.05 + max(tops[key] + heights[key] for key in maps)
     figure, _, top = style.make_canvas(body, title, describe_run(r), caption, width)
     height, table = figure.get_figheight(), Table()
     for attention, cells in maps.items():
-        side = attention != "encoder"
+        side = attention in ("decoder", "source")
         left = LABEL + side * (LABEL + n_heads * COLUMN + 0.1)
         bottom = top * height - tops[attention] - heights[attention]
         size = n_heads * COLUMN / width, heights[attention] / height
@@ -153,7 +156,7 @@ def draw_muted(r: Record) -> FigureWithData:
         "word (choice), moves (order), is left out or added. Numbers: changed words; below "
         f"{FEW}, their kinds are not drawn."
     )
-    title = f"Without one head of the {label_of(r)}: translations lost, words changed"
+    title = f"Without one head of {name_model(r)}: translations lost, words changed"
     of_whole = f"The whole model: {whole['exact']} of {whole['n']} translations exact"
     texts = title, f"{describe_run(r)}\n{of_whole}", caption
     figure = style.make_figure(4.3, texts, max(WIDTH, 0.9 + 0.34 * len(rows)))
@@ -163,11 +166,10 @@ def draw_muted(r: Record) -> FigureWithData:
     _draw_lost(above, table, x, whole, rows)
     _draw_kinds(below, table, x, rows)
     below.set_xticks(x, [name_head(row) for row in rows])
-    for attention, text in ATTENTIONS.items():
+    for attention in dict.fromkeys(row["attention"] for row in rows):
         own = [place for place, row in zip(x, rows, strict=True) if row["attention"] == attention]
-        below.text(
-            mean(own), -0.2, text, ha="center", va="top", transform=below.get_xaxis_transform()
-        )
+        below.text(mean(own), -0.2, ATTENTIONS[attention], ha="center", va="top",
+                   transform=below.get_xaxis_transform())  # fmt: skip
     for ax, panel in (
         (above, "Exact translations lost"),
         (below, "Changed words by kind of change (%)"),
@@ -242,9 +244,11 @@ def draw_article_head(r: Record) -> FigureWithData:
     place = {key: best[key] for key in ("attention", "layer", "head")}
     caption = (
         "Rows: the query; in attention to the source, the target word that is written. Columns: "
-        "source words. Darker is more; each row sums to one. Squares: the article's noun."
+        "source words. Darker is more; each row sums to one"
+        f"{' with the words of the target' if best['attention'] == 'text' else ''}. Squares: the "
+        "article's noun."
     )
-    title = f"The head of the {label_of(r)} by which an article finds its noun"
+    title = f"The head of {name_model(r)} by which an article finds its noun"
     text = (
         f"{describe_run(r)}\n{ATTENTIONS[best['attention']]}, head {name_head(best)}: an article "
         f"gives its noun {best['share']:.0f} % of its weight, before training "
@@ -268,6 +272,30 @@ def draw_article_head(r: Record) -> FigureWithData:
     return FigureWithData(figure, table.rows())
 
 
+# -------------------------------------------------------------------------------------- relations
+
+RELATIONS = (
+    "noun → article", "noun → closest “the”", "verb → subject", "relative pronoun → noun",
+    "noun → verb",
+)  # fmt: skip
+"""The kinds of pairs that a head can find which sees no later words."""
+
+
+def find_best_heads(rows: Sequence[Row]) -> list[Row]:
+    """Return for each of RELATIONS the row of the head that gives it the largest share."""
+    named = [[row for row in rows if row["pair"] == pair] for pair in RELATIONS]
+    return [max(own, key=lambda row: row["share"]) for own in named if own]
+
+
+def format_best_heads(rows: Sequence[Row]) -> list[list[str]]:
+    """Return a table of each relation's best head, from the rows of `describe_heads`."""
+    table = [["relation", "queries", "head", "share", "by the offset alone"]]
+    for row in find_best_heads(rows):
+        shares = [f"{row[key]:.0f} %" for key in ("share", "by_offset")]
+        table.append([row["pair"], str(row["n"]), name_head(row), *shares])
+    return table
+
+
 # -------------------------------------------------------------------------------------- distances
 
 PANELS = {
@@ -279,16 +307,22 @@ PANELS = {
 def draw_distances(records: Sequence[Record]) -> FigureWithData:
     """Draw the share of weight by distance, of the best encoder head for each of two questions."""
     groups = load_records.group_by_model(records)
+    rows = [row for r in records for row in rows_of(r, "distances")]
+    shown = {pair: title for pair, title in PANELS.items() if pair in {r["pair"] for r in rows}}
+    where = "encoder " if rows[0]["attention"] == "encoder" else ""
     caption = (
-        "For each model, the encoder head with the largest share over all distances; mean of the "
+        f"For each model, the {where}head with the largest share over all distances; mean of the "
         "seeds. Thin and dashed: its share on all other nouns, or on all other occurrences of "
         "“the”. Nouns are those of sentences with several “the”."
     )
     texts = "Can one head find the closest word?", format_subtitle(records), caption
-    figure, panels = style.make_panels(texts, style.label_line_styles(records))
+    styles = style.label_line_styles(records)
+    figure, panels = style.make_panels(texts, styles, n_columns=len(shown))
     table = Table()
-    for ax, (pair, title) in zip(panels[0], PANELS.items(), strict=True):
+    for ax, (pair, title) in zip(panels[0], shown.items(), strict=True):
         for model, line_style in style.line_styles_for(groups).items():
+            if not rows_of(groups[model][0], "distances", pair=pair):
+                continue
             names, colour = ("distance", "share", "others"), line_style.colour
             distance, shares, others = average(groups[model], "distances", *names, pair=pair)
             ax.plot(distance, shares, color=colour, lw=1.8, marker=line_style.marker, ms=5)
@@ -308,7 +342,8 @@ def draw_distances(records: Sequence[Record]) -> FigureWithData:
 def draw(records: Sequence[Record]) -> dict[str, FigureWithData]:
     """Return the figures of a folder by the names of their files: each model's first seed."""
     measured = [*filter(has_heads, records)]
-    figures = {"distances": draw_distances(measured)} if measured else {}
+    has_distances = any(rows_of(r, "distances") for r in measured)
+    figures = {"distances": draw_distances(measured)} if has_distances else {}
     for model, (r, *_) in load_records.group_by_model(measured).items():
         figures[f"heads-{model}"] = draw_heads(r)
         figures[f"muted-{model}"] = draw_muted(r)

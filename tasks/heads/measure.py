@@ -1,7 +1,7 @@
-"""Measure what the heads of a Transformer look for, and which words change without one.
+"""Measure what the heads of a Transformer or GPT look for, and which words change without one.
 
-The grammar says what each word of a `Sample` is, and on which it depends. A model that is not a
-Transformer has no rows. Shares and explained variance are in percent.
+The grammar says what each word of a `Sample` is, and on which it depends. Other models have no
+rows. Shares and explained variance are in percent.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from seqmodels.interface import SequenceModel, mute_heads, watch_attention
+from seqmodels.interface import PAD, SequenceModel, mute_heads, watch_attention
 
 from ..analyses import (
     Attention,
@@ -27,7 +27,7 @@ from ..analyses import (
     name_head,
     translate,
 )
-from .pairs import ATTENTIONS, NOUN_OF, OTHERS, Grid, make_grid
+from .pairs import NOUN_OF, OTHERS, Grid, make_grid
 
 FAR = 4
 """Words from which all distances are one group."""
@@ -36,32 +36,42 @@ FAR = 4
 # ----------------------------------------------------------------------------------- the weights
 
 
-def heads_of(
-    model: SequenceModel, kinds: Sequence[str] = ATTENTIONS
-) -> list[tuple[Attention, int]]:
-    """Return all heads of these attentions, numbered from 1 in each layer."""
+def heads_of(model: SequenceModel, kind: str | None = None) -> list[tuple[Attention, int]]:
+    """Return all heads, or those of this kind of attention, numbered from 1 in each layer."""
     n_heads = range(1, 1 + getattr(model.config, "n_heads", 0))
-    return [(a, head) for a in list_attentions(model) if a.kind in kinds for head in n_heads]
+    return [(a, head) for a in list_attentions(model) if kind in (None, a.kind) for head in n_heads]
 
 
 @torch.inference_mode()
 def collect_weights(model: SequenceModel, sample: Sample) -> dict[str, Float[Tensor, "B H N M"]]:
     """Return the weights of all heads of each attention, layer by layer; none for other models.
 
-    They are computed in double precision, in which even tiny weights have a logarithm.
+    They are computed in double precision, in which even tiny weights have a logarithm. GPT's are
+    those of source and target as one text, without the pads between them.
     """
     if not list_attentions(model):
         return {}
     attentions = list_attentions(double := copy.deepcopy(model).double().eval())
     batch = batch_of(model, sample.examples)
+    is_text = attentions[0].kind == "text"
     with watch_attention([a.module for a in attentions]) as calls:
-        double(batch.src, batch.src_mask, batch.tgt_in)
-    return {
+        (double.text_logits if is_text else double)(batch.src, batch.src_mask, batch.tgt_in)
+    weights = {
         kind: torch.cat(
             [w.cpu() for a, (w,) in zip(attentions, calls, strict=True) if a.kind == kind], 1
         )
-        for kind in ATTENTIONS
+        for kind in dict.fromkeys(a.kind for a in attentions)
     }
+    if is_text:
+        real = torch.cat([batch.src_mask, batch.tgt_in != PAD], 1).cpu()
+        weights["text"] = move_pads(weights["text"], real)
+    return weights
+
+
+def move_pads(w: Float[Tensor, "B H N N"], real: Bool[Tensor, "B N"]) -> Tensor:
+    """Move pads behind the text; leave out the places that are pads in all rows."""
+    order = real.sort(stable=True, descending=True).indices[:, None, : int(real.sum(1).max())]
+    return w.take_along_dim(order.unsqueeze(3), 2).take_along_dim(order.unsqueeze(2), 3)
 
 
 def share(weights: Float[Tensor, "B H N M"], pair: Bool[Tensor, "B N M"]) -> Float[Tensor, " H"]:
@@ -138,12 +148,20 @@ def describe_heads(model: SequenceModel, _: SequenceModel, sample: Sample) -> Ro
     """
     rows: Rows = []
     for kind, w in collect_weights(model, sample).items():
-        grid = make_grid(kind, sample.parses)
-        for name, columns in list_shares(w, grid).items():
-            n = int(grid.pairs[name].any(-1).sum())
-            for i, (a, head) in enumerate(heads_of(model, [kind])):
-                own = {key: round(values[i].item(), 3) for key, values in columns.items()}
-                rows.append({**name_head(a, head), "pair": name, "n": n, **own})
+        rows += list_head_shares(heads_of(model, kind), w, make_grid(kind, sample.parses))
+    return rows
+
+
+def list_head_shares(
+    heads: Sequence[tuple[Attention, int]], w: Float[Tensor, "B H N M"], grid: Grid
+) -> Rows:
+    """Return the rows of `describe_heads` for one kind of attention."""
+    rows: Rows = []
+    for name, columns in list_shares(w, grid).items():
+        n = int(grid.pairs[name].any(-1).sum())
+        for i, (a, head) in enumerate(heads):
+            own = {key: round(values[i].item(), 3) for key, values in columns.items()}
+            rows.append({**name_head(a, head), "pair": name, "n": n, **own})
     return rows
 
 
@@ -151,27 +169,37 @@ def describe_scores(model: SequenceModel, _: SequenceModel, sample: Sample) -> R
     """Return a row for each head: what of its scores' variance (%) `explain_scores` explains."""
     rows: Rows = []
     for kind, w in collect_weights(model, sample).items():
-        explained = explain_scores(w, make_grid(kind, sample.parses))
-        for i, (a, head) in enumerate(heads_of(model, [kind])):
-            own = {key: round(values[i], 3) for key, values in explained.items()}
-            rows.append({**name_head(a, head), **own})
+        rows += list_explained(heads_of(model, kind), w, make_grid(kind, sample.parses))
     return rows
+
+
+def list_explained(
+    heads: Sequence[tuple[Attention, int]], w: Float[Tensor, "B H N M"], grid: Grid
+) -> Rows:
+    """Return the rows of `describe_scores` for one kind of attention."""
+    explained = explain_scores(w, grid)
+    return [
+        name_head(a, head) | {key: round(values[i], 3) for key, values in explained.items()}
+        for i, (a, head) in enumerate(heads)
+    ]
 
 
 def describe_distances(model: SequenceModel, _: SequenceModel, sample: Sample) -> Rows:
     """Return rows by distance, for two encoder heads: the best at "article → noun", at CLOSEST.
 
+    GPT, in which no article sees its noun, has the second alone.
     Columns: the share of weight (%) on the key of this pair, and on the others of its kind: other
     nouns, or other occurrences of "the". The last distance is FAR words or more.
     """
     rows: Rows = []
     if not (weights := collect_weights(model, sample)):
         return rows
-    grid = make_grid("encoder", sample.parses)
+    kind = next(iter(weights))
+    grid = make_grid(kind, sample.parses)
     distance = grid.offset.abs().clamp_max(FAR)
     for name, other in (pair for pair in OTHERS.items() if pair[0] in grid.pairs):
-        best = int(share(weights["encoder"], grid.pairs[name]).argmax())
-        w, place = weights["encoder"][:, best : best + 1], heads_of(model, ["encoder"])[best]
+        best = int(share(weights[kind], grid.pairs[name]).argmax())
+        w, place = weights[kind][:, best : best + 1], heads_of(model, kind)[best]
         for d in range(1, FAR + 1):
             near = grid.pairs[name] & (distance == d)
             has_near = near.any(-1, keepdim=True)
@@ -208,7 +236,7 @@ def mute_each(model: SequenceModel, _: SequenceModel, sample: Sample) -> Rows:
 
 
 def describe_article_heads(model: SequenceModel, untrained: SequenceModel, sample: Sample) -> Rows:
-    """Return a row for the head with the largest share of NOUN_OF, in the encoder and the source.
+    """Return a row for the head with the largest share of NOUN_OF, in each attention that has it.
 
     Columns: its share and the predicted ones (see `describe_heads`), its share before training and
     the largest of any head then; exact translations by the whole model and without the head, and
@@ -219,11 +247,12 @@ def describe_article_heads(model: SequenceModel, untrained: SequenceModel, sampl
         return rows
     before, whole = collect_weights(untrained, sample), translate(model, sample)
     n_exact = compare_translations(sample, whole, whole)["exact"]
-    for kind, name in NOUN_OF.items():
+    for kind in [kind for kind in NOUN_OF if kind in after]:
+        name = NOUN_OF[kind]
         grid = make_grid(kind, sample.parses)
         columns = list_shares(after[kind], grid)[name]
         best, start = int(columns["share"].argmax()), share(before[kind], grid.pairs[name])
-        a, head = heads_of(model, [kind])[best]
+        a, head = heads_of(model, kind)[best]
         with muted(a.module.W_o, head, model.config.n_heads):
             found = compare_translations(sample, whole, translate(model, sample))
         shares = {key: values[best] for key, values in columns.items()}
@@ -237,8 +266,8 @@ def describe_article_heads(model: SequenceModel, untrained: SequenceModel, sampl
 def map_article_heads(model: SequenceModel, untrained: SequenceModel, sample: Sample) -> Rows:
     """Return the weights (%) of these heads in one sentence, before and after training.
 
-    A row is one query: its word (in the source, the target word that is written), the source words
-    with EOS, the weights on them, and the place of the article's noun, or -1.
+    A row is one query: its word (in the encoder that which asks, else the target word that is
+    written), the source words with EOS, the weights on them, the place of the article's noun or -1.
     """
     rows: Rows = []
     if not (after := collect_weights(model, sample)):
@@ -251,16 +280,17 @@ def map_article_heads(model: SequenceModel, untrained: SequenceModel, sample: Sa
     )  # fmt: skip
     sentence, before = sample.parses[shown].sentence, collect_weights(untrained, sample)
     keys = [*sentence.en, "<eos>"]
-    for kind, name in NOUN_OF.items():
-        pair = make_grid(kind, sample.parses).pairs[name]
+    for kind in [kind for kind in NOUN_OF if kind in after]:
+        pair = make_grid(kind, sample.parses).pairs[NOUN_OF[kind]]
         best = int(share(after[kind], pair).argmax())
         queries = keys if kind == "encoder" else [*sentence.de, "<eos>"]
+        first = len(keys) if kind == "text" else 0
         for when, weights in (("before", before), ("after", after)):
-            for i, query in enumerate(queries):
+            for i, query in enumerate(queries, first):
                 own = weights[kind][shown, best, i, : len(keys)].tolist()
                 text = " ".join(f"{100 * w:.0f}" for w in own)
                 nouns = pair[shown, i].nonzero().flatten().tolist()
                 words = {"query": query, "keys": " ".join(keys), "weights": text}
-                place = name_head(*heads_of(model, [kind])[best])
+                place = name_head(*heads_of(model, kind)[best])
                 rows.append({"when": when, **place, **words, "noun": nouns[0] if nouns else -1})
     return rows

@@ -16,7 +16,7 @@ from ..synthetic.trees import Parse, Tags
 
 ATTENTIONS = ("encoder", "decoder", "source")
 ARTICLE, WRITTEN = "article → noun", "noun of the article written"
-NOUN_OF = {"encoder": ARTICLE, "source": WRITTEN}
+NOUN_OF = {"encoder": ARTICLE, "source": WRITTEN, "text": WRITTEN}
 """The pair by which a head of an attention finds the noun of an article."""
 CLOSEST = "noun → closest “the”"
 """Of a noun and the last "the" before it, in a sentence with several."""
@@ -24,6 +24,8 @@ OTHERS = {ARTICLE: "article → other noun", CLOSEST: "noun → other “the”"
 
 Pairs = list[tuple[str, int, int]]
 """The name of a kind of pair, and the places of a query and a key."""
+PairedSentence = tuple[Pairs, tuple[str, ...], tuple[str, ...]]
+"""The pairs of a sentence, and the kinds of its queries and keys."""
 
 
 def pair_words(words: Sequence[str], tags: Tags) -> Pairs:
@@ -67,12 +69,18 @@ def pair_translations(parse: Parse) -> Pairs:
     return pairs
 
 
-def pair_sentence(attention: str, parse: Parse) -> tuple[Pairs, tuple[str, ...], tuple[str, ...]]:
+def pair_sentence(attention: str, parse: Parse) -> PairedSentence:
     """Return the pairs of one sentence, and the kinds of its queries and keys.
 
-    The source ends with EOS; what the decoder reads begins with BOS.
+    The source ends with EOS; what the decoder reads begins with BOS. GPT's text is both; its pairs
+    of words are those of the source, and of the target with the source.
     """
     source, target = (*parse.en.kinds, "end"), ("start", *parse.de.kinds)
+    if attention == "text":
+        n = len(source)
+        pairs = pair_words(parse.sentence.en, parse.en) + pair_places(n + len(target))
+        pairs += [(k, n + t, s) for k, t, s in pair_translations(parse)]
+        return look_back(pairs, n + len(target)), source + target, source + target
     queries, keys = source if attention == "encoder" else target, source
     name, edge = "end of sentence", len(source) - 1
     if attention == "encoder":
@@ -85,6 +93,11 @@ def pair_sentence(attention: str, parse: Parse) -> tuple[Pairs, tuple[str, ...],
     else:
         pairs = pair_translations(parse)
     return pairs + [(name, i, edge) for i in range(len(queries))], queries, keys
+
+
+def look_back(pairs: Pairs, n: int) -> Pairs:
+    """Return the pairs whose key is not after the query, and those with the first of n tokens."""
+    return [p for p in pairs if p[2] <= p[1]] + [("start of sentence", i, 0) for i in range(n)]
 
 
 class Grid(NamedTuple):
@@ -116,6 +129,11 @@ class Grid(NamedTuple):
 def make_grid(attention: str, parses: Sequence[Parse]) -> Grid:
     """Return the pairs of sentences in one attention."""
     rows = [pair_sentence(attention, parse) for parse in parses]
+    return lay_out(rows, is_causal=attention in ("decoder", "text"))
+
+
+def lay_out(rows: Sequence[PairedSentence], is_causal: bool) -> Grid:
+    """Return the pairs of these sentences in one grid."""
     numbers = {kind: i for i, kind in enumerate(sorted({k for r in rows for k in (*r[1], *r[2])}))}
     N, M = (max(len(row[side]) for row in rows) for side in (1, 2))
     visible = torch.zeros(len(rows), N, M, dtype=torch.bool)
@@ -128,7 +146,7 @@ def make_grid(attention: str, parses: Sequence[Parse]) -> Grid:
         keys[b, : len(key_kinds)] = torch.tensor([numbers[k] for k in key_kinds])
         for name, i, j in own:
             pairs[name][b, i, j] = True
-    if attention == "decoder":
+    if is_causal:
         visible = visible.tril()
     offset = torch.arange(M) - torch.arange(N).unsqueeze(1)
     return Grid(visible, offset, queries, keys, pairs)

@@ -214,6 +214,7 @@ RECIPES = {
     "linear_attention": Recipe(TWO_LAYERS | {"init_std": 0.08}, lr=3e-3),
     "mamba2": Recipe({"n_layers": 4, "n_heads": 4, "d_state": 32, "init_std": 0.08}, lr=3e-3),
     "gated_deltanet": Recipe(TWO_LAYERS | {"init_std": 0.08}, lr=3e-3),
+    "gated_deltanet_sum": Recipe(TWO_LAYERS | {"init_std": 0.08}, lr=8e-3),
 }
 
 CONVOLUTION = (

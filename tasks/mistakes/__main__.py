@@ -8,7 +8,7 @@ Question
     python -m tasks.mistakes --seeds 1 2 3 4 5      the same, five seeds, to test the differences
     python -m tasks.mistakes --models gpt --vary source_loss=1      a mistake that GPT allows
 
-    All are trained as the sound model is, with a third of the budget of tasks.translation: 5
+    All are trained as the sound model is, with a quarter of the budget of tasks.translation: 4
     minutes a seed on two cores. README.md says what one sees of each.
 """
 
@@ -59,7 +59,7 @@ N_MEASURED = 200
 def make_task(args: argparse.Namespace) -> Task:
     """Return the task of tasks.translation, with measurements that tell mistakes apart."""
     corpus = grammar.draw_corpus(seed=1, **DEFAULT_SIZES[args.size])
-    tokens, is_small = args.tokens or DEFAULT_TOKENS[args.size] // 3, args.size == "laptop"
+    tokens, is_small = args.tokens or DEFAULT_TOKENS[args.size] // 4, args.size == "laptop"
     task = grammar_task(corpus, tokens, optimizer="muon", is_small=is_small)
     assert task.alignment_example
     shown = [task.alignment_example.example, task.tests[0].examples[0]]

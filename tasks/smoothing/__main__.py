@@ -10,6 +10,7 @@ Question
 
     python -m tasks.smoothing                  the Transformer and two variants, one seed
     python -m tasks.smoothing --seeds 1 2 3    with several seeds, to test their differences
+    python -m tasks.smoothing --models gpt gpt_unscaled    GPT, as tasks.choices trains it
 
     Data and recipes are those of tasks.translation, with half of its budget, so that runs of
     tasks.choices can be measured (--trained runs/choices-laptop). 5 minutes on two cores.
@@ -32,7 +33,7 @@ from functools import partial
 from seqmodels.experiments.task import Task
 
 from ..synthetic import grammar
-from ..synthetic.pairs import SHORT, SIZES, grammar_task
+from ..synthetic.pairs import SIZES, short_task
 from . import measure
 from .figure import FIGURES
 
@@ -55,12 +56,12 @@ N_SAMPLED = 50
 def make_task(args: argparse.Namespace) -> Task:
     """Return the task of tasks.translation, with measurements of the Transformer's kernel."""
     corpus = grammar.draw_corpus(seed=1, **SIZES[args.size])
-    task = grammar_task(corpus, args.tokens or SHORT[args.size], optimizer="muon")
+    task = short_task(corpus, args)
     measured, sampled = task.valid[:N_MEASURED], task.valid[:N_SAMPLED]
     return replace(
         task,
         name="smoothing",
-        contrasts=[(variant, MODELS[0]) for variant in MODELS[1:]],
+        contrasts=[*((variant, MODELS[0]) for variant in MODELS[1:]), ("gpt_unscaled", "gpt")],
         measure={
             "lengths": partial(measure.measure_lengths, examples=measured),
             "kernel": partial(measure.measure_kernel, examples=measured),

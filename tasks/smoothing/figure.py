@@ -17,18 +17,18 @@ from seqmodels.report.load_records import (
     Row,
     format_plain,
     format_subtitle,
-    label_of,
     rows_of,
 )
 from seqmodels.report.style import GREY, INK, WIDTH, LineStyle
 from seqmodels.report.tidy import FigureWithData, Table
 
-from ..figures import average
+from ..figures import average, name_model
 
 KINDS = {
     "encoder": LineStyle("encoder to its own text", "#1B75BC", "-", "o"),
     "decoder": LineStyle("decoder to its own text", "#C98200", "-", "o"),
     "source": LineStyle("decoder to the source", "#009B77", "-", "o"),
+    "text": LineStyle("source and target as one text", "#1B75BC", "-", "o"),
 }
 """The look of each kind of attention."""
 SIDES = {"queries": "o", "keys": "^"}
@@ -56,8 +56,9 @@ def draw_smoothing(group: Sequence[Record]) -> FigureWithData:
         "total variation from the learned weights. A bandwidth of f h divides the scores by f²√d. "
         "Random features: mean, lowest and highest of all draws."
     )
-    title = f"Attention of the {label_of(group[0])} as kernel smoothing"
-    figure, axes = _make_panels((title, format_subtitle(group), caption))
+    title = f"Attention of {name_model(group[0])} as kernel smoothing"
+    kinds = dict.fromkeys(row["attention"] for row in rows_of(group[0], "lengths"))
+    figure, axes = _make_panels((title, format_subtitle(group), caption), [KINDS[k] for k in kinds])
     table = Table()
     _draw_lengths(axes[0, 0], table, group)
     _draw_kernel(axes[1, 0], table, group)
@@ -71,12 +72,12 @@ def draw_smoothing(group: Sequence[Record]) -> FigureWithData:
     return FigureWithData(figure, table.rows())
 
 
-def _make_panels(texts: style.Texts) -> tuple[Figure, np.ndarray]:
+def _make_panels(texts: style.Texts, kinds: Sequence[LineStyle]) -> tuple[Figure, np.ndarray]:
     """Return a figure with a legend above two rows of three panels."""
     figure, bottom, top = style.make_canvas(5.6, *texts)
     height, width = figure.get_figheight(), WIDTH
-    figure.legend(handles=_handles(), loc="upper left", bbox_to_anchor=(0.06 / width, top), ncols=6,
-                  frameon=False, borderaxespad=0, fontsize=8.5, handletextpad=0.2,
+    figure.legend(handles=_handles(kinds), loc="upper left", bbox_to_anchor=(0.06 / width, top),
+                  ncols=6, frameon=False, borderaxespad=0, fontsize=8.5, handletextpad=0.2,
                   columnspacing=1.2)  # fmt: skip
     axes = figure.subplots(2, 3, gridspec_kw={
         "left": 0.55 / width, "right": 1 - 0.2 / width, "bottom": bottom + 0.45 / height,
@@ -85,9 +86,9 @@ def _make_panels(texts: style.Texts) -> tuple[Figure, np.ndarray]:
     return figure, axes
 
 
-def _handles() -> list[Line2D]:
+def _handles(kinds: Sequence[LineStyle]) -> list[Line2D]:
     """Return the entries of the legend."""
-    entries = [(kind.label, kind.colour, "s", kind.colour) for kind in KINDS.values()]
+    entries = [(kind.label, kind.colour, "s", kind.colour) for kind in kinds]
     entries += [(side, GREY, marker, GREY) for side, marker in SIDES.items()]
     entries += [("before training", GREY, "o", "white")]
     return [

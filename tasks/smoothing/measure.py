@@ -1,4 +1,4 @@
-"""Measure attention as kernel smoothing, with the queries and keys of a trained Transformer.
+"""Measure attention as kernel smoothing, with the queries and keys of a Transformer or GPT.
 
 softmax(q·k_j / √d_k) is the estimator of Nadaraya and Watson (1964) with a Gaussian kernel of
 bandwidth h = d_k^¼, in which the key k_j has the prior weight exp(|k_j|² / 2h²):
@@ -7,8 +7,8 @@ bandwidth h = d_k^¼, in which the key k_j has the prior weight exp(|k_j|² / 2h
 
 and the last term is common to all keys. For keys of equal length, the prior weights cancel.
 
-Weights are replaced at test time; nothing is trained again. A model without the Transformer's
-attention has no rows, and one with other scores has only those of `measure_lengths`.
+Weights are replaced at test time; nothing is trained again. A model without such attention has no
+rows, and one with other scores has only those of `measure_lengths`.
 """
 
 from __future__ import annotations
@@ -27,12 +27,14 @@ from torch import Tensor, nn
 from seqmodels.data.batches import Example, batches_by_length
 from seqmodels.evaluation.evaluate import BATCH_TOKENS, score_teacher_forced
 from seqmodels.interface import PAD, SequenceModel
-from seqmodels.models import build
-from seqmodels.models.transformer import MultiHeadAttention, softmax
+from seqmodels.models import build, gpt, transformer
+from seqmodels.models.transformer import softmax
 from seqmodels.models.variants.favor import RandomFeatures
 
 from ..analyses import Attention, Rows, batch_of, list_attentions, name_head
 
+EXACT = (transformer.MultiHeadAttention, gpt.MultiHeadAttention)
+"""Attention with the scores q·k / √d_k."""
 Weigh = Callable[[Tensor, Tensor, Tensor], Tensor]
 """Returns weights (B,H,N,M) from queries, keys and a mask."""
 FACTORS = [2 ** (i / 2) for i in range(-4, 5)]
@@ -54,12 +56,8 @@ class Call(NamedTuple):
 
 
 def list_smoothers(model: SequenceModel, is_exact: bool = True) -> list[Attention]:
-    """Return the Transformer's attentions; if `is_exact`, those with the chapter's scores alone."""
-    return [
-        a for a in list_attentions(model)
-        if type(a.module) is MultiHeadAttention
-        or (isinstance(a.module, MultiHeadAttention) and not is_exact)
-    ]  # fmt: skip
+    """Return a model's attentions; if `is_exact`, those with a chapter's scores alone."""
+    return [a for a in list_attentions(model) if not is_exact or type(a.module) in EXACT]
 
 
 @torch.inference_mode()
@@ -82,6 +80,9 @@ def collect_calls(
             for module, (q, k, _, mask) in arguments:
                 kind = named[module].kind
                 queries, keys = src if kind == "encoder" else tgt, tgt if kind == "decoder" else src
+                if kind == "text":  # in the last layer, the target alone has queries
+                    keys = torch.cat([src, tgt], 1)
+                    queries = keys[:, -q.shape[2] :]
                 calls.append(Call(named[module], q, k, mask, queries, keys))
             arguments.clear()
     return calls

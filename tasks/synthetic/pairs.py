@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -12,6 +13,7 @@ from seqmodels.data.text import sha256
 from seqmodels.data.tokenizers import Tokenizer, Words
 from seqmodels.experiments.task import AlignmentExample, Task, TestSet
 from seqmodels.interface import EOS
+from seqmodels.models import model_of
 from seqmodels.training.config import Optimizer
 
 from ..recipes import (
@@ -38,6 +40,8 @@ DEFAULT_SIZES = SIZES | {
 }
 DEFAULT_TOKENS = TOKENS | {"laptop": 1_200_000}
 """Sizes and budgets of the default comparison."""
+SHORT_SMALL = {"smoke": 15_000, "laptop": 450_000, "full": 1_200_000}
+"""Those of GPT's changes: it has half the parameters, as in the default comparison."""
 BUCKETS = [(low, low + 9) for low in range(1, 400, 10)]
 SYMBOLS = [consonant + vowel for consonant in "bdfgklmnprstvwxz" for vowel in "aeio"]
 """Symbols for texts in which nothing can be guessed."""
@@ -97,6 +101,16 @@ def n_crossings(links: Sequence[tuple[int, int]]) -> int:
     return sum(i < k and j > m for i, j in links for k, m in links)
 
 
+def short_task(corpus: grammar.Splits, args: argparse.Namespace) -> Task:
+    """Return the task of translating it with the budget of SHORT.
+
+    At size laptop, GPT and its variants alone are those of `tasks.choices --of gpt`.
+    """
+    is_small = args.size == "laptop" and {model_of(name) for name in args.models} == {"gpt"}
+    tokens = args.tokens or (SHORT_SMALL if is_small else SHORT)[args.size]
+    return grammar_task(corpus, tokens, optimizer="muon", is_small=is_small)
+
+
 def grammar_task(
     corpus: grammar.Splits,
     tokens: int,
@@ -117,6 +131,7 @@ def grammar_task(
     (example,) = encode_pairs([Pair(shown.en_text, shown.de_text)], tokenizer, has_source_eos)
     recipes = SMALL if is_small else {"adamw": GRAMMAR, "muon": GRAMMAR_MUON}[optimizer]
     recipes = with_dropout(recipes, 0.0)
+    longest = max(len(e.src) for split in (train, valid, test) for e in split)
     end = "EOS" if has_source_eos else "none"
     return Task(
         name="translation",
@@ -126,7 +141,7 @@ def grammar_task(
         valid=valid,
         tests=[length_test(test, n_words[2], max(n_words[0]))],
         contrasts=HISTORY,
-        recipes=with_positions(recipes, positions_for(max(len(e.src) for e in test))),
+        recipes=with_positions(recipes, positions_for(longest)),
         training={
             "tokens": tokens,
             "batch_tokens": 800 if is_small else 1_600,

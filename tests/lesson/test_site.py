@@ -302,7 +302,8 @@ def test_links_lead_somewhere(site_folder: Path) -> None:
     ids = {name: {*re.findall(r'\bid="([^"]*)"', text)} for name, text in pages.items()}
     (report,) = (name for name in pages if name.startswith("report-"))
     assert f'href="{report}"' in pages["results.html"]
-    others = {"index", "glossary", "teach", "results", "sources", "live", *essays.ENTRIES}
+    others = {"index", "glossary", "questions", "teach", "results", "sources", "live"}
+    others |= {*essays.ENTRIES}
     others |= {*CHAPTERS, *map("-".join, PAIRS)}
     assert {*pages} == {report, *(f"{name}.html" for name in others)}
     records = (RESULTS / "bottleneck").glob("*-seed*.json")
@@ -359,7 +360,7 @@ def test_changes_can_be_seen_without_colours(chromium: Any, site_folder: Path) -
     tab.context.close()
 
 
-SLOW_PAGES = [*essays.ENTRIES, "glossary", "bahdanau", "rnn_encdec-bahdanau"]
+SLOW_PAGES = [*essays.ENTRIES, "glossary", "questions", "bahdanau", "rnn_encdec-bahdanau"]
 SLOW_PAGES += ["rnn_encdec-gpt", "results", "sources"]
 
 

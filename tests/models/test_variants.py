@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from conftest import DECODER_ONLY, Pairs, Tiny, V
+from conftest import PLACED, Pairs, Tiny, V
 from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.testing import assert_close
@@ -89,7 +89,7 @@ def test_rotation_alone_differs(
     assert torch.equal(rotary(*pairs), none(*pairs))
 
 
-@pytest.mark.parametrize("name", [*DECODER_ONLY, "transformer_learned"])
+@pytest.mark.parametrize("name", [*PLACED, "transformer_learned"])
 def test_positions_run_out(name: str, fresh: Tiny) -> None:
     """The last position is used; the next one raises a sentence."""
     n_src, n_tgt, room = (9, 10, 10) if name == "transformer_learned" else (6, 4, 10)

@@ -14,14 +14,14 @@ from conftest import Run, check_folder
 from seqmodels import MODELS
 from seqmodels.data.batches import Example
 from seqmodels.experiments import compare
-from seqmodels.experiments.specs import make_spec, model_sizes
-from seqmodels.experiments.task import Task
+from seqmodels.experiments.specs import make_spec, model_sizes, task_specs
 from seqmodels.models import VARIANTS
 from seqmodels.report import render_folder
 from seqmodels.utils import files
 from tasks import __main__ as everything
 from tasks.next_token import __main__ as next_token
 from tasks.recall import __main__ as recall
+from tasks.synthetic import pairs
 from tasks.translation import __main__ as translation
 
 LENGTHS = [4, 8, 12, 16, 20, 24]
@@ -39,6 +39,8 @@ RUNS = [
     pytest.param("heads", TRANSFORMER, [1, 11], HEADS, "muted-transformer", marks=slow),
     pytest.param("smoothing", TRANSFORMER, [1, 11], SMOOTHING, "smoothing-transformer", marks=slow),
     pytest.param("mistakes", WRONG, [1, 11], ["losses", "texts"], "mistakes maps", marks=slow),
+    pytest.param("heads", ["gpt"], [1, 11], HEADS, "muted-gpt article-gpt", marks=slow),
+    pytest.param("smoothing", ["gpt"], [1, 11], SMOOTHING, "smoothing-gpt", marks=slow),
     pytest.param("positions", KINDS, [1, 6, 11, 16], [], "score-length", marks=slow),
     pytest.param("vector", ["lstm_seq2seq", "transformer"], [1, 11], VECTOR, DRAWN, marks=slow),
     pytest.param("recall", [*MODELS], [4, 8, 16], [], "score-copy score-reverse", marks=slow),
@@ -82,11 +84,34 @@ def test_the_driver_runs_choices(run: Run, tmp_path: Path, monkeypatch: Any, cap
 
 
 def test_own_changes_are_of_the_default_models(monkeypatch: pytest.MonkeyPatch) -> None:
-    tasks: list[Task] = []
-    monkeypatch.setattr(compare, "compare", lambda task, *_, **__: tasks.append(task))
-    for given in ([], ["--models", "transformer"]):
+    specs = []
+    monkeypatch.setattr(
+        compare,
+        "compare",
+        lambda task, options, **_: specs.append(task_specs(options.models, task)),
+    )
+    gpt = ["--of", "gpt"]
+    for given in ([], ["--models", "transformer"], gpt, [*gpt, "--models", "gpt", "gpt_rms"]):
         import_module("tasks.choices.__main__").main(["--size", "smoke", *given])
-    assert [sum(map(len, task.vary.values())) for task in tasks] == [3, 0]
+    assert [len(own) for own in specs] == [8 + 3, 1, 11 + 2, 2]
+    assert all("gpt" in spec.lineage for spec in specs[2])
+
+
+def test_gpts_choices_can_be_measured_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By --trained: three tasks have the same settings, unless a Transformer is beside it."""
+    monkeypatch.setitem(pairs.SIZES, "laptop", pairs.SIZES["smoke"])
+
+    def settings(name: str, *given: str) -> Any:
+        module = import_module(f"tasks.{name}.__main__")
+        task = module.make_task(module.PARSER.parse_args(given))
+        return task.training, task.recipes, task.n_parameters, task.data["sha256"]
+
+    wanted = settings("choices", "--of", "gpt")
+    assert wanted[0]["tokens"] == 450_000
+    for name in ("heads", "smoothing"):
+        assert settings(name, "--models", "gpt", "gpt_unscaled") == wanted
+        mixed = settings(name, "--models", "gpt", "transformer")
+        assert (mixed[0]["tokens"], mixed[2]) == (800_000, 1_000_000)
 
 
 @pytest.mark.parametrize("task", [recall, translation, next_token], ids=lambda task: task.__name__)

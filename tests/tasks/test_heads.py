@@ -1,6 +1,7 @@
 """What heads look for, and the words that change without one."""
 
 import random
+from collections import Counter
 from copy import deepcopy
 
 import numpy as np
@@ -10,6 +11,7 @@ from conftest import Tiny
 from fake_records import as_records, fake_record, points_of
 from torch import Tensor, nn
 from torch.testing import assert_close
+from toys import planted_gpt
 
 from seqmodels import SequenceModel, build
 from seqmodels.data.batches import collate
@@ -127,6 +129,8 @@ def test_heads_are_measured_and_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
     def plant(given: SequenceModel, sample: measure.Sample) -> dict[str, Tensor]:
         weights = {kind: w.clone() for kind, w in real(given, sample).items()}
         for kind, name in pairs.NOUN_OF.items() if given is model else ():
+            if kind not in weights:
+                continue
             grid, heads = pairs.make_grid(kind, PARSES), weights[kind]
             near = grid.pairs[name] & (grid.offset.abs() != 2)
             heads[:, 2] = torch.where(near.any(-1, keepdim=True), near.double(), heads[:, 2])
@@ -203,6 +207,71 @@ def test_what_is_drawn_of_heads_is_known() -> None:
     _, row = figure.format_article_heads([r])
     shares = ["52 %", "45 %", "3 %", "15 of 20", "12 of 20"]
     assert row[:7] == ["Transformer, seed 7", "encoder 1.2", *shares]
+
+
+def test_gpts_pairs_are_those_of_one_text() -> None:
+    """Ten words, EOS at 10 and BOS at 11, which writes the first word of the target."""
+    found, queries, keys = pairs.pair_sentence("text", PARSE)
+    assert {("noun → article", 8, 6), ("verb → subject", 4, 1), ("relative pronoun → noun", 2, 1),
+            ("noun → verb", 8, 5), (pairs.WRITTEN, 18, 8), ("previous", 12, 11),
+            ("translation of the word written", 18, 6), ("translation of the word read", 19, 6),
+            ("start of sentence", 23, 0)} <= {*found}  # fmt: skip
+    assert all(key <= query for _, query, key in found)
+    assert (queries, len(queries)) == (keys, 24)
+    assert [queries[i] for i in (8, 10, 11, 13)] == ["noun", "end", "start", "noun"]
+
+
+def test_a_planted_head_is_found() -> None:
+    """Between source and target are pads; the first token has nothing before it."""
+    looks_back = planted_gpt(3 * torch.eye(64).roll(-1, 0))  # the query at p is the key at p - 1
+    rows = {row["pair"]: row for row in measure.describe_heads(looks_back, looks_back, SAMPLE)}
+    assert rows["previous"]["share"] > 99.9
+    assert 99 > rows["previous"]["by_offset"] > 95
+    assert rows["previous"]["n"] == sum(len(p.sentence.en) + len(p.sentence.de) + 1 for p in PARSES)
+    nouns = [
+        head - i == 1 for p in PARSES for i, (kind, head) in
+        enumerate(zip(p.en.kinds, p.en.heads, strict=True)) if kind == "article"
+    ]  # fmt: skip
+    assert 0 < sum(nouns) < len(nouns)
+    adjacent = 100 * sum(nouns) / len(nouns)
+    assert rows["noun → article"]["share"] == pytest.approx(adjacent, abs=0.1)
+    assert rows["noun → article"]["by_offset"] == pytest.approx(adjacent, abs=5)
+    uniform = planted_gpt(torch.zeros(64, 64))
+    rows = {row["pair"]: row for row in measure.describe_heads(uniform, uniform, SAMPLE)}
+    for name in ("noun → article", "verb → subject", "start of sentence", pairs.WRITTEN):
+        named = [
+            {pair for pair in pairs.pair_sentence("text", p)[0] if pair[0] == name} for p in PARSES
+        ]
+        n_keys = [Counter(i for _, i, _ in own) for own in named]  # a query can have several
+        share = np.mean([100 * n / (i + 1) for own in n_keys for i, n in own.items()])
+        assert rows[name]["share"] == pytest.approx(share, abs=1e-3)
+        assert rows[name]["share"] == pytest.approx(rows[name]["by_offset"], rel=0.5)
+
+
+def test_gpts_heads_are_measured_and_drawn() -> None:
+    sizes = {"d_model": 16, "n_heads": 2, "n_layers": 2, "n_positions": 128}
+    model, start = (build("gpt", WORDS.vocab_size, **sizes).eval() for _ in range(2))
+    for p in model.parameters():
+        nn.init.normal_(p)
+    seen = VP(WORD["see"], (NP(WORD["cat"], "the"),))
+    parses = [*PARSES, parse([Clause(NP(WORD["dog"], "the"), seen)])]
+    texts = [Pair(p.sentence.en_text, p.sentence.de_text) for p in parses]
+    sample = measure.Sample(parses, encode_pairs(texts, WORDS), WORDS)
+    analyses = {name: f(model, start, sample) for name, f in MEASURES.items()}
+    row, twin = analyses["muting"][3], deepcopy(model)
+    assert [row[key] for key in ("attention", "layer", "head")] == ["text", 2, 1]
+    twin.decoder[1].self_attention.W_o.weight.data[:, :8] = 0
+    whole, other = (measure.translate(each, sample) for each in (model, twin))
+    assert row.items() >= measure.compare_translations(sample, whole, other).items()
+    (r,) = as_records([fake_record("gpt", 1) | {"analyses": analyses}])
+    assert {row["pair"] for row in r.analyses["distances"]} == {pairs.CLOSEST}
+    (row,) = r.analyses["article"]
+    shown = figure.rows_of(r, "maps", when="after")
+    keys = shown[0]["keys"].split()
+    assert [row["query"] for row in shown][-1] == keys[-1] == "<eos>"
+    drawn = figure.draw([r])
+    assert [*drawn] == ["distances", *(f"{n}-gpt" for n in ("heads", "muted", "article"))]
+    assert len(drawn["heads-gpt"].figure.axes) == 1
 
 
 def test_a_model_without_heads_has_no_rows(tiny: Tiny) -> None:

@@ -66,6 +66,32 @@ def test_lengths_are_those_of_their_heads(tiny: Tiny) -> None:
         assert row["lengths"] == pytest.approx(100 * lengths / both, rel=1e-4)
 
 
+def test_gpt_compares_source_and_target_as_one_text(tiny: Tiny) -> None:
+    """In the last layer, only the target has queries; each sees all that came before."""
+    model = tiny("gpt")
+    calls = measure.collect_calls(model, measure.list_smoothers(model), EXAMPLES)
+    for call in calls:
+        exact = call.attention.module.attention_weights(call.q, call.k, call.k, call.mask)
+        kernel = measure.kernel_weights(*call[1:4], has_prior=True)
+        assert_close(kernel, exact, rtol=0, atol=1e-6)
+    n = {1: sum(len(e.src) + len(e.tgt) for e in EXAMPLES), 2: sum(len(e.tgt) for e in EXAMPLES)}
+    rows = measure.measure_lengths(model, model, EXAMPLES)
+    for layer in (1, 2):
+        own = [c for c in calls if c.attention.layer == layer]
+        assert sum(int(c.queries.sum()) for c in own) == n[layer]
+        assert sum(int(c.keys.sum()) for c in own) == n[1]
+        lengths = torch.cat([c.q[:, 1].norm(dim=-1)[c.queries] for c in own])
+        (row,) = (r for r in rows if (r["when"], r["layer"], r["head"]) == ("after", layer, 2))
+        assert (row["attention"], row["q_mean"]) == ("text", pytest.approx(lengths.mean().item()))
+    (exact, *_), one = measure.measure_kernel(model, model, EXAMPLES), measure.FACTORS.index(1)
+    assert measure.measure_bandwidth(model, model, EXAMPLES)[one]["nats"] == pytest.approx(
+        exact["nats"]
+    )
+    unscaled = tiny("gpt_unscaled")
+    assert measure.measure_lengths(unscaled, unscaled, EXAMPLES)
+    assert measure.measure_kernel(unscaled, unscaled, EXAMPLES) == []
+
+
 def test_weights_are_replaced_and_compared(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
     model, cosine = scale(tiny("transformer"), 4, 4), tiny("transformer_cosine")
     scored = score_teacher_forced(model, EXAMPLES)

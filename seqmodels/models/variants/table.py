@@ -51,6 +51,7 @@ ARORA = "after Arora et al., arXiv:2312.04927"
 
 LADDER, POSITIONS = "ladder:Ladder", "positions:TransformerPositions"
 BETWEEN, CONVOLVED = "bahdanau_to_transformer", "convolved"
+TO_2023, WITHOUT = "gpt_to_2023:GPTTo2023", "ablated:AblatedGPT"
 
 RNN: Kind = {"variant_of": "rnn_encdec"}
 READER = kind("rnn_encdec", "encoders:OtherEncoder", 2014, BOTH_PAPERS)
@@ -78,6 +79,14 @@ GPT_CONV = later("gpt", f"{CONVOLVED}:ConvolvedGPT", 2023, ARORA)
 LINEAR: Kind = {"variant_of": "linear_attention", "year": 2023, "cite": ARORA}
 FAVOR = kind("linear_attention", "favor:Favor", 2021, "Choromanski et al., arXiv:2009.14794")
 DELTA: Kind = {"variant_of": "gated_deltanet"}
+GPT_WITHOUT = later("gpt", WITHOUT, 2019, "after Radford et al., OpenAI (GPT-2)")
+GPT_POSTNORM = later("gpt", WITHOUT, 2018, "after Radford et al., OpenAI (GPT)")
+GPT_RMS = later("gpt", TO_2023, 2019, "Zhang and Sennrich, arXiv:1910.07467")
+GPT_ROTARY = later("gpt", TO_2023, 2021, "Su et al., arXiv:2104.09864")
+GPT_SWIGLU = later("gpt", TO_2023, 2020, "Shazeer, arXiv:2002.05202")
+GPT_GROUPED = later("gpt", TO_2023, 2023, "Ainslie et al., arXiv:2305.13245")
+GPT_2023 = later("gpt", TO_2023, 2023, "Touvron et al., arXiv:2307.09288 (Llama 2)")
+ALL_2023: Fields = {"norm": "rms", "positions": "rotary", "ff": "swiglu", "n_kv_heads": 2}
 
 ROWS: dict[str, tuple[Kind, str, Fields]] = {
     "rnn_encdec_32": (RNN, "32 numbers", {"d_model": 32}),
@@ -127,6 +136,16 @@ ROWS: dict[str, tuple[Kind, str, Fields]] = {
     "transformer_conv": (CONV, "convolution", {}),
     "gpt_conv": (GPT_CONV, "convolution", {}),
     "linear_attention_conv": (LINEAR, "convolution", {"d_conv": 3}),
+    "gpt_unscaled": (GPT_WITHOUT, "scores not divided by √d", {"without": "scale"}),
+    "gpt_no_residual": (GPT_WITHOUT, "no residual connections", {"without": "residual"}),
+    "gpt_no_feed_forward": (GPT_WITHOUT, "no feed-forward layers", {"without": "feed_forward"}),
+    "gpt_no_norm": (GPT_WITHOUT, "no layer normalisation", {"without": "norm"}),
+    "gpt_postnorm": (GPT_POSTNORM, "normalised after each sublayer", {"without": "prenorm"}),
+    "gpt_rms": (GPT_RMS, "RMSNorm", {"norm": "rms"}),
+    "gpt_rotary": (GPT_ROTARY, "rotary positions", {"positions": "rotary"}),
+    "gpt_swiglu": (GPT_SWIGLU, "SwiGLU", {"ff": "swiglu"}),
+    "gpt_grouped": (GPT_GROUPED, "grouped queries", {"n_kv_heads": 2}),
+    "gpt_2023": (GPT_2023, "parts of 2023", ALL_2023),
     "transformer_score_mask": (MISTAKEN, "scores × mask", {"mistake": "score_mask"}),
     "transformer_weight_mask": (MISTAKEN, "weights × mask", {"mistake": "weight_mask"}),
     "transformer_finite_mask": (MISTAKEN, "mask of -10", {"mistake": "finite_mask"}),

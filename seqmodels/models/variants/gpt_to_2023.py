@@ -1,0 +1,137 @@
+"""GPT with the four parts that Llama 2 has in place of its own, a switch each.
+
+    norm        x / rms(x) · g: no mean is subtracted (Zhang and Sennrich 2019, arXiv:1910.07467)
+    positions   queries and keys are rotated by their positions, so that a score depends on the
+                distance of two tokens alone (Su et al. 2021, arXiv:2104.09864)
+    ff          (silu(x W) ∘ x V) W_2: one projection gates the other (Shazeer 2020,
+                arXiv:2002.05202); two thirds as wide, so that it has as many parameters
+    n_kv_heads  H / G heads of queries share the keys and values of one, which alone are cached
+                (Ainslie et al. 2023, arXiv:2305.13245)
+
+Together they are the block of Llama 2 (Touvron et al. 2023, arXiv:2307.09288). It has no biases and
+an output matrix of its own; here, attention keeps GPT's biases, and the output is tied. With all
+switches off, this is `gpt.py` to the bit.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from typing import Literal
+
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from seqmodels.interface import Positive, Size
+from seqmodels.models import gpt
+from seqmodels.models.cache import KVCache
+from seqmodels.models.gpt import GPT, Layer, MultiHeadAttention
+from seqmodels.models.variants.positions import rotate
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config(gpt.Config):
+    """Sizes of GPT, and which of its parts are those of 2023."""
+
+    norm: Literal["layer", "rms"] = "layer"
+    """What normalises before each sublayer and at the end."""
+    positions: Literal["learned", "rotary"] = "learned"
+    """How tokens in different places are told apart."""
+    ff: Literal["gelu", "swiglu"] = "gelu"
+    """What is between the two matrices of a feed-forward layer."""
+    n_kv_heads: Size | None = None
+    """Heads of keys and values, which divide n_heads; None: as many."""
+    rotary_base: Positive = 10_000.0
+    """Rotary wavelengths grow from 2π towards 2π times this."""
+
+
+class GroupedAttention(MultiHeadAttention):
+    """Attention with fewer heads of keys and values than of queries."""
+
+    def __init__(self, cfg: Config, n_kv_heads: int):
+        super().__init__(cfg)
+        if cfg.n_heads % n_kv_heads:
+            raise ValueError(
+                f"n_kv_heads {n_kv_heads} does not divide n_heads {cfg.n_heads}; choose a number "
+                "that does, or None"
+            )
+        self.n_each = cfg.n_heads, n_kv_heads, n_kv_heads
+        self.to_heads = nn.Unflatten(-1, (sum(self.n_each), cfg.d_model // cfg.n_heads))
+        self.W_qkv = nn.Linear(cfg.d_model, cfg.d_model * sum(self.n_each) // cfg.n_heads)
+
+    def qkv(self, x: Float[Tensor, "B N D"]) -> tuple[Tensor, ...]:  # type: ignore[override]
+        """Return the queries (B,H,N,K), the keys and the values (B,G,N,K)."""
+        return self.to_heads(self.W_qkv(x)).transpose(1, 2).split(self.n_each, 1)
+
+
+class Gate(nn.Module):
+    """SwiGLU between its matrices: silu(x W) ∘ x V."""
+
+    def forward(self, x: Float[Tensor, "B N F2"]) -> Float[Tensor, "B N F"]:
+        """Return the second half, gated by the first."""
+        gate, value = x.chunk(2, -1)
+        return F.silu(gate) * value
+
+
+class Layer2023(Layer):
+    """GPT's layer with the parts that its Config names."""
+
+    def __init__(self, cfg: Config, index: int):
+        super().__init__(cfg, index)
+        D, d_ff = cfg.d_model, 8 * cfg.d_model // 3
+        self.base = cfg.rotary_base if cfg.positions == "rotary" else None
+        if cfg.norm == "rms":
+            self.add_module("norm_1", nn.RMSNorm(D, eps=1e-5))
+            self.add_module("norm_2", nn.RMSNorm(D, eps=1e-5))
+        if cfg.ff == "swiglu":
+            inner, outer = nn.Linear(D, 2 * d_ff, bias=False), nn.Linear(d_ff, D, bias=False)
+            self.ff = nn.Sequential(inner, Gate(), outer)
+        if cfg.n_kv_heads:
+            self.self_attention = GroupedAttention(cfg, cfg.n_kv_heads)
+
+    def forward(
+        self, x: Tensor, mask: Tensor, cache: KVCache, n_out: int
+    ) -> Float[Tensor, "B _ D"]:
+        """Do as GPT's layer does; the cache has rotated keys, and those of a group once."""
+        q, k, v = self.self_attention.qkv(self.norm_1(x))
+        if self.base:
+            position = mask.sum(-1) - 1  # all that a token sees, without itself
+            q, k = rotate(q, position, self.base), rotate(k, position, self.base)
+        k, v = cache.update(self.index, k, v)
+        if (n_sharing := q.shape[1] // k.shape[1]) > 1:
+            k, v = k.repeat_interleave(n_sharing, 1), v.repeat_interleave(n_sharing, 1)
+        x, q, mask = x[:, -n_out:], q[:, :, -n_out:], mask[..., -n_out:, :]
+        x = x + self.dropout(self.self_attention(q, k, v, mask))
+        return x + self.dropout(self.ff(self.norm_2(x)))
+
+
+class GPTTo2023(GPT):
+    """GPT with the parts that its Config names."""
+
+    config_type = Config
+
+    def __init__(self, cfg: Config):
+        super().__init__(cfg)
+        if cfg.positions == "rotary":
+            if (d_k := cfg.d_model // cfg.n_heads) % 2:
+                raise ValueError(
+                    f"rotary positions rotate pairs of numbers, but a head has queries of width "
+                    f"{d_k}; choose an even d_model / n_heads"
+                )
+            del self.positions
+        self.decoder = nn.ModuleList(Layer2023(cfg, i) for i in range(cfg.n_layers))
+        self.cross_attentions = [layer.self_attention for layer in self.decoder]
+        if cfg.norm == "rms":
+            self.add_module("norm", nn.RMSNorm(cfg.d_model, eps=1e-5))
+        gpt.init(self)
+
+    def max_target(self, n_source: int) -> int:
+        """Return how many target tokens learned positions leave room for."""
+        return sys.maxsize if self.config.positions == "rotary" else super().max_target(n_source)
+
+    def embed(self, tokens: Int[Tensor, "*B"], position: Tensor, n: int) -> Float[Tensor, "*B D"]:
+        """Return embeddings of tokens, and of learned positions."""
+        if self.config.positions == "learned":
+            return super().embed(tokens, position, n)
+        return self.dropout(self.embedding(tokens))

@@ -1,0 +1,116 @@
+"""GPT with the parts of 2023, and without parts of its own."""
+
+import warnings
+from typing import Any
+
+import pytest
+import torch
+from conftest import Pairs, Tiny, V
+from torch import nn
+from torch.nn import functional as F
+from torch.testing import assert_close
+
+from seqmodels import unroll
+from seqmodels.models.cache import KVCache, tensors_of
+from seqmodels.models.variants import ablated
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+
+def test_with_all_switches_off_it_is_gpt_to_the_bit(tiny: Tiny, pairs: Pairs) -> None:
+    gpt, switched = tiny("gpt"), tiny("gpt_rms", norm="layer")
+    switched.load_state_dict(gpt.state_dict())
+    assert torch.equal(switched(*pairs), gpt(*pairs))
+    assert torch.equal(switched.text_logits(*pairs), gpt.text_logits(*pairs))
+    src, src_mask, tgt_in = pairs
+    one, other = (unroll(m, m.encode(src, src_mask), tgt_in)[0] for m in (switched, gpt))
+    assert torch.equal(one, other)
+
+
+def test_it_equals_llama(tiny: Tiny, pairs: Pairs) -> None:
+    """Theirs rotates the pairs (i, i + K/2) of a head, ours (2i, 2i + 1)."""
+    ours, (src, src_mask, tgt_in) = tiny("gpt_2023", rotary_base=30.0), pairs
+    cfg = LlamaConfig(
+        vocab_size=V, hidden_size=16, intermediate_size=42, num_hidden_layers=2,
+        num_attention_heads=4, num_key_value_heads=2, rms_norm_eps=1e-5, attention_bias=True,
+        tie_word_embeddings=True, attn_implementation="eager", pad_token_id=0,
+        rope_parameters={"rope_type": "default", "rope_theta": 30.0},
+    )  # fmt: skip
+    theirs = LlamaForCausalLM(cfg).double().eval()
+    theirs.model.embed_tokens.weight.data = ours.embedding.weight.data
+    theirs.model.norm.load_state_dict(ours.norm.state_dict())
+    order = torch.tensor([0, 2, 1, 3])
+    for layer, other in zip(ours.decoder, theirs.model.layers, strict=True):
+        other.input_layernorm.load_state_dict(layer.norm_1.state_dict())
+        other.post_attention_layernorm.load_state_dict(layer.norm_2.state_dict())
+        attention = other.self_attn
+        attention.o_proj.load_state_dict(layer.self_attention.W_o.state_dict())
+        W_qkv, to = layer.self_attention.W_qkv, (attention.q_proj, attention.k_proj)
+        for kind in ("weight", "bias"):
+            q, k, v = getattr(W_qkv, kind).data.split((16, 8, 8))
+            getattr(attention.v_proj, kind).data = v
+            for rows, linear in zip((q, k), to, strict=True):
+                getattr(linear, kind).data = rows.unflatten(0, (-1, 4))[:, order].flatten(0, 1)
+        gate, value = layer.ff[0].weight.data.split(42)
+        other.mlp.gate_proj.weight.data, other.mlp.up_proj.weight.data = gate, value
+        other.mlp.down_proj.weight.data = layer.ff[2].weight.data
+    real = torch.cat([src_mask, torch.ones_like(tgt_in, dtype=torch.bool)], 1)
+    published = theirs(
+        torch.cat([src, tgt_in], 1), attention_mask=real.long(), output_attentions=True,
+        position_ids=(real.cumsum(1) - 1).clamp(min=0),
+    )  # fmt: skip
+    assert_close(ours(src, src_mask, tgt_in), published.logits[:, 5:], rtol=0, atol=1e-5)
+    expected = torch.stack(published.attentions, 1)[:, :, :, 5:, :5]
+    assert_close(ours.attention_weights(*pairs), expected, rtol=0, atol=1e-5)
+
+
+def test_only_the_shared_keys_and_values_are_cached(tiny: Tiny, pairs: Pairs) -> None:
+    def cached(model: Any) -> list[int]:
+        return [t.numel() for t in tensors_of(model.encode(*pairs[:2])) if t.dim() == 4]
+
+    whole = cached(tiny("gpt", n_heads=4))
+    assert cached(tiny("gpt_grouped")) == [n // 2 for n in whole]
+    assert cached(tiny("gpt_2023", n_kv_heads=1)) == [n // 4 for n in whole]
+
+
+def test_what_cannot_be_built_is_refused(fresh: Tiny) -> None:
+    with pytest.raises(ValueError, match="a head has queries of width 3; choose an even d_model /"):
+        fresh("gpt_rotary", d_model=12, n_heads=4)
+    with pytest.raises(ValueError, match="n_kv_heads 3 does not divide n_heads 4; choose"):
+        fresh("gpt_grouped", n_kv_heads=3)
+
+
+def test_what_an_ablation_of_gpt_leaves_out() -> None:
+    """Attention gives b whatever it reads, and the feed-forward layer what it gets."""
+    x, b = torch.randn(2, 3, 16), torch.randn(16)
+
+    def norm(y: torch.Tensor) -> torch.Tensor:
+        return F.layer_norm(y, [16])
+
+    after = norm(x + b)
+    for without, expected in {
+        None: x + b + norm(x + b), "norm": 2 * (x + b), "feed_forward": x + b,
+        "residual": norm(b.expand_as(x)), "prenorm": norm(after + after),
+    }.items():  # fmt: skip
+        cfg: Any = {"vocab_size": 9, "d_model": 16, "n_heads": 2, "dropout": 0.0}
+        layer = ablated.AblatedGPTLayer(ablated.GPTConfig(**cfg, without=without), 0)
+        layer.self_attention.W_o.weight.data.zero_()
+        layer.self_attention.W_o.bias.data = b
+        if without != "feed_forward":
+            layer.add_module("ff", nn.Identity())
+        mask = torch.ones(2, 1, 3, 3, dtype=torch.bool).tril()
+        found = layer(x, mask, KVCache(torch.ones(2, 3, dtype=torch.bool)), 3)
+        assert_close(found, expected, msg=without)
+
+
+def test_unscaled_gpt_has_larger_scores(tiny: Tiny, pairs: Pairs) -> None:
+    gpt, unscaled = tiny("gpt", n_heads=4), tiny("gpt_unscaled", n_heads=4)
+    unscaled.load_state_dict(gpt.state_dict())
+    assert (unscaled(*pairs) - gpt(*pairs)).abs().amax() > 1e-3
+    for layer in unscaled.decoder:
+        layer.self_attention.W_qkv.weight.data[:16] /= 2  # queries of width 4: 1/√4
+        layer.self_attention.W_qkv.bias.data[:16] /= 2
+    assert_close(unscaled(*pairs), gpt(*pairs))
+    assert_close(unscaled.attention_weights(*pairs), gpt.attention_weights(*pairs))
