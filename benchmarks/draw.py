@@ -11,14 +11,14 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
-from seqmodels.models import PAPERS
+from seqmodels.models import papers
 from seqmodels.report import style
 from seqmodels.report.load_records import format_short
 from seqmodels.report.style import GREY, WIDTH, save
 from seqmodels.utils.files import read_json
 
 SCHEMA = "seqmodels.benchmarks/1"
-LINE_STYLES = {name: style.line_style_of(name) for name in PAPERS}
+LINE_STYLES = {name: style.line_style_of(name) for name in papers()}
 Point = dict[str, Any]
 
 
@@ -40,7 +40,8 @@ def panel(ax: Axes, points: Sequence[Point], y: Callable[[Point], float]) -> dic
             ax.plot(xs, ys, line_style.marker, color=colour, ls=line_style.dashes, ms=4.5)
     ax.set(xscale="log", yscale="log")
     places, heights = sorted({p["n"] for p in points}), [y(p) for p in points]
-    ax.set_xticks(places, map(str, places))
+    shown = places[:: 1 + len(places) // 10]
+    ax.set_xticks(shown, map(str, shown))
     is_tall = max(heights) > 30 * min(heights)
     ax.yaxis.set_major_locator(LogLocator(subs=(1,) if is_tall else (1, 2, 5)))
     ax.yaxis.set_major_formatter(FuncFormatter(format_short))
@@ -62,10 +63,9 @@ def guides(ax: Axes, drawn: Mapping[int, float], slopes: Mapping[int, str]) -> N
 
 
 def draw_growth(results: dict[str, Any]) -> Figure:
-    """Draw the time of a training step, and of decoding a token, against length."""
+    """Draw the time of a training step, and of decoding a token, and what is kept, by length."""
     figure = Figure((WIDTH, 4.4))
-    left, right = figure.subplots(1, 2)
-    figure.subplots_adjust(left=0.085, right=0.985, top=0.8, bottom=0.12, wspace=0.22)
+    figure.subplots_adjust(left=0.085, right=0.985, top=0.8, bottom=0.12, wspace=0.3)
     figure.text(0.015, 0.955, "Cost against length", fontsize=12.5, weight="bold", va="center")
     where = results["provenance"]
     note = f"{where['device']} · {where['threads']} threads · {where['date']} · float32"
@@ -73,6 +73,8 @@ def draw_growth(results: dict[str, Any]) -> Figure:
     trained, written = (
         results["parts"][f"growth-{axis}"]["points"] for axis in ("length", "writing")
     )
+    kept = [point for point in written if "state_bytes" in point]
+    left, right, *last = figure.subplots(1, 3 if kept else 2)
     models = {point["model"] for point in trained}
     handles = [
         Line2D([], [], color=k.colour, ls=k.dashes, marker=k.marker, ms=4.5, label=k.label)
@@ -87,6 +89,9 @@ def draw_growth(results: dict[str, Any]) -> Figure:
     drawn = panel(right, written, lambda p: 1e3 * p["token_s"] / p["rows"])
     right.set(xlabel="source tokens", ylabel="decoding one token of one row (ms)")
     guides(right, drawn, {1: "∝ S"})
+    for ax in last:
+        panel(ax, kept, lambda p: p["state_bytes"] / p["rows"])
+        ax.set(xlabel="source tokens", ylabel="bytes kept of one source")
     return figure
 
 

@@ -12,9 +12,11 @@ import torch
 
 from benchmarks.workloads import Size, sizes, trainer_of
 from seqmodels.interface import Batch, SequenceModel
-from seqmodels.models import MODELS, build
+from seqmodels.models import PAPERS, build
+from seqmodels.models.cache import tensors_of
 from seqmodels.training import loop
 
+MODELS = (*PAPERS, "linear_attention_favor")
 VOCAB = 1_000
 LIMIT_BYTES = 4 * 10**9
 WRITTEN, WRITTEN_ROWS = 32, 8
@@ -70,7 +72,7 @@ def measure_training(name: str, n: int, width: int, seconds: float) -> Point:
 
 @torch.inference_mode()
 def measure_decoding(name: str, n: int, width: int, seconds: float) -> Point:
-    """Time the decoding steps after a source of `n` tokens."""
+    """Time the decoding steps after a source of `n` tokens, and count what is kept of it."""
     model, batch = model_of(name, max(n, WRITTEN), width).eval(), random_batch(WRITTEN_ROWS, n)
     first = model.encode(batch.src, batch.src_mask)
 
@@ -79,7 +81,9 @@ def measure_decoding(name: str, n: int, width: int, seconds: float) -> Point:
         for _ in range(WRITTEN):
             _, state = model.step(batch.src[:, 0], state)
 
-    return {"rows": WRITTEN_ROWS, "token_s": median_time(write, seconds) / WRITTEN}
+    kept = sum(tensor.nbytes for tensor in tensors_of(first))
+    token_s = median_time(write, seconds) / WRITTEN
+    return {"rows": WRITTEN_ROWS, "token_s": token_s, "state_bytes": kept}
 
 
 AXES = {"length": measure_training, "writing": measure_decoding}

@@ -14,7 +14,7 @@ from seqmodels.data.batches import Example, batches_by_length, collate, training
 from seqmodels.data.tokenizers import Bytes, Words
 from seqmodels.evaluation.evaluate import BATCH_TOKENS
 from seqmodels.interface import BOS, EOS, PAD, Batch, SequenceModel
-from seqmodels.models import build
+from seqmodels.models import build, model_of
 from seqmodels.search import beam, generate, greedy, sampler
 from seqmodels.training import loop
 from seqmodels.training.config import Precision, TrainConfig
@@ -53,9 +53,7 @@ class Size(NamedTuple):
 
 SIZES = {
     "smoke": Size(0.0, 100, 16, 2, 16, 64, 2, 34, 4, (8, 16)),
-    "full": Size(
-        2.0, 4_000, 256, 6, 256, 1500, 8, 11, 128, (8, 16, 32, 64, 128, 256, 512, 1024, 2048)
-    ),
+    "full": Size(2.0, 4_000, 256, 6, 256, 1500, 8, 11, 128, tuple(2**k for k in range(3, 14))),
 }
 
 
@@ -142,7 +140,7 @@ def sizes(name: str, width: int, n_layers: int, n_positions: int = 1024) -> dict
         "linear_attention": attending | {"n_layers": 2 * n_layers, "n_positions": n_positions},
         "mamba2": attending | {"n_layers": 4 * n_layers, "d_state": 32},
         "gated_deltanet": attending | {"n_layers": 2 * n_layers},
-    }[name]
+    }[model_of(name)]
 
 
 def model(name: str, setting: Setting) -> SequenceModel:

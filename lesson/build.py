@@ -183,7 +183,8 @@ def write_essays(site: Site) -> None:
             content = attention.describe() | {"page_script": "numbers.js"}
         else:
             content = {"chart": make_chapter_chart(site.folders, question.page)}
-            content["page_script"] = "learning.js" if question.page == "learning" else ""
+            scripts = {"learning": "learning.js", "cups": "cups.js"}
+            content["page_script"] = scripts.get(question.page, "")
         site.write(question.page, question=question, **content, **site.numbers)
 
 

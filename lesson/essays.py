@@ -12,7 +12,7 @@ import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
-from statistics import mean
+from statistics import mean, median
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,6 +33,7 @@ from seqmodels.report.load_records import (
     label_of,
 )
 from seqmodels.report.snapshots import align_words, share_right
+from seqmodels.utils.files import read_json
 
 ENTRIES: dict[str, dict[str, str]] = tomllib.loads(
     (TEXT / "essays.toml").read_text(encoding="utf-8")
@@ -90,6 +91,8 @@ def collect(folders: Folders, main: str) -> Numbers:
         "kernel": compare_kernels(records("smoothing")),
         "lookup": compare_lookup(records("lookup-convolution")),
         "film": make_film(folders),
+        "cups": compare_cups(records("tracking-3")),
+        "mirror": read_mirror(folders),
     }
 
 
@@ -445,6 +448,51 @@ def compare_sizes(records: Sequence[Record]) -> Numbers | None:
     }
     rows_: list[Numbers] = [describe_model(groups[m][0]) | {"sizes": s} for m, s in size.items()]
     return {"short": short, "long": long, "rows": rows_}
+
+
+def compare_cups(records: Sequence[Record]) -> Numbers | None:
+    """Return the sources whose balls are all found, in per cent, by model and moves."""
+    if not records:
+        return None
+    test, groups = records[0].tests[0], load_records.group_by_model(records)
+    rows_: list[Numbers] = []
+    for group in groups.values():
+        means = load_records.score_array(group, test.name, test.primary_metric)[:, 1:, 0].mean(0)
+        rows_.append(describe_model(group[0]) | {"shares": [*map(whole, means)], "last": means[-1]})
+    return {
+        "n_cups": records[0].data["n_cups"],
+        "trained": test.max_train_length,
+        "moves": [*map(format_bucket, test.buckets)],
+        "chance": whole(test.buckets[0]["baseline"].value),
+        "seeds": span(map(len, groups.values())),
+        "rows": rows_,
+        "best": max(rows_, key=lambda row: row["last"]),
+    }
+
+
+def read_mirror(folders: Folders) -> Numbers | None:
+    """Return the first swap that a memory loses, by β, from the exhibit beside the folders.
+
+    None if it is not the first of all for β = 1, or if there is one for β = 2 and exact keys.
+    """
+    paths = {folder.path.resolve().parent / "mirror.json" for folder in folders.values()}
+    if not (path := next(filter(Path.exists, sorted(paths)), None)):
+        return None
+    settings, found = read_json(path).values()
+    most, by_keys = settings["n_swaps"], dict[str, list[str]]()
+    for row in found:
+        first = median(error or most + 1 for error in row["first_errors"])
+        label = f"{100 * row['noise']:g} % noise" if row["noise"] else "exact"
+        shown = f"{first:.0f}" if first <= most else f"> {most:,}"
+        by_keys.setdefault(label + ", rounded" * row["is_rounded"], []).append(shown)
+    exact = dict(zip(settings["betas"], by_keys["exact"], strict=True))
+    if (exact[1.0], exact[2.0]) != ("1", f"> {most:,}"):
+        return None
+    return {
+        "most": f"{most:,}", "n_draws": settings["n_draws"], "n_cups": settings["n_cups"],
+        "betas": [f"{beta:g}" for beta in settings["betas"]],
+        "rows": [{"label": label, "firsts": firsts} for label, firsts in by_keys.items()],
+    }  # fmt: skip
 
 
 def make_film(folders: Folders) -> Numbers | None:

@@ -71,6 +71,8 @@ def test_growth_is_measured_at_each_length(
             ("bahdanau", 8), ("bahdanau", 16), ("gpt", 8), ("gpt", 16),
         ]  # fmt: skip
         assert all(p[column] > 0 for p in points)
+    gpt = [p["state_bytes"] for p in points if p["model"] == "gpt"]
+    assert gpt[1] > 1.9 * gpt[0] > 0  # keys and values of each token
 
 
 def test_growth_stops_at_the_first_length_that_lacks_memory(

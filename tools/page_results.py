@@ -42,6 +42,7 @@ from tools.numbers import (
     scores_of,
     span,
 )
+from tools.page_memories import list_laptop
 
 ROTARY = "transformer_rotary"
 
@@ -96,7 +97,7 @@ def laptop_table() -> str:
     """Return BLEU by source length in the default comparison."""
     buckets = {"1–10 words": "1–10", "11–20": "11–20", "21–30, longest in training": "21–30"}
     buckets |= {"31–40": "31–40", "51–60": "51–60"}
-    return score_table(SIX, {name: (LAPTOP, b) for name, b in buckets.items()}, "{:.1f}")
+    return score_table(list_laptop(), {name: (LAPTOP, b) for name, b in buckets.items()}, "{:.1f}")
 
 
 def laptop_span(model: str) -> str:
@@ -285,7 +286,7 @@ def lookup_state_spread() -> float:
 def lookup_state_table() -> str:
     """Return the queries answered by linear attention with 1 to 16 heads, and by GPT."""
     pairs = "8", "16", "32", "64"
-    rows = [["", "numbers a layer keeps", *(f"{n} pairs" for n in pairs), "range at 32"]]
+    rows = [["", "matrices and sums of a layer", *(f"{n} pairs" for n in pairs), "range at 32"]]
     names = {m: f"{label_of(CONVOLVED)}, d_k {64 // n}" for n, m in HEADS.items()}
     kept = {m: f"{64 * 64 // n + 64:,}" for n, m in HEADS.items()} | {"gpt_conv": "128 a token"}
     for m, numbers in kept.items():
@@ -747,6 +748,8 @@ SECTIONS = {
     "look-up": "lookup",
     "look-up with a convolution": "lookup-convolution",
     "look-up by heads": "lookup-state",
+    "look-up of keys given again": "lookup-again",
+    "tracking": "tracking-*",
     "look-up by width": "lookup-width-*",
     "steps to attention": "ladder",
     "reading backwards by forget gate": "ladder-bias",
@@ -783,5 +786,6 @@ def sections_by_seeds() -> dict[str, list[str]]:
     everywhere = {folder for folder, _ in count_seeds("*")} - {"translation-live", "words"}
     assert everywhere == {folder for own in counts.values() for folder, _ in own}
     for name, own in counts.items():
-        by_count.setdefault(span(own.values()), []).append(name)
+        if own:  # not all comparisons have records
+            by_count.setdefault(span(own.values()), []).append(name)
     return dict(sorted(by_count.items(), reverse=True))

@@ -221,7 +221,7 @@ CONVOLUTION = (
     ("transformer_conv", "transformer"), ("gpt_conv", "gpt"),
     ("linear_attention_conv", "linear_attention"), ("linear_attention_conv", "gpt_conv"),
 )  # fmt: skip
-"""The contrasts of what a short convolution on the embeddings gains."""
+"""The contrasts of what a short convolution gains."""
 WIDEST = 128
 """Width up to which the recipes suit.
 

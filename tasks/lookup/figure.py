@@ -5,15 +5,16 @@ Scores by memory are after Arora et al. 2023 (Zoology, arXiv:2312.04927).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from seqmodels.evaluation.metrics import metric_of
-from seqmodels.records.schema import Record
+from seqmodels.records.schema import Record, Test
 from seqmodels.report import load_records, style
 from seqmodels.report.load_records import (
     format_bucket,
@@ -38,76 +39,87 @@ LEARNED = 95.0
 """Validation accuracy (%) from which a task counts as learned."""
 
 
-def width_of(r: Record) -> float:
-    """Return a record's d_model."""
-    return r.size("d_model")
+def compute_bytes(r: Record, sizes: Sequence[Sequence[float]]) -> float:
+    """Return the bytes of a source of the length that the data names, by pairs of both."""
+    return float(np.interp(r.data.count("n_tokens_source"), *np.array(sizes, float).T))
 
 
-def bytes_passed(r: Record) -> float:
-    """Return the bytes that pass to the decoder for a source of the length that the data names."""
-    lengths, sizes = np.array(r.source_bytes, float).T
-    return float(np.interp(r.data.count("n_tokens_source"), lengths, sizes))
+def group_by_base(records: Iterable[Record]) -> dict[str, list[Record]]:
+    """Group records by model, each with the arms that `--vary` gave it."""
+    groups: dict[str, list[Record]] = {}
+    for own in load_records.group_by_model(records).values():
+        groups.setdefault(own[0].base, []).extend(own)
+    return groups
 
 
-def draw_widths(records: Sequence[Record]) -> FigureWithData:
-    """Draw the score at the longest trained length against bytes, and against the width."""
-    test = records[0].tests[0]
-    place = longest_trained_bucket(test) or 0
-    metric, bucket = metric_of(test.primary_metric), format_bucket(test.buckets[place])
-    n_tokens = records[0].data["n_tokens_source"]
+def group_by_bytes(records: Iterable[Record]) -> dict[float, list[Record]]:
+    """Group records by the bytes that they keep of a source, fewest first."""
+    groups: dict[float, list[Record]] = {}
+    for r in records:
+        groups.setdefault(compute_bytes(r, r.cache_bytes), []).append(r)
+    return dict(sorted(groups.items()))
+
+
+def draw_widths(comparisons: Sequence[Sequence[Record]]) -> FigureWithData:
+    """Draw the score at the longest trained length against the bytes kept, by data."""
+    records, table = [r for own in comparisons for r in own], Table()
+    test, n_tokens = records[0].tests[0], records[0].data["n_tokens_source"]
+    metric = metric_of(test.primary_metric)
     caption = (
-        "Line: mean of the seeds; whisker: lowest to highest seed. Left: the float32 vectors that "
-        f"the paper's decoder reads of a source of {n_tokens} tokens."
+        "Line: mean of the seeds; whisker: lowest to highest seed. Bytes: all that a model keeps "
+        f"of a source of {n_tokens} tokens, by its width or by --vary. The table also has the "
+        f"float32 vectors that the paper's decoder reads. Dotted: {test.baseline}."
     )
-    if test.baseline:
-        caption += f" Dotted: {test.baseline}."
-    title = f"Score at {bucket} {test.axis}, by memory and by width"
-    groups = load_records.group_by_model(records)
-    line_styles = style.line_styles_for(groups)
+    title = f"Score at {format_trained(test)} {test.axis}, by memory"
+    line_styles = style.line_styles_for(group_by_base(records))
     texts = title, format_subtitle(records), caption
-    figure, axes = style.make_panels(texts, list(line_styles.values()))
-    axes_of: dict[str, Callable[[Record], float]] = {
-        "bytes that pass to the decoder": bytes_passed, "width (d_model)": width_of,
-    }  # fmt: skip
-    table = Table()
-    for ax, (label, x) in zip(axes[0], axes_of.items(), strict=True):
+    looks = list(line_styles.values())
+    figure, axes = style.make_panels(texts, looks, n_columns=len(comparisons))
+    for ax, own in zip(axes[0], comparisons, strict=True):
+        test, place = own[0].tests[0], longest_trained_bucket(own[0].tests[0]) or 0
+        groups = group_by_base(own)
+        about: dict[str, Any] = {"data": own[0].data.name, "metric": metric.name}
         for model, line_style in line_styles.items():
-            about = {"metric": metric.name, "bucket": bucket, "model": line_style.label, "x": label}
             scores = {}
-            for size in sorted({*map(x, groups[model])}):
-                seeds = [r for r in groups[model] if x(r) == size]
+            for size, seeds in group_by_bytes(groups.get(model, [])).items():
                 cells = load_records.score_array(seeds, test.name, test.primary_metric)
                 scores[size] = cells[:, place + 1, 0]
-                table.add_seeds(seeds, {**about, "size": size}, value=scores[size])
+                about |= {"bucket": format_trained(test), "model": line_style.label}
+                passed = compute_bytes(seeds[0], seeds[0].source_bytes)
+                about |= {"run": seeds[0].model, "width": seeds[0].size("d_model")}
+                about |= {"cache_bytes": size, "source_bytes": passed}
+                table.add_seeds(seeds, about, value=scores[size])
             style.draw_seeds(ax, line_style, scores)
-        ax.set_title(f"{metric.name} at {bucket}", loc="left")
-        ax.set_xlabel(label)
-        unit, base = ("B", 10) if x is bytes_passed else ("", 2)
-        style.set_log(ax, "x", partial(format_short, unit=unit), base)
-        if test.baseline:
-            floor = test.buckets[place]["baseline"].value
-            ax.axhline(floor, ls=":", lw=1.8, color=style.INK, zorder=5)
-        if metric.top:
-            ax.set_ylim(0, metric.top)
+        name = own[0].data.name
+        ax.set_title(name[0].upper() + name[1:], loc="left")
+        ax.set_xlabel("bytes kept of a source")
+        style.set_log(ax, "x", partial(format_short, unit="B"), 10)
+        floor = test.buckets[place]["baseline"].value
+        ax.axhline(floor, ls=":", lw=1.8, color=style.INK, zorder=5)
+        ax.set_ylim(0, metric.top)
     return FigureWithData(figure, table.rows())
 
 
+def format_trained(test: Test) -> str:
+    """Format the longest bucket in training."""
+    return format_bucket(test.buckets[longest_trained_bucket(test) or 0])
+
+
 def draw_across(folders: Sequence[Sequence[Record]]) -> dict[str, FigureWithData]:
-    """Return the figure of all folders of this task, if a model has several widths on their data.
+    """Return the figure of all data on which a model has memories of several sizes.
 
-    Records of other data or another budget than the most are left out.
+    Of the records of each data, those of the comparison with the most are drawn: the same sources
+    and the same budget.
     """
-    by_comparison: dict[tuple[str, int], list[Record]] = {}
+    by_comparison: dict[tuple[str, str, int], list[Record]] = {}
     for r in (r for records in folders for r in records):
-        by_comparison.setdefault((r.data.sha256, r.train_config.tokens), []).append(r)
-    wide = [records for records in by_comparison.values() if has_widths(records)]
-    return {"widths-lookup": draw_widths(max(wide, key=len))} if wide else {}
-
-
-def has_widths(records: Sequence[Record]) -> bool:
-    """Return whether a model has several widths."""
-    groups = load_records.group_by_model(records).values()
-    return any(len({*map(width_of, group)}) > 1 for group in groups)
+        key = r.data.name, r.data.sha256, r.train_config.tokens
+        by_comparison.setdefault(key, []).append(r)
+    by_data: dict[str, list[Record]] = {}
+    for (name, _, _), records in by_comparison.items():
+        if any(len(group_by_bytes(own)) > 1 for own in group_by_base(records).values()):
+            by_data[name] = max(by_data.get(name, []), records, key=len)
+    return {"widths-lookup": draw_widths([*by_data.values()])} if by_data else {}
 
 
 # ------------------------------------------------------------------------------------------ rules

@@ -252,6 +252,7 @@ def build_site(folder: Path, trained: Path) -> None:
     shown = ["translation-grammar-laptop", "bottleneck", "budgets", "heads-full", "vector"]
     for name in [*shown, "lookup-convolution"]:
         shutil.copytree(RESULTS / name, folder / "runs" / name)
+    shutil.copy(RESULTS / "mirror.json", folder / "runs")
     hostile = folder / "runs" / '<img src=x onerror="alert(1)">'
     shutil.copytree(trained, hostile, ignore=shutil.ignore_patterns("*.safetensors", "*.svg"))
     given = ["--out", folder / "site", "--runs", folder / "runs", "--live", trained]

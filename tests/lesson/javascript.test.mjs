@@ -220,6 +220,26 @@ test("one slider shows a moment of every film", () => {
   assert.deepEqual(shown(), ["a0", "b0", "a0"]);
 });
 
+test("swaps move the ball, hide it, and mark the tested number of moves up to theirs", () => {
+  const row = (tag, ...cells) => `<tr>${cells.map((cell) => `<${tag}>${cell}</${tag}>`).join("")}</tr>`;
+  const buttons = ["swap-1-2", "swap-1-3", "swap-2-3", "many", "show", "again"].map((id) => `<button id="${id}"></button>`).join("");
+  const ask = load("cups.js", { html: `<div id="game" hidden><ol id="cups"><li></li><li></li><li></li></ol>${buttons}<p id="told"></p></div>
+    <table id="shares"><thead>${row("th", "model", 2, 4, 16)}</thead><tbody>${row("td", "A", 90, 70, 30)}</tbody></table>` });
+  assert.deepEqual([[], [[1, 2]], [[1, 2], [1, 3]], [[1, 2], [2, 3], [1, 3]]].map((moves) => ask("follow")(moves, 1)), [1, 2, 2, 1]);
+  assert.deepEqual([1, 2, 3, 4, 15, 99].map((n) => ask("findTested")([2, 4, 16], n)), [-1, 0, 0, 1, 1, 2]);
+  const draws = [0, 0.34, 0.99];
+  assert.deepEqual(ask("drawSwaps")(3, () => draws.shift()), [[1, 2], [1, 3], [2, 3]]);
+  const look = () => ["#cups li", ".now", "#told"].map((path) => ask("document").all(path).map(({ textContent }) => textContent).join(" "));
+  const press = (id) => { ask("fire")(ask("document").all(`#${id}`)[0], "click"); return look(); };
+  assert.deepEqual(look(), ["● ∩ ∩", "", "0 moves. The ball is under cup 1."]);
+  assert.equal(press("swap-1-3")[0], "∩ ∩ ∩");
+  assert.deepEqual(press("swap-2-3"), ["∩ ∩ ∩", "2 90", "2 moves. The last swapped cups 2 and 3. Under which cup is the ball? In the table: 2 moves."]);
+  assert.equal(press("show")[0], "∩ ● ∩");
+  assert.deepEqual(press("many").slice(0, 2), ["∩ ∩ ∩", "4 70"]);
+  assert.deepEqual(press("again").slice(0, 2), ["● ∩ ∩", ""]);
+  assert.equal(ask("document").all("#game")[0].hidden, false);
+});
+
 test("a page is presented screen by screen", () => {
   const html = `<main><h1>one</h1><p>more</p><h2>two</h2><div><h2 id="in">three</h2></div><div class="findings"><p>still</p><div class="block">four</div></div>
     <figure>five</figure><p><a href="x.html#y">x</a><a href="https://x.html">z</a><input></p></main>`;

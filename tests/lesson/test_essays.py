@@ -1,5 +1,6 @@
 """The essays: numbers of the records, linked terms, attention that can be changed, a lesson."""
 
+import json
 import random
 import re
 from pathlib import Path
@@ -7,7 +8,7 @@ from typing import Any
 
 import torch
 from conftest import RESULTS, fields_of
-from fake_records import as_records
+from fake_records import as_records, fake_record
 from test_javascript import run_node
 
 from lesson import attention, essays, glossary, layout
@@ -66,11 +67,48 @@ def test_numbers_are_those_of_the_records(site_folder: Path) -> None:
     for model in ("linear_attention", "transformer", "linear_attention_conv"):
         found = load_records.score_array(groups[model], "query", "exact_match")[:, 4, 0]
         assert f"{span(found)} %" in text["memory"].partition("With 8 pairs")[2]
+    assert "No record of this comparison" in text["cups"]  # none is among those shown
+    assert "1 → 4,096 swaps" in (site_folder / "index.html").read_text(encoding="utf-8")
     (own,) = (path for path in runs.iterdir() if "<" in path.name)
     taken = snapshots.load(own / "gpt-seed1.snapshots.json")
     share, last = share_right(taken.snapshots[-1].hyps, taken.sentences), taken.snapshots[-1]
     right = f"{last.tokens} tokens, {100 * share:.0f} % right"
     assert right in text["learning"].partition(">GPT</h3>")[2]
+
+
+def test_cups_are_those_of_the_records(tmp_path: Path) -> None:
+    fields = [fake_record(m, s) for m, s in (("gpt", 1), ("lstm_seq2seq", 1), ("lstm_seq2seq", 2))]
+    for r in fields:
+        r["data"] |= {"n_cups": 3}
+        for i, bucket in enumerate(r["tests"][0]["buckets"]):
+            value = 10.0 * i + 4 * r["seed"] + (r["model"] == "lstm_seq2seq")
+            bucket["bleu"] = {"value": value, "low": value, "high": value}
+            bucket["baseline"] = {"value": 16.7 + i, "low": None, "high": None}
+    cups = essays.compare_cups(as_records(fields))
+    assert cups
+    assert {row["label"]: row["shares"][1:3] for row in cups["rows"]} == {
+        "LSTM seq2seq": ["17", "27"], "GPT": ["14", "24"],
+    }  # fmt: skip
+    assert (cups["best"]["label"], cups["seeds"], cups["chance"]) == (
+        "LSTM seq2seq",
+        "1 to 2",
+        "17",
+    )
+    settings = {"n_swaps": 9, "betas": [1.0, 2.0], "n_draws": 3, "n_cups": 4}
+    for last, shown in ((None, ["1", "> 9"]), (2, None)):
+        firsts = [[1, 1, 1], [last] * 3, [3, 5, None], [4, None, None]]
+        keys = [(0.0, False), (0.0, False), (0.05, True), (0.05, True)]
+        found = [
+            {"noise": noise, "is_rounded": is_rounded, "beta": 0.0, "first_errors": its}
+            for (noise, is_rounded), its in zip(keys, firsts, strict=True)
+        ]
+        text = json.dumps({"settings": settings, "rows": found})
+        (tmp_path / "mirror.json").write_text(text)
+        folder = load_records.Folder(tmp_path / "own", {}, [])
+        mirror = essays.read_mirror({"own": folder})
+        assert (mirror and [row["firsts"] for row in mirror["rows"]]) == (
+            shown and [shown, ["5", "> 9"]]
+        )
 
 
 def test_without_records_only_attention_is_asked() -> None:

@@ -273,7 +273,7 @@ def test_the_first_page_shows_three_curves(site_folder: Path) -> None:
 
 
 def test_every_csv_of_scores_is_complete(site_folder: Path) -> None:
-    records = [r for path in (site_folder.parent / "runs").iterdir()
+    records = [r for path in (site_folder.parent / "runs").glob("*/")
                for r in load_records.load_folder(path).records.values()]  # fmt: skip
     kept, names = set[tuple[str, ...]](), ("value", "low", "high")
     for r in records:

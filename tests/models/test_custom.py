@@ -36,6 +36,7 @@ FILES = re.findall(
     re.M | re.S,
 )
 """The files of the tutorial."""
+NAMES = "bag", "attending", "mingru"
 
 
 @pytest.fixture(autouse=True)
@@ -44,7 +45,7 @@ def _forgotten() -> Iterator[None]:
     yield
     for name in [name for name, paper in models.PAPERS.items() if ".py:" in paper.class_path]:
         del models.PAPERS[name]
-    for name in [name for name in sys.modules if "@" in name or name in ("bag", "attending")]:
+    for name in [name for name in sys.modules if "@" in name or name in NAMES]:
         del sys.modules[name]
 
 
@@ -53,7 +54,7 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Write the files of the tutorial to a folder of their own."""
     folder = tmp_path / "own"
     folder.mkdir()
-    for name, text in zip(("bag", "attending"), FILES, strict=True):
+    for name, text in zip(NAMES, FILES, strict=True):
         (folder / f"{name}.py").write_text(text, encoding="utf-8")
     monkeypatch.syspath_prepend(folder)
     return folder
@@ -159,6 +160,13 @@ def test_a_fault_is_named(name: str, old: str, changed: str, own: Path) -> None:
     (own / "bag.py").write_text(FILES[0].replace(old, changed))
     found = list_violations(import_class(f"{own}/bag.py:Bag"))
     assert next(prop for prop, fault in found if fault) == name
+
+
+@pytest.mark.parametrize("name", ["Attending", "MinGRU"])
+def test_the_models_of_the_tutorial_keep_the_contract(name: str, own: Path) -> None:
+    found = [*list_violations(import_class(f"{own / name.lower()}.py:{name}"))]
+    assert len(found) == len(CHECKS)
+    assert [fault for _, fault in found if fault] == []
 
 
 def test_check_says_what_is_wrong(own: Path, call: Call) -> None:

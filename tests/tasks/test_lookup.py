@@ -173,15 +173,18 @@ def test_every_seed_has_its_marker() -> None:
 
 
 def wide(model: str, seed: int, d_model: int, score: float) -> dict[str, Any]:
-    """Make a record of this width, which passes d_model bytes per token, with this score."""
+    """Make a record that keeps 3 d_model bytes per token and passes d_model, with this score."""
     record = fake_record(model, seed)
     record["model_config"] = {"d_model": d_model}
-    record["data"] |= {"n_tokens_source": 17}
-    grows = model != "lstm_seq2seq"
-    record["source_bytes"] = [[n, d_model * (n if grows else 1)] for n in (8, 16, 32)]
+    record["data"] |= {"n_tokens_source": 17, "name": "keys"}
+    lengths = [(n, n if model != "lstm_seq2seq" else 1) for n in (8, 16, 32)]
+    record["source_bytes"] = [[n, d_model * k] for n, k in lengths]
+    record["cache_bytes"] = [[n, 3 * d_model * k] for n, k in lengths]
+    record["tests"][0]["baseline"] = "knows nothing"
     for i, bucket in enumerate(record["tests"][0]["buckets"]):  # the fourth is the longest trained
         value = score if i == 3 else float(i)
         bucket["bleu"] = {"value": value, "low": value, "high": value}
+        bucket["baseline"] = {"value": 7.0 + i, "low": None, "high": None}
     return record
 
 
@@ -190,22 +193,30 @@ def test_a_point_is_its_bytes_and_its_score() -> None:
         [wide("gpt", 1, d, 60 + d), wide("gpt", 2, d, 64 + d), wide("lstm_seq2seq", 1, d, d)]
         for d in (16, 32)
     )
+    spec = {"varies": "gpt", "label": "", "sizes": {}, "width": 1, "training": {}}
+    arm = [wide("gpt", 1, 8, 50) | {"model": "gpt-n_heads-1", "arm": spec}]
     other = [r | {"data": r["data"] | {"sha256": "11"}} for r in two]
     short = [r | {"train_config": r["train_config"] | {"tokens": 9}} for r in two]
+    again = [r | {"data": r["data"] | {"sha256": "12", "name": "again"}} for r in (*one, *arm)]
     for folders in ([one], [one, other], [one, short]):
         assert lookup_figure.draw_across([*map(as_records, folders)]) == {}
-    drawn = lookup_figure.draw_across([*map(as_records, (other, one, short, two))])
+    drawn = lookup_figure.draw_across([*map(as_records, (other, one, short, two, arm, again))])
     assert [*drawn] == ["widths-lookup"]
-    plot = drawn["widths-lookup"].figure
-    assert any("1–2 seeds" in text.get_text() for text in plot.texts)  # at each width
-    for model, sizes, means in (
-        ("gpt", [17 * 16, 17 * 32], [78, 94]), ("lstm_seq2seq", [16, 32], [16, 32]),
+    figure, table = drawn["widths-lookup"]
+    assert any("1–2 seeds" in text.get_text() for text in figure.texts)  # at each width
+    by_title = {ax.get_title(loc="left"): ax for ax in figure.axes}
+    for title, model, sizes, means in (
+        ("Keys", "gpt", [17 * 24, 17 * 48, 17 * 96], [50, 78, 94]),
+        ("Keys", "lstm_seq2seq", [48, 96], [16, 32]),
+        ("Again", "gpt", [17 * 24, 17 * 48], [50, 78]), ("Again", "lstm_seq2seq", [48], [16]),
     ):  # fmt: skip
-        for ax, x in zip(plot.axes, (sizes, [16, 32]), strict=True):
-            colour = style.line_style_of(model).colour
-            line = next(line for line in ax.lines if line.get_color() == colour)
-            assert np.allclose(line.get_xdata(), x)
-            assert np.allclose(line.get_ydata(), means)
+        colour = style.line_style_of(model).colour
+        line = next(its for its in by_title[title].lines if its.get_color() == colour)
+        assert np.allclose(line.get_xdata(), sizes)
+        assert np.allclose(line.get_ydata(), means)
+    column = {name: i for i, name in enumerate(table[0])}
+    (row,) = (r for r in table if r[column["run"]] == "gpt-n_heads-1" and r[0] == "keys")
+    assert [float(row[column[name]]) for name in ("cache_bytes", "source_bytes")] == [408, 136]
 
 
 def with_rules(model: str, seed: int, name: str, sha: str, score: float) -> dict[str, Any]:
