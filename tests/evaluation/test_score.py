@@ -92,7 +92,7 @@ def test_flags_are_sacrebleus(tokenize: str, is_lowercase: bool, score: Score, f
 def test_scripts_choose_the_tokenizer_and_the_unit(
     src: str, ref: str, tokenize: str, unit: str, score: Score, write: Write
 ) -> None:
-    files = [write(name, [text]) for name, text in (("src", src), ("ref", ref), ("hyp", ref))]
+    files = [write(name, [text]) for name, text in (("src", src), ("ref", ref), ("copy", src))]
     result = score("--src", files[0], "--ref", files[1], files[2])
     assert f"tok:{tokenize}|" in result["signatures"]["bleu"]
     assert (result["unit"], result["systems"][0]["buckets"][0]["high"]) == (unit, 10)
