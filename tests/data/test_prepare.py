@@ -267,3 +267,14 @@ def test_tokens_are_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     path.write_text("another text, which is as short as can be\n" * 30)
     make("bpe", 300)
     assert len(messages) == 4
+
+
+def test_another_tokenizer_in_the_same_file_is_prepared_anew(tmp_path: Path) -> None:
+    path, text = tmp_path / "own.json", tmp_path / "a.txt"
+    text.write_text("ab ba\n" * 300)
+    for characters in ("ab ", "ac "):  # files of one size
+        own = tokenizers.Characters(characters)
+        own.save(path)
+        pairs = prepare_quietly(corpus_of(), replace(BYTES, tokenizer=str(path)))
+        plain = prepare_text_quietly(read_text_corpus([text]), str(path))
+        assert pairs.tokenizer.labels == plain.tokenizer.labels == own.labels

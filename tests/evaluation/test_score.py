@@ -85,11 +85,17 @@ def test_flags_are_sacrebleus(tokenize: str, is_lowercase: bool, score: Score, f
     assert result["signatures"] == signatures
 
 
-def test_the_script_chooses_the_tokenizer(score: Score, write: Write) -> None:
-    files = [write(name, ["我们都很喜欢你。"]) for name in ("src", "ref", "hyp")]
+@pytest.mark.parametrize(("src", "ref", "tokenize", "unit"), [
+    ("我们都很喜欢你。", "We all like you.", "13a", "characters"),
+    ("We all like you.", "我们都很喜欢你。", "zh", "words"),
+])  # fmt: skip
+def test_scripts_choose_the_tokenizer_and_the_unit(
+    src: str, ref: str, tokenize: str, unit: str, score: Score, write: Write
+) -> None:
+    files = [write(name, [text]) for name, text in (("src", src), ("ref", ref), ("copy", src))]
     result = score("--src", files[0], "--ref", files[1], files[2])
-    assert "tok:zh|" in result["signatures"]["bleu"]
-    assert (result["unit"], result["systems"][0]["buckets"][0]["high"]) == ("characters", 10)
+    assert f"tok:{tokenize}|" in result["signatures"]["bleu"]
+    assert (result["unit"], result["systems"][0]["buckets"][0]["high"]) == (unit, 10)
 
 
 def test_all_references_count(score: Score, flags: Argv, write: Write) -> None:

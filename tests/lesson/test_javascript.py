@@ -158,10 +158,11 @@ def test_examples_are_sorted_and_filtered() -> None:
         drawExample(state).flatMap((part) => part.all("tr"))
           .map((row) => row.children.map((cell) => cell.textContent))];
     };
-    return ["#f=1&b=1&e=3&sort=lead", "#f=1"].map(table);"""
-    some, one = run_node(body, "report.js", data=data, maps=[])
+    return ["#f=1&b=1&e=3&sort=lead", "#f=1", "#f=1&t=1&b=1&e=3&sort=lead"].map(table);"""
+    some, one, lower = run_node(body, "report.js", data=data, maps=[])
     assert some[:2] == ["3 of 7 sentences of 3–5", "3 of 3: BLEU B 1.0, C 7.0"]  # B is best at 6–9
     assert some[2] == ["S37.0", "S52.0", "S4-6.0"]
+    assert lower[1:3] == ["3 of 3: nats C 7.00, B 1.00", ["S37.00", "S52.00", "S4-6.00"]]
     assert one[:3] == ["1 sentences of 6–9", "1 of 1: BLEU B 4.0, C 4.0", ["S90.0"]]
     assert [row[1:4] for row in some[3][1:]] == [[texts[0][1], f"{x}.0", "–"] for x in values[3]]
     assert some[3][0] == ["model", "written", "BLEU", "nats", "words right"]

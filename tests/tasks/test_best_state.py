@@ -147,7 +147,7 @@ def test_free_are_the_fields_that_follow_from_no_other() -> None:
         ("rnn_encdec", {"d_maxout": 8}, {"c"}),
         ("bahdanau_2", {"d_maxout": 8, "d_align": 8}, {"h", "s"}),
         ("lstm_seq2seq", {"n_layers": 2}, {"h", "c"}),
-        ("linear_attention", {"n_heads": 2, "n_layers": 2, "n_positions": 64}, {"s", "z"}),
+        ("linear_attention", {"n_heads": 2, "n_layers": 2}, {"s", "z", "window"}),
     ):
         size = {"d_model": 12} if name == "linear_attention" else sizes
         model = build(name, V, **size, **more).eval()

@@ -112,6 +112,16 @@ def test_a_run_saves_when_due_and_at_its_end() -> None:
     assert torch.tensor(1e-39) / 2 > 0
 
 
+def test_a_restored_trainer_holds_what_was_saved() -> None:
+    trainer = begin("gpt")
+    trainer.add_point({"valid_nats": 1.0})
+    loop.training_step(trainer, trainer.prepare(collate(examples()[:5])))
+    saved, restored = trainer.tensors(), restore(trainer).tensors()
+    assert saved.keys() == restored.keys()
+    assert [key for key in saved if not torch.equal(saved[key], restored[key])] == []
+    assert not torch.equal(saved["best/norm.bias"], saved["model/norm.bias"])
+
+
 def test_a_checkpoint_that_does_not_match_is_refused() -> None:
     trainer = begin("gpt")
     trainer.add_point({"valid_nats": 1.0})

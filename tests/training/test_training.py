@@ -78,7 +78,7 @@ def test_a_loss_is_summed_in_float32(tiny: Tiny, pairs: Pairs) -> None:
 @pytest.mark.parametrize("name", ["gpt", "linear_attention"])
 def test_a_source_loss_counts_each_source_token(name: str, tiny: Tiny) -> None:
     model = tiny(name)
-    batch = collate([Example([5, 6, 7, 9], [8, EOS]), Example([9, 5], [4, 5, 6, EOS])])
+    batch = collate([Example([5, 6, 7, 9], [8, EOS]), Example([9, 5], [4, 5, 6, 8, EOS])])
     nats, n = torch.zeros(()), 0
     for src, mask, tgt in zip(batch.src, batch.src_mask, batch.tgt_out, strict=True):
         text = src[mask]
