@@ -146,8 +146,13 @@ USES_RUN = {
 }
 
 
+SHIPPED = [
+    name for name in PAPERS if (RESULTS / "translation-live" / f"{name}-seed1.json").exists()
+]
+
+
 @needs_lesson
-@pytest.mark.parametrize("name", PAPERS)
+@pytest.mark.parametrize("name", SHIPPED)
 def test_every_command_that_takes_a_run_takes_a_shipped_one(
     name: str, call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -96,6 +96,7 @@ def test_commands_write_only_where_they_are_told(
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(tempfile, "tempdir", None)
     monkeypatch.chdir(places["cwd"])
+    monkeypatch.delitem(sys.modules, "tasks.recall.__main__", raising=False)  # it is run, as a file
     for command, told in CHEAP.items():
         before = snapshot(ROOT, *places.values())
         code, _, err = call(main, *shlex.split(command))

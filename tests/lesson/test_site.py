@@ -235,7 +235,8 @@ def test_every_parameter_is_counted_once() -> None:
 
 def test_scores_are_those_of_the_records(site_folder: Path) -> None:
     records = load_records.load_records(RESULTS / "translation-grammar-laptop")
-    for pair_of_names in CONSECUTIVE:
+    trained = {record.model for record in records}
+    for pair_of_names in (names for names in CONSECUTIVE if trained >= {*names}):
         (rows,) = points_of(page(site_folder, "-".join(pair_of_names)))
         labels = [paper_of(name).label for name in pair_of_names]
         assert [*dict.fromkeys(r["model"] for r in rows)] == labels
