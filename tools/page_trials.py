@@ -12,6 +12,7 @@ from functools import cache
 from statistics import mean
 from typing import Any
 
+from seqmodels.models import PAPERS
 from seqmodels.records.io import load as load_record
 from seqmodels.records.schema import Interval
 from seqmodels.report.tables import format_markdown
@@ -116,7 +117,7 @@ def grammar_trials(is_default: bool = False) -> list[Trial]:
 
     def order(trial: Trial) -> tuple[float, ...]:
         batch, rate = float(trial["batch_tokens"]), float(trial["muon_lr"])
-        return SIX.index(trial["model"]), -int(trial["tokens"]), batch, rate
+        return [*PAPERS].index(trial["model"]), -int(trial["tokens"]), batch, rate
 
     own = [t for t in load_trials() if t["optimizer"] == "muon" and "grammar" in t["data"]]
     return sorted([t for t in own if (t["tokens"] == "1200000") == is_default], key=order)
