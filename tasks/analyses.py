@@ -19,6 +19,7 @@ from seqmodels.data.tokenizers import Tokenizer
 from seqmodels.evaluation.evaluate import BATCH_TOKENS, generate_targets
 from seqmodels.interface import PAD, Batch, SequenceModel, device_of
 from seqmodels.models.gpt import GPT
+from seqmodels.models.memory import rotate
 from seqmodels.models.transformer import Transformer
 
 from .synthetic import grammar
@@ -131,12 +132,15 @@ def source_embeddings(
 ) -> tuple[Float[Tensor, "B T V"], Float[Tensor, "B N E"]]:
     """Return the logits of one forward pass and the embeddings that begin with the source's.
 
-    They are in the graph of the logits: gradients reach them. GPT's go on with the target's.
+    They are in the graph of the logits: gradients reach them. GPT's go on with the target's; those
+    of a model whose memory has a fixed size begin with the source's pads.
     """
     outputs: list[Tensor] = []
+    orders = src, rotate(src, src_mask.sum(1))
 
     def watch(_: Any, args: tuple[Tensor], out: Tensor) -> None:
-        if args[0].dim() == 2 and torch.equal(args[0][:, : src.shape[1]], src):
+        read = args[0][:, : src.shape[1]] if args[0].dim() == 2 else None
+        if read is not None and any(torch.equal(read, order) for order in orders):
             outputs.append(out)
 
     tables = [module for module in model.modules() if isinstance(module, nn.Embedding)]

@@ -122,4 +122,5 @@ COPYING = {
     ),
     "transformer": Recipe({"d_ff": 256, "n_heads": 4, "n_layers": 2, "dropout": 0.0}, lr=2e-3),
     **with_positions(with_dropout({name: RECIPES[name] for name in POSITIONED}, 0.0), 512),
+    **{name: RECIPES[name] for name in ("mamba2", "gated_deltanet")},
 }
