@@ -427,7 +427,6 @@ test("an example is chosen by keys, by the list and by a figure", async () => {
   const act = async (node, type, extra) => { ask("fire")(node, type, extra); await settle(); return seen(); };
   const press = (key, on = all("body")[0], extra = {}) => { on.focus(); return act(on, "keydown", { key, ...extra }); };
   await settle();
-  const at = (i, listed) => [`${listed[i - 1]}`, `${i} of ${listed.length}`];
   const start = seen();
   assert.deepEqual(start, ["S130.0", "1 of 3: BLEU B 40.0, A 10.0", "S130.0 S3map10.0 S40.0", "1"]);
   assert.deepEqual([all(".folder").map(({ hidden }) => hidden), all("#folders a").map(({ attributes }) => attributes["aria-current"]), text("nav a"), text(".count")],
