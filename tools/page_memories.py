@@ -84,6 +84,15 @@ average: {beyond}. {f"With 8 and 16: {others}." if others else ""}
     print(format_markdown(rows))
 
 
+def confirm_again() -> None:
+    """Raise AssertionError unless the questions' sentence on keys given again holds."""
+    if RULES.keys() <= {*list_recorded(AGAIN)}:
+        means = [AGAIN.mean(m, "16") for m in (DELTA, CORRECT, FADE, SUM)]
+        assert abs(means[0] - means[1]) < 1 < means[0] - means[2] < means[0] - means[3]
+        assert AGAIN.difference(DELTA, FADE, "16").is_significant
+        assert not AGAIN.difference(DELTA, SUM, "16").is_significant
+
+
 def say_tracking() -> None:
     """Print who follows the cups, for each number of cups that has records."""
     recorded = {n: models for n, results in CUPS.items() if (models := list_recorded(results))}

@@ -29,7 +29,7 @@ def relation(pair: str) -> str:
     return f"{best['share']:.0f} % ({max(best['by_offset'], best['by_part_of_speech']):.0f} %)"
 
 
-NAMES_OF_PAGES = "exhibits", "mistakes", "results", "trials", "why", "words"
+NAMES_OF_PAGES = "exhibits", "memories", "mistakes", "results", "trials", "why", "words"
 PAGES = {name: import_module(f"tools.page_{name}") for name in NAMES_OF_PAGES}
 NAMES = vars(numbers) | PAGES | {"mistake": mistake, "relation": relation}
 """What an expression may name."""
