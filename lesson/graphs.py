@@ -305,7 +305,8 @@ def read_at_once(
     """Read a text as `linear_attention.read_chunks` does, as one chunk."""
     q, k, v = qkv
     score = (q @ k.mT).tril()
-    heads = (score @ v + q @ s) / (score.sum(-1, keepdim=True) + q @ z.unsqueeze(-1))
+    total = score.sum(-1, keepdim=True) + q @ z.unsqueeze(-1)
+    heads = (score @ v + q @ s) / total.clamp_min(linear_attention.TINY)
     return heads, s + k.mT @ v, z + k.sum(2)
 
 

@@ -30,11 +30,14 @@ CODE_CLASSES = {
 }  # fmt: skip
 """CSS class by kind of token."""
 SYMBOL = re.compile(
-    r"<code>.*?</code>|(?<![\w.])(?:alpha|[A-Za-z])(?:&#39;)?"
+    r"<code>.*?</code>|(?<![\w.])(?:alpha|[A-Za-zαβγΔ])(?:&#39;)?"
     r"(?:_(?:\{[^}]+\}|[a-z0-9]{1,2})|&lt;[\w-]+&gt;)(?![a-z0-9_])"
 )
 """A symbol with an index in escaped prose, such as h_j, alpha_ij and h<t>; or code, which stays."""
-GREEK = {"alpha": r"{\alpha}", "φ": r"{\phi}", "ω": r"{\omega}"}
+GREEK = {"alpha": r"{\alpha}"}
+GREEK |= {letter: rf"{{\{name}}}" for letter, name in zip(
+    "αβγφωΔ", ("alpha", "beta", "gamma", "phi", "omega", "Delta"), strict=True
+)}  # fmt: skip
 MAX_UNBROKEN = 40
 """Characters of a line of code from which it may also be broken before a dot."""
 LEXER = PythonLexer(stripnl=False, ensurenl=False)
