@@ -597,6 +597,8 @@ live("a head over the whole text is drawn, and sentences are built", async () =>
   const build = async (value) => { fire(query("#build"), "submit", { submitter: { value } }); await settle(); return [ask("readAddress().m"), ask("readAddress().build"), ...texts("#words, #built, #reference")]; };
   const one = ["3", "3.1", "3 words", "reference b g d", "b c d"];
   assert.deepEqual([await build(""), await build("and"), await build("shorter")], [one, ["3", "3.1,and.3.1", "7 words", "reference b g d, und b g d", "b c d, and b c d"], one]);
+  const isLoaded = () => query("#loading span").textContent.includes("4 of 4"); // unpacking takes its time
+  for (let i = 0; i < 500 && !isLoaded(); i += 1) await new Promise((resume) => setTimeout(resume, 10));
   assert.deepEqual([(await build("shorter")).slice(0, 3), query("#built").textContent, query("#loading span").textContent], [["3", undefined, "5 words"], "Nothing yet.", "0.0 of 0.0 MB, 4 of 4 models are ready"]);
   assert.deepEqual(texts(".sum"), [0, 1, 2, 3].map((i) => createHash("sha256").update(Uint8Array.of(1, 4, 2, 5, 3, i)).digest("hex")));
 });
