@@ -42,3 +42,15 @@ def test_a_head_is_multiplied_by_its_number_in_the_mask() -> None:
     ):
         assert_close(found, x @ (layer.weight * columns).T + layer.bias)
     assert_close((one(x), two(x)), before)
+
+
+@pytest.mark.parametrize("name", ["gpt", "linear_attention", "mamba2", "gated_deltanet"])
+def test_logits_of_a_text_are_in_its_order(name: str, tiny: Tiny, pairs: Pairs) -> None:
+    """Those of the source's tokens are where they are without the pads after them."""
+    model, (src, src_mask, tgt_in) = tiny(name), pairs
+    logits = model.text_logits(*pairs)
+    assert_close(logits[:, src.shape[1] :], model(*pairs))
+    for row, n in enumerate(src_mask.sum(1).tolist()):
+        one = slice(row, row + 1)
+        alone = model.text_logits(src[one, :n], src_mask[one, :n], tgt_in[one])
+        assert_close(logits[one, :n], alone[:, :n])
