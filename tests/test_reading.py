@@ -389,7 +389,7 @@ FLAGS = {
     ),
     "choices": "--of",
     "ladder": "--to",
-    "lookup": "--again --pairs --width",
+    "lookup": "--again --pairs --two-hops --width",
     "next_token": (
         "--block --column --context --data --limit --parameters --stride --tokenizer --vocab"
     ),
