@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from seqmodels.utils.imports import HOME, import_beside, list_tasks
 from seqmodels.utils.terminal import did_you_mean
-from seqmodels.utils.values import check_arguments
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -80,7 +79,6 @@ def draw_and_print(out: Path, task: Task) -> None:
     print(textwrap.fill(names, tables.WIDTH, initial_indent="  ", subsequent_indent="  "))
 
 
-@check_arguments
 class Comparison:
     """The records of a folder, or of one of the committed results; a notebook shows their tables.
 
