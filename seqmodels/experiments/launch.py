@@ -27,6 +27,7 @@ from seqmodels.utils.terminal import (
     is_memory_error,
     raise_stopped,
     signals_handled_by,
+    wrap,
 )
 from seqmodels.utils.values import read_environment
 
@@ -134,7 +135,7 @@ class Reporter:
         if record is None:
             return [f"{run.title}: {error}"]
         times = f"{record.train_s:.0f} s training, {record.evaluate_s:.0f} s evaluation"
-        self.board.print(f"{run.title}: {format_first_score(record)}, {times}")
+        self.board.print(wrap(f"{run.title}: {format_first_score(record)}, {times}"))
         is_due = time.monotonic() >= self.summarized_s + SUMMARIZE_EVERY_S
         if self.summarize and is_due and not self.board.is_complete:
             try:
@@ -171,7 +172,7 @@ def submit_all(
                 except RunLostError as lost:
                     n_lost[run.title] += 1
                     if n_lost[run.title] <= MAX_RESUBMISSIONS:
-                        reporter.board.print(f"{run.title}: {lost}; it is submitted again")
+                        reporter.board.print(wrap(f"{run.title}: {lost}; it is submitted again"))
                         run.status.write()
                         waiting[executor.submit(task, run, threads)] = run
                         continue
