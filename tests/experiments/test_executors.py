@@ -33,9 +33,10 @@ def test_requests_to_a_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setitem(sys.modules, "ray", ray)
     monkeypatch.setitem(sys.modules, "submitit", submitit)
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    monkeypatch.setenv("RAY_ADDRESS", "head:6379")
     monkeypatch.setenv("SEQMODELS_CACHE", str(tmp_path))
     for choice, n_on_slurm in (("auto", 0), ("cuda", 1)):
-        args = options(tmp_path, device=choice, launcher="ray", address="head:6379")
+        args = options(tmp_path, device=choice, launcher="ray")
         with executors.connect_launcher(args) as launcher:
             launcher.submit(print)
         assert (launcher.device, ray.init.call_args.args) == ("cuda", ("head:6379",))
