@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 from importlib import import_module
-from types import FunctionType
 from typing import TYPE_CHECKING, Any
-
-from seqmodels.utils.values import check_arguments
 
 if TYPE_CHECKING:
     from seqmodels.cli.run import Comparison, compare
@@ -38,10 +35,7 @@ def __dir__() -> list[str]:
 
 
 def __getattr__(name: str) -> Any:
-    """Import a public name when it is first used: figures are drawn without torch.
-
-    Functions check their arguments, which those that the package itself calls do not.
-    """
+    """Import a public name when it is first used: figures are drawn without torch."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     homes = {
@@ -53,8 +47,5 @@ def __getattr__(name: str) -> Any:
         "unroll": "search",
     }
     value = getattr(import_module(f"seqmodels.{homes.get(name, 'interface')}"), name)
-    if isinstance(value, FunctionType):
-        value = check_arguments(value)
-        value.__module__ = __name__  # where pickle finds it
     globals()[name] = value
     return value

@@ -383,7 +383,7 @@ FLAGS = {
     "push": "--model --private",
     "live": "--model --out",
     "any task": (
-        "--address --checkpoint-every --device --dry-run --fresh --grid --launcher --lr --models "
+        "--checkpoint-every --device --dry-run --fresh --grid --launcher --lr --models "
         "--out --precision --same-width --seeds --size --snapshots --tensorboard --tokens "
         "--trained --vary"
     ),

@@ -96,9 +96,6 @@ def test_formats_at_their_borders() -> None:
     p_values = {None: "–", 0.0009765625: "< 0.001", 0.001: "0.001", 0.5: "0.500"}
     assert {p: load_records.format_p_value(p) for p in p_values} == p_values
     assert [Difference(value=1.0, p=p).is_significant for p in (ALPHA, 0.0625)] == [True, False]
-    for width, n_blocks in ((100, 1), (101, 2)):  # of a terminal
-        rows = [["a" * 40, "b" * 30, "c" * (width - 74)]]
-        assert len(tables.format_plain(rows)) == n_blocks
     for score, shares in ((1.0, "50"), (0.875, "")):
         made = as_records(scored({"gpt": (score, score / 2)}, (40, 40)))
         text = tables.format_shares(made, made[0].tests[0])
