@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from importlib import import_module
+from types import FunctionType
 from typing import TYPE_CHECKING, Any
+
+from seqmodels.utils.values import check_arguments
 
 if TYPE_CHECKING:
     from seqmodels.cli.run import Comparison, compare
@@ -35,7 +38,10 @@ def __dir__() -> list[str]:
 
 
 def __getattr__(name: str) -> Any:
-    """Import a public name when it is first used: figures are drawn without torch."""
+    """Import a public name when it is first used: figures are drawn without torch.
+
+    Functions check their arguments, which those that the package itself calls do not.
+    """
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     homes = {
@@ -47,5 +53,8 @@ def __getattr__(name: str) -> Any:
         "unroll": "search",
     }
     value = getattr(import_module(f"seqmodels.{homes.get(name, 'interface')}"), name)
+    if isinstance(value, FunctionType):
+        value = check_arguments(value)
+        value.__module__ = __name__  # where pickle finds it
     globals()[name] = value
     return value

@@ -19,7 +19,7 @@ from seqmodels.experiments.options import SIZES, Options
 from seqmodels.models import PAPERS, list_models
 from seqmodels.utils import files
 from seqmodels.utils.terminal import Parser, did_you_mean, run_cli
-from seqmodels.utils.values import parse_field, to_plain
+from seqmodels.utils.values import check_argument, to_plain
 
 if TYPE_CHECKING:
     from seqmodels.experiments.task import Task
@@ -94,10 +94,9 @@ class TaskParser(Parser):
 
     def read_value(self, action: argparse.Action, value: Any) -> Any:
         """Return a flag's value, checked as that of the command line is."""
-        value = to_plain(value)
         is_repeated = isinstance(action.default, list) and action.nargs is None  # --vary
         if is_repeated and isinstance(value, Mapping):
-            given = {key: to_plain(its) for key, its in value.items()}
+            given = {key: to_plain(Sequence[Any], its) for key, its in value.items()}
             for key, its in given.items():
                 if isinstance(its, str) or not isinstance(its, Sequence) or not its:
                     raise ValueError(f"{action.dest}: give {key!r} a list of values")
@@ -106,7 +105,7 @@ class TaskParser(Parser):
         kind = bool if action.nargs == 0 else kind
         is_list = action.nargs == "+" or is_repeated
         is_one = not is_list or isinstance(value, str | Path | int)
-        values = parse_field(action.dest, kind if is_one else Sequence[kind], value, is_strict=True)
+        values = check_argument(action.dest, kind if is_one else Sequence[kind], value)
         if kind is bool:
             return values
         values = [values] if is_one else values

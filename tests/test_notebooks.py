@@ -62,10 +62,11 @@ def test_cells_show_tables_with_text_escaped() -> None:
     run, source = seqmodels.load("bahdanau"), "My friendly horse ran."
     scores = run.score([source] * 2, ["Mein freundliches Pferd lief.", "Mein Hund lief heute ."])
     scores["bleu"] |= {"low": 1.0, "high": 2.0}
-    tables = (each._repr_html_() for each in (run.align(source), scores))
+    tables = (each._repr_html_() for each in (run, run.align(source), scores))
     shown = [" ".join(re.sub("<[^>]+>", " ", table).split()) for table in tables]
-    assert shown[0].startswith("My friendly horse ran . &lt;eos&gt; Mein 0.")
-    assert f"BLEU {scores['bleu']['value']:.1f} 1.0–2.0 chrF" in shown[1]
+    assert f" {sum(p.numel() for p in run.model.parameters()):,} " in shown[0]
+    assert shown[1].startswith("My friendly horse ran . &lt;eos&gt; Mein 0.")
+    assert f"BLEU {scores['bleu']['value']:.1f} 1.0–2.0 chrF" in shown[2]
 
 
 @pytest.mark.slow

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from seqmodels.utils.imports import HOME, import_beside, list_tasks
 from seqmodels.utils.terminal import did_you_mean, wrap
+from seqmodels.utils.values import check_arguments
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -78,6 +79,7 @@ def draw_and_print(out: Path, task: Task) -> None:
     print(wrap(f"  {names}"))
 
 
+@check_arguments
 class Comparison:
     """The records of a folder, or of one of the committed results; a notebook shows their tables.
 

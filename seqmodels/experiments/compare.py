@@ -16,6 +16,7 @@ from seqmodels.utils import files
 from seqmodels.utils.files import LOCK, Lock
 from seqmodels.utils.imports import require
 from seqmodels.utils.terminal import wrap
+from seqmodels.utils.values import check_call
 
 
 class FailedRunsError(ValueError):
@@ -40,6 +41,7 @@ def compare(
 
     Raises ValueError if the folder does not fit; FailedRunsError after all runs, if some failed.
     """
+    check_call(compare, locals())
     if options.tensorboard:
         require("tensorboard")
     if options.trained and not options.trained.is_dir():

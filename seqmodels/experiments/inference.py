@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 import unicodedata
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
@@ -35,6 +35,7 @@ from seqmodels.training import checkpoint
 from seqmodels.training.trainer import check_shapes
 from seqmodels.utils import files, html
 from seqmodels.utils.imports import SHIPPED
+from seqmodels.utils.values import check_arguments
 
 MAX_TEXT_TOKENS = 2_000
 """Maximum tokens in an input text: most models have no limit of their own."""
@@ -69,6 +70,7 @@ class Scores(dict[str, Any]):
         return html.format_table([[f"n = {self['n']}", "score", "95 % interval"], *rows])
 
 
+@check_arguments
 @dataclass
 class TrainedModel:
     """A trained run: its model, tokenizer and record."""
@@ -79,15 +81,21 @@ class TrainedModel:
     record: Record | None = None
     """None: it was trained elsewhere."""
 
+    def _repr_html_(self) -> str:
+        facts = [["parameters", f"{sum(p.numel() for p in self.model.parameters()):,}"]]
+        if self.record:
+            facts.append(["target tokens in training", f"{self.record.curve[-1].tokens:,}"])
+            facts += [[name, str(value)] for name, value in self.record.settings.items()]
+        return html.format_table([[type(self.model).__name__, ""], *facts])
+
     def translate(
-        self, texts: Iterable[str], beam: int = 1, length_penalty: float = 1.0
+        self, texts: Sequence[str], beam: int = 1, length_penalty: float = 1.0
     ) -> list[str]:
         """Translate each line of each source; a beam of 1 is greedy search. Blank lines stay blank.
 
         The best hypothesis of a beam has the highest log p / length ** length_penalty. Raises
         ValueError for a line that is too long for the model.
         """
-        texts = list_texts(texts)
         sources = [self.encode_line(line) for text in texts for line in text.split("\n")]
         translated = map(self.tokenizer.decode, self.search(sources, beam, length_penalty))
         return ["\n".join(islice(translated, 1 + text.count("\n"))) for text in texts]
@@ -102,14 +110,13 @@ class TrainedModel:
         )
         return self.align_ids(source, target_ids)
 
-    def score(self, sources: Iterable[str], references: Iterable[str], beam: int = 1) -> Scores:
+    def score(self, sources: Sequence[str], references: Sequence[str], beam: int = 1) -> Scores:
         """Return BLEU and chrF of the translations, with 95 % intervals and sacreBLEU's signatures.
 
         A run that was trained on lower-cased text is scored against lower-cased references.
 
         Raises ValueError unless there is one reference for each source.
         """
-        sources, references = list_texts(sources), list_texts(references)
         if len(sources) != len(references) or not sources:
             raise ValueError(
                 f"{len(sources)} sources and {len(references)} references; give one reference for "
@@ -197,13 +204,6 @@ class TrainedModel:
         return text.lower() if self.data.get("case") == "lower" else text
 
 
-def list_texts(texts: Iterable[str]) -> list[str]:
-    """Return texts as a list; raise ValueError for a single one, whose letters would be read."""
-    if isinstance(texts, str):
-        raise ValueError(f"{texts[:60]!r} is a single text; give a list of texts, such as [text]")
-    return [*texts]
-
-
 def check_search(beam: int, length_penalty: float, n: int = 1) -> None:
     """Raise ValueError for settings of a search that are out of range or without effect."""
     if not 1 <= beam <= MAX_BEAM:
@@ -261,7 +261,7 @@ def find_record(run: str | Path) -> Path:
         from seqmodels.experiments.hub import fetch  # most runs are on this disk
 
         return fetch(name)
-    path = Path(name)
+    path = files.check_path(name)
     if not path.name:
         raise ValueError(f"{name!r} is a folder; name a RUN in it, such as FOLDER/gpt-seed1")
     if (config := path / "config.json").is_file():

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from seqmodels.models.variants.table import ROWS, Fields, Group, Kind, Memory, Value
 from seqmodels.utils.imports import explain, import_class, import_file
 from seqmodels.utils.terminal import did_you_mean
+from seqmodels.utils.values import check_arguments
 
 if TYPE_CHECKING:
     from seqmodels.interface import Config, SequenceModel
@@ -150,6 +151,7 @@ VARIANTS = {name: derive(*row) for name, row in ROWS.items()}
 """Models that differ from one of the PAPERS in one respect, and keep its place in history."""
 
 
+@check_arguments
 def register(name: str, paper: ModelInfo) -> None:
     """Add a model or a variant to the list; raise ValueError if another one has the name."""
     if (other := papers().get(name, paper)) != paper:

@@ -14,6 +14,7 @@ from pydantic import Field, model_validator
 from seqmodels.records.io import load_as
 from seqmodels.records.schema import Count, Name, Strict, TwoNumbers, validate
 from seqmodels.utils import files
+from seqmodels.utils.values import check_arguments
 
 SCHEMA: Final = "seqmodels.snapshots/1"
 SUFFIX = ".snapshots.json"
@@ -76,6 +77,7 @@ def path_of(record: Path) -> Path:
     return record.with_suffix(SUFFIX)
 
 
+@check_arguments
 def load(path: Path) -> SnapshotsFile:
     """Read the snapshots of a run.
 

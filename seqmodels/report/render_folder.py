@@ -30,6 +30,7 @@ from seqmodels.report.tidy import FigureWithData
 from seqmodels.utils import files
 from seqmodels.utils.imports import TASKS, import_beside
 from seqmodels.utils.pool import ProcessPool, n_cores
+from seqmodels.utils.values import check_arguments
 
 Draw = Callable[[Sequence[Record]], dict[str, FigureWithData]]
 """Returns figures of a folder's records by the names of their files."""
@@ -46,6 +47,7 @@ MAX_IN_MATRIX = 8
 """Models, arms included, up to which all pairs are drawn as well as the effects of changes."""
 
 
+@check_arguments
 def plot_folder(
     folder: Path | Folder, out: Path | None = None, own: Sequence[Draw] | None = None
 ) -> list[Path]:
@@ -158,6 +160,7 @@ def format_file_name(test: str) -> str:
     return re.sub(r"[^\w.-]+", "-", test)
 
 
+@check_arguments
 def plot_results(root: Path) -> list[Path]:
     """Draw a folder of records, or all folders of records in it with a README.md as their index.
 

@@ -24,6 +24,20 @@ MAX_JSON_BYTES = 16 * 2**20
 """Size limit of a JSON file."""
 
 
+def check_path(text: str) -> Path:
+    """Return a text as a path; raise ValueError for one that is empty or cannot be a path."""
+    if not text:
+        raise ValueError("'' is an empty path; name the current folder as .")
+    try:
+        os.stat(text)
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
+        pass
+    except (OSError, ValueError) as error:
+        cause = getattr(error, "strerror", None) or error
+        raise ValueError(f"{text[:60]!r} cannot be a path: {cause}") from None
+    return Path(text)
+
+
 # ---------------------------------------------------------------------------------------- Writing
 
 

@@ -22,10 +22,11 @@ from contextlib import ExitStack, contextmanager, suppress
 from decimal import Decimal, InvalidOperation
 from difflib import get_close_matches
 from itertools import pairwise
+from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
 
-from seqmodels.utils.files import WriteError
+from seqmodels.utils.files import WriteError, check_path
 from seqmodels.utils.imports import explain_missing
 
 logging.getLogger("matplotlib").setLevel(logging.ERROR)  # no warning about a read-only home folder
@@ -71,6 +72,7 @@ class Parser(argparse.ArgumentParser):
         self.given: set[str] = set()
         for name in (None, "store"):
             self.register("action", name, StoreOnce)
+        self.register("type", Path, with_reason(check_path))
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Parse the flags, none of which has been given yet."""

@@ -1,20 +1,23 @@
-"""The values that a field can have, by its declared type: for flags and from Python."""
+"""The values that a field or an argument can have, by its declared type: for flags and Python."""
 
 from __future__ import annotations
 
+import inspect
 import math
 import os
 import re
 import reprlib
-from collections.abc import Iterator, ValuesView
+from collections.abc import Callable, Iterator, Mapping, Sequence, ValuesView
 from dataclasses import fields
-from functools import cache
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
+from functools import cache, wraps
+from pathlib import Path
+from types import FunctionType, SimpleNamespace
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 
 from annotated_types import Ge, Gt, Lt
 
 if TYPE_CHECKING:
-    pass
+    from pydantic import ValidationError
 
 Target = TypeVar("Target", bound=Any)
 Size = Annotated[int, Ge(1)]
@@ -76,14 +79,19 @@ def parse_field(name: str, hint: Any, value: Any, is_strict: bool = False) -> An
     try:
         return adapter(hint).validate_python(value, strict=is_strict)
     except ValidationError as error:
-        problems = error.errors(include_url=False)
-    wrong = problems[0]["input"]
-    shown = wrong if isinstance(wrong, str) else reprlib.repr(wrong)
+        raise explain(name, error, str) from None
+
+
+def explain(name: str, error: ValidationError, show: Callable[[Any], str]) -> ValueError:
+    """Return an error with the first problem of a value, which is named with its place in it."""
+    problems = error.errors(include_url=False)
+    value = problems[0]["input"]
+    shown = show(value) if isinstance(value, str) else reprlib.repr(value)
     place = "".join(f"[{part}]" for part in problems[0]["loc"] if isinstance(part, int))
-    of_union = dict.fromkeys(problem["msg"] for problem in problems if problem["input"] is wrong)
+    of_union = dict.fromkeys(problem["msg"] for problem in problems if problem["input"] is value)
     message = " or ".join(of_union).replace(" or Input should be", " or").replace(*SINGLE_TEXT)
     message = re.sub(r"(less|greater) than -?inf", "a finite number", message)
-    raise ValueError(f"{name}{place}={' '.join(shown.split())[:MAX_SHOWN]}: {message}")
+    return ValueError(f"{name}{place}={' '.join(shown.split())[:MAX_SHOWN]}: {message}")
 
 
 def check_fields(values: Any) -> None:
@@ -93,11 +101,82 @@ def check_fields(values: Any) -> None:
         parse_field(name, hint, getattr(values, name), is_strict=True)
 
 
-def to_plain(value: Any) -> Any:
-    """Return NumPy's numbers, arrays and columns of pandas as Python's, and iterators as lists."""
-    if hasattr(type(value), "tolist"):
+# -------------------------------------------------------------------------------------- Arguments
+
+
+def check_arguments(target: Target) -> Target:
+    """Check the arguments of a function, or those of a class's public methods, when it is called.
+
+    A call with a wrong argument raises ValueError, or TypeError where it does not fit the
+    signature, and names it. NumPy's numbers and arrays are passed on as Python's, iterators as
+    lists, and a text as a path where a path is expected.
+    """
+    if isinstance(target, type):
+        for name, member in [*vars(target).items()]:
+            if isinstance(member, FunctionType) and (name == "__init__" or name[0] != "_"):
+                setattr(target, name, check_arguments(member))
+        return target
+    signature = inspect.signature(target)
+
+    @wraps(target)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        given = signature.bind(*args, **kwargs)
+        given.arguments.update(check_call(target, given.arguments))
+        return target(*given.args, **given.kwargs)
+
+    return call  # type: ignore[return-value]
+
+
+def check_call(function: Any, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a function's arguments, checked: for one that can do without another frame."""
+    hints = argument_types(function)
+    return {name: check_argument(name, hints[name], given[name]) for name in hints if name in given}
+
+
+@cache
+def argument_types(function: Any) -> dict[str, Any]:
+    """Return the types of a function's parameters by name, except that of `**` and the result's."""
+    kinds = inspect.signature(function).parameters
+    named = {
+        name: hint
+        for name, hint in function.__annotations__.items()
+        if name in kinds and kinds[name].kind is not inspect.Parameter.VAR_KEYWORD
+    }
+    scope = inspect.unwrap(function).__globals__
+    return get_type_hints(SimpleNamespace(__annotations__=named), scope, include_extras=True)
+
+
+@cache
+def argument_adapter(hint: Any) -> Any:
+    """Return what checks values of a type, which can be any class."""
+    from pydantic import ConfigDict, InstanceOf, PydanticUserError, TypeAdapter
+
+    try:
+        return TypeAdapter(hint, config=ConfigDict(arbitrary_types_allowed=True))
+    except PydanticUserError:  # a dataclass or a model of pydantic: it has a config of its own
+        return TypeAdapter(InstanceOf[hint])
+
+
+def check_argument(name: str, hint: Any, value: Any) -> Any:
+    """Return an argument, or the plain value that it stands for; raise ValueError that names it."""
+    from pydantic import ValidationError
+
+    try:
+        read = argument_adapter(hint).validate_python(value, strict=True)
+        return read if isinstance(read, int | float | str) else value  # NumPy's can be read
+    except ValidationError as error:
+        if (plain := to_plain(hint, value)) is value:
+            raise explain(name, error, repr) from None
+    return check_argument(name, hint, plain)
+
+
+def to_plain(hint: Any, value: Any) -> Any:
+    """Return the Python value that another one stands for, or the same one."""
+    if hasattr(type(value), "tolist"):  # a number or an array of NumPy, a column of pandas
         return value.tolist()
-    return [*map(to_plain, value)] if isinstance(value, Iterator | ValuesView) else value
+    if get_origin(hint) is Sequence and isinstance(value, Iterator | ValuesView):
+        return [*value]
+    return Path(value) if isinstance(value, str) and Path in (hint, *get_args(hint)) else value
 
 
 # ------------------------------------------------------------------------------------ Environment
