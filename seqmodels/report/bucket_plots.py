@@ -80,7 +80,8 @@ def draw_scores(records: Sequence[Record], test: Test) -> FigureWithData:
                for k, x in zip(key, without, strict=True)]  # fmt: skip
     texts = title, format_subtitle(records), _explain_scores(groups, test, metrics)
     has_counts = len({b.n for b in test.buckets}) > 1
-    figure, axes = style.make_panels(texts, key, (5.6, 0.9) if has_counts else (1,), below=0.8)
+    ratios = (5.6, 0.9) if has_counts else (1,)
+    figure, axes = style.make_panels(texts, key, ratios, below=room_below(test))
     lines, table = [(line_styles[model], group) for model, group in groups.items()], Table()
     for column, metric in enumerate(metrics):
         _mark_trained(axes[:, column], test)
@@ -100,10 +101,7 @@ def draw_headline(records: Sequence[Record], test: Test, title: str) -> FigureWi
     """Draw the primary metric by bucket in one panel, with the names of the lines at their ends."""
     groups, name, table = load_records.group_by_model(records), test.primary_metric, Table()
     texts = title, format_subtitle(records), _explain_scores(groups, test, (name,))
-    figure, bottom, top = style.make_canvas(4.5, *texts)
-    width, height = figure.get_size_inches()
-    size = 1 - 2.7 / width, top - bottom - 1.2 / height  # with room for names and titles
-    ax = figure.add_axes((0.45 / width, bottom + 0.7 / height, *size))
+    figure, ax = style.make_panel(texts, below=room_below(test))
     _mark_trained([ax], test)
     lines = [(look, groups[model]) for model, look in style.line_styles_for(groups).items()]
     _draw_metric(ax, table, lines, test, name)
@@ -111,12 +109,8 @@ def draw_headline(records: Sequence[Record], test: Test, title: str) -> FigureWi
     _name_buckets(ax, test)
     last = max((i for i, b in enumerate(test.buckets) if b.n >= MIN_EXAMPLES), default=-1)
     ends = [load_records.score_array(g, test.name, name)[:, 1 + last, 0].mean() for _, g in lines]
-    y, gap = -np.inf, 0.06 * np.ptp(ax.get_ylim())
-    for end, (look, group) in sorted(zip(ends, lines, strict=True), key=lambda line: line[0]):
-        y, info = max(end, y + gap), info_of(group[0])
-        label = look.label + (f" ({info.year})" if info else "")
-        place = {"transform": ax.get_yaxis_transform(), "va": "center"}
-        ax.text(1.01, y, label, color=look.colour, weight="bold", **place)
+    names = [(style.label_with_year(group[0]), look.colour) for look, group in lines]
+    style.name_lines(ax, [(end, *name) for end, name in zip(ends, names, strict=True)])
     return FigureWithData(figure, table.rows())
 
 
@@ -257,11 +251,20 @@ def _draw_counts(strip: Axes, test: Test) -> None:
     strip.spines["left"].set_visible(False)
 
 
+def is_crowded(test: Test) -> bool:
+    """Return whether the names of the buckets are too long to be written beside each other."""
+    return sum(len(format_bucket(bucket)) + 1 for bucket in test.buckets) > 34
+
+
+def room_below(test: Test) -> float:
+    """Return the inches that the names of the buckets and of their axis take."""
+    return 0.8 if is_crowded(test) else 0.5
+
+
 def _name_buckets(ax: Axes, test: Test) -> None:
     """Write the names of the buckets below an axis, slanted if they are long."""
     names = [*map(format_bucket, test.buckets)]
-    is_crowded = sum(len(name) + 1 for name in names) > 34
-    rotation: dict[str, Any] = {"rotation": 38, "ha": "right"} if is_crowded else {}
+    rotation: dict[str, Any] = {"rotation": 38, "ha": "right"} if is_crowded(test) else {}
     ax.set_xticks(range(len(names)), names, **rotation)
     ax.tick_params(axis="x", length=0)
     ax.set_xlabel(test.axis)

@@ -9,7 +9,7 @@ import sys
 import textwrap
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -204,13 +204,17 @@ def shade_of(model: str, number: int) -> tuple[str, str]:
 
 def label_line_styles(records: Sequence[Record]) -> list[LineStyle]:
     """Return the models' looks, labelled with their years and numbers of parameters."""
-    groups, labelled = group_by_model(records), []
-    for model, line_style in line_styles_for(groups).items():
-        info = info_of(groups[model][0])
-        year = f" ({info.year})" if info else ""
-        label = f"{line_style.label}{year}\n{format_parameters(groups[model])}"
-        labelled.append(line_style._replace(label=label))
-    return labelled
+    groups = group_by_model(records)
+    return [
+        look._replace(label=f"{label_with_year(groups[m][0])}\n{format_parameters(groups[m])}")
+        for m, look in line_styles_for(groups).items()
+    ]
+
+
+def label_with_year(r: Record) -> str:
+    """Return the label of a record's model, with the year of its paper unless it differs."""
+    paper = PAPERS.get(r.model)
+    return f"{label_of(r)} ({paper.year})" if paper else label_of(r)
 
 
 # Layout
@@ -315,6 +319,14 @@ def set_log(ax: Axes, axis: str, write: Callable[..., str], base: float = 10, **
     ax.minorticks_off()
 
 
+def make_panel(texts: Texts, body: float = 4.3, below: float = 0.5) -> tuple[Figure, Axes]:
+    """Return a figure with one panel, and room for the names of its lines to the right."""
+    figure, bottom, top = make_canvas(body, *texts)
+    width, height = figure.get_size_inches()
+    size = 1 - 2.7 / width, top - bottom - (0.5 + below) / height
+    return figure, figure.add_axes((0.45 / width, bottom + below / height, *size))
+
+
 def draw_line(ax: Axes, line_style: LineStyle, x: Points, scores: np.ndarray) -> None:
     """Draw a line of scores (points, 3), value, low and high, with a band of its intervals."""
     value, low, high = scores.T
@@ -322,6 +334,15 @@ def draw_line(ax: Axes, line_style: LineStyle, x: Points, scores: np.ndarray) ->
     ax.plot(
         x, value, line_style.marker, color=line_style.colour, ls=line_style.dashes, lw=1.8, ms=4
     )
+
+
+def name_lines(ax: Axes, names: Iterable[tuple[float, str, str]]) -> None:
+    """Write names (y, text, colour) to the right of a panel, above each other where they meet."""
+    y, gap = -np.inf, 0.06 * np.ptp(ax.get_ylim())
+    place: dict[str, Any] = {"transform": ax.get_yaxis_transform(), "va": "center"}
+    for end, text, colour in sorted(names):
+        y = max(end, y + gap)
+        ax.text(1.01, y, text, color=colour, weight="bold", **place)
 
 
 def draw_seeds(ax: Axes, line_style: LineStyle, seeds: Mapping[float, np.ndarray]) -> None:
