@@ -39,7 +39,10 @@ FIGURE_OF_CHAPTER: dict[str, dict[str, str]] = tomllib.loads(
     (TEXT / "figures.toml").read_text(encoding="utf-8")
 )
 """The folder of records and the figure that illustrate each chapter and essay."""
-FURTHER_FIGURES = {("translation-grammar", "score-length"): ("state",)}
+FURTHER_FIGURES = {
+    ("translation-grammar", "score-length"): ("state",),
+    ("bottleneck", "bits"): ("most-bits",),
+}
 """Further figures of a finding, which has one in the documentation, by its folder and figure."""
 N_MAPS = 2
 """Sentences with attention maps in a report of the site."""

@@ -128,7 +128,7 @@ def format_tables(records: Sequence[Record], compared: Significance | None = Non
         notes += [f"[–] fewer than {MIN_ROWS} {units}"]
     text = "; ".join([", or ".join(cells), *notes])
     parts += [
-        f"{text[0].upper()}{text[1:]}.",
+        f"{load_records.capitalise(text)}.",
         "### Costs",
         format_markdown(cost_rows(records)),
         format_equal_budgets(records),
@@ -233,7 +233,7 @@ def format_shares(records: Sequence[Record], test: Test) -> str:
     first, longest = (format_bucket(test.buckets[i]) for i in (0, last))
     trained = " in training" * (test.max_train_length is not None)
     return (
-        f"{metric.label[0].upper()}{metric.label[1:]} at {longest} {test.unit}, the longest"
+        f"{load_records.capitalise(metric.label)} at {longest} {test.unit}, the longest"
         f"{trained}, as a share of that at {first}: {', '.join(shares)}."
     )
 

@@ -91,7 +91,7 @@ def draw_widths(comparisons: Sequence[Sequence[Record]]) -> FigureWithData:
                 table.add_seeds(seeds, about, value=scores[size])
             style.draw_seeds(ax, line_style, scores)
         name = own[0].data.name
-        ax.set_title(name[0].upper() + name[1:], loc="left")
+        ax.set_title(load_records.capitalise(name), loc="left")
         ax.set_xlabel("bytes kept of a source")
         style.set_log(ax, "x", partial(format_short, unit="B"), 10)
         floor = test.buckets[place]["baseline"].value
