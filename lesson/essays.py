@@ -327,7 +327,7 @@ def choose_samples(folders: Folders) -> list[Numbers] | None:
 def mark(hyp: str, ref: str) -> Numbers:
     """Return a hypothesis with its wrong words and omissions marked.
 
-    `n_right` is the number of the reference's words, `n`, that are right.
+    `n_right` is the number of words that are right, `n` that of the longer of output and reference.
     """
     found, expected = [*WORD.finditer(hyp)], WORD.findall(ref)
     steps = align_words([m[0] for m in found], expected)
@@ -342,8 +342,9 @@ def mark(hyp: str, ref: str) -> Numbers:
             html += escape(hyp[end : word.start()])
             html += shown if kind == "same" else Markup("<mark>{}</mark>").format(shown)
             end = word.end()
-    own = [kind for kind, _, j in steps if j is not None and expected[j][0].isalnum()]
-    return {"html": html, "n_right": own.count("same"), "n": len(own)}
+    right = [kind for kind, _, j in steps if j is not None and expected[j][0].isalnum()]
+    lengths = (sum(w[0].isalnum() for w in words) for words in ([m[0] for m in found], expected))
+    return {"html": html, "n_right": right.count("same"), "n": max(lengths)}
 
 
 # -------------------------------------------------------------------------------- Other essays

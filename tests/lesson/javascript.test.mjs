@@ -51,6 +51,7 @@ test("an empty output has all its words marked", () => {
 test("right words are counted without punctuation, signs where there is nothing else", () => {
   assert.deepEqual(countRight("Der Hund, ja.", "Ein Hund, der ja schläft."), { right: 2, words: 5 });
   assert.deepEqual(countRight("( )", "( ( )"), { right: 2, words: 3 });
+  assert.deepEqual(countRight("a, b c d.", "a c"), { right: 2, words: 4 }); // of the longer
   assert.deepEqual(countRight("", ""), { right: 0, words: 0 });
 });
 
@@ -145,7 +146,7 @@ test("a dot is at its length and share, once, beside those of other models", () 
   assert.deepEqual([[2, "s", 7, 1, 4], [2, "s", 8, 2, 4], [0, "s", 12, 3, 3], [1, "s", 7, 0, 0]].map((dot) => strip.add(...dot)), [true, false, true, false]);
   const dots = strip.svg.all(".dot").map(({ localName, attributes: { style, cx, x, cy, y } }) => [localName, style, cx ?? x, cy ?? y]);
   assert.deepEqual(dots, [["circle", "--model: #c", "204.5", "137"], ["rect", "--model: #a", "349.5", "4"]]);
-  assert.equal(decodeURIComponent(strip.address).split(",").slice(1).join(), 'charset=utf-8,"model","symbols of the source","right","of the reference"\n"C",7,1,4\n"A",12,3,3'.split(",").slice(1).join());
+  assert.equal(decodeURIComponent(strip.address).split(",").slice(1).join(), 'charset=utf-8,"model","symbols of the source","right","of the longer"\n"C",7,1,4\n"A",12,3,3'.split(",").slice(1).join());
   assert.match(strip.svg.attributes["aria-label"], /: 2 dots,/);
   const limits = [null, 1, 2, 11, 12].map((limit) => chart({ limit }).svg.all(".limit").map(({ attributes }) => attributes.x1));
   assert.deepEqual(limits, [[], [], ["48"], ["325.2"], []]);
@@ -496,7 +497,7 @@ live("the page shows the sentence of its address", async () => {
   const steps = [[{ w: 4, i: "0" }, three, 8], [{ w: 2 }, ["a b", "0", "2 words", false, true, "1111"], 12], [{ w: 3 }, three, 12], [{ i: "1" }, other, 16], [{ i: "3" }, other, 16]];
   for (const [changes, expected, dots] of steps) { await go(changes); assert.deepEqual(seen(), [...expected, dots]); }
   near(document.all(".fill").map(({ style }) => Number(style.width.slice(0, 5))), [33.33, 33.33, 66.66, 66.66]);
-  assert.equal(query("#status").textContent, "Right, of 3 words: Vector 1, Pair 1, Attends 2, Late 2.");
+  assert.equal(query("#status").textContent, "Right: Vector 1 of 3, Pair 1 of 3, Attends 2 of 3, Late 2 of 3.");
   await click(query("#another"));
   assert.deepEqual(seen(), [...three, 16]);
   query("#length").value = "2";
@@ -583,7 +584,7 @@ live("the page plays word by word", async () => {
   for (let i = 0; i < 6; i += 1) { plays.at(-1)(); await look(); }
   assert.deepEqual(all.slice(0, 3), [[["", "", "", ""], "0000", "0.000"], [[ENDS[0], "b", "b", "b"], "1111", "0.221"], [[...ENDS, "b d", "b d"], "1222", "0.221"]]);
   assert.deepEqual(all.slice(5), [[[...ENDS, "b d f a g", "b d f a g"], "1255", "0.221"], [[...ENDS, "b d f a g", "b d f a g"], "1255", "0.000"]]);
-  assert.deepEqual([plays.at(-1), query("#status").textContent], [undefined, "Right, of 5 words: Vector 1, Pair 2, Attends 5, Late 5."]);
+  assert.deepEqual([plays.at(-1), query("#status").textContent], [undefined, "Right: Vector 1 of 5, Pair 2 of 5, Attends 5 of 5, Late 5 of 5."]);
   fire(word(3, 4), "pointerover"); // words can be lit again
   assert.deepEqual(texts(".lit"), ["g", "g"]);
 });

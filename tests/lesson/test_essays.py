@@ -150,6 +150,7 @@ def test_wrong_words_and_omissions_are_marked() -> None:
         ("Der heute", "Der[Hund schläft‸] heute[.‸]", 2, 4),
         ("Der <b> schlief heute.", "Der [&lt;][b][&gt;] [schlief] heute.", 2, 4),
         ("", "[Der Hund schläft heute .‸]", 0, 4),
+        ("Der Hund ja, er er schläft.", "Der Hund [ja][,] [er] [er] schläft[heute‸].", 3, 6),
     ]:
         made = essays.mark(hyp, "Der Hund schläft heute.")
         marks = '<mark(?:[^>]*left out: (.*?)")?>(.*?)</mark>'
