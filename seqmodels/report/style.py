@@ -345,11 +345,17 @@ def name_lines(ax: Axes, names: Iterable[tuple[float, str, str]]) -> None:
         ax.text(1.01, y, text, color=colour, weight="bold", **place)
 
 
-def draw_seeds(ax: Axes, line_style: LineStyle, seeds: Mapping[float, np.ndarray]) -> None:
+def draw_seeds(
+    ax: Axes,
+    line_style: LineStyle,
+    seeds: Mapping[float, np.ndarray],
+    lw: float = 1.9,
+    ms: float = 5,
+) -> None:
     """Draw the mean and the range of the seeds' scores at each x."""
     draw: dict[str, Any] = {"color": line_style.colour, "clip_on": False, "zorder": 4}
     mean, low, high = ([f(v) for v in seeds.values()] for f in (np.mean, np.min, np.max))
-    ax.plot([*seeds], mean, line_style.marker, ls=line_style.dashes, lw=1.9, ms=5, **draw)
+    ax.plot([*seeds], mean, line_style.marker, ls=line_style.dashes, lw=lw, ms=ms, **draw)
     ax.vlines([*seeds], low, high, lw=1.1, **draw)
 
 
