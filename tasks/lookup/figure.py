@@ -209,11 +209,11 @@ def _draw_steps(ax: Axes, table: Table, groups: Mapping[str, Sequence[Record]]) 
     ax.set_ylim(-len(groups) + 0.5, 0.5)
     looks = style.line_styles_for(groups).values()
     names = [textwrap.fill(look.label, 20) for look in looks]
+    ax.yaxis.tick_right()
     ax.set_yticks(-np.arange(len(groups)), names, weight="bold")
+    ax.tick_params(axis="y", length=0, pad=8)
     for label, look in zip(ax.get_yticklabels(), looks, strict=True):
         label.set_color(look.colour)
-    ax.yaxis.tick_right()
-    ax.tick_params(axis="y", length=0, pad=8)
     ax.spines["left"].set_visible(False)
     ax.grid(True, axis="x")
 
