@@ -319,11 +319,11 @@ def set_log(ax: Axes, axis: str, write: Callable[..., str], base: float = 10, **
     ax.minorticks_off()
 
 
-def make_panel(texts: Texts, body: float = 4.3, below: float = 0.5) -> tuple[Figure, Axes]:
+def make_panel(texts: Texts, body: float = 3.6, below: float = 0.5) -> tuple[Figure, Axes]:
     """Return a figure with one panel, and room for the names of its lines to the right."""
-    figure, bottom, top = make_canvas(body, *texts)
+    figure, bottom, top = make_canvas(body, *texts, width=0.76 * WIDTH)  # so its type is larger
     width, height = figure.get_size_inches()
-    size = 1 - 2.7 / width, top - bottom - (0.5 + below) / height
+    size = 1 - 2.85 / width, top - bottom - (0.5 + below) / height
     return figure, figure.add_axes((0.45 / width, bottom + below / height, *size))
 
 
