@@ -234,8 +234,10 @@ def _draw_line(
     ax.plot(x[solid], mean[solid], ls=line_style.dashes, lw=1.9, **draw)
     by_seed = seeds[:, solid, 0]
     ax.vlines(x[solid], by_seed.min(axis=0), by_seed.max(axis=0), lw=1.1, **draw)
-    for mask, fill in ((n >= MIN_EXAMPLES, line_style.colour), (n < MIN_EXAMPLES, "white")):
-        ax.plot(x[mask], mean[mask], line_style.marker, ms=4.5, mfc=fill, mew=1.1, **draw)
+    for is_few, fill in ((False, line_style.colour), (True, "white")):
+        look = {"ms": 3.5, "mew": 0.7, "alpha": 0.6} if is_few else {"ms": 4.5, "mew": 1.1}
+        mask = (n < MIN_EXAMPLES) == is_few
+        ax.plot(x[mask], mean[mask], line_style.marker, mfc=fill, **look, **draw)
 
 
 def _draw_counts(strip: Axes, test: Test) -> None:

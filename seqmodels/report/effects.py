@@ -236,7 +236,8 @@ def draw_sweep(
     is_many = any(len(group) > 1 for values in sweep.values() for group in values.values())
     caption = "Line: mean of the seeds; whisker: lowest to highest." if is_many else "One seed."
     label = name_field(field)
-    texts = f"{primary.name} and loss at {where}, by {label}", format_subtitle(records), caption
+    score = load_records.capitalise(primary.name)
+    texts = f"{score} and loss at {where}, by {label}", format_subtitle(records), caption
     figure, axes = style.make_panels(texts, [*line_styles.values()])
     table = Table()
     part = 0 if place is None else place + 1
@@ -253,7 +254,7 @@ def draw_sweep(
                 table.add_seeds(sweep[model][x], about_x, value=scores)
         _scale(ax, sorted({value for values in sweep.values() for value in values}))
         ax.set_xlabel(label)
-    axes[0, 0].set_title(f"{primary.name} at {where}{format_search(test)}", loc="left")
+    axes[0, 0].set_title(f"{score} at {where}{format_search(test)}", loc="left")
     axes[0, 1].set_title("Nats per token, teacher-forced, log scale", loc="left")
     if primary.top:
         axes[0, 0].set_ylim(0, primary.top)

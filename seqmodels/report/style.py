@@ -319,11 +319,11 @@ def set_log(ax: Axes, axis: str, write: Callable[..., str], base: float = 10, **
     ax.minorticks_off()
 
 
-def make_panel(texts: Texts, body: float = 4.3, below: float = 0.5) -> tuple[Figure, Axes]:
+def make_panel(texts: Texts, body: float = 3.6, below: float = 0.5) -> tuple[Figure, Axes]:
     """Return a figure with one panel, and room for the names of its lines to the right."""
-    figure, bottom, top = make_canvas(body, *texts)
+    figure, bottom, top = make_canvas(body, *texts, width=0.76 * WIDTH)  # so its type is larger
     width, height = figure.get_size_inches()
-    size = 1 - 2.7 / width, top - bottom - (0.5 + below) / height
+    size = 1 - 2.85 / width, top - bottom - (0.5 + below) / height
     return figure, figure.add_axes((0.45 / width, bottom + below / height, *size))
 
 
@@ -345,11 +345,17 @@ def name_lines(ax: Axes, names: Iterable[tuple[float, str, str]]) -> None:
         ax.text(1.01, y, text, color=colour, weight="bold", **place)
 
 
-def draw_seeds(ax: Axes, line_style: LineStyle, seeds: Mapping[float, np.ndarray]) -> None:
+def draw_seeds(
+    ax: Axes,
+    line_style: LineStyle,
+    seeds: Mapping[float, np.ndarray],
+    lw: float = 1.9,
+    ms: float = 5,
+) -> None:
     """Draw the mean and the range of the seeds' scores at each x."""
     draw: dict[str, Any] = {"color": line_style.colour, "clip_on": False, "zorder": 4}
     mean, low, high = ([f(v) for v in seeds.values()] for f in (np.mean, np.min, np.max))
-    ax.plot([*seeds], mean, line_style.marker, ls=line_style.dashes, lw=1.9, ms=5, **draw)
+    ax.plot([*seeds], mean, line_style.marker, ls=line_style.dashes, lw=lw, ms=ms, **draw)
     ax.vlines([*seeds], low, high, lw=1.1, **draw)
 
 

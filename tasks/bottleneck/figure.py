@@ -108,7 +108,7 @@ def draw_most_bits(records: Sequence[Record]) -> FigureWithData:
         "models also have more parameters."
     )
     texts = "Most bits through one vector, by its width", format_subtitle(records), caption
-    figure, ax = style.make_panel(texts, body=3.6)
+    figure, ax = style.make_panel(texts)
     for model, group in groups.items():
         if model.startswith(ONE_VECTOR):
             d = group[0].size("d_model")
