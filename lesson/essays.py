@@ -65,8 +65,8 @@ def ask(numbers: Numbers) -> list[Question]:
     questions = []
     for page, e in ENTRIES.items():
         if not e["needs"] or numbers[e["needs"]]:
-            texts = fill(numbers, e["number"], e["answer"], e["source"])
-            questions.append(Question(page, e["question"], *texts, e["pair"]))
+            texts = fill(numbers, e["question"], e["number"], e["answer"], e["source"], e["pair"])
+            questions.append(Question._make([page, *texts]))
     return questions
 
 
@@ -332,15 +332,12 @@ def choose_samples(folders: Folders) -> list[Numbers] | None:
 
 
 def read_opening(folders: Folders) -> Numbers | None:
-    """Return what the opening picture shows, made by tools.opening; None if there is none.
-
-    At first it shows the first sentence of which one vector has less than half of the words right.
-    """
+    """Return what the opening picture shows, made by tools.opening; None if there is none."""
     name = next((n for n, folder in folders.items() if (folder.path / OPENING).exists()), None)
     if not name:
         return None
     made, (record, *_) = read_json(folders[name].path / OPENING), folders[name].records.values()
-    most, shown = record.tests[0].max_train_length or math.inf, None
+    most = record.tests[0].max_train_length or math.inf
     texts = tomllib.loads((TEXT / "opening.toml").read_text(encoding="utf-8"))
     for row in made["rows"]:
         n = len(row["src"].split())
@@ -349,9 +346,8 @@ def read_opening(folders: Folders) -> Numbers | None:
         row["label"] = f"{n} words" + ", more than in training" * (n > most)
         row["verdict"] = texts["verdicts"][judge(encoder, best)]
         row["steps"] = [0, *made["steps"]]
-        if encoder < 0.5 and not shown:
-            shown = row, marked
-    row, marked = shown or (row, marked)
+    row = choose_shown(made)
+    marked = [mark(output, row["ref"]) for output in row["outputs"]]
     numbers = {"one": len(row["best"][0]), "many": len(row["annotations"][0])}
     for machine, written in zip(texts["machines"], marked, strict=True):
         (machine["text"],) = fill(numbers | {"steps": made["steps"][-1]}, machine["text"])
@@ -361,6 +357,17 @@ def read_opening(folders: Folders) -> Numbers | None:
         "folder": name, "most": most,
         "tokens": load_records.format_short(record.train_config.tokens),
     }  # fmt: skip
+
+
+def choose_shown(made: Mapping[str, Any]) -> Numbers:
+    """Return the first sentence of which one vector has less than half of the words right."""
+
+    def share(row: Numbers) -> float:
+        marked = mark(row["outputs"][0], row["ref"])
+        return float(marked["n_right"] / marked["n"])
+
+    rows_: list[Numbers] = made["rows"]
+    return next((row for row in rows_ if share(row) < 0.5), rows_[-1])
 
 
 def judge(encoder: float, best: float) -> str:
