@@ -13,15 +13,18 @@ from these very numbers. All numbers are rounded to one of 64 levels from -1 to 
 
 from __future__ import annotations
 
+import argparse
 import gzip
 import json
 import string
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
+from lesson import essays
 from seqmodels.data.batches import Example
 from seqmodels.data.tokenizers import WORD
 from seqmodels.evaluation.evaluate import generate_targets
@@ -30,8 +33,10 @@ from seqmodels.experiments.inference import TrainedModel
 from seqmodels.models import bahdanau, rnn_encdec
 from seqmodels.utils import files
 from seqmodels.utils.imports import HOME
+from seqmodels.utils.terminal import Parser
 from tasks.analyses import batch_of
 from tasks.translation.best_state import FromStates, Ranges, measure_ranges, read_states, write
+from tools import opening_film
 
 FOLDER = HOME / "results" / "translation-live"
 LENGTHS = (5, 10, 15, 20, 25, 30, 40, 50, 60)
@@ -104,7 +109,7 @@ def describe(models: Models, src: str, ref: str) -> dict[str, Any]:
     outputs = [*(run.translate([src])[0] for run in (one, many)), ""]
     outputs[2] = say(one, example, read_levels(written[-1:])[0])
     target = many.encode(outputs[1])
-    batch = batch_of(many.model, [many.make_example(example.src, target)])
+    batch = batch_of(many.model, [Example(example.src, target)])
     read = many.model.encode(batch.src, batch.src_mask)
     assert isinstance(read, bahdanau.State)
     weights = many.model.align(batch.src, batch.src_mask, batch.tgt_in)[0, : len(target)]
@@ -128,11 +133,26 @@ def measure(lengths: Sequence[int] = LENGTHS) -> dict[str, Any]:
     return {"steps": STEPS, "rows": [describe(models, *sentence) for sentence in first]}
 
 
-def main() -> None:
-    """Write the numbers and both pictures."""
-    torch.set_num_threads(1)
-    text = json.dumps(measure(), ensure_ascii=False).replace('{"src"', '\n{"src"')
-    print(files.write(FOLDER / "opening.json", text + "\n"))
+def draw_pictures(made: Mapping[str, Any], folder: Path) -> list[Path]:
+    """Write the still and the film of the sentence that the pages show first."""
+    row = essays.choose_shown(made)
+    return [
+        files.write(folder / f"opening{end}.svg", opening_film.draw(row, read_levels, bool(end)))
+        for end in ("", "-film")
+    ]
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Write the numbers, unless only the pictures are asked for, and both pictures."""
+    p = Parser(prog="python -m tools.opening", description=__doc__,
+               formatter_class=argparse.RawDescriptionHelpFormatter)  # fmt: skip
+    p.add_argument("--pictures", action="store_true", help="draw the pictures alone")
+    path = FOLDER / "opening.json"
+    if not p.parse_args(argv).pictures:
+        torch.set_num_threads(1)
+        text = json.dumps(measure(), ensure_ascii=False).replace('{"src"', '\n{"src"')
+        print(files.write(path, text + "\n"))
+    print(*draw_pictures(files.read_json(path), FOLDER.parent), sep="\n")
 
 
 if __name__ == "__main__":
