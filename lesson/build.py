@@ -63,6 +63,10 @@ class Site:
         self.questions = essays.ask(self.numbers)
         self.shared = shared | {"chapters": self.chapters, "questions": self.questions}
         self.shared["answers"] = questions.read_answers()
+        names = [c.name for c in self.chapters]
+        there = {*names, *map("-".join, combinations(names, 2)), *(q.page for q in self.questions)}
+        plan = TEACHING["step"]
+        self.shared["plan"] = [s for s in plan if s["page"].removesuffix(".html") in there]
         self.pages: list[Path] = []
 
     def write(self, page: str, template: str = "", /, **content: Any) -> None:
@@ -98,9 +102,7 @@ def build(
         write_pairs(site)
         write_essays(site)
         site.write("glossary", terms=glossary.GLOSSARY["field"])
-        there = {path.name for path in site.pages}
-        plan = [step for step in TEACHING["step"] if step["page"].partition("#")[0] in there]
-        site.write("teach", plan=plan)
+        site.write("teach")
         reports = write_reports(site, live)
         sections = make_sections(site.folders)
         site.write("results", sections=sections, reports=reports)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import groupby
+from itertools import groupby, zip_longest
 from pathlib import Path
 from statistics import mean, median
 from typing import Any, NamedTuple
@@ -316,17 +316,22 @@ def choose_samples(folders: Folders) -> list[Numbers] | None:
         }  # fmt: skip
         if by_model:
             shown = next(iter(by_model.values()))
+            outputs = [
+                describe_model(first[m]) | mark(row.hyp or "", row.ref)
+                for m, row in by_model.items()
+            ]
+            looks_back = [w for w in outputs if w["memory"] == "grows"]
+            others = [w for w in outputs if w not in looks_back]
             samples.append({
                 "words": format_bucket(b),
                 "folder": name,
                 "tokens": load_records.format_short(budgets[name]),
+                "most": test.max_train_length,
                 "is_beyond": load_records.is_beyond(test, b),
                 "src": shown.src,
                 "ref": shown.ref,
-                "written": [
-                    describe_model(first[m]) | mark(row.hyp or "", row.ref)
-                    for m, row in by_model.items()
-                ],
+                "n_models": len(outputs),
+                "pairs": [*zip_longest(others, looks_back)],
             })  # fmt: skip
     return samples
 

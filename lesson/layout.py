@@ -170,8 +170,9 @@ TEMPLATES = jinja2.Environment(
     undefined=jinja2.StrictUndefined,
     trim_blocks=True,
 )
-TEMPLATES.globals |= {"chapters": (), "questions": (), "answers": {}, "has_live": False}
-TEMPLATES.globals |= {"has_training": False, "script": script, "about": read_about()}
+TEMPLATES.globals |= {"chapters": (), "questions": (), "answers": {}, "plan": ()}
+TEMPLATES.globals |= {"has_live": False, "has_training": False}
+TEMPLATES.globals |= {"script": script, "about": read_about()}
 TEMPLATES.policies["json.dumps_kwargs"] = {"ensure_ascii": False, "separators": (",", ":")}
 TEMPLATES.filters |= {"prose": format_prose, "symbol": format_symbol, "coloured": highlight}
 TEMPLATES.filters |= {"download": csv_url, "checksum": checksum, "slug": slug}

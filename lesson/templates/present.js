@@ -1,56 +1,102 @@
 "use strict";
-// ?present: one section a screen, in large letters. Arrow keys and the buttons turn the pages.
-{
+// ?present: one section a screen, in large letters. Arrow keys, PageUp, PageDown and the buttons turn
+// the pages; the bar has the plan's question. A screen can have several turns: what has `data-at` is
+// there at one of them, and what has `data-from`, as the answers of the plan, from one of them on.
+if (new URLSearchParams(location.search).has("present")) {
+  const root = document.documentElement, here = location.pathname.split("/").at(-1);
   const isFirst = (node) => node.matches("h1, h2, figure, .ruler, .block, .step") || node.querySelector("h2");
-  if (new URLSearchParams(location.search).has("present")) {
-    const screens = [];
-    for (const node of document.querySelectorAll("main > :not(.findings), .findings > *")) {
-      if (isFirst(node) || !screens.length) screens.push([]);
-      screens.at(-1).push(node);
-    }
-    let place = 0;
-    const button = (text, label, step) => {
-      const node = document.createElement("button");
-      node.append(text);
-      node.ariaLabel = label;
-      node.addEventListener("click", () => show(place + step));
-      return node;
-    };
-    const at = document.createElement("span"), bar = document.createElement("nav");
-    bar.className = "turner";
-    bar.ariaLabel = "screens";
-    at.role = "status";
-    const leave = document.createElement("a");
-    leave.href = location.pathname;
-    leave.append("leave");
-    bar.append(button("←", "previous screen", -1), at, button("→", "next screen", 1), leave);
-    const show = (to) => {
-      place = Math.min(Math.max(to, 0), screens.length - 1);
-      screens.forEach((nodes, i) => nodes.forEach((node) => node.classList.toggle("offstage", i !== place)));
-      at.textContent = `${place + 1} of ${screens.length}`;
-      scrollTo(0, 0);
-    };
-    const steps = { ArrowRight: 1, PageDown: 1, ArrowLeft: -1, PageUp: -1 };
-    addEventListener("keydown", (event) => {
-      const isPlain = !(event.altKey || event.ctrlKey || event.metaKey || event.shiftKey);
-      if (event.key in steps && isPlain && !/** @type {Element} */ (event.target).closest("input, select, textarea")) {
-        event.preventDefault();
-        show(place + steps[event.key]);
-      }
-    });
-    addEventListener("hashchange", () => {
-      const target = document.getElementById(location.hash.slice(1));
-      const found = target ? screens.findIndex((nodes) => nodes.some((node) => node.contains(target))) : -1;
-      if (found >= 0) show(found);
-      target?.scrollIntoView();
-    });
-    for (const link of /** @type {NodeListOf<HTMLAnchorElement>} */ (document.querySelectorAll("a[href]"))) {
-      const [, page, rest] = /^([\w-]+\.html)(.*)$/.exec(link.getAttribute("href")) ?? [];
-      if (page) link.href = `${page}?present${rest}`;
-    }
-    document.documentElement.classList.add("present");
-    document.body.append(bar);
-    show(0);
-    if (location.hash) dispatchEvent(new Event("hashchange"));
+  /** @type {HTMLElement[][]} */
+  const groups = [];
+  for (const node of /** @type {NodeListOf<HTMLElement>} */ (document.querySelectorAll("main > :not(.findings), .findings > *"))) {
+    if (isFirst(node) || !groups.length) groups.push([]);
+    groups.at(-1).push(node);
   }
+  const groupOf = (node) => groups.findIndex((nodes) => nodes.some((one) => one.contains(node)));
+  /** @param {HTMLElement} node */
+  const turnOf = ({ dataset: { at, from } }) => Number(at ?? from);
+  const timed = () => /** @type {HTMLElement[]} */ ([...document.querySelectorAll("[data-at], [data-from]")]);
+  const turnAt = (node) => { const own = node.closest("[data-at], [data-from]"); return own ? turnOf(own) : 0; };
+
+  const steps = /** @type {HTMLAnchorElement[]} */ ([...document.querySelectorAll("#steps a")]).map((link) => {
+    const [page, id] = link.getAttribute("href").split(/\?present#/);
+    return { link, target: page === here ? document.getElementById(id) : null };
+  });
+  const own = steps.filter(({ target }) => target);
+  for (const { link: { dataset: { answer } }, target } of own) {
+    for (const node of answer ? /** @type {NodeListOf<HTMLElement>} */ (document.querySelectorAll(answer)) : []) {
+      if (groupOf(node) === groupOf(target)) node.dataset.from = String(turnAt(target) + 1);
+    }
+  }
+  const screens = groups.flatMap((nodes, group) => Array.from(
+    { length: 1 + Math.max(0, ...timed().filter((node) => groupOf(node) === group).map(turnOf)) }, (_, turn) => ({ nodes, group, turn })));
+  const screenOf = (node) => screens.findIndex(({ group, turn }) => group === groupOf(node) && turn === turnAt(node));
+
+  const make = (name, values, ...children) => {
+    const node = Object.assign(document.createElement(name), values);
+    node.append(...children);
+    return node;
+  };
+  const at = make("span", { role: "status" }), asked = make("p", {}), next = make("a", {}), leave = make("a", { href: location.pathname }, "leave");
+  const button = (text, label, step) => {
+    const node = make("button", { ariaLabel: label }, text);
+    node.addEventListener("click", () => turn(step));
+    return node;
+  };
+  const bar = make("nav", { className: "turner", ariaLabel: "screens" }, asked, button("←", "previous screen", -1), at, button("→", "next screen", 1),
+    next, make("a", { href: "teach.html#plan" }, "plan"), leave);
+  let place = 0;
+
+  /** The screens that have something on them now: a control can hide all that one has. */
+  const listLive = () => {
+    root.classList.remove("present");
+    const live = screens.flatMap(({ nodes }, i) => (nodes.some((node) => node.checkVisibility()) ? [i] : []));
+    root.classList.add("present");
+    return live;
+  };
+  const show = (to) => {
+    place = to;
+    const { nodes, group, turn } = screens[place], live = listLive(), step = own.findLast(({ target }) => screenOf(target) <= place);
+    groups.forEach((its, i) => its.forEach((node) => node.classList.toggle("offstage", i !== group)));
+    for (const node of timed()) node.classList.toggle("untimely", node.dataset.at ? Number(node.dataset.at) !== turn : turnOf(node) > turn);
+    root.classList.toggle("asking", nodes.every((node) => node.matches("h2, .untimely")));
+    for (const node of nodes) if (node.dataset.guest) node.append(document.getElementById(node.dataset.guest));
+    const input = /** @type {HTMLInputElement | undefined} */ (own.find(({ target }) => screenOf(target) === place)?.target);
+    if (input?.type === "radio") input.click();
+    const after = steps[steps.indexOf(step) + 1];
+    at.textContent = `${live.indexOf(place) + 1} of ${live.length}`;
+    asked.textContent = step ? step.link.title : "";
+    next.hidden = !step || !after;
+    next.classList.toggle("due", Boolean(step) && place + 1 >= screenOf(step.target) + Number(step.link.dataset.screens));
+    if (after) Object.assign(next, { href: after.link.getAttribute("href"), textContent: `${after.link.textContent} ⇥`, title: "the next step of the plan" });
+    scrollTo(0, 0);
+  };
+  const turn = (step) => {
+    const live = listLive(), to = step > 0 ? live.find((i) => i > place) : live.findLast((i) => i < place);
+    if (to !== undefined) show(to);
+  };
+  const follow = () => {
+    const target = document.getElementById(location.hash.slice(1)), found = target ? screenOf(target) : -1;
+    if (found >= 0) show(found);
+    target?.scrollIntoView();
+  };
+
+  const directions = { ArrowRight: 1, PageDown: 1, ArrowLeft: -1, PageUp: -1 };
+  addEventListener("keydown", (event) => {
+    const isPlain = !(event.altKey || event.ctrlKey || event.metaKey || event.shiftKey || event.defaultPrevented);
+    const isText = /** @type {Element} */ (event.target).closest("textarea, input[type=search]") && event.key.startsWith("Arrow");
+    if (event.key in directions && isPlain && !isText) {
+      event.preventDefault();
+      turn(directions[event.key]);
+    }
+  });
+  const keep = ({ target }) => { // links to other pages of the lesson present them, too
+    const link = target.closest?.("a[href]"), [, page, , place = ""] = /^([\w-]+\.html)?(\?[^#]*)?(#.*)?$/.exec(link?.getAttribute("href")) ?? [];
+    if (page) link.setAttribute("href", `${page}${location.search}${place}`);
+    if (place && [undefined, here].includes(page)) setTimeout(follow); // also if the address stays the same
+  };
+  for (const type of ["click", "auxclick", "contextmenu"]) document.addEventListener(type, keep, true);
+  addEventListener("hashchange", follow);
+  document.body.append(bar);
+  show(0);
+  follow();
 }

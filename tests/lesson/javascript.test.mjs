@@ -295,22 +295,39 @@ test("swaps move the ball, hide it, and mark the tested number of moves up to th
   assert.equal(ask("document").all("#game")[0].hidden, false);
 });
 
-test("a page is presented screen by screen", () => {
-  const html = `<main><h1>one</h1><p>more</p><h2>two</h2><div><h2 id="in">three</h2></div><div class="findings"><p>still</p><div class="block">four</div></div>
-    <figure>five</figure><p><a href="x.html#y">x</a><a href="https://x.html">z</a><input></p></main>`;
-  const ask = load("present.js", { html, search: "?present", hash: "#in" });
-  const shown = () => ask("document").all("main > :not(.findings), .findings > *").filter(({ classList }) => !classList.contains("offstage")).map(({ textContent }) => textContent.slice(0, 5)).join(" ");
-  const at = () => [shown(), ask("document").all(".turner span")[0].textContent];
+const presentable = (node) => node.all("main > :not(.findings), .findings > *").filter(({ classList }) => !classList.contains("offstage"));
+
+test("a page is presented screen by screen, without those that are empty", () => {
+  const html = `<main><h1>one</h1><p>more</p><h2>two</h2><div><h2 id="in">three</h2></div><div class="findings"><p>still</p><div class="block same">none</div><div class="block">four</div></div>
+    <figure>five</figure><p><a href="x.html#y">x</a><a href="x.html?present">y</a><a href="https://x.html">z</a><a href="#in">in</a><input type="range"><textarea></textarea></p></main>`;
+  const ask = load("present.js", { html, search: "?present", hash: "#in" }, "FakeElement.prototype.checkVisibility = function () { return !this.matches('.same'); };");
+  const at = () => [presentable(ask("document")).map(({ textContent }) => textContent.slice(0, 5)).join(" "), ask("document").all(".turner span")[0].textContent];
   assert.deepEqual(at(), ["three still", "3 of 5"]);
   const press = (key, extra = {}, on = "body") => { ask("fire")(ask("document").all(on)[0], "keydown", { key, ...extra }); return at()[1][0]; };
-  assert.deepEqual([["ArrowLeft"], ["PageUp"], ["PageUp"], ["PageDown"], ["ArrowRight"], ["ArrowUp"], ["ArrowRight", { shiftKey: true }], ["ArrowRight", { ctrlKey: true }],
-    ["ArrowRight", {}, "input"], ["ArrowRight"], ["ArrowRight"], ["ArrowRight"]].map((one) => press(...one)).join(""), "211233333455");
+  assert.deepEqual([["ArrowLeft"], ["PageUp"], ["PageUp"], ["PageDown"], ["ArrowRight"], ["ArrowUp"], ["ArrowRight", { shiftKey: true }], ["ArrowRight", { ctrlKey: true }], ["ArrowRight", { defaultPrevented: true }],
+    ["ArrowRight", {}, "textarea"], ["PageDown", {}, "textarea"], ["ArrowLeft", {}, "input"], ["ArrowRight"], ["ArrowRight"], ["ArrowRight"]].map((one) => press(...one)).join(""), "211233333343455");
   const [back, on] = ask("document").all("button");
   assert.deepEqual([back, back, on].map((button) => { ask("fire")(button, "click"); return at(); }), [["four", "4 of 5"], ["three still", "3 of 5"], ["four", "4 of 5"]]);
-  assert.deepEqual(ask("document").all("a").map(({ href }) => href), ["x.html?present#y", "https://x.html", "/page.html"]);
+  const links = ask("document").all("main a");
+  for (const link of links) ask("fire")(link, "click");
+  assert.deepEqual(links.map((link) => link.getAttribute("href")), ["x.html?present#y", "x.html?present", "https://x.html", "#in"]);
   press("PageUp"); press("PageUp"); press("PageUp");
-  assert.equal(shown(), "one more");
+  assert.equal(at()[0], "one more");
   assert.equal(load("present.js", { html })("document").all(".turner").length, 0);
+});
+
+test("a screen of the plan has its question, then its answer, then what is there at one turn alone", () => {
+  const steps = [["a.html", "z", "A?"], ["page.html", "q", "Q?", "p", 2], ["page.html", "r", "R?", "", 2], ["b.html", "z", "B?"]];
+  const html = `<main><h2>first</h2><h2 id="q">q</h2><p><input type="radio" id="r"></p><i data-at="1">1</i><i data-at="2">2</i><u data-guest="g"></u><h2>last</h2><p id="g">g</p></main>
+    <p id="steps">${steps.map(([page, id, asked, answer = "", n = 1], i) => `<a href="${page}?present#${id}" title="${asked}" data-answer="${answer}" data-screens="${n}">${i}</a>`).join("")}</p>`;
+  const ask = load("present.js", { html, search: "?present", hash: "#q" }, "let clicks = 0; Object.assign(FakeElement.prototype, { checkVisibility: () => true, click() { clicks += 1; } });");
+  const [go] = ask("document").all(".turner button").slice(-1);
+  const see = () => [presentable(ask("document")).filter(({ classList }) => !classList.contains("untimely")).map(({ localName, textContent }) => localName + textContent).join(" "),
+    ...[".turner p", ".turner span"].map((path) => ask("document").all(path)[0].textContent), ...ask("document").all(".turner a").slice(0, 1).map((a) => [a.getAttribute("href") ?? a.href, a.classList.contains("due")].join(" "))];
+  const seen = [see(), ...[1, 2, 3].map(() => { ask("fire")(go, "click"); return see(); })];
+  assert.deepEqual(seen, [["h2q ug", "Q?", "2 of 5", "page.html?present#r false"], ["h2q p i1 ug", "R?", "3 of 5", "b.html?present#z false"],
+    ["h2q p i2 ug", "R?", "4 of 5", "b.html?present#z true"], ["h2last", "R?", "5 of 5", "b.html?present#z true"]]);
+  assert.equal(ask("clicks"), 1);
 });
 
 // ------------------------------------------------------------------------------------- Training

@@ -184,11 +184,27 @@ def test_wrong_words_and_omissions_are_marked() -> None:
 
 
 def test_terms_are_linked_at_their_first_use(site_folder: Path) -> None:
-    prose = "<h1>Head</h1><p>A <code>head</code>, <a>head</a>, Heads, head.</p>key <li>keyless keys"
+    prose = "<h1>Token</h1><p>A <code>token</code>, <a>token</a>, Tokens, token.</p>"
+    prose += "mask <li>masked masks"
     button = '<button class="term" popovertarget="term-{}">{}</button>'.format
-    linked = prose[:-4].replace("Heads", button("head", "Heads")) + button("key", "keys")
+    linked = prose[:-5].replace("Tokens", button("token", "Tokens")) + button("mask", "masks")
     page = glossary.link_terms(f"<main>{prose}</li></main>")
     assert page.partition("<div popover")[0] == f"<main>{linked}</li>"
+    examples = [
+        '<blockquote><p lang="en">This beautiful small key must have fallen.</p></blockquote>',
+        "<blockquote><p>Masks</p></blockquote><p lang=de>Token</p>",
+        '<p class="written">token <span lang="de">der <mark>mask</mark></span> token</p>',
+        '<section aria-labelledby="paper"><p>State Space Duality, tokens</p></section>',
+        "<p>the shape, and the first values; one state; a fused kernel; linear decay</p>",
+    ]
+    for example in examples:
+        assert glossary.link_terms(f"<main>{example}</main>") == f"<main>{example}</main>"
+    for term in glossary.COMMON:  # marked, and so linked, and once
+        page = glossary.link_terms(
+            f"<main><p>{term} <dfn>{term}</dfn> <dfn>{term}</dfn></p></main>"
+        )
+        assert page.startswith(f"<main><p>{term} {button(term, term)} {term}</p><div popover")
+    linked_somewhere = set[str]()
     for name in [*essays.ENTRIES, "bahdanau", "rnn_encdec-bahdanau"]:
         text = (site_folder / f"{name}.html").read_text(encoding="utf-8")
         notes = dict(re.findall(r'id="term-(.*?)"><dfn>(.*?)</dfn>', text))
@@ -197,6 +213,8 @@ def test_terms_are_linked_at_their_first_use(site_folder: Path) -> None:
             layout.format_prose, map(glossary.GLOSSARY["field"].get, notes.values())
         ):
             assert f"</dfn>: {meaning}." in text
+        linked_somewhere |= {*notes.values()}
+    assert linked_somewhere >= {*glossary.COMMON}
 
 
 def test_attention_equals_torch_after_any_edit(site_folder: Path) -> None:
