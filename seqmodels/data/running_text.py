@@ -12,12 +12,12 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
-from seqmodels.data import SPLITS, tables
+from seqmodels.data import tables
 from seqmodels.data.cache import fingerprint
-from seqmodels.data.corpora import SHARES, TEXT, download, local_path, offline_hint
-from seqmodels.data.names import split_of
-from seqmodels.data.rows import N_SNIFFED, table_ending
+from seqmodels.data.corpora import SHARES, TEXT, locate
+from seqmodels.data.names import group_by_split
 from seqmodels.data.scripts import count_words
+from seqmodels.data.tables import N_SNIFFED, table_ending
 from seqmodels.data.text import preview, text_chunks
 from seqmodels.utils.terminal import one_line
 
@@ -55,20 +55,11 @@ def open_text(
     data: Sequence[str], column: str | None = None, limit: int | None = None
 ) -> TextCorpus:
     """Open running text by its name here, or as `read_text_corpus` does."""
-    name = data[0]
-    preset = TEXT.get(name) if len(data) == 1 else None
+    preset = TEXT.get(data[0]) if len(data) == 1 else None
     if preset is None:
         return read_text_corpus(data, column, limit)
-    path = local_path(preset)
-    if path is None and preset.is_on_hub:
-        try:
-            return read_text_corpus([preset.source], column, limit)._replace(name=name)
-        except ValueError as fault:
-            raise ValueError(f"{fault}; {offline_hint(name, preset)}") from fault
-    if path is None:
-        sha256 = None if preset.is_gutenberg else preset.sha256
-        path = download(preset.source, f"{name}.txt", offline_hint(name, preset), sha256)
-    return read_text_corpus([path], column, limit, preset.shares)._replace(name=name)
+    place = [locate(data[0], preset)]
+    return read_text_corpus(place, column, limit, preset.shares)._replace(name=data[0])
 
 
 def read_text_corpus(
@@ -105,7 +96,7 @@ def read_text_corpus(
     books = {path: partial(read_book, path) for path in paths}
     splits = {
         split: partial(concatenate, [books[path] for path in group])
-        for split, group in group_by_split(paths).items()
+        for split, group in name_splits(paths).items()
     }
     more = f" and {len(paths) - 1} more" if paths[1:] else ""
     key = " ".join(map(fingerprint, paths))
@@ -117,12 +108,12 @@ def read_text_corpus(
     return complete_splits(opened, shares)
 
 
-def group_by_split(paths: Sequence[Path]) -> dict[str, list[Path]]:
+def name_splits(paths: Sequence[Path]) -> dict[str, list[Path]]:
     """Return the files of each split if they are named by train and another one; else train."""
-    named = {split: [p for p in paths if split_of(p.name) == split] for split in SPLITS}
+    named = group_by_split(paths, lambda path: path.name)
     if not (named["train"] and (named["valid"] or named["test"])):
         return {"train": [*paths]}
-    if unclear := [path for path in paths if not split_of(path.name)]:
+    if unclear := named[""]:
         raise ValueError(f"{unclear[0]}: name it by its split, train, valid or test, like others")
     return {split: group for split, group in named.items() if group}
 
