@@ -88,7 +88,7 @@ def test_wrong_columns_and_broken_files(tmp_path: Path) -> None:
         path.write_text(f"{good}\n{line}\n{good}")
         for read in (
             lambda: read_texts(read_parallel([tmp_path / "rows"]), "train"),
-            lambda: [*read_text_corpus([path], "de").whole()],
+            lambda: [*read_text_corpus([path], "de").splits["train"]()],
         ):
             with pytest.raises(ValueError, match=r"train-2\.jsonl, line 3: [^\n]*$"):
                 read()

@@ -228,7 +228,7 @@ def test_an_array_in_json_is_no_text(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("name", "read"), [
     ("x.jsonl", lambda path: read_pairs(read_parallel([path]))),
-    ("y.jsonl", lambda path: [*read_text_corpus([path], "en").whole()]),
+    ("y.jsonl", lambda path: [*read_text_corpus([path], "en").splits["train"]()]),
 ])  # fmt: skip
 def test_a_number_among_texts_is_named(name: str, read: Any, tmp_path: Path) -> None:
     rows = [{"de": f"Satz {i}", "en": f"sentence {i}"} for i in range(30)] + [{"de": "x", "en": 4}]
