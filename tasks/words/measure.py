@@ -20,10 +20,10 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from seqmodels.data.batches import batches_by_length
+from seqmodels.data.batches import Example, batches_by_length
 from seqmodels.data.splits import Pair
 from seqmodels.evaluation.evaluate import BATCH_TOKENS
-from seqmodels.interface import BOS, EOS, PAD, Batch, SequenceModel
+from seqmodels.interface import EOS, PAD, Batch, SequenceModel
 from seqmodels.models.gpt import GPT
 from seqmodels.models.linear_attention import LinearAttention
 from seqmodels.models.memory import rotate
@@ -669,10 +669,8 @@ def describe_lengths(reader: Reader) -> Rows:
 
 def collect_adjectives(reader: Reader, sentences: Sequence[Sentence]) -> list[Float[Tensor, "N _"]]:
     """Return the vectors of the third word of each sentence, layer by layer."""
-    sources = [[*reader.sample.tokenizer.encode(" ".join(s.en)), EOS] for s in sentences]
-    src = torch.tensor(sources)
-    batch = Batch(src, torch.ones_like(src, dtype=torch.bool), src[:, :1], src[:, :1])
-    batch.tgt_in.fill_(BOS)
+    encode = reader.sample.tokenizer.encode
+    batch = batch_of(reader.model, [Example([*encode(s.en_text), EOS], [EOS]) for s in sentences])
     is_reversed = getattr(reader.model.config, "is_reversed", False)
     place = len(sentences[0].en) - 3 if is_reversed else 2
     with torch.inference_mode():
