@@ -105,8 +105,15 @@ def run_all(
             if n_parallel > 1 and todo:
                 with ProcessPool(n_parallel) as pool:
                     return submit_all(todo, pool, torch.get_num_threads() // n_parallel, reporter)
+            failures = list[str]()
             with signals_handled_by(raise_stopped):
-                return [line for run in todo for line in reporter.end(run, attempt(run))]
+                for run in todo:
+                    try:
+                        outcome: Outcome = train_and_record(run, math.inf), ""
+                    except FAILURES as error:
+                        outcome = None, explain(error)
+                    failures += reporter.end(run, outcome)
+            return failures
     finally:
         for run in todo:
             status = read_status(run.path)
@@ -183,16 +190,17 @@ def submit_all(
 # ---------------------------------------------------------------------------------------- One run
 
 
-def attempt(run: Run) -> Outcome:
-    """Carry out a run; return its record, or an error that a user can do something about."""
-    try:
-        return train_and_record(run, math.inf), ""
-    except ValueError as error:
-        return None, str(error)
-    except (RuntimeError, MemoryError) as error:
-        if not (isinstance(error, torch.OutOfMemoryError) or is_memory_error(error)):
-            raise
-        return None, "out of memory; what was trained is kept; choose smaller sizes"
+FAILURES = ValueError, RuntimeError, MemoryError
+"""What a run can raise for a reason that a user can change; see `explain`."""
+
+
+def explain(error: Exception) -> str:
+    """Return why a run failed; raise an error again that no user can do anything about."""
+    if isinstance(error, ValueError):
+        return str(error)
+    if isinstance(error, torch.OutOfMemoryError) or is_memory_error(error):
+        return "out of memory; what was trained is kept; choose smaller sizes"
+    raise error
 
 
 def execute(run: Run, threads: int) -> Outcome:
@@ -215,7 +223,9 @@ def execute(run: Run, threads: int) -> Outcome:
     torch.set_num_threads(threads)
     try:
         with signals_handled_by(raise_stopped):
-            return attempt(run)
+            return train_and_record(run, math.inf), ""
+    except FAILURES as error:
+        return None, explain(error)
     except KeyboardInterrupt:
         if multiprocessing.parent_process():  # which would begin the next run here
             os._exit(1)
