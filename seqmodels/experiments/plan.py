@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
@@ -23,16 +23,6 @@ from seqmodels.experiments.task import Task
 from seqmodels.models import Fields
 from seqmodels.records import io as record
 from seqmodels.training.checkpoint import Checkpoints
-
-
-class Earlier(NamedTuple):
-    """An earlier run of the folder, which may be one of those that are planned."""
-
-    settings: Fields
-    own: Collection[str]
-    """Settings that it does not share with the other runs of the folder."""
-    is_recorded: bool = False
-    """Whether it has a record; otherwise, a checkpoint."""
 
 
 class Plan(NamedTuple):
@@ -67,57 +57,41 @@ def plan_runs(out: Path, device: str, task: Task, options: Options) -> Plan:
     for seed, spec in product(options.seeds, specs):
         cfg, path = spec.train_config(task, options.lr, seed), out / f"{spec.name}-seed{seed}.json"
         runs.append(Run(spec, task, cfg, sizes[spec.name], path, device, options))
-    planned = {run.path: run for run in runs}
-    folder = read_folder(out, planned)
-    if options.fresh:
-        folder = {path: earlier for path, earlier in folder.items() if path not in planned}
-    check_settings(folder, planned)
-    recorded = {path for path, earlier in folder.items() if earlier.is_recorded}
+    recorded = check_folder(out, {run.path: run for run in runs}, options.fresh)
     return Plan(
         [run for run in runs if run.path in recorded],
         [run for run in runs if run.path not in recorded],
     )
 
 
-# ------------------------------------------------------------------------------------- The folder
+def check_folder(out: Path, planned: Mapping[Path, Run], is_fresh: bool) -> set[Path]:
+    """Return which paths of a folder have records that are kept.
 
-
-def read_folder(out: Path, planned: Mapping[Path, Run]) -> dict[Path, Earlier]:
-    """Return the earlier runs of a folder, by the paths of their records.
-
-    Of a run that was stopped and is not planned, the data are compared, whose tokenizer is the
-    folder's; the rest is its own.
+    Raises ValueError if an earlier run was made with other settings. One that is not planned shares
+    with the planned ones what it does not vary; of one that was stopped only the data are known to
+    be shared, whose tokenizer is the folder's.
     """
-    folder = {}
-    for path in sorted(out.glob("*-seed*[0-9].json")):
-        old = record.load(path)
-        own = [*old.arm.training] if old.arm else []
-        folder[path] = Earlier(recorded_settings(old), own, is_recorded=True)
+    shared, recorded = shared_settings(next(iter(planned.values())).task), set[Path]()
+    was: Fields
+    varied: Fields
     names = {part.name.partition(".checkpoint-")[0] for part in out.glob("*-seed*.checkpoint-*")}
-    for path in sorted({out / f"{name}.json" for name in names} - folder.keys()):
-        if checkpoint := Checkpoints(path).latest(lambda line: None):
+    paths = {*out.glob("*-seed*[0-9].json"), *(out / f"{name}.json" for name in names)}
+    for path in sorted(paths - (planned.keys() if is_fresh else set())):
+        if path.exists():
+            old = record.load(path)
+            was, varied = recorded_settings(old), old.arm.training if old.arm else {}
+            recorded.add(path)
+        elif checkpoint := Checkpoints(path).latest(lambda line: None):
             was = checkpoint.settings
-            if path in planned:
-                folder[path] = Earlier(was, planned[path].spec.training)
-            elif was:
-                own = [key for key in was if not key.startswith("data.")]
-                folder[path] = Earlier(was, own)
-    return folder
-
-
-def check_settings(folder: Mapping[Path, Earlier], planned: Mapping[Path, Run]) -> None:
-    """Raise ValueError if an earlier run was made with other settings."""
-    shared = shared_settings(next(iter(planned.values())).task)
-    for path, earlier in folder.items():
-        if path not in planned:
-            was, now = (
-                {key: value for key, value in settings.items() if key not in earlier.own}
-                for settings in (earlier.settings, shared)
-            )
-            check_same_settings(path, was, now)
-    for path, run in planned.items():
-        if path in folder:
-            check_same_settings(path, folder[path].settings, run.settings())
+            varied = {key: value for key, value in was.items() if not key.startswith("data.")}
+        else:
+            continue
+        if path in planned:
+            check_same_settings(path, was, planned[path].settings())
+        else:
+            check_same_settings(path, *({k: v for k, v in settings.items() if k not in varied}
+                                        for settings in (was, shared)))  # fmt: skip
+    return recorded
 
 
 # ------------------------------------------------------------------------------------------ Device
