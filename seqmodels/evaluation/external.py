@@ -6,10 +6,8 @@ must be joined beforehand. The scores, and the test between systems, are sacreBL
 
 from __future__ import annotations
 
-import os
-import re
 from collections.abc import Mapping, Sequence
-from itertools import combinations, pairwise
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple, TypedDict
 
@@ -21,9 +19,6 @@ from seqmodels.data.scripts import count_words, unit_of
 from seqmodels.data.text import read_lines, sha256
 from seqmodels.evaluation import intervals, metrics
 from seqmodels.utils.terminal import printable
-
-MAX_LINES = 20_000
-"""Most lines on which systems are compared: the test holds all resamples, 80 kB per line."""
 
 
 class Difference(TypedDict):
@@ -48,12 +43,8 @@ class Text(NamedTuple):
 def read_files(paths: Sequence[Path]) -> list[Text]:
     """Return the text of each file.
 
-    Raises ValueError for a file that is not text, for a file given twice, and if the numbers of
-    lines differ.
+    Raises ValueError for a file that is not text, and if the numbers of lines differ.
     """
-    for one, other in combinations(paths, 2):
-        if one.resolve() == other.resolve():
-            raise ValueError(f"{one} and {other} are the same file; give each file once")
     first, *others = [Text(path, read_lines(path)) for path in paths]
     for text in others:
         if len(text.lines) != len(first.lines):
@@ -65,20 +56,9 @@ def read_files(paths: Sequence[Path]) -> list[Text]:
 
 
 def name_systems(paths: Sequence[Path]) -> list[str]:
-    """Name systems by their files, without a common ending.
-
-    If two files have the same name, their folders distinguish them.
-    """
-    names = [path.name for path in paths]
-    if len(set(names)) < len(names):
-        common = os.path.commonpath([os.path.abspath(path.parent) for path in paths])
-        names = [os.path.relpath(path, common) for path in paths]
-    for dot in re.finditer(r"[./]", names[0]) if len(names) > 1 else ():
-        ending = names[0][dot.start() :]
-        if all(name.endswith(ending) and name != ending for name in names):
-            names = [name.removesuffix(ending) for name in names]
-            break
-    return [printable(name) for name in names]
+    """Name systems by their files, with folders and endings if two would have the same name."""
+    names = [path.stem for path in paths]
+    return [*map(printable, names if len(set(names)) == len(names) else map(str, paths))]
 
 
 def score_translations(
@@ -92,10 +72,11 @@ def score_translations(
     """Score all systems against all references, overall and by source words.
 
     A bucket ends at each of `ends`; another one has all longer sources. Differences are from the
-    first system. Raises ValueError for a source without words, for a tokenizer that sacreBLEU does
-    not have here, and for more than MAX_LINES lines of several systems.
+    first system. Raises ValueError for a source without words, and for a tokenizer that sacreBLEU
+    does not have here.
     """
-    lengths = count_lengths(src, len(systems))
+    if not any(lengths := [*map(count_words, src.lines)]):
+        raise ValueError(f"{src.path} has no words; scores are by the number of source words")
     metrics.check_tokenizer(tokenize, "--tokenize")
     scorers = metrics.sacrebleu_metrics(tokenize, is_lowercase, [ref.lines for ref in refs])
     longer = [max(lengths)] if max(lengths) > ends[-1] else []
@@ -121,19 +102,6 @@ def score_translations(
         "paired_signatures": paired,
         "systems": entries,
     }
-
-
-def count_lengths(src: Text, n_systems: int) -> list[int]:
-    """Return the words of each line; raise ValueError if the systems cannot be scored on them."""
-    lengths = [*map(count_words, src.lines)]
-    if not any(lengths):
-        raise ValueError(f"{src.path} has no words; scores are by the number of source words")
-    if n_systems > 1 and len(lengths) > MAX_LINES:
-        raise ValueError(
-            f"{src.path} has {len(lengths):,} lines; systems are compared on at most "
-            f"{MAX_LINES:,}: score one system at a time"
-        )
-    return lengths
 
 
 def score_system(
