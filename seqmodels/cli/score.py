@@ -26,7 +26,7 @@ def run(args: argparse.Namespace) -> None:
         raise ValueError("give --ref and --src, the texts that the translations are scored with")
     src, *others = external.read_files([args.src, *args.ref, *args.hyps])
     refs, systems = others[: len(args.ref)], others[len(args.ref) :]
-    tokenize = args.tokenize or metrics.tokenizer_for("", refs[0].lines)
+    tokenize = args.tokenize or metrics.tokenizer_for(refs[0].lines)
     ends = args.buckets or increasing(BUCKETS)
     result = external.score_translations(src, refs, systems, tokenize, args.lowercase, ends)
     print_json(result) if args.json else print(format_tables(result))

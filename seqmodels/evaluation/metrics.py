@@ -8,7 +8,6 @@ tables, figures, `seqmodels score` and the ledger of published figures all use t
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -240,34 +239,16 @@ def make_chrf(
     return CHRF(lowercase=is_lowercase, references=references)
 
 
-LANGUAGE_CODE = re.compile(r"(\w{2,3})(?:[-_](?:[A-Z][a-z]{3}|[A-Z]{2}|[a-z]{2}|\d{3}))*")
-TOKENIZER_OF_LANGUAGE = {
-    **dict.fromkeys(("zh", "zho", "chi", "cmn", "yue"), "zh"),
-    **dict.fromkeys(("ja", "jpn"), "ja-mecab"),
-    **dict.fromkeys(("ko", "kor"), "ko-mecab"),
-    **dict.fromkeys(("th", "tha", "my", "mya", "bur", "km", "khm", "lo", "lao"), "flores200"),
-    **dict.fromkeys(("bo", "bod", "tib", "dz", "dzo"), "flores200"),
-}
-"""sacreBLEU's tokenizers for languages written without spaces, or not as 13a expects."""
-
-
 TOKENIZER_OF_SCRIPT = {"han": "zh", "kana": "ja-mecab", "other": "flores200", None: "13a"}
+"""sacreBLEU's tokenizers for languages written without spaces, and for the others."""
 
 
-def tokenizer_for(language: str, texts: Iterable[str] = ()) -> str:
-    """Return the name of sacreBLEU's tokenizer for texts; "char" if it does not work here.
-
-    If the language is not a code such as `zh-Hans`, or the script of the texts contradicts it, the
-    script tells; Korean can be in Han.
-    """
+def tokenizer_for(texts: Iterable[str]) -> str:
+    """Return the name of sacreBLEU's tokenizer for the script of texts; "char" if it fails here."""
     sample = [*islice(texts, N_SAMPLED)]
     script = unspaced_script(sample)
-    code = LANGUAGE_CODE.fullmatch(language)
-    name = TOKENIZER_OF_LANGUAGE.get(code[1].lower()) if code else None
-    if sample and not (name == "ko-mecab" and script):
-        is_korean = script is None and 2 * sum(bool(HANGUL.search(t)) for t in sample) > len(sample)
-        name = "ko-mecab" if is_korean else TOKENIZER_OF_SCRIPT[script]
-    name = name or TOKENIZER_OF_SCRIPT[None]
+    is_korean = script is None and 2 * sum(bool(HANGUL.search(t)) for t in sample) > len(sample)
+    name = "ko-mecab" if is_korean else TOKENIZER_OF_SCRIPT[script]
     try:
         check_tokenizer(name)
     except ValueError:

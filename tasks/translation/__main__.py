@@ -282,7 +282,7 @@ def corpus_task(args: argparse.Namespace) -> Task:
     recipe = CORPUS_RECIPES.get((args.data[0], corpus.src_lang), DEFAULT)
     ready = prepare_corpus(args, corpus, recipe)
     sources, targets = zip(*ready.test_texts, strict=True)
-    tokenize = args.bleu_tokenize or tokenizer_for(corpus.tgt_lang, targets)
+    tokenize = args.bleu_tokenize or tokenizer_for(targets)
     print(f"BLEU uses sacreBLEU's tokenizer {tokenize} (--bleu-tokenize)")
     print(describe_round_trip(ready.tokenizer, targets, tokenize), end="")
     words, unit = [*map(count_words, sources)], unit_of(sources)
