@@ -151,9 +151,8 @@ def load(path: Path) -> Significance:
 def load_or_compute(folder: Path, records: Records) -> Significance | None:
     """Return the folder's significance file, recomputed from the sums if it is out of date.
 
-    Where sums are missing, models added after the file was written are left out. None if there is
-    nothing to compare, or neither a file nor all the sums. Raises ValueError for an invalid file,
-    one that cannot be recomputed, and sums that are not those of their records.
+    None if there is nothing to compare, or neither a file nor all the sums. Raises ValueError for
+    an invalid file, one that cannot be recomputed, and sums that are not those of their records.
     """
     path = folder / FILE
     stored = load(path) if path.exists() else None
@@ -167,11 +166,6 @@ def load_or_compute(folder: Path, records: Records) -> Significance | None:
         return Significance.model_validate(value) if comparisons else None
     if stored is None:
         return None
-    models = {name: record.model for name, record in records.items()}
-    later = {model for name, model in models.items() if name not in stored.records}
-    is_whole = stored.records.items() <= checksums.items()
-    if is_whole and later.isdisjoint(models[name] for name in stored.records):
-        return stored
     raise ValueError(
         f"{path} was made from other records; it cannot be made anew without {missing[0]}, "
         "so restore the records, or delete it"

@@ -200,8 +200,6 @@ def test_a_file_of_other_records_is_made_anew(folder: Path, tmp_path: Path) -> N
 def test_a_file_of_other_records_is_refused_without_sums(folder: Path, capsys: Any) -> None:
     stored, gpt = write_file(folder), folder / "gpt-seed1.json"
     before, other_seed = gpt.read_text(), folder / "gpt-seed9.json"
-    later = {"model": "transformer", "hypotheses": "transformer-seed1.jsonl", "n_parameters": 7}
-    change(gpt, folder / "transformer-seed1.json", **later)
     assert json.loads(find(folder).text()) == stored
     for spoil, undo in (
         (lambda: change(gpt, gpt, train_s=1.0), lambda: gpt.write_text(before)),
