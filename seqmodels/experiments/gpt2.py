@@ -15,12 +15,11 @@ from safetensors import SafetensorError
 from torch import Tensor
 
 from seqmodels.data.tokenizers import N_SPECIALS, HuggingFace, load
+from seqmodels.experiments.inference import build_with
 from seqmodels.interface import BOS, EOS, SequenceModel
-from seqmodels.models import build
 from seqmodels.records.schema import Data
 from seqmodels.search import Choose
 from seqmodels.training import checkpoint
-from seqmodels.training.trainer import check_shapes
 from seqmodels.utils import files
 
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
@@ -58,15 +57,11 @@ def load_gpt2(folder: Path) -> tuple[SequenceModel, HuggingFace, Data]:
         content = files.read(folder / WEIGHTS, checkpoint.MAX_WEIGHTS_BYTES)
         tensors = safetensors.torch.load(content)
         weights = rename(tensors, n_ids, tokenizer.vocab_size, sizes["n_layers"])
-        with torch.device("meta"):
-            expected = build("gpt", tokenizer.vocab_size, **sizes).state_dict()
-        check_shapes(weights, expected)
+        model = build_with(weights, "gpt", vocab_size=tokenizer.vocab_size, **sizes)
     except (SafetensorError, KeyError, RuntimeError, ValueError) as error:
         raise ValueError(f"{folder / WEIGHTS} is not GPT-2 of this config: {error}") from None
-    model = build("gpt", tokenizer.vocab_size, **sizes)
-    model.load_state_dict(weights)
     data = Data.model_validate({"name": "GPT-2's", "sha256": "", "n_ids": n_ids})
-    return model.eval(), tokenizer, data
+    return model, tokenizer, data
 
 
 def rename(theirs: dict[str, Tensor], n_ids: int, n_rows: int, n_layers: int) -> dict[str, Tensor]:

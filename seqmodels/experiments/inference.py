@@ -20,6 +20,7 @@ import numpy as np
 import safetensors.torch
 import torch
 from safetensors import SafetensorError
+from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from seqmodels.data import tokenizers
@@ -288,9 +289,8 @@ def load_model(record: Record, path: Path) -> SequenceModel:
     """Build the record's model with the weights at PATH, in evaluation mode.
 
     Raises ValueError if the weights are missing (results are committed without them), or are not
-    those of the record, by the checksum that it contains.
-    Names and shapes are compared before anything is built, so that a model takes no more memory
-    than its file has bytes. A rounded run's float16 weights are computed with in float32.
+    those of the record, by the checksum that it contains. A rounded run's float16 weights are
+    computed with in float32.
     """
     if not path.exists():
         raise ValueError(f"{path}: the weights of this run are missing; train it again")
@@ -307,11 +307,20 @@ def load_model(record: Record, path: Path) -> SequenceModel:
         sizes: dict[str, Any] = dict(record.settings)
         if sizes.get("n_layers", 1) > len(weights):
             raise ValueError(f"{len(weights)} tensors cannot be {sizes['n_layers']} layers")
-        with torch.device("meta"), SkipInit():
-            expected = build(record.base, **sizes).state_dict()
-        check_shapes(weights, expected)
-        model = build(record.base, **sizes)
-        model.load_state_dict(weights)
+        return build_with(weights, record.base, **sizes)
     except (SafetensorError, RuntimeError, TypeError, ValueError, ArithmeticError) as error:
         raise ValueError(f"{path} does not match its record; train it again: {error}") from error
+
+
+def build_with(weights: dict[str, Tensor], name: str, **sizes: Any) -> SequenceModel:
+    """Build a model with these weights, in evaluation mode.
+
+    Names and shapes are compared before anything is built, so that a model takes no more memory
+    than its file has bytes. Raises ValueError if they differ.
+    """
+    with torch.device("meta"), SkipInit():
+        expected = build(name, **sizes).state_dict()
+    check_shapes(weights, expected)
+    model = build(name, **sizes)
+    model.load_state_dict(weights)
     return model.eval()
