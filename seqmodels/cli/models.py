@@ -18,9 +18,9 @@ def run(args: argparse.Namespace) -> None:
     """Print the models in order of history, as a table or as JSON."""
     import torch
 
-    from seqmodels.experiments.inference import SkipInit
     from seqmodels.experiments.specs import count_parameters
     from seqmodels.models import MODELS, PAPERS, paper_config
+    from seqmodels.training.checkpoint import SkipInit
 
     rows = []
     for name, model_type in MODELS.items():

@@ -15,7 +15,6 @@ from safetensors import SafetensorError
 from torch import Tensor
 
 from seqmodels.data.tokenizers import N_SPECIALS, HuggingFace, load
-from seqmodels.experiments.inference import build_with
 from seqmodels.interface import BOS, EOS, SequenceModel
 from seqmodels.records.schema import Data
 from seqmodels.search import Choose
@@ -57,7 +56,7 @@ def load_gpt2(folder: Path) -> tuple[SequenceModel, HuggingFace, Data]:
         content = files.read(folder / WEIGHTS, checkpoint.MAX_WEIGHTS_BYTES)
         tensors = safetensors.torch.load(content)
         weights = rename(tensors, n_ids, tokenizer.vocab_size, sizes["n_layers"])
-        model = build_with(weights, "gpt", vocab_size=tokenizer.vocab_size, **sizes)
+        model = checkpoint.build_with(weights, "gpt", vocab_size=tokenizer.vocab_size, **sizes)
     except (SafetensorError, KeyError, RuntimeError, ValueError) as error:
         raise ValueError(f"{folder / WEIGHTS} is not GPT-2 of this config: {error}") from None
     data = Data.model_validate({"name": "GPT-2's", "sha256": "", "n_ids": n_ids})

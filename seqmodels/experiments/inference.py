@@ -20,20 +20,17 @@ import numpy as np
 import safetensors.torch
 import torch
 from safetensors import SafetensorError
-from torch import Tensor
-from torch.overrides import TorchFunctionMode
 
 from seqmodels.data import tokenizers
 from seqmodels.data.batches import Example, collate
 from seqmodels.evaluation.evaluate import generate_targets, search_in_batches
 from seqmodels.evaluation.metrics import METRICS, sacrebleu_signatures
 from seqmodels.interface import BOS, EOS, SequenceModel
-from seqmodels.models import PAPERS, build
+from seqmodels.models import PAPERS
 from seqmodels.records import io as record
 from seqmodels.records.schema import Data, Record
 from seqmodels.search import Hypothesis, search_beams
 from seqmodels.training import checkpoint
-from seqmodels.training.trainer import check_shapes
 from seqmodels.utils import files, html
 from seqmodels.utils.imports import SHIPPED
 from seqmodels.utils.values import check_arguments
@@ -272,19 +269,6 @@ def find_record(run: str | Path) -> Path:
     return SHIPPED / f"{name}-seed1.json" if is_shipped else path
 
 
-class SkipInit(TorchFunctionMode):
-    """Leave weights as they are instead of drawing them.
-
-    On the meta device, where they have no values, a draw imports torch's compiler: a second.
-    """
-
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Skip functions that fill a tensor with random numbers."""
-        if getattr(func, "__name__", "") in ("normal_", "uniform_"):
-            return args[0] if args else kwargs["tensor"]
-        return func(*args, **(kwargs or {}))
-
-
 def load_model(record: Record, path: Path) -> SequenceModel:
     """Build the record's model with the weights at PATH, in evaluation mode.
 
@@ -307,20 +291,6 @@ def load_model(record: Record, path: Path) -> SequenceModel:
         sizes: dict[str, Any] = dict(record.settings)
         if sizes.get("n_layers", 1) > len(weights):
             raise ValueError(f"{len(weights)} tensors cannot be {sizes['n_layers']} layers")
-        return build_with(weights, record.base, **sizes)
+        return checkpoint.build_with(weights, record.base, **sizes)
     except (SafetensorError, RuntimeError, TypeError, ValueError, ArithmeticError) as error:
         raise ValueError(f"{path} does not match its record; train it again: {error}") from error
-
-
-def build_with(weights: dict[str, Tensor], name: str, **sizes: Any) -> SequenceModel:
-    """Build a model with these weights, in evaluation mode.
-
-    Names and shapes are compared before anything is built, so that a model takes no more memory
-    than its file has bytes. Raises ValueError if they differ.
-    """
-    with torch.device("meta"), SkipInit():
-        expected = build(name, **sizes).state_dict()
-    check_shapes(weights, expected)
-    model = build(name, **sizes)
-    model.load_state_dict(weights)
-    return model.eval()

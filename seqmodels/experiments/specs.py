@@ -13,10 +13,10 @@ from typing import Any, NamedTuple, get_args
 
 import torch
 
-from seqmodels.experiments.inference import SkipInit
 from seqmodels.experiments.task import Recipe, Task
 from seqmodels.interface import Config, SequenceModel
 from seqmodels.models import MODELS, Fields, ModelInfo, Value, ancestors, derive, paper_of
+from seqmodels.training.checkpoint import SkipInit
 from seqmodels.training.config import TrainConfig
 from seqmodels.utils.imports import import_class
 from seqmodels.utils.terminal import did_you_mean

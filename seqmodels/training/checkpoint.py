@@ -15,9 +15,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import safetensors.torch
+import torch
 from torch import Tensor
+from torch.overrides import TorchFunctionMode
 
-from seqmodels.models import Value
+from seqmodels.interface import SequenceModel
+from seqmodels.models import Value, build
+from seqmodels.training.trainer import check_shapes
 from seqmodels.utils import files
 from seqmodels.utils.terminal import defer_signals
 
@@ -138,3 +142,33 @@ def to_bytes(tensors: Mapping[str, Tensor], metadata: dict[str, str] | None = No
 def sha256(content: bytes) -> str:
     """Return the SHA-256, as `sha256sum` prints it."""
     return hashlib.sha256(content).hexdigest()
+
+
+# ------------------------------------------------------------------------------ Models from weights
+
+
+class SkipInit(TorchFunctionMode):
+    """Leave weights as they are instead of drawing them.
+
+    On the meta device, where they have no values, a draw imports torch's compiler: a second.
+    """
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Skip functions that fill a tensor with random numbers."""
+        if getattr(func, "__name__", "") in ("normal_", "uniform_"):
+            return args[0] if args else kwargs["tensor"]
+        return func(*args, **(kwargs or {}))
+
+
+def build_with(weights: dict[str, Tensor], name: str, **sizes: Any) -> SequenceModel:
+    """Build a model with these weights, in evaluation mode.
+
+    Names and shapes are compared before anything is built, so that a model takes no more memory
+    than its file has bytes. Raises ValueError if they differ.
+    """
+    with torch.device("meta"), SkipInit():
+        expected = build(name, **sizes).state_dict()
+    check_shapes(weights, expected)
+    model = build(name, **sizes)
+    model.load_state_dict(weights)
+    return model.eval()
