@@ -74,6 +74,8 @@ CALLS: list[tuple[ModuleType, str, tuple[str, ...]]] = [
     (recall, "--models transformer --vary lr=nan", ("lr=nan", "finite")),
     (recall, "--models transformer --vary warmup=1", ("warmup=1", "less than 1")),
     (recall, "--models transformer --vary n_heads=2,,4", ("FIELD=A,B,C",)),
+    (recall, "--size smoke --models gpt --vary max_grad_norm=-1", ("--vary", "max_grad_norm=-1")),
+    (recall, "--lr -1", ("--lr",)),
     (translation, "--source de", ("--source", "--data")),
     (translation, "--data @/src.de @/ref.en --valid @/src.de @/x", ("--valid", "no file", "/x")),
     (translation, "--size full --data x", ("--size full",)),
@@ -167,12 +169,15 @@ def test_a_text_that_is_too_long_is_refused_at_the_limit(trained: Path, call: Ca
     check_one_line(call(main, "translate", trained / "gpt-seed1", "a\udcff"), "character 2")
 
 
-def copy_run(trained: Path, to: Path, name: str = "gpt", **changes: Any) -> Path:
-    """Copy a run without its checksum, and change its record."""
+def copy_run(
+    trained: Path, to: Path, name: str = "gpt", model: str | None = None, **changes: Any
+) -> Path:
+    """Copy a run without its checksum, and change its record's model and sizes."""
     for path in (*trained.glob(f"{name}-seed1.*"), trained / "tokenizer.json"):
         shutil.copy(path, to)
     path = to / f"{name}-seed1.json"
     content = json.loads(path.read_text("utf-8")) | {"weights_sha256": None}
+    content |= {"model": model or content["model"]}
     content["model_config"] |= changes
     path.write_text(json.dumps(content))
     return to / f"{name}-seed1"
@@ -189,6 +194,7 @@ def check_refusal(result: tuple[int, str, str], *words: str) -> None:
 PICKLE = b"csys\nexit\n(S'a pickle was read'\ntR."
 BROKEN = [
     *((name, PICKLE) for name in ("gpt-seed1.json", "gpt-seed1.safetensors", "tokenizer.json")),
+    ("gpt-seed1.safetensors", (10**10).to_bytes(8, "little") + b"{}"),
     ("gpt-seed1.json", b"[1]"),
     ("gpt-seed1.safetensors", None),
     ("tokenizer.json", None),
@@ -215,6 +221,9 @@ def test_sizes_that_no_model_has_are_refused(trained: Path, call: Call, tmp_path
         ("gpt", {"n_wings": 2}),
         ("gpt", {"dropout": math.nan}),
         ("lstm_seq2seq", {"n_layers": 10**7}),
+        ("lstm_seq2seq", {"vocab_size": 10**9}),
+        ("lstm_seq2seq", {"vocab_size": "8"}),
+        ("lstm_seq2seq", {"model": "os.system"}),
     ):
         run = copy_run(trained, tmp_path, name, **changes)
         check_refusal(call(main, "translate", run, "a"), run.name)

@@ -43,15 +43,6 @@ def test_a_comparison_without_a_mark_is_known_by_its_records(name: str, tmp_path
     assert names(tmp_path) == {"notes.txt", name}
 
 
-def test_a_project_that_uses_ours_is_not_ours(tmp_path: Path) -> None:
-    (tmp_path / "run-seed1.py").write_text("import seqmodels\nseqmodels.compare('recall')\n")
-    (tmp_path / "base.py").write_text('raise NotImplementedError("in a subclass")\n')
-    for kind in ("comparison", "exercise"):
-        with pytest.raises(ValueError, match=f"seqmodels {kind}; nothing is written"):
-            files.claim_folder(tmp_path, kind)
-    assert names(tmp_path) == {"run-seed1.py", "base.py"}
-
-
 def test_a_folder_that_another_process_marks_is_taken(tmp_path: Path) -> None:
     half = tmp_path / f".{files.MARK}.0123abcd{files.PART}"
     half.write_text("compar")

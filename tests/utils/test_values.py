@@ -74,11 +74,6 @@ def test_values_of_vary_have_the_same_bounds() -> None:
             parse_value("transformer", name, given)
 
 
-def test_the_command_line_has_the_same_bounds(call: Call) -> None:
-    for flags in (("--lr", "-1"), ("--vary", "dropout=1"), ("--vary", "max_grad_norm=-1")):
-        check_one_line(call(recall, "--size", "smoke", "--models", "gpt", *flags), flags[0])
-
-
 def test_types_that_are_not_known_are_not_checked() -> None:
     @dataclass
     class Mine:
