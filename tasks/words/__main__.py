@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from seqmodels.models import PAPERS
 from seqmodels.utils import files
+from seqmodels.utils.imports import SHIPPED
 from seqmodels.utils.terminal import Parser, run_cli
 
 from .. import flags
@@ -36,9 +37,11 @@ PARSER = Parser(
     description=__doc__,
     formatter_class=argparse.RawDescriptionHelpFormatter,
 )
-PARSER.add_argument("runs", nargs="*", default=[*PAPERS], metavar="RUN",
+TRAINED = [name for name in PAPERS if (SHIPPED / f"{name}-seed1.json").exists()]
+"""The models of which a run is shipped."""
+PARSER.add_argument("runs", nargs="*", default=TRAINED, metavar="RUN",
                     help="runs on the built-in grammar, such as runs/NAME/gpt-seed1 or the name of "
-                    f"a shipped one (default: {', '.join(PAPERS)})")  # fmt: skip
+                    f"a shipped one (default: {', '.join(TRAINED)})")  # fmt: skip
 PARSER.add_argument("--out", type=Path, default=Path("runs/words"), metavar="DIR",
                     help="folder for records and figures (default: runs/words)")  # fmt: skip
 

@@ -14,6 +14,7 @@ from torch.testing import assert_close
 from seqmodels import SequenceModel, build, compare
 from seqmodels.data.batches import collate
 from seqmodels.data.tokenizers import Words
+from seqmodels.experiments.inference import find_record
 from seqmodels.records.io import load as load_record
 from seqmodels.report import load_records
 from tasks.analyses import Attention, Sample, draw_sample
@@ -317,3 +318,9 @@ def test_a_run_on_other_sentences_is_refused(call: Call, trained: Path, tmp_path
     assert (code, "have the same name" in error) == (2, True)
     with pytest.raises(ValueError, match="words measures trained runs; give them to: "):
         compare("words")
+
+
+def test_what_is_measured_by_default_is_shipped() -> None:
+    names = words.PARSER.parse_args([]).runs
+    assert "gpt" in names
+    assert all(find_record(name).exists() for name in names)
