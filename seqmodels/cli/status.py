@@ -73,8 +73,9 @@ def read_state(record: Path) -> dict[str, Any]:
     from seqmodels.utils.progress import format_duration, read_status
 
     status, is_trained = read_status(record), is_held(record.parent, f".{record.stem}{LOCK}")
-    about = {"folder": str(record.parent), "run": record.stem, "tokens": None, "budget": None}
-    about |= {"state": "starting" if is_trained else "stopped", "note": "", "where": ""}
+    about: dict[str, Any] = {"folder": str(record.parent), "run": record.stem}
+    about |= {"state": "starting" if is_trained else "stopped", "tokens": None, "budget": None}
+    about |= {"note": "", "where": ""}
     if status and is_trained:
         ago = format_duration(max(0.0, time.time() - status.time))
         about["where"] = f"process {status.process} on {status.host}, {ago} ago"
