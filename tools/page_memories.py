@@ -48,8 +48,8 @@ def list_laptop() -> list[str]:
 
 
 def join_names(models: Iterable[str]) -> str:
-    """Return the labels of models as a list in a sentence."""
-    return ", ".join(map(label_of, models)) or "no model"
+    """Return the labels of models as a list in a sentence, without commas of their own."""
+    return ", ".join(label_of(m).replace(",", " with") for m in models) or "no model"
 
 
 def say_missing(command: str) -> None:

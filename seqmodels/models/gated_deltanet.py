@@ -31,7 +31,7 @@ Symbols
 
 Differs
     1. The rest is `gpt.py` without positions (the paper: RMSNorm, SwiGLU); keys, values and the
-       output's gate are as wide as the model (the paper: 0.75, 1.5 and 1.5 times).
+       output's gate are as wide as the model (the authors: 0.75, 1.5 and 1.5 times).
     2. The switches: without `is_gated` it is DeltaNet (2024), but for the output's gate; without
        `is_delta`, values are added; without both, it is linear attention whose features are unit
        vectors. A `beta_max` of 2 lets I − β k kᵀ mirror a direction (arXiv:2411.12537).
@@ -60,15 +60,15 @@ from seqmodels.models.memory import TextModel, convolve, join
 
 @dataclass(frozen=True, kw_only=True)
 class Config:
-    """Sizes; the defaults are about those of the paper's model of 1.3 billion parameters."""
+    """Sizes; the defaults are those of the authors' model of 1.3 billion parameters."""
 
     vocab_size: Size
-    """Tokens in the vocabulary (the paper: 32,000)."""
-    d_model: Size = 2048
+    """Tokens in the vocabulary (4: 32,000)."""
+    d_model: Size = 2400
     """Width; a multiple of n_heads."""
-    n_heads: Size = 8
-    """Heads."""
-    n_layers: Size = 21
+    n_heads: Size = 12
+    """Heads (the authors: 9, whose keys are as wide as these, 200)."""
+    n_layers: Size = 16
     """Blocks."""
     d_conv: Size = 4
     """Tokens that a query, key or value is made of, by a short convolution; 1: its own."""

@@ -88,7 +88,8 @@ PAPERS = {
         class_path=f"{HERE}.mamba2:Mamba2", config="MAMBA2_130M", memory="fixed",
     ),
     "gated_deltanet": ModelInfo(
-        label="Gated DeltaNet", short="Delta", year=2024, cite="Yang et al., arXiv:2412.06464",
+        label="Gated DeltaNet", short="Gated DeltaNet", year=2024,
+        cite="Yang et al., arXiv:2412.06464",
         class_path=f"{HERE}.gated_deltanet:GatedDeltaNet", config="LARGE", memory="fixed",
     ),
 }  # fmt: skip

@@ -27,10 +27,10 @@ from seqmodels.report.tidy import FigureWithData, Table
 
 from ..figures import draw_comparisons
 
-ADD = style.LineStyle("neither: adds up", "#C2459A", "-", "P")
+ADD = style.LineStyle("adds up", "#C2459A", "-", "P")
 FORGET = style.LineStyle("forgets", "#7F8F00", (0, (4, 1.6)), "s")
 CORRECT = style.LineStyle("corrects", "#11538F", "-", "D")
-BOTH = style.LineStyle("both", "#7A5230", (0, (4, 1.6)), "^")
+BOTH = style.LineStyle("forgets and corrects", "#7A5230", (0, (4, 1.6)), "^")
 RULES = {
     "gated_deltanet_sum": ADD, "gated_deltanet_fade": FORGET, "gated_deltanet_delta": CORRECT,
     "gated_deltanet": BOTH,
