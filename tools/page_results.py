@@ -768,6 +768,8 @@ SECTIONS = {
     "stories": "next_token",
     "stories with a loss on the source": "next_token-source-loss",
     "parts of the Transformer": "choices",
+    "parts of GPT": "choices-gpt",
+    "mistakes": "mistakes",
     "heads": "heads",
     "heads after a larger budget": "heads-full",
     "heads of GPT": "heads-gpt",

@@ -56,8 +56,8 @@ class RNNWithUnits(RNNEncDec):
         self.V = nn.Linear(d_encoder, cfg.d_model)
         if cfg.unit == "tanh":
             self.encoder.W = nn.Linear(cfg.d_embed, d_encoder)
-            self.encoder.unit = TanhUnit(d_encoder)
+            self.encoder.add_module("unit", TanhUnit(d_encoder))
             self.W = nn.Linear(cfg.d_embed, cfg.d_model)
             self.C = nn.Linear(cfg.d_model, cfg.d_model, bias=False)
-            self.unit = TanhUnit(cfg.d_model)
+            self.add_module("unit", TanhUnit(cfg.d_model))
         rnn_encdec.init(self)
