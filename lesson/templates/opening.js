@@ -182,10 +182,12 @@ class Machine {
   figure.addEventListener("keydown", (event) => {
     if (event.key === " " && event.target !== button) { event.preventDefault(); toggle(); }
   });
-  addEventListener("resize", show);
+  new ResizeObserver(show).observe(figure);
   matchMedia("(prefers-color-scheme: dark)").onchange = () => { for (const machine of machines) machine.strips = null; show(); };
   choose(Number(length.value));
   if (!matchMedia("(prefers-reduced-motion: reduce)").matches) {
-    if (document.hidden) addEventListener("visibilitychange", go, { once: true }); else go();
+    moment = 0;
+    const watch = new IntersectionObserver(([{ isIntersecting }]) => { if (isIntersecting) { watch.disconnect(); go(); } });
+    watch.observe(figure);
   }
 }
