@@ -22,8 +22,6 @@ export function findLooks(weights) {
  * @param {string} text @param {CSSStyleDeclaration} style */
 function paintStrip(text, style) {
   const strip = element("canvas", { width: COLUMNS, height: Math.ceil(text.length / COLUMNS) });
-  strip.width = COLUMNS;
-  strip.height = Math.ceil(text.length / COLUMNS);
   const context = strip.getContext("2d");
   readLevels(text).forEach((x, i) => {
     context.globalAlpha = Math.abs(x);
