@@ -176,7 +176,7 @@ class Machine {
   button.addEventListener("click", toggle);
   length.addEventListener("input", () => choose(Number(length.value)));
   slider.addEventListener("input", () => { stop(); moment = Number(slider.value); show(); });
-  figure.addEventListener("pointerover", point);
+  for (const type of ["pointerover", "pointerleave"]) figure.addEventListener(type, point);
   figure.addEventListener("keydown", (event) => {
     if (event.key === " " && event.target !== button) { event.preventDefault(); toggle(); }
   });
