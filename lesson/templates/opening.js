@@ -22,8 +22,6 @@ export function findLooks(weights) {
  * @param {string} text @param {CSSStyleDeclaration} style */
 function paintStrip(text, style) {
   const strip = element("canvas", { width: COLUMNS, height: Math.ceil(text.length / COLUMNS) });
-  strip.width = COLUMNS;
-  strip.height = Math.ceil(text.length / COLUMNS);
   const context = strip.getContext("2d");
   readLevels(text).forEach((x, i) => {
     context.globalAlpha = Math.abs(x);
@@ -178,14 +176,16 @@ class Machine {
   button.addEventListener("click", toggle);
   length.addEventListener("input", () => choose(Number(length.value)));
   slider.addEventListener("input", () => { stop(); moment = Number(slider.value); show(); });
-  figure.addEventListener("pointerover", point);
+  for (const type of ["pointerover", "pointerleave"]) figure.addEventListener(type, point);
   figure.addEventListener("keydown", (event) => {
     if (event.key === " " && event.target !== button) { event.preventDefault(); toggle(); }
   });
-  addEventListener("resize", show);
+  new ResizeObserver(show).observe(figure);
   matchMedia("(prefers-color-scheme: dark)").onchange = () => { for (const machine of machines) machine.strips = null; show(); };
   choose(Number(length.value));
   if (!matchMedia("(prefers-reduced-motion: reduce)").matches) {
-    if (document.hidden) addEventListener("visibilitychange", go, { once: true }); else go();
+    moment = 0;
+    const watch = new IntersectionObserver(([{ isIntersecting }]) => { if (isIntersecting) { watch.disconnect(); go(); } });
+    watch.observe(figure);
   }
 }

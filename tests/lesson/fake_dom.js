@@ -130,6 +130,13 @@ const addEventListener = (type, listener) => document.addEventListener(type, lis
 const requestAnimationFrame = (draw) => setTimeout(draw), matchMedia = () => ({ matches: !given.moves }), scrollTo = () => {};
 const ticks = [], setInterval = (act) => ticks.push(act), clearInterval = (n) => { delete ticks[n - 1]; }; // a test makes them tick
 
+class ResizeObserver { observe() {} }
+class IntersectionObserver { // all is in sight
+  constructor(act) { this.act = act; }
+  observe() { this.act([{ isIntersecting: true }]); }
+  disconnect() {}
+}
+
 class FormData {
   constructor(form) { this.form = form; }
   get(name) { return this.form.all(`[name=${name}]`).find((input) => input.checked).value; }

@@ -241,6 +241,8 @@ test("a sentence is read, then written, and a word's lines lead to where it look
   assert.deepEqual([tick().slice(1), tick(), ask("ticks").at(-1), button.textContent], [["C x . C d e C e .", end[2].replace(/ 100.*words 67/, " 67"), ""], end, undefined, "Play again"]);
   ask("fire")(all(".said .w")[3], "pointerover");
   assert.deepEqual(lit(), [10, 0, 0]);
+  ask("fire")(all("figure")[0], "pointerleave");
+  assert.deepEqual(lit(), [0, 0, 0]);
 
   ask("fire")(moment, "keydown", { key: " " });
   ask("fire")(moment, "keydown", { key: " " });

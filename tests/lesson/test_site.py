@@ -257,6 +257,15 @@ def test_scores_are_those_of_the_records(site_folder: Path) -> None:
         assert float(mean["high"]) == pytest.approx(sum(cells) / 5, rel=1e-5)
 
 
+def test_the_main_comparison_is_found_by_its_name() -> None:
+    names = ("translation-grammar", "translation-grammar-laptop")
+    folders = {name: load_records.load_folder(RESULTS / name) for name in names}
+    assert len(folders[names[0]].records) < len(folders[names[1]].records)
+    assert build.find_folder(folders, "rnn_encdec", "bahdanau") == names[0]
+    assert build.find_folder({names[1]: folders[names[1]]}, "rnn_encdec", "gpt") == names[1]
+    assert build.find_folder(folders, "mamba2", "gpt") is None
+
+
 def test_the_first_page_shows_three_curves(site_folder: Path) -> None:
     (rows,) = points_of(page(site_folder, "index"))
     lines = [*dict.fromkeys(row["line"] for row in rows)]
