@@ -26,12 +26,10 @@ FILES = {
     "hyp.en": b"a sentence\ntwo other words\nand\n",
     "short.en": b"a sentence\n",
     "columns.jsonl": b'{"a": "x", "b": "y", "n": 1}\n' * 3,
-    "one.csv": b"de\na\nb\n",
     "notes.md": b"# a file of another kind\n",
     "short.txt": b"Once upon a time. " * 20,
     "two/train.qaa": b"a\nb\n", "two/train.qab": b"c\nd\n", "two/valid.qaa": b"e\nf\n",
     "two/valid.qab": b"g\n", "two/test.qaa": b"h\n", "two/test.qab": b"i\n",
-    "lacking/train.qaa": b"a\n", "lacking/train.qab": b"b\n", "lacking/valid.qaa": b"c\n",
     "empty-folder/.keep": b"",
 }  # fmt: skip
 
@@ -131,13 +129,10 @@ CALLS: list[tuple[ModuleType, str, tuple[str, ...]]] = [
     # corpora
     (translation, "--data nowhere", ("nowhere does not exist",)),
     (translation, "--data @/empty-folder", ("empty-folder", "train.de")),
-    (translation, "--data @/lacking", ("no valid.qab;",)),
     (translation, "--data a b c", ("3 files",)),
     (translation, "--data @/src.de @/short.en", ("src.de has 3 lines", "short.en has 1")),
     (translation, "--data @/two --tokenizer characters --vocab 300", ("--vocab 300",)),
-    (translation, "--data @/one.csv", ("one.csv", "de")),
     (next_token, "--data @/notes.md --column text", ("column",)),
-    (next_token, "--data @/notes.md @/columns.jsonl", ("columns.jsonl is a table",)),
     (next_token, "--data @/columns.jsonl --column c", ("'c'", "'a', 'b'", "--column")),
     (next_token, "--data @/short.txt --context 8", ("short.txt", "64", "--context")),
     (next_token, "--data @/short.txt --context 0 --block 400", ("short.txt", "400", "--block")),

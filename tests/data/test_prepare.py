@@ -115,6 +115,8 @@ def test_another_corpus_or_config_is_prepared_anew(monkeypatch: pytest.MonkeyPat
     for opened, config in (
         (corpus_of("new"), BYTES), (corpus_of(), LOWER), (corpus_of(), CLEANED),
         (corpus_of(), replace(BYTES, max_tokens=9)), (corpus_of(), WORDS),
+        (corpus_of(), replace(BYTES, vocab_size=9)),
+        (corpus_of(), replace(BYTES, has_source_eos=False)),
         (corpus_of()._replace(src_lang="nl"), BYTES), (corpus_of()._replace(tgt_lang="nl"), BYTES),
     ):  # fmt: skip
         with pytest.raises(pytest.fail.Exception):
@@ -249,34 +251,10 @@ def test_unknown_tokens_are_counted(tmp_path: Path) -> None:
     assert ready.data["n_unknown_test"] == ready.data["n_tokens_test"]
 
 
-def test_tokens_are_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path, messages = tmp_path / "a.txt", []
-    path.write_text("".join(f"{i} spoke, and went.\n" for i in range(400)))
-
-    def make(kind: str, size: int) -> prepare.Prepared[Any]:
-        config = PrepareConfig(tokenizer=kind, vocab_size=size)
-        return prepare.prepare(read_text_corpus([path]), config, messages.append)
-
-    first = make("bpe", 300)
-    with monkeypatch.context() as patch:
-        patch.setattr(prepare, "encode_text", None)
-        again = make("bpe", 300)
-    assert again.data == first.data
-    assert again.train.slice(0, 99) == first.train.slice(0, 99)
-    assert len(messages) == 1
-    make("bpe", 310)
-    make("words", 300)
-    path.write_text("another text, which is as short as can be\n" * 30)
-    make("bpe", 300)
-    assert len(messages) == 4
-
-
 def test_another_tokenizer_in_the_same_file_is_prepared_anew(tmp_path: Path) -> None:
-    path, text = tmp_path / "own.json", tmp_path / "a.txt"
-    text.write_text("ab ba\n" * 300)
+    path = tmp_path / "own.json"
     for characters in ("ab ", "ac "):  # files of one size
         own = tokenizers.Characters(characters)
         own.save(path)
-        pairs = prepare_quietly(corpus_of(), replace(BYTES, tokenizer=str(path)))
-        plain = prepare_text_quietly(read_text_corpus([text]), str(path))
-        assert pairs.tokenizer.labels == plain.tokenizer.labels == own.labels
+        ready = prepare_quietly(corpus_of(), replace(BYTES, tokenizer=str(path)))
+        assert ready.tokenizer.labels == own.labels

@@ -12,7 +12,6 @@ from pyarrow import parquet
 from seqmodels.data import SPLITS
 from seqmodels.data.running_text import read_text_corpus
 from seqmodels.data.splits import read_parallel
-from seqmodels.data.text import read_lines
 
 pytestmark = pytest.mark.usefixtures("cached")
 Pairs = list[tuple[str, str]]
@@ -94,18 +93,3 @@ def test_running_text(path: str, data: Path) -> None:
     assert len(text) + opened.n_left_out() == len(expected)
     assert text in expected
     assert (text == expected) == (opened.n_left_out() == 0) == ("gutenberg" not in path)
-
-
-def test_lines_of_systems_and_alignments(data: Path) -> None:
-    paths = [p for folder in ("sys_lingeval97", "sys_tfnmt", "align_awesome", "align_alibi_fren")
-             for p in (data / folder).iterdir()]  # fmt: skip
-    assert len(paths) == 4 + 2 + 3 + 15
-    for path in paths:
-        assert read_lines(path) == read_raw(path)
-
-
-def test_numbered_lines_are_not_sentences(data: Path) -> None:
-    folder = data / "align_alibi_fren"
-    sides = [folder / f"LaVision_TheVision__{n}_sents.txt" for n in ("LaVision", "TheVision")]
-    with pytest.raises(ValueError, match="a tab in each line"):
-        read_parallel(sides)
