@@ -1,6 +1,6 @@
 """Tables of text, in splits: a file, a folder of files, or a dataset of the hub.
 
-A file .tsv, .csv, .jsonl or .parquet is read by its own header.
+A file .tsv, .csv, .json, .jsonl or .parquet is read by its own header.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from seqmodels.data import SPLITS
 from seqmodels.data.cache import fingerprint
 from seqmodels.data.corpora import explain_unknown
 from seqmodels.data.names import COMMON_COLUMNS, SPLIT_ALIASES, ending_of, group_by_split, stem_of
-from seqmodels.data.text import lines, plain_lines, preview
+from seqmodels.data.text import lines, plain_lines, preview, raw_lines
 from seqmodels.utils.terminal import one_line
 
-TABLES = (".tsv", ".csv", ".jsonl", ".parquet")
+TABLES = (".tsv", ".csv", ".json", ".jsonl", ".parquet")
 """Endings of files with a pair, or a text, in each row."""
 N_SNIFFED = 20
 """Lines by which tab-separated text is recognised, and rows that tell which columns are text."""
@@ -242,8 +242,8 @@ def open_file(
         with open_parquet(path) as file:
             columns, read_columns = text_columns(file.schema_arrow)
         return columns, partial(read_parquet, path, read_columns)
-    if ending == ".jsonl":
-        read: RowReader = partial(read_jsonl, path)
+    if ending in (".json", ".jsonl"):
+        read: RowReader = partial(read_json, path)
     else:
         read = partial(read_cells, path, *find_header(path, asked, min_common))
     rows = [row for _, row in islice(read(), N_SNIFFED)]
@@ -324,32 +324,40 @@ def read_cells(path: Path, names: Sequence[str], is_header: bool) -> Rows:
         yield n, dict(zip(names, cells, strict=True))
 
 
-def read_jsonl(path: Path) -> Rows:
-    """Yield the line and the cells of each line of a JSONL file, but for blank lines.
+def read_json(path: Path) -> Rows:
+    """Yield the line and the cells of each line of JSON, or the number and cells of an array's rows.
 
-    Raises ValueError that names file and line, for half a character as well.
+    Raises ValueError that names the file, and the line if there is one.
     """
+    if next(filter(str.strip, raw_lines(path)), "").lstrip().startswith("["):
+        rows = parse_json("".join(raw_lines(path)), f"{path}")
+        yield from ((n, row_of(row, f"{path}, row {n}")) for n, row in enumerate(rows, 1))
+        return
     for n, line in enumerate(lines(path, is_plain=False), 1):
-        if not line.strip():
-            continue
-        try:
-            row = json.loads(line)
-            if r"\ud" in line.lower():  # a surrogate, which is no character without a second one
-                json.dumps(row, ensure_ascii=False).encode()
-        except (ValueError, RecursionError) as fault:
-            raise ValueError(f"{path}, line {n}: not JSON: {fault}") from fault
-        if not isinstance(row, dict | str):
-            raise ValueError(f"{path}, line {n}: not an object with names and texts")
-        yield n, row_of(row)
+        if line.strip():
+            yield n, row_of(parse_json(line, f"{path}, line {n}"), f"{path}, line {n}")
 
 
-def row_of(value: Row | str) -> Row:
+def parse_json(text: str, where: str) -> Any:
+    """Return the value of JSON; raise ValueError if it is not JSON, or has half a character."""
+    try:
+        value = json.loads(text)
+        if r"\ud" in text.lower():  # a surrogate, which is no character without a second one
+            json.dumps(value, ensure_ascii=False).encode()
+    except (ValueError, RecursionError) as fault:
+        raise ValueError(f"{where}: not JSON: {fault}") from fault
+    return value
+
+
+def row_of(value: object, where: str = "") -> Row:
     """Return the cells of a row of JSON or Parquet: those of `translation`, as on the hub, if any.
 
-    A text alone is the column `text`.
+    A text alone is the column `text`. Raises ValueError for other values.
     """
     if isinstance(value, str):
         return {"text": value}
+    if not isinstance(value, dict):
+        raise ValueError(f"{where}: not an object with names and texts")
     both = value.get("translation")
     return both if isinstance(both, dict) else value
 

@@ -194,17 +194,37 @@ def test_a_split_is_named_by_the_nearest_name(tmp_path: Path) -> None:
     assert "not read: notes.txt" in opened.first_lines()
 
 
-@pytest.mark.parametrize("name", ["x.json", "x.txt"])
-def test_an_array_in_json_is_no_text(name: str, tmp_path: Path) -> None:
-    (tmp_path / name).write_text('[\n  {"de": "a", "en": "b"}\n]\n')
+def test_an_array_of_json_in_another_file_is_no_text(tmp_path: Path) -> None:
+    (tmp_path / "x.txt").write_text('[\n  {"de": "a", "en": "b"}\n]\n')
     for read in (read_parallel, read_text_corpus):
         with pytest.raises(
-            ValueError, match=rf"{re.escape(name)} is JSON .* a line in a file \.jsonl, .*jq -c"
+            ValueError, match=r"x\.txt is JSON .* a line in a file \.jsonl, .*jq -c"
         ):
-            read([tmp_path / name])
-    if name == "x.json":
-        with pytest.raises(ValueError, match=r"has no train\.xx; .* or tables \(\.tsv, "):
-            read_parallel([tmp_path])
+            read([tmp_path / "x.txt"])
+
+
+JSON = {
+    "array.json": '[{"de": "2020-01-02", "en": "Good\\nday"}, {"en": "b", "de": null}]',
+    "spread.json": '[\n {"de": "2020-01-02",\n  "en": "Good\\nday"},\n {"en": "b"}]\n',
+    "lines.json": '\n{"de": "2020-01-02", "en": "Good\\nday"}\n\n{"en": "b", "n": 3}\n',
+}
+
+
+@pytest.mark.parametrize("name", JSON)
+def test_json_is_an_array_or_a_row_a_line(name: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text(JSON[name])
+    pairs = [*read_parallel([tmp_path / name], ("de", "en")).pairs()]
+    assert sorted(pair[:2] for _, pair in pairs) == [("", "b"), ("2020-01-02", "Good\nday")]
+
+
+@pytest.mark.parametrize(("text", "fault"), [
+    ('[{"de": "a", "en": "b"}, 3]', ", row 2: not an object"), ("[1", ": not JSON: "),
+    ('[{"de": "\\ud800", "en": "b"}]', ": not JSON: "), ("[]", " has no rows"),
+])  # fmt: skip
+def test_bad_json_is_refused(text: str, fault: str, tmp_path: Path) -> None:
+    (tmp_path / "x.json").write_text(text)
+    with pytest.raises(ValueError, match=rf"x\.json{fault}"):
+        read_parallel([tmp_path / "x.json"])
 
 
 def test_a_number_after_many_texts_is_named(tmp_path: Path) -> None:
