@@ -37,6 +37,8 @@ class TextCorpus(NamedTuple):
     """Changes whenever the content does; known without reading it."""
     origin: str
     """Its path, its id on the hub, or several paths."""
+    whole: TextReader
+    """Read the text, or train if it has splits of its own."""
     is_valid_tested: bool = False
     """Whether test is the valid split, for want of a third one."""
     n_left_out: Callable[[], int] = int
@@ -44,7 +46,7 @@ class TextCorpus(NamedTuple):
 
     def first_line(self) -> str:
         """Describe the origin and the first line of the text."""
-        all_lines = (line for chunk in self.splits["train"]() for line in chunk.split("\n"))
+        all_lines = (line for chunk in self.whole() for line in chunk.split("\n"))
         first = next((line for line in all_lines if line.strip()), "")
         return f"text: {one_line(self.origin)}, first line: {preview(first)}"
 
@@ -90,10 +92,19 @@ def read_text_corpus(
         raise ValueError(f"{refused[0]} is a table; several files must all be text files")
     if len({path.resolve() for path in paths}) < len(paths):
         raise ValueError(f"{first} and the others: a file is given twice")
-    splits = {split: partial(read_files, group) for split, group in name_splits(paths).items()}
+    chunks = [partial(text_chunks, path) for path in paths]
+    books = {path: partial(read_book, path) for path in paths}
+    splits = {
+        split: partial(concatenate, [books[path] for path in group])
+        for split, group in name_splits(paths).items()
+    }
     more = f" and {len(paths) - 1} more" if paths[1:] else ""
-    key, n_left_out = " ".join(map(fingerprint, paths)), partial(count_left_out, paths)
-    opened = TextCorpus(first.name + more, splits, key, f"{first}{more}", n_left_out=n_left_out)
+    key = " ".join(map(fingerprint, paths))
+    opened = TextCorpus(
+        first.name + more, splits, key, f"{first}{more}", splits["train"],
+        n_left_out=lambda: sum(map(count_characters, chunks))
+        - sum(map(count_characters, books.values())),
+    )  # fmt: skip
     return complete_splits(opened, shares)
 
 
@@ -128,7 +139,7 @@ def read_documents(data: str, column: str | None, limit: int | None, shares: Sha
 
     splits = {split: partial(read, split) for split in table.splits}
     key, origin = f"{table.key} {name}", f"{data}, column {name}"
-    return complete_splits(TextCorpus(table.name, splits, key, origin), shares)
+    return complete_splits(TextCorpus(table.name, splits, key, origin, splits["train"]), shares)
 
 
 def is_prose(table: tables.Table, column: str) -> bool:
@@ -149,25 +160,25 @@ def complete_splits(opened: TextCorpus, shares: Shares) -> TextCorpus:
     return opened._replace(splits=splits, is_valid_tested=len(held_out) == 1)
 
 
-def read_files(paths: Sequence[Path]) -> Iterator[str]:
-    """Yield the texts of several files; each but the last ends in a line feed."""
+def concatenate(texts: Sequence[TextReader]) -> Iterator[str]:
+    """Yield the pieces of several texts; each but the last ends in a line feed."""
     last = "\n"
-    for path in paths:
+    for read in texts:
         if not last.endswith("\n"):
             yield "\n"
-        for piece in read_book(path):
+        for piece in read():
             yield piece
             last = piece
 
 
-def count_left_out(paths: Sequence[Path]) -> int:
-    """Return the number of characters that `read_book` leaves out."""
-    return sum(sum(map(len, text_chunks(path))) - sum(map(len, read_book(path))) for path in paths)
+def count_characters(text: TextReader) -> int:
+    """Return the number of characters of a text."""
+    return sum(map(len, text()))
 
 
 def split_by_share(text: TextReader, shares: Shares) -> dict[str, TextReader]:
     """Cut a text into splits, each a share of its characters."""
-    size = cache(lambda: sum(map(len, text())))
+    size = cache(partial(count_characters, text))
 
     def read(low: float, high: float) -> Iterator[str]:
         start, end, n = int(low * size()), int(high * size()), 0
@@ -191,9 +202,11 @@ def read_book(path: Path) -> Iterator[str]:
     """Yield a text; if it has headers of Project Gutenberg, only its books, each whole."""
     marks = (m for chunk in text_chunks(path) if "START OF TH" in chunk
              for m in BOILERPLATE.findall(chunk))  # fmt: skip
-    if "START" not in marks:
-        yield from text_chunks(path)
-        return
+    return read_marked(path) if "START" in marks else text_chunks(path)
+
+
+def read_marked(path: Path) -> Iterator[str]:
+    """Yield the books of a file without headers and licences, one in memory at a time."""
     book: list[str] | None = None  # outside of a book
     for chunk in text_chunks(path):
         start = 0
