@@ -325,7 +325,7 @@ def read_cells(path: Path, names: Sequence[str], is_header: bool) -> Rows:
 
 
 def read_json(path: Path) -> Rows:
-    """Yield the line and the cells of each line of JSON, or the number and cells of an array's rows.
+    """Yield number and cells of each row of JSON: of each line, or of the array in a file.
 
     Raises ValueError that names the file, and the line if there is one.
     """
