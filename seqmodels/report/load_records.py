@@ -214,11 +214,10 @@ def format_field(field: str, value: Value) -> str:
     name = name_field(field)
     if isinstance(value, bool):
         return name if value else f"no {name}"
-    if not isinstance(value, int | float):
-        return f"{name} {value}"
-    if field.startswith("n_") or name in ("target tokens", "tokens a batch", "× width"):
+    is_count = field.startswith("n_") or name in ("target tokens", "tokens a batch", "× width")
+    if is_count and isinstance(value, int | float):
         return f"{format_short(value)} {name.removesuffix('s') if value == 1 else name}"
-    return f"{name} {value:g}"
+    return f"{name} {value:g}" if isinstance(value, float) else f"{name} {value}"
 
 
 def name_data(r: Record) -> str:
