@@ -373,7 +373,7 @@ def _difference_texts(records: Sequence[Record], test: Test, comparison: Compari
     caption = f"Over all {test.noun} of the test set {test.name}. Brackets: 95 % interval. "
     cells = {outcome(pair.overall, comparison.metric) for pair in tested}
     cells |= {-value for value in cells}  # below the diagonal
-    caption += explain_outcomes(cells, len(tested) < len(comparison.pairs), "white")
+    caption += explain_outcomes(cells, len(tested) < len(comparison.pairs), "plain")
     if tested:
         buckets = " to ".join(format_ends(*comparison.buckets[i]) for i in (0, -1))
         caption += f" Squares: the same by {test.axis}, {buckets}."

@@ -344,7 +344,7 @@ def draw_line(ax: Axes, line_style: LineStyle, x: Points, scores: np.ndarray) ->
 
 def name_lines(ax: Axes, names: Iterable[tuple[float, str, str]]) -> None:
     """Write names (y, text, colour) to the right of a panel, above each other where they meet."""
-    y, gap = -np.inf, 0.06 * np.ptp(ax.get_ylim())
+    y, gap = -np.inf, 0.07 * np.ptp(ax.get_ylim())
     place: dict[str, Any] = {"transform": ax.get_yaxis_transform(), "va": "center"}
     for end, text, colour in sorted(names):
         y = max(end, y + gap)
