@@ -200,7 +200,8 @@ def label_of(r: Record) -> str:
         return info.label if info else r.model
     label = r.arm.label
     for field, value in {**r.arm.sizes, **r.arm.training}.items():
-        label = label.replace(f"{field} {value}", format_field(field, value))
+        named = rf"(?<!\w){re.escape(f'{field} {value}')}(?![\w.])"
+        label = re.sub(named, format_field(field, value), label)
     return label
 
 
