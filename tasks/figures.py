@@ -16,6 +16,12 @@ from seqmodels.report.load_records import format_bucket, format_subtitle, label_
 from seqmodels.report.style import GREY, LineStyle
 from seqmodels.report.tidy import FigureWithData, Table
 
+CHANGES = {
+    "ending": "#009B77", "choice": "#C98200", "order": "#1B75BC", "omission": "#8A8A8A",
+    "addition": "#D5D5D5",
+}  # fmt: skip
+"""The colour of each kind of changed word."""
+
 
 def average(group: Sequence[Record], analysis: str, *names: str, **columns: Any) -> np.ndarray:
     """Return columns of an analysis, (names, rows), as means over the seeds of a model.

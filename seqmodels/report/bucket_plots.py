@@ -49,13 +49,16 @@ BETTER, WORSE = ("#A9D3EE", "#1B75BC"), ("#F6C9A0", "#E8741C")
 """Fills of cells and squares where the row is significantly better or worse than the column."""
 OUTCOMES = {1: "significantly better", -1: "significantly worse", 0: "not significant"}
 """Outcome of a difference -> its name in a table."""
-UNTESTED = {"hatch": "////", "fc": "none", "ec": "#D4D4D4", "lw": 0}
+UNTESTED: dict[str, Any] = {"hatch": "////", "fc": "none", "ec": "#D4D4D4", "lw": 0}
 """The look of what is not tested."""
 SIZES = {
     "source_bytes": "Passed to the decoder in the paper",
     "cache_bytes": "Kept by this implementation",
 }
 """Fields of a record with sizes in bytes, and the titles of their panels."""
+
+LEVEL, SLANTED = 0.5, 0.8
+"""Inches below a panel with level and with slanted names of buckets."""
 
 # Scores
 
@@ -86,7 +89,6 @@ def draw_scores(records: Sequence[Record], test: Test) -> FigureWithData:
     for column, metric in enumerate(metrics):
         _mark_trained(axes[:, column], test)
         _draw_metric(axes[0, column], table, lines, test, metric)
-        _title_panel(axes[0, column], test, metric)
         if has_counts:
             _draw_counts(axes[1, column], test)
         _name_buckets(axes[-1, column], test)
@@ -105,7 +107,6 @@ def draw_headline(records: Sequence[Record], test: Test, title: str) -> FigureWi
     _mark_trained([ax], test)
     lines = [(look, groups[model]) for model, look in style.line_styles_for(groups).items()]
     _draw_metric(ax, table, lines, test, name)
-    _title_panel(ax, test, name)
     _name_buckets(ax, test)
     last = max((i for i, b in enumerate(test.buckets) if b.n >= MIN_EXAMPLES), default=-1)
     ends = [load_records.score_array(g, test.name, name)[:, 1 + last, 0].mean() for _, g in lines]
@@ -173,6 +174,7 @@ def _draw_metric(ax: Axes, table: Table, lines: Sequence[Line], test: Test, name
     metric, is_gain, is_primary = metric_of(name), _is_gain(test), name == test.primary_metric
     n, buckets = np.array([b.n for b in test.buckets]), [*map(format_bucket, test.buckets)]
     is_recorded = False
+    _title_panel(ax, test, name)
     for i, (line_style, group) in enumerate(lines):
         scores = load_records.score_array(group, test.name, name)
         seeds = scores[:, 1:]
@@ -235,7 +237,8 @@ def _draw_line(
     by_seed = seeds[:, solid, 0]
     ax.vlines(x[solid], by_seed.min(axis=0), by_seed.max(axis=0), lw=1.1, **draw)
     for is_few, fill in ((False, line_style.colour), (True, "white")):
-        look = {"ms": 3.5, "mew": 0.7, "alpha": 0.6} if is_few else {"ms": 4.5, "mew": 1.1}
+        look: dict[str, Any] = {"ms": 4.5, "mew": 1.1}
+        look |= {"ms": 3.5, "mew": 0.7, "alpha": 0.6} if is_few else {}
         mask = (n < MIN_EXAMPLES) == is_few
         ax.plot(x[mask], mean[mask], line_style.marker, mfc=fill, **look, **draw)
 
@@ -253,20 +256,16 @@ def _draw_counts(strip: Axes, test: Test) -> None:
     strip.spines["left"].set_visible(False)
 
 
-def is_crowded(test: Test) -> bool:
-    """Return whether the names of the buckets are too long to be written beside each other."""
-    return sum(len(format_bucket(bucket)) + 1 for bucket in test.buckets) > 34
-
-
 def room_below(test: Test) -> float:
-    """Return the inches that the names of the buckets and of their axis take."""
-    return 0.8 if is_crowded(test) else 0.5
+    """Return the inches for the names of the buckets, which are slanted if long, and of x."""
+    return SLANTED if sum(len(format_bucket(b)) + 1 for b in test.buckets) > 34 else LEVEL
 
 
 def _name_buckets(ax: Axes, test: Test) -> None:
     """Write the names of the buckets below an axis, slanted if they are long."""
     names = [*map(format_bucket, test.buckets)]
-    rotation: dict[str, Any] = {"rotation": 38, "ha": "right"} if is_crowded(test) else {}
+    is_crowded = room_below(test) > LEVEL
+    rotation: dict[str, Any] = {"rotation": 38, "ha": "right"} if is_crowded else {}
     ax.set_xticks(range(len(names)), names, **rotation)
     ax.tick_params(axis="x", length=0)
     ax.set_xlabel(test.axis)
@@ -374,7 +373,7 @@ def _difference_texts(records: Sequence[Record], test: Test, comparison: Compari
     caption = f"Over all {test.noun} of the test set {test.name}. Brackets: 95 % interval. "
     cells = {outcome(pair.overall, comparison.metric) for pair in tested}
     cells |= {-value for value in cells}  # below the diagonal
-    caption += explain_outcomes(cells, len(tested) < len(comparison.pairs), "white")
+    caption += explain_outcomes(cells, len(tested) < len(comparison.pairs), "plain")
     if tested:
         buckets = " to ".join(format_ends(*comparison.buckets[i]) for i in (0, -1))
         caption += f" Squares: the same by {test.axis}, {buckets}."

@@ -200,7 +200,8 @@ def label_of(r: Record) -> str:
         return info.label if info else r.model
     label = r.arm.label
     for field, value in {**r.arm.sizes, **r.arm.training}.items():
-        label = label.replace(f"{field} {value}", format_field(field, value))
+        named = rf"(?<!\w){re.escape(f'{field} {value}')}(?![\w.])"
+        label = re.sub(named, format_field(field, value), label)
     return label
 
 
@@ -214,11 +215,10 @@ def format_field(field: str, value: Value) -> str:
     name = name_field(field)
     if isinstance(value, bool):
         return name if value else f"no {name}"
-    if not isinstance(value, int | float):
-        return f"{name} {value}"
-    if field.startswith("n_") or name in ("target tokens", "tokens a batch", "× width"):
+    is_count = field.startswith("n_") or name in ("target tokens", "tokens a batch", "× width")
+    if is_count and isinstance(value, int | float):
         return f"{format_short(value)} {name.removesuffix('s') if value == 1 else name}"
-    return f"{name} {value:g}"
+    return f"{name} {value:g}" if isinstance(value, float) else f"{name} {value}"
 
 
 def name_data(r: Record) -> str:

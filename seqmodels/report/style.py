@@ -290,15 +290,11 @@ def make_panels(
     figure, bottom, top = make_canvas(above + body + below, *texts)
     width, height = figure.get_size_inches()
     right, top = 1 - beside / width, top - above / height
-    if key:
-        handles = [
-            Line2D([], [], color=k.colour, ls=k.dashes, marker=k.marker, lw=2, ms=5, label=label)
-            for k, label in zip(key, labels, strict=True)
-        ]
-        figure.legend(
-            handles=handles, loc="upper left", bbox_to_anchor=(right + 0.15 / width, top),
-            handlelength=3, fontsize=9, labelspacing=0.6, borderaxespad=0,
-        )  # fmt: skip
+    add_legend(
+        figure, [k._replace(label=label) for k, label in zip(key, labels, strict=True)],
+        loc="upper left", bbox_to_anchor=(right + 0.15 / width, top), handlelength=3,
+        labelspacing=0.6, borderaxespad=0,
+    )  # fmt: skip
     axes = figure.subplots(
         len(ratios), n_columns, sharex="col", squeeze=False, height_ratios=ratios,
         gridspec_kw={
@@ -317,6 +313,16 @@ def set_log(ax: Axes, axis: str, write: Callable[..., str], base: float = 10, **
         its.set_major_locator(LogLocator(**ticks))
     its.set_major_formatter(FuncFormatter(write))
     ax.minorticks_off()
+
+
+def add_legend(figure: Figure, key: Sequence[LineStyle], **place: Any) -> None:
+    """Add a legend of these looks, if there are any."""
+    handles = [
+        Line2D([], [], color=k.colour, ls=k.dashes, marker=k.marker, lw=2, ms=5, label=k.label)
+        for k in key
+    ]
+    if handles:
+        figure.legend(handles=handles, fontsize=9, **place)
 
 
 def make_panel(texts: Texts, body: float = 3.6, below: float = 0.5) -> tuple[Figure, Axes]:
@@ -338,7 +344,7 @@ def draw_line(ax: Axes, line_style: LineStyle, x: Points, scores: np.ndarray) ->
 
 def name_lines(ax: Axes, names: Iterable[tuple[float, str, str]]) -> None:
     """Write names (y, text, colour) to the right of a panel, above each other where they meet."""
-    y, gap = -np.inf, 0.06 * np.ptp(ax.get_ylim())
+    y, gap = -np.inf, 0.07 * np.ptp(ax.get_ylim())
     place: dict[str, Any] = {"transform": ax.get_yaxis_transform(), "va": "center"}
     for end, text, colour in sorted(names):
         y = max(end, y + gap)

@@ -26,7 +26,7 @@ from seqmodels.report.load_records import (
 from seqmodels.report.style import GREY, INK, WIDTH
 from seqmodels.report.tidy import FigureWithData, Table
 
-from ..figures import average, name_model
+from ..figures import CHANGES, average, name_model
 
 ATTENTIONS = {
     "encoder": "Encoder to its own text",
@@ -45,11 +45,6 @@ PAIRS = (
     "end of sentence",
 )  # fmt: skip
 """The order of the kinds of pairs."""
-CHANGES = {
-    "ending": "#009B77", "choice": "#C98200", "order": "#1B75BC", "omission": "#8A8A8A",
-    "addition": "#D5D5D5",
-}  # fmt: skip
-"""The colour of each kind of changed word."""
 FEW = 10
 """Changed words below which their kinds are not drawn."""
 

@@ -9,7 +9,6 @@ from typing import NamedTuple
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from seqmodels.records.schema import Alignment, Record
@@ -77,15 +76,8 @@ def make_grid(
     axes = figure.subplots(n_rows, n_columns, squeeze=False).flatten()
     for ax in axes[n:]:
         ax.set_axis_off()
-    handles = [
-        Line2D([], [], color=k.colour, ls=k.dashes, marker=k.marker, ms=5, label=k.label)
-        for k in key
-    ]
-    if handles:
-        figure.legend(
-            handles=handles, loc="upper left", bbox_to_anchor=(0.06 / width, top), ncols=3,
-            borderaxespad=0, frameon=False, fontsize=9,
-        )  # fmt: skip
+    place = {"loc": "upper left", "bbox_to_anchor": (0.06 / width, top), "borderaxespad": 0}
+    style.add_legend(figure, key, ncols=3, **place)
     return figure, [*axes[:n]]
 
 

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 
 from seqmodels.records.schema import Record
 from seqmodels.report import load_records, style
@@ -19,7 +18,7 @@ from seqmodels.report.load_records import Row, describe_run, format_subtitle, la
 from seqmodels.report.style import GREY, LineStyle
 from seqmodels.report.tidy import FigureWithData, Table
 
-from ..figures import average
+from ..figures import CHANGES, average
 
 Groups = Mapping[str, Sequence[Record]]
 LABELS = {"gender": "German gender", "meaning": "meaning", "part of speech": "part of speech"}
@@ -47,12 +46,7 @@ def make_axes(
 ) -> tuple[Figure, np.ndarray]:
     """Return a figure with rows and columns of axes, and a legend of models on the right."""
     figure = style.make_figure(body, texts)
-    handles = [
-        Line2D([], [], color=k.colour, ls=k.dashes, marker=k.marker, lw=2, ms=5, label=k.label)
-        for k in key
-    ]
-    if handles:
-        figure.legend(handles=handles, loc="outside right upper", fontsize=9, labelspacing=0.7)
+    style.add_legend(figure, key, loc="outside right upper", labelspacing=0.7)
     return figure, figure.subplots(*shape, squeeze=False, **its)
 
 
@@ -241,12 +235,6 @@ def draw_sentence(records: Sequence[Record]) -> FigureWithData:
 
 
 # -------------------------------------------------------------------------------------- one model
-
-CHANGES = {
-    "ending": "#009B77", "choice": "#C98200", "order": "#1B75BC", "omission": "#8A8A8A",
-    "addition": "#D5D5D5",
-}  # fmt: skip
-"""The colour of each kind of changed word."""
 
 
 def name_sublayer(row: Row) -> str:

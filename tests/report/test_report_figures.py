@@ -443,7 +443,7 @@ def test_what_is_not_tested_is_hatched_and_the_caption_says_so() -> None:
         hatched = {patch.get_xy() for patch in ax.patches if patch.get_hatch()}
         assert hatched == places
         assert ("hatched: not tested" in drawn.get_label().lower()) == bool(untested)
-        assert ("white: not significant" in drawn.get_label().lower()) == (len(untested) < 2)
+        assert ("plain: not significant" in drawn.get_label().lower()) == (len(untested) < 2)
 
 
 def test_a_caption_explains_what_is_drawn_alone_and_is_in_the_file() -> None:

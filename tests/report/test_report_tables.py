@@ -87,6 +87,13 @@ def test_models_that_learned_nothing_are_marked() -> None:
     assert [label for label in marked if label] == labels
 
 
+def swept(model: str, seed: int, training: dict[str, Any]) -> Any:
+    """Make the record of a model with fields of its training changed, labelled as `specs` does."""
+    label = ", ".join(["GPT", *(f"{field} {value}" for field, value in training.items())])
+    arm = {"varies": model, "label": label, "sizes": {}, "width": 1, "training": training}
+    return fake_record(model, seed) | {"model": f"{model}-changed", "arm": arm}
+
+
 def test_formats_at_their_borders() -> None:
     """Each number is exactly where a format begins, beside one that is just before."""
     short = {0: "0", 0.0005: "5e-4", 0.001: "0.001", 999: "999", 1000: "1 k", 1e6: "1 M"}
@@ -98,6 +105,11 @@ def test_formats_at_their_borders() -> None:
         ("optimizer", "muon"): "optimizer muon", ("width", 2): "2 × width",
     }  # fmt: skip
     assert {field: load_records.format_field(*field) for field in fields} == fields
+    fake = swept("gpt", 1, {"muon_lr": 0.5, "lr": 0.5, "batch_tokens": 4, "tokens": 4})
+    (record,) = as_records([fake])
+    assert load_records.label_of(record) == (
+        "GPT, Muon’s learning rate 0.5, learning rate 0.5, 4 tokens a batch, 4 target tokens"
+    )
     p_values = {None: "–", 0.0009765625: "< 0.001", 0.001: "0.001", 0.5: "0.500"}
     assert {p: load_records.format_p_value(p) for p in p_values} == p_values
     assert [Difference(value=1.0, p=p).is_significant for p in (ALPHA, 0.0625)] == [True, False]
