@@ -51,7 +51,7 @@ SMALL = GRAMMAR_MUON | {
     "transformer": GRAMMAR["transformer"]._replace(lr=6e-3, muon_lr=8e-3),
     "gpt": RECIPES["gpt"]._replace(lr=8e-3, muon_lr=6e-3),
     "linear_attention": RECIPES["linear_attention"]._replace(lr=8e-3, muon_lr=9e-3),
-    "mamba2": RECIPES["mamba2"]._replace(lr=8e-3, muon_lr=9e-3),
+    "mamba2": RECIPES["mamba2"]._replace(lr=1.6e-2, muon_lr=9e-3),
     "gated_deltanet": RECIPES["gated_deltanet"]._replace(lr=8e-3, muon_lr=9e-3),
 }
 """Recipes of the default comparison, in which models have half the parameters."""
