@@ -90,7 +90,12 @@ def build(
     """
     files.claim_folder(out, "lesson")
     shared = {"has_live": live is not None, "has_training": has_training, "url": url.rstrip("/")}
-    site = Site(out, read_folders(runs), **shared)
+    site, content = Site(out, read_folders(runs), **shared), dict[str, Any]()
+    if live:
+        from lesson.live import describe  # imports torch and onnx
+
+        content = describe(live, None if is_single else out, site.folders)
+        site.shared["muted"] = content["muted"]
     with style.context():
         write_home(site)
         write_chapters(site)
@@ -105,9 +110,7 @@ def build(
             write_questions(site, [chart.name for section in sections for chart in section.charts])
     site.write("sources", groups=compute_checksums(site.chapters, site.folders))
     if live:
-        from lesson.live import describe  # imports torch and onnx
-
-        site.write("live", **describe(live, None if is_single else out))
+        site.write("live", **content)
     if has_training:
         from lesson import training_page
 

@@ -123,7 +123,7 @@ Object.assign(document, {
   createElement: (name) => new FakeElement(name), createElementNS: (_, name) => new FakeElement(name),
   getElementById: (id) => document.all(`#${id}`)[0] ?? null,
 });
-const location = { hash: given.hash ?? "", search: given.search ?? "", pathname: "/page.html", href: "file:///page.html" };
+const location = { hash: given.hash ?? "", search: given.search ?? "", pathname: "/page.html", protocol: given.protocol ?? "https:", href: "file:///page.html" };
 const history = { replaceState: (_, __, url) => { location.hash = url; } };
 const addEventListener = (type, listener) => document.addEventListener(type, listener), dispatchEvent = ({ type }) => fire(document, type);
 const requestAnimationFrame = (draw) => setTimeout(draw), matchMedia = () => ({ matches: true }), scrollTo = () => {};

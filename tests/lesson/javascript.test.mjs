@@ -574,6 +574,39 @@ live("words light up, and are walked", async () => {
   assert.deepEqual([walked.join(""), document.all('#run-2 [tabindex="0"]').length, texts("#run-2 .top button")[0]], ["12211", 1, "d 100 %"]);
 });
 
+live("writing can be stopped, and goes on anew", async () => {
+  const { ask, query, fire, texts, settle, go, until } = await openLive(), tokens = () => ask("written.map(({ tokens }) => tokens.length)");
+  assert.equal(query("#stop").hidden, true);
+  ask("move")({ text: "b d f a g b d f a g" });
+  await until(() => tokens().some((n) => n > 2));
+  assert.deepEqual([query("#stop").hidden, query("#stop").textContent.replace(/\d+/, "n")], [false, "stop (n tokens)"]);
+  fire(query("#stop"), "click");
+  await settle();
+  const stopped = tokens(), n = stopped.reduce((a, b) => a + b);
+  await new Promise((go) => setTimeout(go, 20));
+  assert.deepEqual([tokens(), query("#status").textContent, query("#stop").hidden, n < 23], [stopped, `Stopped after ${n} tokens by all models.`, true, true]);
+  await go({ text: "b d f" });
+  assert.equal(texts("#run-3 .written")[0], "b d f");
+});
+
+live("a page that cannot run says why, in place of its bars", async () => {
+  const whole = PAGES.words, parted = JSON.parse(JSON.stringify(whole).replace('\\"files\\":{}', '\\"files\\":{\\"worker\\":\\"worker.bin\\"}'));
+  for (const [protocol, page, isServed] of [["file:", parted, false], ["https:", whole, true]]) {
+    const ask = load("live.js", { ...page, protocol }), query = ask("query");
+    if (isServed) ask("setFailed")("no WebAssembly"); else await ask("globalThis.arrive")("worker");
+    assert.deepEqual(["#failed", "#served"].map((id) => query(id).hidden), [false, isServed]);
+    assert.match(query("#why").textContent, isServed ? /no WebAssembly/ : /opened from a disk/);
+    assert.ok(query("main").classList.contains("failed"));
+  }
+});
+
+live("heads have the names that records give them", async () => {
+  const { ask, texts, go } = await openLive();
+  ask("runs[2].head_names = [['', 'noun → verb, 96 %', '']]");
+  await go({ m: "2", l: "0", h: "1" });
+  assert.deepEqual(texts("[data-key=h] option"), ["head 1", "head 2: noun → verb, 96 %", "head 3"]);
+});
+
 live("what is typed is read, with hints", async () => {
   const { ask, query, fire, until, texts, settle } = await openLive("stops"), known = "The models know 7 words, source and target together", unknown = "Unknown to them";
   const type = (text) => { query("#text").value = text; fire(query("#text"), "input"); return texts("#count, #hints li").map((hint) => hint.split(/[:.]/)[0]); };
