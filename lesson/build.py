@@ -39,8 +39,13 @@ FIGURE_OF_CHAPTER: dict[str, dict[str, str]] = tomllib.loads(
     (TEXT / "figures.toml").read_text(encoding="utf-8")
 )
 """The folder of records and the figure that illustrate each chapter and essay."""
-FURTHER_FIGURES = {("translation-grammar", "score-length"): ("state",)}
+FURTHER_FIGURES = {
+    ("translation-grammar", "score-length"): ("state",),
+    ("bottleneck", "bits"): ("most-bits",),
+}
 """Further figures of a finding, which has one in the documentation, by its folder and figure."""
+MAIN = "translation-grammar"
+"""The folder of the main comparison, as in the README."""
 N_MAPS = 2
 """Sentences with attention maps in a report of the site."""
 MIN_WORDS = 7
@@ -53,7 +58,7 @@ class Site:
     def __init__(self, out: Path, folders: dict[str, Folder], **shared: Any):
         self.out, self.folders, self.chapters = out, folders, source.read_chapters()
         self.main = find_folder(folders, *FIVE) or next(iter(folders))
-        """The folder in which the five papers are compared."""
+        """The folder in which the five papers are compared, MAIN where it is there."""
         self.numbers = essays.collect(folders, self.main)
         self.questions = essays.ask(self.numbers)
         self.shared = shared | {"chapters": self.chapters, "questions": self.questions}
@@ -122,10 +127,10 @@ def write_home(site: Site) -> None:
     """Write the home page, and its figure as a picture for previews of links."""
     taught = select_records(site.folders, site.main, [c.name for c in site.chapters])
     scores = taught or select_records(site.folders, site.main)
-    opening = make_chapter_chart(site.folders, "index") or make_chart(
-        site.main, draw_scores(scores)
-    )
-    site.write("index", chart=opening, timeline=TIMELINE)
+    chart = make_chapter_chart(site.folders, "index") or make_chart(site.main, draw_scores(scores))
+    opening = site.numbers["opening"]
+    script = "opening.js" if opening else ""
+    site.write("index", chart=chart, timeline=TIMELINE, opening=opening, page_script=script)
     preview = site.out / "preview.png"
     (test, *_) = load_records.tests_by_name(scores).values()
     figure, stamp = bucket_plots.draw_scores(scores, test).figure, style.STAMPS[".png"]
@@ -189,6 +194,8 @@ def write_essays(site: Site) -> None:
         else:
             content = {"chart": make_chapter_chart(site.folders, question.page)}
             scripts = {"learning": "learning.js", "cups": "cups.js"}
+            if site.numbers["opening"]:
+                scripts["long-sentences"] = "opening.js"
             content["page_script"] = scripts.get(question.page, "")
         site.write(question.page, question=question, **content, **site.numbers)
 
@@ -365,11 +372,13 @@ def select_records(
 
 
 def find_folder(folders: Mapping[str, Folder], *models: str) -> str | None:
-    """Return the folder with records of all these models, preferring translation, then size."""
+    """Return the folder with records of all these models: MAIN, or a large one of translation."""
     records = {name: select_records(folders, name) for name in folders}
     whole = [name for name in folders if {*models} <= {r.model for r in records[name]}]
     translated = [name for name in whole if records[name][0].task == "translation"]
-    return max(translated or whole, key=lambda name: len(records[name]), default=None)
+    return max(
+        translated or whole, key=lambda name: (name == MAIN, len(records[name])), default=None
+    )
 
 
 def make_chapter_chart(folders: Mapping[str, Folder], model: str) -> Chart | None:

@@ -39,6 +39,8 @@ ENTRIES: dict[str, dict[str, str]] = tomllib.loads(
     (TEXT / "essays.toml").read_text(encoding="utf-8")
 )
 """Question, answer, needed numbers and chapters of each essay, by the name of its page."""
+OPENING = "opening.json"
+"""The numbers of the opening picture, beside the records of its models."""
 Folders = Mapping[str, Folder]
 Numbers = dict[str, Any]
 RNN, BAHDANAU, TRANSFORMER = "rnn_encdec", "bahdanau", "transformer"
@@ -52,6 +54,8 @@ class Question(NamedTuple):
     text: str
     number: str
     answer: str
+    source: str
+    """The records of the numbers, and the training behind them."""
     pair: str
     """The page of two chapters that shows it line by line."""
 
@@ -61,8 +65,8 @@ def ask(numbers: Numbers) -> list[Question]:
     questions = []
     for page, e in ENTRIES.items():
         if not e["needs"] or numbers[e["needs"]]:
-            number, answer = fill(numbers, e["number"], e["answer"])
-            questions.append(Question(page, e["question"], number, answer, e["pair"]))
+            texts = fill(numbers, e["question"], e["number"], e["answer"], e["source"], e["pair"])
+            questions.append(Question._make([page, *texts]))
     return questions
 
 
@@ -81,12 +85,14 @@ def collect(folders: Folders, main: str) -> Numbers:
         return [*folders[name].records.values()] if name in folders else []
 
     return {
+        "main": main,
         "scores": compare_lengths(records(main)),
         "sizes": compare_sizes(records(main)),
         "budgets": compare_budgets(records("budgets")),
         "prefixes": compare_prefixes(records("vector")),
         "bits": compute_bits(records("bottleneck")),
         "samples": choose_samples(folders),
+        "opening": read_opening(folders),
         "head": describe_head([*records("heads"), *records("heads-full")]),
         "kernel": compare_kernels(records("smoothing")),
         "lookup": compare_lookup(records("lookup-convolution")),
@@ -318,6 +324,7 @@ def choose_samples(folders: Folders) -> list[Numbers] | None:
             others = [w for w in outputs if w not in looks_back]
             samples.append({
                 "words": format_bucket(b),
+                "folder": name,
                 "tokens": load_records.format_short(budgets[name]),
                 "most": test.max_train_length,
                 "is_beyond": load_records.is_beyond(test, b),
@@ -329,10 +336,56 @@ def choose_samples(folders: Folders) -> list[Numbers] | None:
     return samples
 
 
+def read_opening(folders: Folders) -> Numbers | None:
+    """Return what the opening picture shows, made by tools.opening; None if there is none."""
+    name = next((n for n, folder in folders.items() if (folder.path / OPENING).exists()), None)
+    if not name:
+        return None
+    made, (record, *_) = read_json(folders[name].path / OPENING), folders[name].records.values()
+    most = record.tests[0].max_train_length or math.inf
+    texts = tomllib.loads((TEXT / "opening.toml").read_text(encoding="utf-8"))
+    for row in made["rows"]:
+        n = len(row["src"].split())
+        marked = [mark(output, row["ref"]) for output in row["outputs"]]
+        encoder, _, best = (m["n_right"] / m["n"] for m in marked)
+        row["label"] = f"{n} words" + ", more than in training" * (n > most)
+        row["verdict"] = texts["verdicts"][judge(encoder, best)]
+        row["steps"] = [0, *made["steps"]]
+    row = choose_shown(made)
+    marked = [mark(output, row["ref"]) for output in row["outputs"]]
+    numbers = {"one": len(row["best"][0]), "many": len(row["annotations"][0])}
+    for machine, written in zip(texts["machines"], marked, strict=True):
+        (machine["text"],) = fill(numbers | {"steps": made["steps"][-1]}, machine["text"])
+        machine["marked"] = written
+    return {
+        "rows": made["rows"], "shown": made["rows"].index(row), "machines": texts["machines"],
+        "folder": name, "most": most,
+        "tokens": load_records.format_short(record.train_config.tokens),
+    }  # fmt: skip
+
+
+def choose_shown(made: Mapping[str, Any]) -> Numbers:
+    """Return the first sentence of which one vector has less than half of the words right."""
+
+    def share(row: Numbers) -> float:
+        marked = mark(row["outputs"][0], row["ref"])
+        return float(marked["n_right"] / marked["n"])
+
+    rows_: list[Numbers] = made["rows"]
+    return next((row for row in rows_ if share(row) < 0.5), rows_[-1])
+
+
+def judge(encoder: float, best: float) -> str:
+    """Name what the shares of right words by the encoder's and by the best vector say."""
+    if encoder >= 0.9:
+        return "short"
+    return "room" if best >= 0.9 else "part" if best > encoder else "none"
+
+
 def mark(hyp: str, ref: str) -> Numbers:
     """Return a hypothesis with its wrong words and omissions marked.
 
-    `n_right` is the number of the reference's words, `n`, that are right.
+    `n_right` is the number of words that are right, `n` that of the longer of output and reference.
     """
     found, expected = [*WORD.finditer(hyp)], WORD.findall(ref)
     steps = align_words([m[0] for m in found], expected)
@@ -347,8 +400,9 @@ def mark(hyp: str, ref: str) -> Numbers:
             html += escape(hyp[end : word.start()])
             html += shown if kind == "same" else Markup("<mark>{}</mark>").format(shown)
             end = word.end()
-    own = [kind for kind, _, j in steps if j is not None and expected[j][0].isalnum()]
-    return {"html": html, "n_right": own.count("same"), "n": len(own)}
+    right = [kind for kind, _, j in steps if j is not None and expected[j][0].isalnum()]
+    lengths = (sum(w[0].isalnum() for w in words) for words in ([m[0] for m in found], expected))
+    return {"html": html, "n_right": right.count("same"), "n": max(lengths)}
 
 
 # -------------------------------------------------------------------------------- Other essays
@@ -426,6 +480,7 @@ def compare_lookup(records: Sequence[Record]) -> Numbers | None:
     place = load_records.longest_trained_bucket(test) or 0
     ranges: dict[str, tuple[float, float]] = {}
     found: Numbers = {
+        "tokens": tokens_of(records),
         "pairs": format_bucket(test.buckets[place]),
         "most": format_bucket(test.buckets[-1]),
         "baseline": f"{test.buckets[place]['baseline'].value:.1f}",
@@ -466,6 +521,7 @@ def compare_cups(records: Sequence[Record]) -> Numbers | None:
         rows_.append(describe_model(group[0]) | {"shares": [*map(whole, means)], "last": means[-1]})
     return {
         "n_cups": records[0].data["n_cups"],
+        "tokens": tokens_of(records),
         "trained": test.max_train_length,
         "moves": [*map(format_bucket, test.buckets)],
         "chance": whole(test.buckets[0]["baseline"].value),
@@ -521,29 +577,31 @@ def make_film(folders: Folders) -> Numbers | None:
         return None
     trained = [s for s in first.sentences if len(s.src.split()) <= longest] or first.sentences[:1]
     shown = max(trained, key=lambda s: len(s.src))
-    place = first.sentences.index(shown)
+    places = [first.sentences.index(s) for s in (shown, *trained)]
     return {
         "folder": name,
+        "tokens": tokens_of(records.values()),
         "src": shown.src,
         "ref": shown.ref,
-        "n_sentences": len(first.sentences),
+        "n_sentences": len(trained),
         "n_moments": max(len(film.snapshots) for film in films[name].values()),
         "models": [
-            describe_film(label_of(records[m]), film, place) for m, film in films[name].items()
+            describe_film(label_of(records[m]), film, *places) for m, film in films[name].items()
         ],
     }  # fmt: skip
 
 
-def describe_film(label: str, film: SnapshotsFile, place: int) -> Numbers:
-    """Return the moments of a model: tokens, words right in all sentences, and one of the texts.
+def describe_film(label: str, film: SnapshotsFile, place: int, *counted: int) -> Numbers:
+    """Return the moments of a model: tokens, and the text of one sentence with its words right.
 
-    `half` is the number of tokens after which half of the words are right.
+    `half` is the number of tokens after which half of the words of the `counted` sentences are.
     """
-    right = [share_right(s.hyps, film.sentences) for s in film.snapshots]
+    sentences = [film.sentences[i] for i in counted]
+    right = [share_right([s.hyps[i] for i in counted], sentences) for s in film.snapshots]
     moments = [
-        {"tokens": load_records.format_short(s.tokens), "right": whole(100 * share)}
-        | {"html": mark(s.hyps[place], film.sentences[place].ref)["html"]}
-        for s, share in zip(film.snapshots, right, strict=True)
+        {"tokens": load_records.format_short(s.tokens)}
+        | mark(s.hyps[place], film.sentences[place].ref)
+        for s in film.snapshots
     ]
     half = next((m["tokens"] for m, r in zip(moments, right, strict=True) if r >= 0.5), "")
     return {"label": label, "half": half, "moments": moments}

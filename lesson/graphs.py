@@ -299,35 +299,31 @@ def scan_layer(self: Any, e: Tensor, h: Tensor, c: Tensor) -> tuple[Tensor, ...]
     return scan_states(step, torch.cat([h, c], -1), self.W(e).transpose(0, 1)).split(width, -1)
 
 
-def read_at_once(
-    qkv: Sequence[Tensor], s: Tensor, z: Tensor
-) -> tuple[Float[Tensor, "B H N K"], Float[Tensor, "B H F K"], Float[Tensor, "B H F"]]:
+def read_at_once(tokens: tuple[Tensor, ...], s: Tensor, z: Tensor) -> tuple[Tensor, ...]:
     """Read a text as `linear_attention.read_chunks` does, as one chunk."""
-    q, k, v = qkv
+    q, k, v = tokens
     score = (q @ k.mT).tril()
     total = score.sum(-1, keepdim=True) + q @ z.unsqueeze(-1)
     heads = (score @ v + q @ s) / total.clamp_min(linear_attention.TINY)
     return heads, s + k.mT @ v, z + k.sum(2)
 
 
-def scan_memory(
-    qkv: Sequence[Tensor], log_alpha: Tensor, beta: Tensor, s: Tensor, is_delta: bool
-) -> tuple[Float[Tensor, "B H N K"], Float[Tensor, "B H F K"]]:
-    """Read a text as `gated_deltanet.write_and_read` does, token by token."""
+def scan_memory(tokens: tuple[Tensor, ...], s: Tensor, is_delta: bool) -> tuple[Tensor, ...]:
+    """Read a text as `gated_deltanet.read_chunks` does, token by token."""
 
     def body(s: Tensor, token: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
-        q, k, v, log_alpha, beta = (t.unsqueeze(2) for t in token)
-        s = log_alpha.exp() * s
+        q, k, v, log_a, beta = (t.unsqueeze(2) for t in token)
+        s = log_a.exp() * s
         s = s + k.mT @ (beta * (v - k @ s if is_delta else v))
         return s, (q @ s).squeeze(2)
 
-    s, heads = scan(body, s, tuple(t.movedim(2, 0) for t in (*qkv, log_alpha, beta)))
+    s, heads = scan(body, s, tuple(t.movedim(2, 0) for t in tokens))
     return heads.movedim(0, 2), s
 
 
-def scan_without_delta(qkv: Sequence[Tensor], log_a: Tensor, s: Tensor) -> tuple[Tensor, Tensor]:
-    """Read a text as `mamba2.scan_chunks` does, token by token."""
-    return scan_memory(qkv, log_a, torch.ones_like(log_a), s, is_delta=False)
+def scan_without_delta(tokens: tuple[Tensor, ...], s: Tensor) -> tuple[Tensor, ...]:
+    """Read a text as `mamba2.read_chunks` does, token by token."""
+    return scan_memory((*tokens, torch.ones_like(tokens[-1])), s, is_delta=False)
 
 
 def join_real(src: Tensor, src_mask: Tensor, tgt_in: Tensor) -> tuple[Tensor, Tensor]:
@@ -340,8 +336,8 @@ UNCHECKED: list[tuple[Any, str, Any]] = [
     *((module, "join", join_real) for module in (linear_attention, gated_deltanet, mamba2)),
     (linear_attention, "check_positions", lambda *_: None),
     (linear_attention, "read_chunks", read_at_once),
-    (gated_deltanet, "write_and_read", scan_memory),
-    (mamba2, "scan_chunks", scan_without_delta),
+    (gated_deltanet, "read_chunks", scan_memory),
+    (mamba2, "read_chunks", scan_without_delta),
 ]
 """Functions that read a text in chunks, or look at its length, with their replacements."""
 SCANS: list[tuple[Any, str, Any]] = [

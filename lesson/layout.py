@@ -45,9 +45,14 @@ LEXER = PythonLexer(stripnl=False, ensurenl=False)
 
 def render(template: str, finish: Callable[[str], str] = str, /, **context: Any) -> str:
     """Return a page, changed by `finish`, without indentation, with the CSS that it uses."""
-    page = finish(re.sub(r"\n\s*", "\n", TEMPLATES.get_template(template).render(context)))
+    page = finish(strip_indentation(TEMPLATES.get_template(template).render(context)))
     used = {*re.findall(r"[\w-]+", page)}
     return page.replace("<style></style>", f"<style>{select_rules(used)}</style>", 1)
+
+
+def strip_indentation(text: str) -> str:
+    """Return a text without blank lines and the spaces that lines begin with."""
+    return re.sub(r"\n\s*", "\n", text)
 
 
 def select_rules(used: Collection[str]) -> str:
@@ -62,9 +67,10 @@ def select_rules(used: Collection[str]) -> str:
     return re.sub(r"@[^{}]*\{\s*\}|\s*\n\s*", "", css)
 
 
-def checksum(script: str) -> str:
+def checksum(name: str) -> str:
     """Return the checksum of a script in the form that a page's policy takes."""
-    return f"sha256-{base64.b64encode(hashlib.sha256(render(script).encode()).digest()).decode()}"
+    digest = hashlib.sha256(strip_indentation(script(name)).encode()).digest()
+    return f"sha256-{base64.b64encode(digest).decode()}"
 
 
 def read_about() -> dict[str, str]:

@@ -15,8 +15,6 @@ from seqmodels.report.render_folder import TASKS
 DOCS = (TASKS.parent / "docs" / "results.md", TASKS.parent / "docs" / "why.md")
 """The pages with findings, in their order."""
 FIGURE = re.compile(r"!\[[^\]]*\]\(\.\./results/([\w-]+)/([\w-]+)\.svg\)")
-N_SENTENCES = 3
-"""Sentences of a finding in a page."""
 
 
 class Finding(NamedTuple):
@@ -49,8 +47,7 @@ def read_findings() -> list[Finding]:
                 if match := FIGURE.match(figure):
                     if lead := re.match(r"\*\*(.+?)\.?\*\* ", above):
                         title, above = lead[1], above[lead.end() :]
-                    observed = shorten(clean(below))
-                    findings.append(Finding(match[1], match[2], title, clean(above), observed))
+                    findings.append(Finding(match[1], match[2], title, clean(above), clean(below)))
     return findings
 
 
@@ -59,11 +56,6 @@ def clean(text: str) -> str:
     text = re.sub(r" ?\((?:,? ?\[[^\]]+\]\((?!http)[^)]*\))+\)", "", text)
     text = re.sub(r"\[([^\]]+)\]\((?!http)[^)]*\)", r"\1", text)
     return " ".join(text.replace("**", "").split())
-
-
-def shorten(text: str) -> str:
-    """Return the first sentences of a text."""
-    return " ".join(re.split(r"(?<=[.?]) (?=[A-Z*])", text)[:N_SENTENCES])
 
 
 def read_question(task: str) -> str:

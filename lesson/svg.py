@@ -35,17 +35,20 @@ def inline(drawn: FigureWithData, name: str, styles: Styles, has_buckets: bool =
     wider than the page is scrolled sideways.
     """
     figure, n_styles = drawn.figure, len(styles)
-    title, about, below = style.texts_of(figure)[0], "", figure.get_figheight()
+    title, about = style.texts_of(figure)[0], ""
+    bottom, top = 0.0, figure.get_figheight()  # inches
     if isinstance(figure, style.Chart):  # another one may have its texts anywhere
-        title, about = (text.get_text() for text in figure.texts[:2])
-        below = figure.texts[1].get_window_extent().y0 / figure.dpi  # inches
-        for text in figure.texts[:2]:
+        own = figure.texts[:3]
+        title, about, _ = (text.get_text() for text in own)
+        top = own[1].get_window_extent().y0 / figure.dpi
+        bottom = own[2].get_window_extent().y1 / figure.dpi
+        for text in own:
             text.set_visible(False)
     svg = convert(style.render(figure, ".svg"), name, styles, has_buckets)
     width, height = (float(size) for size in svg.get("viewBox", "").split()[2:])
-    below, least = 72 * below, PIXELS_PER_POINT * width
+    least = PIXELS_PER_POINT * width
     svg.attrib |= {
-        "viewBox": f"0 {height - below:g} {width:g} {below:g}",
+        "viewBox": f"0 {height - 72 * top:g} {width:g} {72 * (top - bottom):g}",
         "style": f"min-width:{least:.0f}px;max-width:{1.25 * least:.0f}px",
         "role": "img", "aria-labelledby": f"{name}-title", "aria-describedby": f"{name}-about",
     }  # fmt: skip
@@ -98,6 +101,9 @@ def find_references(element: Element) -> Iterator[tuple[str, str, str]]:
     for key, form in (("href", "#{}"), ("clip-path", "url(#{})")):
         if key in element.attrib:
             yield key, element.attrib[key].removeprefix("url(").rstrip(")").lstrip("#"), form
+    look = element.get("style", "")
+    if match := re.search(r"url\(#(.*?)\)", look):  # of a hatch
+        yield "style", match[1], look.replace(match[1], "{}")
 
 
 def rename_ids(root: Element, prefix: str, has_buckets: bool) -> None:

@@ -25,7 +25,7 @@ CHARACTERS = [chr(i) for i in range(sys.maxunicode + 1) if not 0xD800 <= i < 0xE
 
 def describe(tokenizer: Tokenizer) -> dict[str, Any]:
     """Return the vocabulary for tokenizers.js; raise ValueError for a kind it does not support."""
-    if not isinstance(tokenizer, Words | Bytes | BPE):
+    if not isinstance(tokenizer, Words | BPE):
         raise ValueError(
             f"the page tokenizes by words, characters, bytes or BPE, and not as {tokenizer.name}"
         )
@@ -35,7 +35,7 @@ def describe(tokenizer: Tokenizer) -> dict[str, Any]:
         pattern, engine = (r"\n|\S+", re) if is_spaces else (WORD.pattern, regex)
         escapes: tuple[str, ...] = (r"\s",) if is_spaces else (r"\w", r"\p{M}", r"\s")
         classes = {escape: python_class(escape, engine) for escape in escapes}
-    elif isinstance(tokenizer, BPE):
+    elif isinstance(tokenizer, BPE) and not isinstance(tokenizer, Bytes):
         pattern, escapes = SPLIT, (r"\p{L}", r"\p{M}", r"\p{N}", r"\s")
         classes = {escape: tiktoken_class(escape) for escape in escapes}
     else:

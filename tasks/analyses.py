@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from typing import Any, NamedTuple
 
 import torch
@@ -40,6 +40,20 @@ RIDGE = 0.01
 def batch_of(model: SequenceModel, examples: Sequence[Example]) -> Batch:
     """Collate examples on the model's device."""
     return collate(examples, device_of(model))
+
+
+@contextmanager
+def watch(modules: Iterable[nn.Module]) -> Iterator[list[list[tuple[Any, Any]]]]:
+    """Collect the arguments and the output of each call of these modules inside the context."""
+    calls: list[list[tuple[Any, Any]]] = []
+    with ExitStack() as hooks:
+        for module in modules:
+            own: list[tuple[Any, Any]] = []
+            calls.append(own)
+            hooks.enter_context(
+                module.register_forward_hook(lambda _, args, out, own=own: own.append((args, out)))
+            )
+        yield calls
 
 
 # ------------------------------------------------------------------------------------- Attentions
@@ -135,20 +149,16 @@ def source_embeddings(
     They are in the graph of the logits: gradients reach them. GPT's go on with the target's; those
     of a model whose memory has a fixed size begin with the source's pads.
     """
-    outputs: list[Tensor] = []
-    orders = src, rotate(src, src_mask.sum(1))
-
-    def watch(_: Any, args: tuple[Tensor], out: Tensor) -> None:
-        read = args[0][:, : src.shape[1]] if args[0].dim() == 2 else None
-        if read is not None and any(torch.equal(read, order) for order in orders):
-            outputs.append(out)
-
     tables = [module for module in model.modules() if isinstance(module, nn.Embedding)]
-    with ExitStack() as hooks:
-        for table in tables:
-            hooks.enter_context(table.register_forward_hook(watch))
+    with watch(tables) as calls:
         logits = model(src, src_mask, tgt_in)
-    (embedded,) = outputs
+    orders = src, rotate(src, src_mask.sum(1))
+    (embedded,) = (
+        out
+        for own in calls
+        for (ids,), out in own
+        if ids.dim() == 2 and any(torch.equal(ids[:, : src.shape[1]], order) for order in orders)
+    )
     return logits, embedded
 
 
@@ -202,10 +212,9 @@ def decoder_states(model: SequenceModel, batch: Batch) -> Float[Tensor, "B T D"]
     """
     norm = getattr(model, "norm_tgt", None) or getattr(model, "norm", None)
     if norm is not None:
-        outputs: list[Tensor] = []
-        with norm.register_forward_hook(lambda _module, _args, out: outputs.append(out)):
+        with watch([norm]) as (calls,):
             model(batch.src, batch.src_mask, batch.tgt_in)
-        return outputs[-1]
+        return calls[-1][1]
     state, states = model.encode(batch.src, batch.src_mask), []
     for y in batch.tgt_in.unbind(1):
         before, (_, state) = state, model.step(y, state)

@@ -59,10 +59,12 @@ HISTORY = (
     ("lstm_seq2seq", "rnn_encdec"), ("bahdanau", "rnn_encdec"), ("bahdanau", "lstm_seq2seq"),
     ("transformer", "bahdanau"), ("gpt", "transformer"), ("gpt", "bahdanau"),
     ("linear_attention", "gpt"), ("mamba2", "linear_attention"), ("gated_deltanet", "mamba2"),
-    ("gated_deltanet", "linear_attention"),
+    ("gated_deltanet", "linear_attention"), ("rnn_encdec_tanh", "rnn_encdec"),
+    ("rnn_encdec_wide", "rnn_encdec"), ("rnn_encdec_narrow", "rnn_encdec"),
+    ("linear_attention_favor", "linear_attention"),
 )  # fmt: skip
 """The contrasts of a comparison of all models: what each of them changed, and what looking back
-gains."""
+gains; of a variant, the model that it varies."""
 MEMORIES = (
     ("gated_deltanet", "gated_deltanet_sum"), ("gated_deltanet", "gated_deltanet_fade"),
     ("gated_deltanet", "gated_deltanet_delta"), ("gated_deltanet_delta", "gated_deltanet_sum"),

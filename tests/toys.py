@@ -14,8 +14,9 @@ import torch
 from torch import Tensor
 
 from seqmodels import EOS, MODELS, SequenceModel, build
-from seqmodels.data import tokenizers
+from seqmodels.data import SPLITS, tokenizers
 from seqmodels.data.batches import Example
+from seqmodels.data.splits import Pair, ParallelCorpus
 from seqmodels.experiments import task
 from seqmodels.experiments.options import Options
 from seqmodels.training import loop
@@ -25,6 +26,17 @@ from seqmodels.training.trainer import Trainer
 from tools.sizes import sizes_of
 
 TOKENIZER = tokenizers.Words([*"abcdefg"])
+
+
+def read_pairs(opened: ParallelCorpus, *splits: str) -> list[Pair]:
+    """Return the pairs of some splits, or of all, in the order of their lines."""
+    chosen = (pair for split, pair in opened.pairs() if split in (splits or SPLITS))
+    return sorted(chosen, key=lambda pair: pair.line)
+
+
+def read_texts(opened: ParallelCorpus, split: str) -> list[tuple[str, str]]:
+    """Return the pairs of a split without their lines."""
+    return [pair[:2] for pair in read_pairs(opened, split)]
 
 
 def toy(**changes: Any) -> task.Task:

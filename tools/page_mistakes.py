@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from statistics import mean
 
 from seqmodels.models import VARIANTS
 from seqmodels.report.tables import format_markdown
 from tools.numbers import (
     GPT,
-    RESULTS,
     TRANSFORMER,
     Results,
     bold_interval,
@@ -26,12 +25,6 @@ LISTED = [name for name, info in VARIANTS.items() if info.group == "mistaken" or
 """The Transformer's mistakes, in the order of the table of variants."""
 N_WORDS = 20
 """Words of a text that are shown."""
-PENDING = "There are no records yet."
-
-
-def fill(make: Callable[..., str], *names: str) -> str:
-    """Return what a function makes of the records; without any, a sentence that says so."""
-    return make(*names) if (RESULTS / MISTAKES.folder).is_dir() else PENDING
 
 
 def link_figures() -> str:

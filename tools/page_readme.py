@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from tools.numbers import BAHDANAU, GPT, LSTM, RNN, TRANSFORMER, span
+from lesson.essays import choose_shown, mark
+from seqmodels.report.load_records import load_records
+from seqmodels.utils.files import read_json
+from tools.numbers import BAHDANAU, GPT, LSTM, RESULTS, RNN, TRANSFORMER, span
 from tools.page_results import GRAMMAR, LAPTOP, count_seeds, largest_model, trained_on_gpu
 from tools.page_why import (
     BUDGETS,
@@ -15,6 +18,23 @@ from tools.page_why import (
     rounded_bleu,
     vector_width,
 )
+
+
+def opening_picture() -> str:
+    """Return what the film of a sentence shows."""
+    live = RESULTS / "translation-live"
+    (tokens,) = {r.train_config.tokens for r in load_records(live)}
+    shown = choose_shown(read_json(live / "opening.json"))
+    encoder, attending, best = (mark(output, shown["ref"]) for output in shown["outputs"])
+    assert encoder["n_right"] < best["n_right"] == best["n"] == attending["n_right"]
+    return f"""
+A sentence of {len(shown["src"].split())} words, as trained models read and write it (one seed of
+[translation-live](results/README.md#translation-live), {tokens / 1e6:g} million target tokens; each
+coloured cell is one of their numbers). From the vector that the encoder has written,
+{encoder["n_right"]} of {encoder["n"]} words are right. From a vector of the same size, written by
+gradient descent with the reference in hand, the same decoder says all {best["n"]}, as Bahdanau's
+model does. The [still](results/opening.svg), and [the lesson](docs/site.md) with other lengths.
+"""
 
 
 def opening() -> str:

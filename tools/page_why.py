@@ -5,7 +5,7 @@ Each function named `confirm_…` raises an error where the records no longer su
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from statistics import mean
 from typing import Any
 
@@ -291,12 +291,31 @@ def model_width(model: str) -> int:
     return width
 
 
-def choice_table() -> str:
-    """Return BLEU after each change of the Transformer, and its effect."""
+GPT_CHOICES = Results("choices-gpt")
+GPT_CHANGES = {
+    "gpt_no_residual": "no residual connections",
+    "gpt_unscaled": "scores not divided by √d_k",
+    "gpt_no_norm": "no layer normalisation",
+    "gpt_postnorm": "normalisation after each sublayer, as in 2018",
+    "gpt_no_feed_forward": "no feed-forward layers",
+    "gpt-n_heads-1": "one head instead of four",
+    "gpt-n_layers-1": "one layer instead of three, wider",
+    "gpt_rms": "RMSNorm (2019)",
+    "gpt_swiglu": "SwiGLU (2020)",
+    "gpt_rotary": "rotary positions (2021)",
+    "gpt_grouped": "two heads of keys and values for four of queries (2023)",
+    "gpt_2023": "all four parts of 2023",
+}
+
+
+def choice_table(
+    results: Results = CHOICES, changes: Mapping[str, str] = CHANGES, sound: str = TRANSFORMER
+) -> str:
+    """Return BLEU after each change of a model, and its effect."""
     rows = [["change", "seeds", "BLEU", "each seed", "effect"]]
-    for model, name in CHANGES.items():
-        bleu = CHOICES.seeds(model)
-        effect = bold_interval(CHOICES.difference(model, TRANSFORMER)) if len(bleu) > 2 else ""
+    for model, name in changes.items():
+        bleu = results.seeds(model)
+        effect = bold_interval(results.difference(model, sound)) if len(bleu) > 2 else ""
         rows.append([name, str(len(bleu)), f"{mean(bleu):.1f}", span(bleu, 1), effect])
     return format_markdown(rows)
 

@@ -64,13 +64,18 @@ export function alignWords(words, reference, i0 = 0, i1 = words.length, j0 = 0, 
   return [...alignWords(words, reference, i0, i, j0, j), ...same, ...alignWords(words, reference, i + n, i1, j + n, j1)];
 }
 
-/** How many words of a reference an output has in their order.
+/** How many words of a reference an output has in their order, and the words of the longer of both.
  * @param {string} hyp
  * @param {string} ref */
 export function countRight(hyp, ref) {
-  const reference = splitWords(ref), own = countable(reference).length === reference.length ? () => true : isWord;
-  const right = alignWords(splitWords(hyp), reference).filter(({ kind, expected }) => kind === "same" && own(expected.text));
-  return { right: right.length, words: countable(reference).length };
+  const words = splitWords(hyp), reference = splitWords(ref), own = countable(reference).length === reference.length ? () => true : isWord;
+  const right = alignWords(words, reference).filter(({ kind, expected }) => kind === "same" && own(expected.text));
+  return { right: right.length, words: Math.max(countable(words).length, countable(reference).length) };
+}
+
+export function formatRight(hyp, ref) {
+  const { right, words } = countRight(hyp, ref);
+  return `${right} of ${words}`;
 }
 
 /** What to show of an output: its words, and marks where words are left out.
@@ -100,4 +105,4 @@ export function markPart({ kind, text, space, index, title }) {
     : element("mark", { class: kind, title }, text);
   return element("span", {}, space, index < 0 ? mark : element("span", { class: "w", "data-w": index }, mark));
 }
-export const MARKS_NOTE = "Marked: words that are not in the reference at this place; ‸ where words of the reference are left out.";
+export const MARKS_NOTE = "Marked: words that are not in the reference at this place; ‸ where words of the reference are left out. Right: words of the reference, in its order, of the longer of output and reference.";

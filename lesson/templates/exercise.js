@@ -9,7 +9,7 @@ export const sampleBuckets = (examples, buckets, n) => buckets.map(({ low, high 
   return Array.from({ length: size }, (_, i) => inside[Math.floor((i * inside.length) / size)]);
 });
 
-/** The share of the references' words that each model has right, in per cent, by bucket. */
+/** The share of words that each model has right, of the longer of output and reference, in per cent, by bucket. */
 async function measureShares(chosen, byBucket, say) {
   const shares = chosen.map(() => byBucket.map(() => null)), total = byBucket.flat().length;
   let n = 0;

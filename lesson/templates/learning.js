@@ -13,5 +13,14 @@
   document.getElementById("films").classList.add("played");
   document.getElementById("slider").hidden = false;
   slider.addEventListener("input", show);
+  if (!matchMedia("(prefers-reduced-motion: reduce)").matches) { // once, until someone takes the slider
+    slider.value = "0";
+    const timer = setInterval(() => {
+      slider.value = String(Number(slider.value) + 1);
+      if (slider.value === slider.max) clearInterval(timer);
+      show();
+    }, 600);
+    for (const type of ["pointerdown", "keydown"]) slider.addEventListener(type, () => clearInterval(timer));
+  }
   show();
 }

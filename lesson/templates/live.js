@@ -3,7 +3,7 @@
 // &take=model-place-token,… of words that were chosen in place of the model's own.
 import { AttentionPanel, selectWeights, selectedHead } from "./attention.js";
 import { buildExample, setUpBuilder } from "./builder.js";
-import { MARKS_NOTE, countRight, countWords, isWord, markPart, showDifferences, splitWords } from "./differences.js";
+import { MARKS_NOTE, countRight, countWords, formatRight, isWord, markPart, showDifferences, splitWords } from "./differences.js";
 import { runExercise } from "./exercise.js";
 import { Output, data, encode, makeJob, normalize, requestTexts, runs, sendModel, sendRuntime, startWorker, take, tokenizer, turn } from "./models.js";
 import { changeAddress, element, link, patch, query, readAddress, unpack } from "./page.js";
@@ -207,9 +207,8 @@ async function writeAll() {
 
 /** Say what has come out, once. */
 function summarize() {
-  const scores = isMarked() ? runs.map((run, i) => `${run.label} ${countRight(written[i].text, example.ref).right}`).join(", ") : "";
-  const { words } = countRight("", example?.ref ?? "");
-  setStatus(scores ? `Right, of ${plural(words, "words")}: ${scores}.` : "All models have finished.", false);
+  const scores = isMarked() ? runs.map((run, i) => `${run.label} ${formatRight(written[i].text, example.ref)}`).join(", ") : "";
+  setStatus(scores ? `Right: ${scores}.` : "All models have finished.", false);
 }
 
 const countTokens = () => written.reduce((sum, { tokens }) => sum + tokens.length, 0);
@@ -249,7 +248,7 @@ function drawOutput(run) {
   row.querySelector(".changed").textContent = changed;
   const score = query(`#score-${run}`), { right, words: n } = countRight(output, example?.ref ?? "");
   score.querySelector(".fill").style.width = isMarked() && n ? `${(100 * right) / n}%` : "0";
-  score.querySelector(".right").textContent = !row.dataset.loaded ? "loading" : isMarked() && n && !job.problem ? `${right} of ${n}` : "–";
+  score.querySelector(".right").textContent = !row.dataset.loaded ? "loading" : isMarked() && n && !job.problem ? formatRight(output, example.ref) : "–";
   score.querySelector(".spoken").textContent = isMarked() ? " words right" : ": no reference";
   if (isOver && offered?.[0] === run) offerWords();
   if (isOver && isMarked() && !changed && !job.problem && strip.add(run, text, example.x, right, n)) {

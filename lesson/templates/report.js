@@ -1,5 +1,5 @@
 import { AttentionPanel } from "./attention.js";
-import { MARKS_NOTE, countRight, markPart, showDifferences } from "./differences.js";
+import { MARKS_NOTE, formatRight, markPart, showDifferences } from "./differences.js";
 import { addressWith, changeAddress, chooser, element, link, parseIndex, readAddress, redraw, unpack } from "./page.js";
 
 // The state of the page is its address: #f=folder&t=test&b=bucket&e=example&seed=…&sort=…&m=run&l=layer&h=head,
@@ -96,11 +96,6 @@ function listExamples({ test, listed, runs, pair, sort }) {
       ...(test.maps[i] ? [element("span", { class: "chip" }, "map")] : []),
       ...(told ? [element("span", { class: "note" }, told)] : []));
   });
-}
-
-function formatRight(hyp, ref) {
-  const { right, words } = countRight(hyp, ref);
-  return `${right} of ${words}`;
 }
 
 const formatErrors = (counts) => Object.entries(counts).filter(([, n]) => n).map(([kind, n]) => `${n} ${kind}`).join(", ") || "none";

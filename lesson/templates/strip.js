@@ -11,7 +11,7 @@ export class StripChart {
     this.unit = unit;
     this.x = (words) => LEFT + RADIUS + ((WIDTH - LEFT - 2 * RADIUS) * (words - first)) / Math.max(1, last - first);
     this.y = (share) => TOP + (HEIGHT - TOP - BELOW) * (1 - share);
-    /** @type {Map<string, [string, number, number, number]>} model, words of the source, right, of the reference */
+    /** @type {Map<string, [string, number, number, number]>} model, words of the source, right, of the longer of output and reference */
     this.points = new Map();
     const text = (x, y, anchor, content) => element("text", { x, y, "text-anchor": anchor }, content);
     this.svg = element("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", class: "strip" });
@@ -46,6 +46,6 @@ export class StripChart {
   }
 
   get address() {
-    return csvAddress([["model", `${this.unit} of the source`, "right", "of the reference"], ...this.points.values()]);
+    return csvAddress([["model", `${this.unit} of the source`, "right", "of the longer"], ...this.points.values()]);
   }
 }

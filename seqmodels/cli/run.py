@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import textwrap
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from seqmodels.utils.imports import HOME, import_beside, list_tasks
-from seqmodels.utils.terminal import did_you_mean
+from seqmodels.utils.terminal import did_you_mean, wrap
 from seqmodels.utils.values import check_arguments
 
 if TYPE_CHECKING:
@@ -62,7 +61,7 @@ def summarize(out: Path, task: Task) -> str:
     render_folder.plot_folder(folder, own=task.figures)
     first = next(iter(load_records.tests_by_name(records).values()))
     scores = tables.format_scores(records, first)
-    return "\n".join(["", *scores, f"Figures and tables so far are in {out}.", ""])
+    return "\n".join(["", *scores, wrap(f"Figures and tables so far are in {out}."), ""])
 
 
 def draw_and_print(out: Path, task: Task) -> None:
@@ -75,9 +74,9 @@ def draw_and_print(out: Path, task: Task) -> None:
     paths = render_folder.plot_folder(folder, own=task.figures)
     compared = render_folder.find_significance(out, folder.records)
     print(f"\n{tables.format_summary([*folder.records.values()], compared)}")
-    print(f"\nRecords, hypotheses, weights and figures are in {out}:")
+    print(f"\n{wrap(f'Records, hypotheses, weights and figures are in {out}:')}")
     names = ", ".join(sorted(path.name for path in paths))
-    print(textwrap.fill(names, tables.WIDTH, initial_indent="  ", subsequent_indent="  "))
+    print(wrap(f"  {names}"))
 
 
 @check_arguments

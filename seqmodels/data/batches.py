@@ -7,7 +7,6 @@ depends only on (seed, epoch).
 from __future__ import annotations
 
 import random
-import sys
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from itertools import chain, islice
@@ -50,8 +49,8 @@ class LazyExamples(Sequence[Example]):
     """Examples that are built on access, because all of them may not fit into memory."""
 
     @abstractmethod
-    def lengths_between(self, start: int, end: int) -> np.ndarray:
-        """Return the source and target lengths of examples `start` to `end - 1`: (n, 2)."""
+    def lengths(self) -> np.ndarray:
+        """Return the source and target lengths of all examples: (n, 2)."""
 
     @abstractmethod
     def build(self, i: int) -> Example:
@@ -67,11 +66,11 @@ class LazyExamples(Sequence[Example]):
         return self.build(index) if isinstance(index, int) else [self.build(j) for j in index]
 
 
-def lengths(examples: Sequence[Example], start: int = 0, end: int = sys.maxsize) -> np.ndarray:
-    """Return the source and target lengths of examples, or of a range of them: (n, 2)."""
+def lengths(examples: Sequence[Example]) -> np.ndarray:
+    """Return the source and target lengths of examples: (n, 2)."""
     if isinstance(examples, LazyExamples):
-        return examples.lengths_between(start, min(end, len(examples)))
-    return np.array([(len(e.src), len(e.tgt)) for e in examples[start:end]]).reshape(-1, 2)
+        return examples.lengths()
+    return np.array([(len(e.src), len(e.tgt)) for e in examples]).reshape(-1, 2)
 
 
 def longest(examples: Sequence[Example]) -> tuple[int, int]:
@@ -85,31 +84,40 @@ def longest(examples: Sequence[Example]) -> tuple[int, int]:
 # `prepare` writes the tokens of a split as arrays of numbers, which are mapped into memory.
 
 
-def map_array(path: Path, dtype: Any) -> np.ndarray:
-    """Map an array of numbers in a file into memory."""
-    if not path.stat().st_size:
-        return np.empty(0, dtype)
-    return np.asarray(np.memmap(path, dtype, "r"))
+class Mapped:
+    """Arrays of numbers in the files of a split, SPLIT.KIND, mapped into memory."""
+
+    def __init__(self, folder: Path, split: str):
+        self.folder, self.split = folder, split
+        self.lines = self.map("lines", np.int64)
+
+    def map(self, kind: str, dtype: Any = None) -> np.ndarray:
+        """Map a file into memory; without a dtype, its numbers are ids."""
+        path = self.folder / f"{self.split}.{kind}"
+        dtype = dtype or read_json(self.folder / FACTS_FILE)["dtype"]
+        return (
+            np.asarray(np.memmap(path, dtype, "r")) if path.stat().st_size else np.empty(0, dtype)
+        )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pass the path to another process."""
+        return type(self), (self.folder, self.split)
 
 
-class TokenizedPairs(LazyExamples):
+class TokenizedPairs(Mapped, LazyExamples):
     """Tokenized pairs on disk: ids in SPLIT.src and SPLIT.tgt, offsets in SPLIT.ends.
 
     The offsets are those of sources and targets: (n + 1, 2).
     """
 
     def __init__(self, folder: Path, split: str):
-        self.folder, self.split = folder, split
-        dtype = read_json(folder / FACTS_FILE)["dtype"]
-        self.src, self.tgt = (
-            map_array(folder / f"{split}.{side}", dtype) for side in ("src", "tgt")
-        )
-        self.ends = map_array(folder / f"{split}.ends", np.int64).reshape(-1, 2)
-        self.lines = map_array(folder / f"{split}.lines", np.int64)
+        super().__init__(folder, split)
+        self.src, self.tgt = self.map("src"), self.map("tgt")
+        self.ends = self.map("ends", np.int64).reshape(-1, 2)
 
-    def lengths_between(self, start: int, end: int) -> np.ndarray:
-        """Return the source and target lengths of examples `start` to `end - 1`: (n, 2)."""
-        return np.diff(self.ends[start : end + 1], axis=0)
+    def lengths(self) -> np.ndarray:
+        """Return the source and target lengths of all examples: (n, 2)."""
+        return np.diff(self.ends, axis=0)
 
     def __len__(self) -> int:
         return len(self.lines)
@@ -120,22 +128,17 @@ class TokenizedPairs(LazyExamples):
         line = int(self.lines[i])
         return Example(self.src[src:src_end].tolist(), self.tgt[tgt:tgt_end].tolist(), line=line)
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Pass the path to another process."""
-        return type(self), (self.folder, self.split)
-
 
 LINE_EVERY = 32
 """The line is stored for every token of a text whose index is a multiple of this."""
 
 
-class TokenStream:
+class TokenStream(Mapped):
     """Running text on disk: SPLIT.ids are its tokens, SPLIT.lines the lines of some of them."""
 
     def __init__(self, folder: Path, split: str):
-        self.folder, self.split = folder, split
-        self.ids = map_array(folder / f"{split}.ids", read_json(folder / FACTS_FILE)["dtype"])
-        self.lines = map_array(folder / f"{split}.lines", np.int64)
+        super().__init__(folder, split)
+        self.ids = self.map("ids")
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -147,10 +150,6 @@ class TokenStream:
     def line(self, i: int) -> int:
         """Return the line of a token, or of one shortly before it; 0: unknown."""
         return int(self.lines[i // LINE_EVERY])
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Pass the path to another process."""
-        return type(self), (self.folder, self.split)
 
 
 def context_lengths(longest: int) -> list[int]:
@@ -176,9 +175,9 @@ class ContextWindows(LazyExamples):
         kind = rng.integers(len(most), size=len(starts))
         self.contexts = rng.integers(least[kind], most[kind] + 1, dtype=np.int32)
 
-    def lengths_between(self, start: int, end: int) -> np.ndarray:
-        """Return the source and target lengths of examples `start` to `end - 1`: (n, 2)."""
-        n_source = np.maximum(self.contexts[start:end], 1)  # BOS is a token
+    def lengths(self) -> np.ndarray:
+        """Return the source and target lengths of all examples: (n, 2)."""
+        n_source = np.maximum(self.contexts, 1)  # BOS is a token
         return np.stack([n_source, np.full_like(n_source, self.n_target)], 1)
 
     def __len__(self) -> int:
@@ -202,9 +201,9 @@ class SlidingWindow(LazyExamples):
         self.ids, self.block, self.stride = ids, block, stride
         self.n = len(ids) if n is None else min(n, len(ids))
 
-    def lengths_between(self, start: int, end: int) -> np.ndarray:
-        """Return the source and target lengths of examples `start` to `end - 1`: (n, 2)."""
-        return np.broadcast_to([1, min(self.block, self.n)], (end - start, 2))
+    def lengths(self) -> np.ndarray:
+        """Return the source and target lengths of all examples: (n, 2)."""
+        return np.broadcast_to([1, min(self.block, self.n)], (len(self), 2))
 
     def __len__(self) -> int:
         return 1 + max(0, -(-(self.n - self.block) // self.stride))

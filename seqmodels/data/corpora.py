@@ -37,15 +37,8 @@ class Preset(NamedTuple):
     """Names of the columns of a local file without a header."""
     shares: Mapping[str, tuple[float, float]] = SHARES
     """Where each split of a text without splits begins and ends."""
-    is_gutenberg: bool = False
-    """An edition of Project Gutenberg, with its header and footer; corrected now and then."""
     is_tokenized: bool = False
     """Its words are separated by spaces already, and rare ones can be written `<unk>`."""
-
-    @property
-    def is_on_hub(self) -> bool:
-        """Return whether the corpus is a dataset on the hub."""
-        return "://" not in self.source
 
 
 PARALLEL = {
@@ -85,7 +78,7 @@ TEXT = {
     "war-and-peace": Preset(
         "a novel, 3.2 M characters", "https://www.gutenberg.org/ebooks/2600.txt.utf-8",
         "public domain in the US", "gutenberg/war_and_peace.txt",
-        "2e859351cc952173d3b1e2f2f633e626419ddf4398bcdae0e4b0a9f0c12683d9", is_gutenberg=True,
+        "2e859351cc952173d3b1e2f2f633e626419ddf4398bcdae0e4b0a9f0c12683d9",
     ),
     "wikitext-2": Preset(
         "Wikipedia, 720 articles, 2 M words, rare ones written <unk>",
@@ -109,16 +102,15 @@ TEXT = {
 
 def check_name(data: str, corpora: Mapping[str, Preset]) -> None:
     """Raise ValueError if data is not a path, one of the corpora, or an id on the hub."""
-    if data in corpora or "/" in data or (data and Path(data).exists()):
-        return
-    if data in PARALLEL | TEXT:
-        kind = "a parallel corpus, for translation" if data in PARALLEL else "text, for next_token"
-        raise ValueError(f"{data} is {kind}")
-    raise ValueError(explain_unknown(data))
+    if data not in corpora and "/" not in data and not (data and Path(data).exists()):
+        raise ValueError(explain_unknown(data))
 
 
 def explain_unknown(data: str) -> str:
-    """Return an error message for data that does not exist."""
+    """Return an error message for data that does not exist, or is a corpus for another task."""
+    if data in PARALLEL | TEXT:
+        kind = "a parallel corpus, for translation" if data in PARALLEL else "text, for next_token"
+        return f"{data} is {kind}"
     name, similar = data or "''", did_you_mean(data, PARALLEL | TEXT)
     return f"{name} does not exist; it is not a known corpus{similar} and not OWNER/NAME on the hub"
 
@@ -145,11 +137,29 @@ def local_path(preset: Preset) -> Path | None:
     return path if path and path.exists() else None
 
 
-def offline_hint(name: str, preset: Preset) -> str:
+def locate(name: str, preset: Preset) -> str:
+    """Return the path of a corpus, which is downloaded if need be, or its id on the hub."""
+    if (path := local_path(preset)) or "://" not in preset.source:
+        return str(path or preset.source)
+    hint = offline_hint(preset.source)
+    if preset.source.endswith("/"):
+        raise ValueError(f"{name} is not downloaded ({preset.source}); {hint}")
+    # Editions by Project Gutenberg differ in what is around the text.
+    sha256 = None if "gutenberg" in preset.source else preset.sha256
+    return str(download(preset.source, f"{name}.txt", hint, sha256))
+
+
+def offline_hint(source: str) -> str:
     """Explain how to use a corpus without a network."""
+    for name, preset in (PARALLEL | TEXT).items():
+        if preset.source == source:
+            return (
+                f"to use {name} without a network, put it into a folder as {preset.local}, and set "
+                "SEQMODELS_DATA to that folder"
+            )
     return (
-        f"to use {name} without a network, put it into a folder as {preset.local}, and set "
-        "SEQMODELS_DATA to that folder"
+        "without a network, give text files or a .tsv, .csv, .jsonl or .parquet file as --data; "
+        "see --help"
     )
 
 

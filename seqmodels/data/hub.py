@@ -13,17 +13,13 @@ from datasets import Dataset
 from huggingface_hub import HfApi, constants
 from huggingface_hub.errors import HfHubHTTPError, HFValidationError
 
-from seqmodels.data.rows import BATCH, Rows, read_arrow
+from seqmodels.data.corpora import offline_hint
 from seqmodels.utils.terminal import one_line
 
 BUFFER = 10_000
 """Rows that a stream shuffles together."""
 TIMEOUT_S = 10.0
 """How long to wait for the hub before using what is on disk."""
-OFFLINE = (
-    "without a network, give text files or a .tsv, .csv, .jsonl or .parquet file as --data; see "
-    "--help"
-)
 
 datasets.disable_progress_bars()
 datasets.logging.set_verbosity(datasets.logging.CRITICAL)  # errors are reported in one line
@@ -36,16 +32,12 @@ def load_splits(data: str, limit: int | None) -> dict[str, Dataset]:
     ValueError with the cause in one line.
     """
     name, _, config = data.partition(":")
-    source = {"path": name, "name": config or None, "revision": latest_revision(name)}
     try:
+        source = {"path": name, "name": config or None, "revision": latest_revision(name)}
         return stream_splits(source, limit) if limit else datasets.load_dataset(**source)
     except Exception as fault:  # from one of several network libraries
-        raise ValueError(f"{data} cannot be read: {find_cause(fault)}; {OFFLINE}") from fault
-
-
-def read_rows(rows: Dataset, columns: list[str]) -> Rows:
-    """Yield the number and the cells of each row of a dataset."""
-    return read_arrow(rows.select_columns(columns).with_format("arrow").iter(BATCH))
+        cause = find_cause(fault)
+        raise ValueError(f"{data} cannot be read: {cause}; {offline_hint(data)}") from fault
 
 
 def stream_splits(source: dict[str, Any], limit: int) -> dict[str, Dataset]:
@@ -69,21 +61,17 @@ def stream_splits(source: dict[str, Any], limit: int) -> dict[str, Dataset]:
 
 
 def latest_revision(name: str) -> str | None:
-    """Return the commit of a dataset on the hub; None without a network, when the disk is used.
-
-    Raises ValueError if the hub has no such dataset.
-    """
+    """Return the commit of a dataset on the hub; None without a network, when the disk is used."""
     try:
         return HfApi().dataset_info(name, timeout=TIMEOUT_S).sha
-    except (HfHubHTTPError, HFValidationError) as fault:
-        if isinstance(fault, HfHubHTTPError) and fault.response.status_code >= 500:
-            return None
-        raise ValueError(
-            f"{name} is not a dataset on the hub: {find_cause(fault)}; {OFFLINE}"
-        ) from fault
+    except HFValidationError:
+        raise
+    except HfHubHTTPError as fault:
+        if fault.response.status_code < 500:
+            raise
     except Exception:  # from one of several network libraries, by version
         datasets.config.HF_HUB_OFFLINE = constants.HF_HUB_OFFLINE = True  # no further waiting
-        return None
+    return None
 
 
 def find_cause(fault: BaseException) -> str:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 from seqmodels.data import SPLITS
 
+T = TypeVar("T")
 SPLIT_ALIASES = {
     "train": ("train", "training"),
     "valid": ("valid", "validation", "val", "dev", "devel"),
@@ -66,6 +68,16 @@ def split_of(path: str | Path) -> str:
         if found := [split for split in SPLITS if words.intersection(SPLIT_ALIASES[split])]:
             return found[0] if len(found) == 1 else ""
     return ""
+
+
+def group_by_split(
+    things: Iterable[T], name_of: Callable[[T], str | Path] = str
+) -> dict[str, list[T]]:
+    """Return the things whose names say that they are of each split, and of none as ""."""
+    groups: dict[str, list[T]] = {split: [] for split in (*SPLITS, "")}
+    for thing in things:
+        groups[split_of(name_of(thing))].append(thing)
+    return groups
 
 
 def ending_of(path: Path) -> str:

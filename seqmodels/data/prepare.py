@@ -13,12 +13,12 @@ from array import array
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
-from dataclasses import astuple, dataclass, field
+from dataclasses import astuple, dataclass
 from functools import partial
 from itertools import chain, compress
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 from unicodedata import is_normalized, normalize
 
 import numpy as np
@@ -36,7 +36,7 @@ from seqmodels.utils.terminal import printable
 with warnings.catch_warnings(action="ignore"):  # in a notebook without ipywidgets
     from tqdm.auto import tqdm
 
-FORMAT = 11
+FORMAT = 12
 """Version of the folder's format: when it changes, a new folder is made."""
 TOKENIZER, TEST_TEXTS = "tokenizer.json", "test.json"
 """Files in the folder of a corpus."""
@@ -49,11 +49,17 @@ FAULTS = {
     "held_out": "with a source that is in valid or test",
 }  # fmt: skip
 """Faults of a pair, each with its description."""
+NOTES = {
+    "n_not_nfc": "lines were not in Unicode's normal form C, and are brought to it",
+    "n_characters_left_out": "characters of Project Gutenberg's header and licence are left out",
+}
+"""Other counts, each with its description."""
+Split = TypeVar("Split", TokenizedPairs, TokenStream)
 
 
 @dataclass(frozen=True, kw_only=True)
 class PrepareConfig:
-    """Settings of the preparation of a corpus."""
+    """Settings of the preparation of a corpus; all but the first two are for pairs."""
 
     tokenizer: str = "bpe"
     """One of TOKENIZERS, or the path of a tokenizer.json."""
@@ -74,66 +80,113 @@ class PrepareConfig:
         return 2 * self.max_tokens if split == "test" else self.max_tokens
 
 
-# ----------------------------------------------------------------------------------------- Pairs
-
-
-class Prepared(NamedTuple):
+@dataclass(frozen=True)
+class Prepared(Generic[Split]):
     """A prepared corpus."""
 
     tokenizer: Tokenizer
-    train: TokenizedPairs
-    valid: TokenizedPairs
-    test: TokenizedPairs
+    train: Split
+    valid: Split
+    test: Split
+    data: dict[str, Any]
+    """Name, checksum and counts, as a record shows them."""
     test_texts: list[tuple[str, str]]
     """Source and target of each test pair, before encoding."""
     most_words: int
-    """Words of the longest source of train."""
-    data: dict[str, Any]
-    """Name, checksum and counts, as a record shows them."""
+    """Words of the longest source of train, if it has sources."""
 
 
 def prepare(
-    corpus: ParallelCorpus, config: PrepareConfig, log: Callable[[str], None] = print
-) -> Prepared:
+    corpus: ParallelCorpus | TextCorpus, config: PrepareConfig, log: Callable[[str], None] = print
+) -> Prepared[Any]:
     """Prepare a corpus; the work is done once, by one of several processes, which all wait for it.
 
     Raises ValueError if nothing is left to train or test on, and WriteError.
     """
-    key = [FORMAT, printable(corpus.key), corpus.src_lang, corpus.tgt_lang, *corpus.splits]
-    key += [*astuple(config), tokenizer_key(config.tokenizer)]
-    message = f"{printable(corpus.name)}: cleaning and tokenizing"
-    folder = cached(key, message, lambda part: build(part, corpus, config), log)
-    tokenizer = tokenizers.load(folder / TOKENIZER)
-    train, valid, test = (TokenizedPairs(folder, split) for split in SPLITS)
-    texts = json.loads((folder / TEST_TEXTS).read_text("utf-8"))
-    name = printable(f"{corpus.name} {corpus.src_lang}→{corpus.tgt_lang}")[:200]
+    kind: type[TokenStream | TokenizedPairs] = TokenStream
+    if isinstance(corpus, TextCorpus):
+        name, build = corpus.name, partial(build_text, corpus, config)
+    else:
+        name = f"{corpus.name} {corpus.src_lang}→{corpus.tgt_lang}"
+        kind, build = TokenizedPairs, partial(build_pairs, corpus, config)
+    is_file = config.tokenizer not in TOKENIZERS
+    key = [FORMAT, kind.__name__, printable(f"{name} {corpus.key}"), *corpus.splits]
+    key += [*astuple(config), printable(fingerprint(Path(config.tokenizer))) if is_file else ""]
+    folder = cached(key, f"{printable(corpus.name)}: cleaning and tokenizing", build, log)
+    facts, texts = files.read_json(folder / FACTS_FILE), folder / TEST_TEXTS
+    name = printable(name)[:200]
     name += ", lower-cased" if config.is_lowercase else ""
     name += ", cleaned" if config.is_cleaned else ""
-    facts = files.read_json(folder / FACTS_FILE)
-    data = {"name": name, **facts["data"], "tokenizer": tokenizer.name}
-    data |= {"case": "lower"} if config.is_lowercase else {}
-    texts = [(src, tgt) for src, tgt in texts]
-    return Prepared(tokenizer, train, valid, test, texts, facts["most_words"], data)
+    train, valid, test = (kind(folder, split) for split in SPLITS)
+    return Prepared(
+        tokenizers.load(folder / TOKENIZER),
+        train,
+        valid,
+        test,
+        {"name": name, **facts["data"]},
+        [*map(tuple, json.loads(texts.read_text("utf-8")))] if texts.exists() else [],
+        facts["most_words"],
+    )
 
 
-def tokenizer_key(kind: str) -> str:
-    """Return what changes with a tokenizer's file; nothing for one that is made here."""
-    return "" if kind in TOKENIZERS else printable(fingerprint(Path(kind)))
+def summarize(data: Mapping[str, Any], is_cleaned: bool = False) -> str:
+    """Summarise a corpus in a few lines."""
+    is_text = "n_train" not in data
+    counts = ", ".join(f"{data[f'n_tokens_{s}' if is_text else f'n_{s}']:,} {s}" for s in SPLITS)
+    unit = f"tokens; {data['tokenizer']}" if is_text else "pairs"
+    lines = [f"{data['name']}: {counts} {unit}"]
+    for split in () if is_text else SPLITS:
+        n_blank, n_long = (data[f"n_{kind}_{split}"] for kind in ("blank", "too_long"))
+        limit = data["max_tokens_test" if split == "test" else "max_tokens"]
+        out = f"{n_blank:,} blank, {n_long:,} longer than {limit:,} tokens on a side"
+        odd = [f"{n:,} {FAULTS[k]}" for k in FAULTS if (n := data.get(f"n_{k}_{split}", 0))]
+        is_out = is_cleaned and split == "train"
+        rest = [f"; {'also left out' if is_out else 'kept'}: {', '.join(odd)}"] if odd else []
+        lines.append(f"  {split}: left out: {out}{''.join(rest)}")
+    if not is_text:
+        lines.append(f"  {data['n_test_sources_in_train']:,} test sources are also in train")
+    lines += [f"  {data[key]:,} {note}" for key, note in NOTES.items() if data.get(key)]
+    if "tested" in data:
+        lines.append("  there is no third split: test is valid, which also chooses the weights")
+    for split in SPLITS:
+        if n := data[f"n_unknown_{split}"]:
+            share = f"{n / data[f'n_tokens_{split}']:.2%}"
+            lines.append(f"  {n:,} tokens of {split} are unknown: {share}, read as ⁇")
+    return "\n".join(lines)
 
 
-def build(folder: Path, corpus: ParallelCorpus, config: PrepareConfig) -> dict[str, Any]:
+# ----------------------------------------------------------------------------------------- Pairs
+
+
+class Scan(NamedTuple):
+    """What reading a split once has found; its pairs without a blank side are in a file."""
+
+    path: Path
+    sources: np.ndarray
+    """A hash of each source."""
+    is_kept: np.ndarray
+    """The pairs that `read` yields."""
+
+    def read(self) -> Iterator[Pair]:
+        """Yield the pairs that are kept."""
+        with open(self.path) as lines:
+            for line in compress(lines, self.is_kept):
+                yield Pair(*json.loads(line))
+
+
+def build_pairs(corpus: ParallelCorpus, config: PrepareConfig, folder: Path) -> dict[str, Any]:
     """Write the tokenizer, the tokens and the test texts; return facts for the record."""
     with TemporaryDirectory(dir=folder) as scratch:
-        scans, counts, sha256 = scan_corpus(Path(scratch), corpus, config)
-        find_faults(scans, counts, config.is_cleaned)
+        scans, counts, sha256 = scan_pairs(corpus, config, Path(scratch))
         for split in SPLITS:
             if not scans[split].is_kept.any():
                 raise ValueError(explain_empty(split, corpus, config, counts))
-        tokenizer = tokenizers.make(config.tokenizer, scans["train"].sides(), config.vocab_size)
+        sides = chain.from_iterable(pair[:2] for pair in scans["train"].read())
+        tokenizer = tokenizers.make(config.tokenizer, sides, config.vocab_size)
         tokenizer.save(folder / TOKENIZER)
         most_words, texts = 0, list[tuple[str, str]]()
         for split in SPLITS:
-            for pair in encode_pairs(folder, scans[split], tokenizer, config, counts):
+            for pair in encode_pairs(folder, split, scans[split].read(), tokenizer, config, counts):
                 if split == "train":
                     most_words = max(most_words, count_words(pair.src))
                 elif split == "test":
@@ -149,95 +202,76 @@ def build(folder: Path, corpus: ParallelCorpus, config: PrepareConfig) -> dict[s
         "source_end": "EOS" if config.has_source_eos else "none",
         "max_tokens": config.limit("train"),
         "max_tokens_test": config.limit("test"),
+        "tokenizer": tokenizer.name,
+        **({"case": "lower"} if config.is_lowercase else {}),
     }
     return {"data": data, "most_words": most_words, "dtype": tokenizer.dtype.name}
 
 
-@dataclass
-class SplitScan:
-    """What reading a split once has found; its pairs without a blank side are in a file."""
-
-    split: str
-    path: Path
-    pairs: array[int] = field(default_factory=lambda: array("q"))
-    """A hash of each pair."""
-    sources: array[int] = field(default_factory=lambda: array("q"))
-    """A hash of each source."""
-    is_unequal: bytearray = field(default_factory=bytearray)
-    """Whether one side has MAX_LENGTH_RATIO times as many words as the other."""
-    is_kept: np.ndarray = field(default_factory=lambda: np.ones(0, bool))
-    """The pairs that `read` yields."""
-
-    def read(self) -> Iterator[Pair]:
-        """Yield the pairs that are kept."""
-        with open(self.path) as lines:
-            for line in compress(lines, self.is_kept):
-                yield Pair(*json.loads(line))
-
-    def sides(self) -> Iterator[str]:
-        """Yield both sides of each pair that is kept."""
-        return chain.from_iterable(pair[:2] for pair in self.read())
-
-
-def scan_corpus(
-    folder: Path, corpus: ParallelCorpus, config: PrepareConfig
-) -> tuple[dict[str, SplitScan], Counter[str], str]:
+def scan_pairs(
+    corpus: ParallelCorpus, config: PrepareConfig, folder: Path
+) -> tuple[dict[str, Scan], Counter[str], str]:
     """Read a corpus, once, and write its pairs into a folder, except those with a blank side.
 
     Return the splits, counts, and the checksum of all pairs, which is the same in both directions.
     """
     counts = Counter({"n_not_nfc": 0, **{f"n_blank_{split}": 0 for split in SPLITS}})
     digests = hashlib.sha256(), hashlib.sha256()
-    scans = {split: SplitScan(split, folder / split) for split in SPLITS}
+    facts = {split: array("q") for split in SPLITS}
+    lower = str.lower if config.is_lowercase else str
     with ExitStack() as stack:
-        written = {split: stack.enter_context(open(scans[split].path, "w")) for split in SPLITS}
-        for split, pair in corpus.pairs(*SPLITS):
-            for digest, side in zip(digests, pair[:2], strict=True):
+        written = {split: stack.enter_context(open(folder / split, "w")) for split in SPLITS}
+        for split, (*sides, line) in corpus.pairs():
+            for digest, side in zip(digests, sides, strict=True):
                 digest.update(f"{side}\n".encode())
                 counts["n_not_nfc"] += not is_normalized("NFC", side)
-            pair, scan = normalize_pair(pair, config), scans[split]
-            fewer, more = sorted(map(count_words, pair[:2]))
-            if not fewer:
+            src, tgt = (lower(normalize("NFC", side)) for side in sides)
+            fewer, more = sorted(map(count_words, (src, tgt)))
+            if fewer:
+                is_unequal = more > MAX_LENGTH_RATIO * fewer
+                facts[split].extend((hash((src, tgt)), hash(src), is_unequal))
+                written[split].write(f"{json.dumps((src, tgt, line))}\n")
+            else:
                 counts[f"n_blank_{split}"] += 1
-                continue
-            scan.pairs.append(hash(pair[:2]))
-            scan.sources.append(hash(pair.src))
-            scan.is_unequal.append(more > MAX_LENGTH_RATIO * fewer)
-            written[split].write(f"{json.dumps(pair)}\n")
+    hashes = {split: np.array(each).reshape(-1, 3).T for split, each in facts.items()}
+    is_kept = find_faults(hashes, counts, config.is_cleaned)
+    scans = {split: Scan(folder / split, hashes[split][1], is_kept[split]) for split in SPLITS}
     both = b"".join(sorted(digest.digest() for digest in digests))
     return scans, counts, hashlib.sha256(both).hexdigest()
 
 
-def normalize_pair(pair: Pair, config: PrepareConfig) -> Pair:
-    """Return a pair in Unicode's normal form C, and in lower case if the config says so."""
-    src, tgt = (normalize("NFC", side) for side in pair[:2])
-    lower = str.lower if config.is_lowercase else str
-    return pair._replace(src=lower(src), tgt=lower(tgt))
-
-
-def find_faults(scans: Mapping[str, SplitScan], counts: Counter[str], is_cleaned: bool) -> None:
-    """Count the pairs of each split with one of FAULTS, and leave them out of train if cleaned.
+def find_faults(
+    hashes: Mapping[str, np.ndarray], counts: Counter[str], is_cleaned: bool
+) -> dict[str, np.ndarray]:
+    """Count the pairs of each split with one of FAULTS; return those that are kept.
 
     A pair is faulty if it has occurred before, if its sides are of very unequal length, or, in
     train, if its source is also in valid or test.
     """
-    held_out = np.concatenate([scans[split].sources for split in ("valid", "test")])
-    for split, scan in scans.items():
-        is_repeated = np.ones(len(scan.pairs), bool)
-        is_repeated[np.unique(scan.pairs, return_index=True)[1]] = False
-        faults = {"duplicate": is_repeated, "unequal": np.array(scan.is_unequal, bool)}
+    is_kept = {}
+    held_out = np.concatenate([hashes[split][1] for split in ("valid", "test")])
+    for split, (pairs, sources, is_unequal) in hashes.items():
+        is_repeated = np.ones(len(pairs), bool)
+        is_repeated[np.unique(pairs, return_index=True)[1]] = False
+        faults = {"duplicate": is_repeated, "unequal": is_unequal.astype(bool)}
         if split == "train":
-            faults["held_out"] = np.isin(scan.sources, held_out)
+            faults["held_out"] = np.isin(sources, held_out)
         counts.update({f"n_{kind}_{split}": int(n.sum()) for kind, n in faults.items()})
-        is_left_out = np.logical_or.reduce([*faults.values()]) & is_cleaned & (split == "train")
-        scan.is_kept = ~is_left_out
+        is_faulty = np.logical_or.reduce([*faults.values()])
+        is_kept[split] = ~(is_faulty & is_cleaned & (split == "train"))
+    return is_kept
 
 
 def encode_pairs(
-    folder: Path, scan: SplitScan, tokenizer: Tokenizer, config: PrepareConfig, counts: Counter[str]
+    folder: Path,
+    split: str,
+    pairs: Iterator[Pair],
+    tokenizer: Tokenizer,
+    config: PrepareConfig,
+    counts: Counter[str],
 ) -> Iterator[Pair]:
     """Write the tokens of a split, and yield its pairs; leave out and count those too long."""
-    split, source_end = scan.split, [EOS] if config.has_source_eos else []
+    source_end = [EOS] if config.has_source_eos else []
     n = n_long = n_unknown = 0
     ends = np.zeros(2, np.int64)
     with ExitStack() as stack:
@@ -246,7 +280,7 @@ def encode_pairs(
             for kind in ("src", "tgt", "ends", "lines")
         )
         ends.tofile(ends_file)
-        for pair in tqdm(scan.read(), f"tokenizing {split}", disable=None, leave=False):
+        for pair in tqdm(pairs, f"tokenizing {split}", disable=None, leave=False):
             src = [*tokenizer.encode(pair.src), *source_end]
             tgt = [*tokenizer.encode(pair.tgt), EOS]
             if max(len(src), len(tgt)) > config.limit(split):
@@ -282,64 +316,10 @@ def explain_empty(
     return message
 
 
-def summarize(data: dict[str, Any], is_cleaned: bool) -> str:
-    """Summarise a corpus in a few lines."""
-    lines = [f"{data['name']}: " + ", ".join(f"{data[f'n_{s}']:,} {s}" for s in SPLITS) + " pairs"]
-    for split in SPLITS:
-        n_blank, n_long = (data[f"n_{kind}_{split}"] for kind in ("blank", "too_long"))
-        limit = data["max_tokens_test" if split == "test" else "max_tokens"]
-        out = f"{n_blank:,} blank, {n_long:,} longer than {limit:,} tokens on a side"
-        odd = [f"{n:,} {FAULTS[k]}" for k in FAULTS if (n := data.get(f"n_{k}_{split}", 0))]
-        is_out = is_cleaned and split == "train"
-        rest = [f"; {'also left out' if is_out else 'kept'}: {', '.join(odd)}"] if odd else []
-        lines.append(f"  {split}: left out: {out}{''.join(rest)}")
-    lines.append(f"  {data['n_test_sources_in_train']:,} test sources are also in train")
-    if n := data["n_not_nfc"]:
-        lines.append(f"  {n:,} lines were not in Unicode's normal form C, and are brought to it")
-    return "\n".join(lines + describe_unknown(data))
-
-
-def describe_unknown(data: dict[str, Any]) -> list[str]:
-    """Return a line for each split with tokens that the tokenizer does not know."""
-    return [
-        f"  {n:,} tokens of {split} are unknown: {n / data[f'n_tokens_{split}']:.2%}, read as ⁇"
-        for split in SPLITS
-        if (n := data[f"n_unknown_{split}"])
-    ]
-
-
 # ---------------------------------------------------------------------------------- Running text
 
 
-class PreparedText(NamedTuple):
-    """Prepared running text."""
-
-    tokenizer: Tokenizer
-    train: TokenStream
-    valid: TokenStream
-    test: TokenStream
-    data: dict[str, Any]
-    """Name, checksum and counts, as a record shows them."""
-
-
-def prepare_text(
-    corpus: TextCorpus, kind: str, vocab_size: int, log: Callable[[str], None] = print
-) -> PreparedText:
-    """Prepare running text; the work is done once, as in `prepare`.
-
-    Raises ValueError if a split is empty, and WriteError.
-    """
-    message = f"{printable(corpus.name)}: tokenizing"
-    build = partial(build_text, corpus=corpus, kind=kind, vocab_size=vocab_size)
-    key = [FORMAT, "text", printable(corpus.key), kind, vocab_size, tokenizer_key(kind)]
-    folder = cached(key, message, build, log)
-    tokenizer = tokenizers.load(folder / TOKENIZER)
-    train, valid, test = (TokenStream(folder, split) for split in SPLITS)
-    data = {"name": printable(corpus.name)[:200], **files.read_json(folder / FACTS_FILE)["data"]}
-    return PreparedText(tokenizer, train, valid, test, data)
-
-
-def build_text(folder: Path, corpus: TextCorpus, kind: str, vocab_size: int) -> dict[str, Any]:
+def build_text(corpus: TextCorpus, config: PrepareConfig, folder: Path) -> dict[str, Any]:
     """Write the tokenizer and the tokens; return facts for the record."""
     for split in SPLITS:
         is_needed = str.strip if split == "train" else bool
@@ -348,7 +328,7 @@ def build_text(folder: Path, corpus: TextCorpus, kind: str, vocab_size: int) -> 
                 f"{printable(corpus.name)} has no text in {split}, or only white space; give more "
                 "text"
             )
-    tokenizer = tokenizers.make(kind, corpus.splits["train"](), vocab_size)
+    tokenizer = tokenizers.make(config.tokenizer, corpus.splits["train"](), config.vocab_size)
     tokenizer.save(folder / TOKENIZER)
     digest = hashlib.sha256()
     data: dict[str, int | str] = {}
@@ -358,7 +338,8 @@ def build_text(folder: Path, corpus: TextCorpus, kind: str, vocab_size: int) -> 
         data |= encode_text(folder, split, corpus.splits[split](), tokenizer, updated)
     data |= {"n_characters_left_out": corpus.n_left_out(), "tokenizer": tokenizer.name}
     data |= {"tested": "valid"} if corpus.is_valid_tested else {}
-    return {"data": {"sha256": digest.hexdigest(), **data}, "dtype": tokenizer.dtype.name}
+    data = {"sha256": digest.hexdigest(), **data}
+    return {"data": data, "most_words": 0, "dtype": tokenizer.dtype.name}
 
 
 def encode_text(
@@ -384,14 +365,3 @@ def encode_text(
             n, n_unknown = n + len(ids), n_unknown + int((ids == UNK).sum())
             line += piece.count("\n")
     return {f"n_tokens_{split}": n, f"n_unknown_{split}": n_unknown}
-
-
-def summarize_text(data: dict[str, Any]) -> str:
-    """Summarise running text in a few lines."""
-    counts = ", ".join(f"{data[f'n_tokens_{split}']:,} {split}" for split in SPLITS)
-    lines = [f"{data['name']}: {counts} tokens; {data['tokenizer']}"]
-    if n := data["n_characters_left_out"]:
-        lines.append(f"  {n:,} characters of Project Gutenberg's header and licence are left out")
-    if "tested" in data:
-        lines.append("  there is no third split: test is valid, which also chooses the weights")
-    return "\n".join(lines + describe_unknown(data))

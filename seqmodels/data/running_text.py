@@ -12,12 +12,12 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
-from seqmodels.data import SPLITS, tables
+from seqmodels.data import tables
 from seqmodels.data.cache import fingerprint
-from seqmodels.data.corpora import SHARES, TEXT, download, local_path, offline_hint
-from seqmodels.data.names import split_of
-from seqmodels.data.rows import N_SNIFFED, table_ending
+from seqmodels.data.corpora import SHARES, TEXT, locate
+from seqmodels.data.names import group_by_split
 from seqmodels.data.scripts import count_words
+from seqmodels.data.tables import N_SNIFFED, table_ending
 from seqmodels.data.text import preview, text_chunks
 from seqmodels.utils.terminal import one_line
 
@@ -37,8 +37,6 @@ class TextCorpus(NamedTuple):
     """Changes whenever the content does; known without reading it."""
     origin: str
     """Its path, its id on the hub, or several paths."""
-    whole: TextReader
-    """Read the text, or train if it has splits of its own."""
     is_valid_tested: bool = False
     """Whether test is the valid split, for want of a third one."""
     n_left_out: Callable[[], int] = int
@@ -46,7 +44,7 @@ class TextCorpus(NamedTuple):
 
     def first_line(self) -> str:
         """Describe the origin and the first line of the text."""
-        all_lines = (line for chunk in self.whole() for line in chunk.split("\n"))
+        all_lines = (line for chunk in self.splits["train"]() for line in chunk.split("\n"))
         first = next((line for line in all_lines if line.strip()), "")
         return f"text: {one_line(self.origin)}, first line: {preview(first)}"
 
@@ -55,20 +53,11 @@ def open_text(
     data: Sequence[str], column: str | None = None, limit: int | None = None
 ) -> TextCorpus:
     """Open running text by its name here, or as `read_text_corpus` does."""
-    name = data[0]
-    preset = TEXT.get(name) if len(data) == 1 else None
+    preset = TEXT.get(data[0]) if len(data) == 1 else None
     if preset is None:
         return read_text_corpus(data, column, limit)
-    path = local_path(preset)
-    if path is None and preset.is_on_hub:
-        try:
-            return read_text_corpus([preset.source], column, limit)._replace(name=name)
-        except ValueError as fault:
-            raise ValueError(f"{fault}; {offline_hint(name, preset)}") from fault
-    if path is None:
-        sha256 = None if preset.is_gutenberg else preset.sha256
-        path = download(preset.source, f"{name}.txt", offline_hint(name, preset), sha256)
-    return read_text_corpus([path], column, limit, preset.shares)._replace(name=name)
+    place = [locate(data[0], preset)]
+    return read_text_corpus(place, column, limit, preset.shares)._replace(name=data[0])
 
 
 def read_text_corpus(
@@ -101,28 +90,19 @@ def read_text_corpus(
         raise ValueError(f"{refused[0]} is a table; several files must all be text files")
     if len({path.resolve() for path in paths}) < len(paths):
         raise ValueError(f"{first} and the others: a file is given twice")
-    chunks = [partial(text_chunks, path) for path in paths]
-    books = {path: partial(read_book, path) for path in paths}
-    splits = {
-        split: partial(concatenate, [books[path] for path in group])
-        for split, group in group_by_split(paths).items()
-    }
+    splits = {split: partial(read_files, group) for split, group in name_splits(paths).items()}
     more = f" and {len(paths) - 1} more" if paths[1:] else ""
-    key = " ".join(map(fingerprint, paths))
-    opened = TextCorpus(
-        first.name + more, splits, key, f"{first}{more}", splits["train"],
-        n_left_out=lambda: sum(map(count_characters, chunks))
-        - sum(map(count_characters, books.values())),
-    )  # fmt: skip
+    key, n_left_out = " ".join(map(fingerprint, paths)), partial(count_left_out, paths)
+    opened = TextCorpus(first.name + more, splits, key, f"{first}{more}", n_left_out=n_left_out)
     return complete_splits(opened, shares)
 
 
-def group_by_split(paths: Sequence[Path]) -> dict[str, list[Path]]:
+def name_splits(paths: Sequence[Path]) -> dict[str, list[Path]]:
     """Return the files of each split if they are named by train and another one; else train."""
-    named = {split: [p for p in paths if split_of(p.name) == split] for split in SPLITS}
+    named = group_by_split(paths, lambda path: path.name)
     if not (named["train"] and (named["valid"] or named["test"])):
         return {"train": [*paths]}
-    if unclear := [path for path in paths if not split_of(path.name)]:
+    if unclear := named[""]:
         raise ValueError(f"{unclear[0]}: name it by its split, train, valid or test, like others")
     return {split: group for split, group in named.items() if group}
 
@@ -148,7 +128,7 @@ def read_documents(data: str, column: str | None, limit: int | None, shares: Sha
 
     splits = {split: partial(read, split) for split in table.splits}
     key, origin = f"{table.key} {name}", f"{data}, column {name}"
-    return complete_splits(TextCorpus(table.name, splits, key, origin, splits["train"]), shares)
+    return complete_splits(TextCorpus(table.name, splits, key, origin), shares)
 
 
 def is_prose(table: tables.Table, column: str) -> bool:
@@ -169,25 +149,25 @@ def complete_splits(opened: TextCorpus, shares: Shares) -> TextCorpus:
     return opened._replace(splits=splits, is_valid_tested=len(held_out) == 1)
 
 
-def concatenate(texts: Sequence[TextReader]) -> Iterator[str]:
-    """Yield the pieces of several texts; each but the last ends in a line feed."""
+def read_files(paths: Sequence[Path]) -> Iterator[str]:
+    """Yield the texts of several files; each but the last ends in a line feed."""
     last = "\n"
-    for read in texts:
+    for path in paths:
         if not last.endswith("\n"):
             yield "\n"
-        for piece in read():
+        for piece in read_book(path):
             yield piece
             last = piece
 
 
-def count_characters(text: TextReader) -> int:
-    """Return the number of characters of a text."""
-    return sum(map(len, text()))
+def count_left_out(paths: Sequence[Path]) -> int:
+    """Return the number of characters that `read_book` leaves out."""
+    return sum(sum(map(len, text_chunks(path))) - sum(map(len, read_book(path))) for path in paths)
 
 
 def split_by_share(text: TextReader, shares: Shares) -> dict[str, TextReader]:
     """Cut a text into splits, each a share of its characters."""
-    size = cache(partial(count_characters, text))
+    size = cache(lambda: sum(map(len, text())))
 
     def read(low: float, high: float) -> Iterator[str]:
         start, end, n = int(low * size()), int(high * size()), 0
@@ -211,11 +191,9 @@ def read_book(path: Path) -> Iterator[str]:
     """Yield a text; if it has headers of Project Gutenberg, only its books, each whole."""
     marks = (m for chunk in text_chunks(path) if "START OF TH" in chunk
              for m in BOILERPLATE.findall(chunk))  # fmt: skip
-    return read_marked(path) if "START" in marks else text_chunks(path)
-
-
-def read_marked(path: Path) -> Iterator[str]:
-    """Yield the books of a file without headers and licences, one in memory at a time."""
+    if "START" not in marks:
+        yield from text_chunks(path)
+        return
     book: list[str] | None = None  # outside of a book
     for chunk in text_chunks(path):
         start = 0

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cache, partial
+from functools import partial
 from itertools import chain, zip_longest
 from pathlib import Path
 from typing import NamedTuple
@@ -15,17 +15,16 @@ from unicodedata import normalize
 
 from seqmodels.data import SPLITS, tables
 from seqmodels.data.cache import fingerprint
-from seqmodels.data.corpora import PARALLEL, local_path, offline_hint
+from seqmodels.data.corpora import PARALLEL, locate
 from seqmodels.data.names import (
     SPLIT_ALIASES,
     ending_of,
+    group_by_split,
     is_language,
     language_of,
-    split_of,
     stem_of,
 )
-from seqmodels.data.rows import TABLES, table_ending
-from seqmodels.data.tables import Table, visible_files
+from seqmodels.data.tables import TABLES, Table, table_ending, visible_files
 from seqmodels.data.text import count_lines, lines, preview
 from seqmodels.utils.terminal import one_line
 
@@ -56,8 +55,6 @@ class ParallelCorpus(NamedTuple):
     tgt_lang: str
     splits: Mapping[str, PairReader]
     """Train, and valid and test if the corpus has them."""
-    size: Callable[[], int]
-    """Return the number of pairs of train, at most."""
     key: str
     """Changes whenever the content does; known without reading it."""
     origins: tuple[str, str] = ("", "")
@@ -84,25 +81,21 @@ class ParallelCorpus(NamedTuple):
             described.append(f"not read: {one_line(', '.join(self.unread[:9]))}{more}")
         return "\n".join(described)
 
-    def pairs(self, *splits: str) -> Iterator[tuple[str, Pair]]:
-        """Yield the pairs of some splits, each with its split.
+    def pairs(self) -> Iterator[tuple[str, Pair]]:
+        """Yield all pairs, each with its split.
 
         Valid and test are drawn from train if the corpus lacks them: about MAX_HELD_OUT pairs each,
         or a twentieth of it. The draw depends only on the source, ignoring case, white space and
         Unicode's normal form: all pairs with the same source sentence are in the same split.
         """
         lacking = [split for split in SPLITS if split not in self.splits]
-        share = min(MAX_HELD_OUT / max(1, self.size()), 0.05) if lacking else 1.0
+        n = sum(1 for _ in self.splits["train"]()) if lacking else 0
+        share = min(MAX_HELD_OUT / max(1, n), 0.05)
         for split, read in self.splits.items():
-            if split == "train" and lacking:
-                for pair in read():
-                    place = int(uniform_hash(pair.src) / share)
-                    new_split = lacking[place] if place < len(lacking) else split
-                    if new_split in splits:
-                        yield new_split, pair
-            elif split in splits:
-                for pair in read():
-                    yield split, pair
+            drawn = lacking if split == "train" else []
+            for pair in read():
+                place = int(uniform_hash(pair.src) / share) if drawn else 0
+                yield drawn[place] if place < len(drawn) else split, pair
 
 
 def uniform_hash(sentence: str) -> float:
@@ -122,22 +115,13 @@ def open_parallel(
     preset = PARALLEL.get(name) if len(data) == 1 else None
     if preset is None:
         return read_parallel(data, languages, limit)
-    path = local_path(preset)
-    if path and preset.columns:
-        src, tgt = resolve_direction(preset.columns, languages, name)
-        numbers = [str(1 + preset.columns.index(language)) for language in (src, tgt)]
-        opened = read_parallel([path], numbers, limit)
-        return opened._replace(name=name, src_lang=src, tgt_lang=tgt)
-    if path:
-        return read_parallel([path], languages, limit)._replace(name=name)
-    if not preset.is_on_hub:
-        raise ValueError(
-            f"{name} is not downloaded ({preset.source}); {offline_hint(name, preset)}"
-        )
-    try:
-        return read_parallel([preset.source], languages, limit)._replace(name=name)
-    except ValueError as fault:
-        raise ValueError(f"{fault}; {offline_hint(name, preset)}") from fault
+    place = [locate(name, preset)]
+    if not preset.columns:
+        return read_parallel(place, languages, limit)._replace(name=name)
+    src, tgt = resolve_direction(preset.columns, languages, name)
+    numbers = [str(1 + preset.columns.index(language)) for language in (src, tgt)]
+    opened = read_parallel(place, numbers, limit)
+    return opened._replace(name=name, src_lang=src, tgt_lang=tgt)
 
 
 def read_parallel(
@@ -176,22 +160,20 @@ def read_parallel(
 def has_tables(folder: Path) -> bool:
     """Return whether a folder or one in it has tables, and no other file there is its train."""
     listed = visible_files(folder)
-    texts = [
-        path.name for path in listed if path.parent == folder and ending_of(path) not in TABLES
-    ]
-    return "train" not in map(split_of, texts) and any(ending_of(p) in TABLES for p in listed)
+    texts = [path for path in listed if path.parent == folder and ending_of(path) not in TABLES]
+    named = group_by_split(texts, lambda path: path.name)
+    return not named["train"] and any(ending_of(path) in TABLES for path in listed)
 
 
 def read_table(data: str, languages: Languages, limit: int | None) -> ParallelCorpus:
     """Open a table, a folder of tables, or a dataset on the hub, with a column for each side."""
     table = tables.open_table(data, languages, limit)
     src_lang, tgt_lang = resolve_direction(table.columns, languages, table.origin)
-    return ParallelCorpus(
-        table.name, src_lang, tgt_lang,
-        {split: partial(read_pairs, table, split, src_lang, tgt_lang) for split in table.splits},
-        table.size, table.key,
-        (f"{table.origin}, column {src_lang}", f"{table.origin}, column {tgt_lang}"), table.unread,
-    )  # fmt: skip
+    readers = {
+        split: partial(read_pairs, table, split, src_lang, tgt_lang) for split in table.splits
+    }
+    origins = f"{table.origin}, column {src_lang}", f"{table.origin}, column {tgt_lang}"
+    return ParallelCorpus(table.name, src_lang, tgt_lang, readers, table.key, origins, table.unread)
 
 
 def read_pairs(table: Table, split: str, src_lang: str, tgt_lang: str) -> Iterator[Pair]:
@@ -207,11 +189,14 @@ def read_folder(folder: Path, languages: Languages) -> ParallelCorpus:
     that is there but is not read.
     """
     files = [path for path in visible_files(folder) if path.parent == folder]
-    named = {split: [p for p in files if split_of(p.name) == split] for split in SPLITS}
+    named = group_by_split(files, lambda path: path.name)
     sides = label_sides(named["train"], languages)
     if len(sides) < 2:
         listed = ", ".join(path.name for path in named["train"]) or "no train.xx"
-        raise ValueError(f"{folder} has {listed}; needed: two, e.g. train.de and train.en")
+        raise ValueError(
+            f"{folder} has {listed}; needed: two, e.g. train.de and train.en, "
+            f"or tables ({', '.join(TABLES)})"
+        )
     src_lang, tgt_lang = resolve_direction([*sides], languages, str(folder))
     paths = {"train": (sides[src_lang], sides[tgt_lang])}
     for split in ("valid", "test"):
@@ -293,7 +278,6 @@ def corpus_of_files(
     return ParallelCorpus(
         name, src_lang, tgt_lang,
         {split: partial(read_line_pairs, *sides) for split, sides in paths.items()},
-        cache(partial(count_lines, src)),
         " ".join(fingerprint(path) for sides in paths.values() for path in sides),
         (str(src), str(tgt)),
     )  # fmt: skip

@@ -1,20 +1,43 @@
-"""Tables of text, in splits: a file, a folder of files, or a dataset of the hub."""
+"""Tables of text, in splits: a file, a folder of files, or a dataset of the hub.
+
+A file .tsv, .csv, .jsonl or .parquet is read by its own header.
+"""
 
 from __future__ import annotations
 
+import csv
+import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cache, partial
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from random import Random
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+from pyarrow import parquet
 
 from seqmodels.data import SPLITS
 from seqmodels.data.cache import fingerprint
 from seqmodels.data.corpora import explain_unknown
-from seqmodels.data.names import SPLIT_ALIASES, ending_of, split_of, stem_of
-from seqmodels.data.rows import TABLES, Row, Rows, TableFile, open_file, table_ending, text_columns
+from seqmodels.data.names import COMMON_COLUMNS, SPLIT_ALIASES, ending_of, group_by_split, stem_of
+from seqmodels.data.text import lines, plain_lines, preview
+from seqmodels.utils.terminal import one_line
+
+TABLES = (".tsv", ".csv", ".jsonl", ".parquet")
+"""Endings of files with a pair, or a text, in each row."""
+N_SNIFFED = 20
+"""Lines by which tab-separated text is recognised, and rows that tell which columns are text."""
+BATCH = 1_000
+"""Rows of Parquet that are read at a time."""
+ATTRIBUTION = re.compile(r"CC-BY 2\.0 \(France\) Attribution: tatoeba\.org")
+"""How the last column of a file by Anki (manythings.org) begins."""
+Row = dict[str, Any]
+Rows = Iterator[tuple[int, Row]]
+"""The line, or the number, of each row, and its cells."""
+RowReader = Callable[[], Rows]
 
 
 class Table(NamedTuple):
@@ -25,10 +48,8 @@ class Table(NamedTuple):
     """Its path, or its id on the hub."""
     columns: list[str]
     """Columns that are text, or the languages of a column `translation`."""
-    splits: Mapping[str, Callable[[], Rows]]
+    splits: Mapping[str, RowReader]
     """Read the rows of a split."""
-    size: Callable[[], int]
-    """Return the number of rows of train."""
     key: str
     """Changes whenever the content does; known without reading it."""
     unread: Sequence[str] = ()
@@ -58,33 +79,52 @@ def open_table(
         return open_dataset(data, limit)
     paths = split_files(path)
     every = [*chain.from_iterable(paths.values())]
-    key = " ".join([*map(fingerprint, every), str(limit or "")])
-    opened = {split: [open_file(p, asked, min_common) for p in paths[split]] for split in paths}
-    check_columns([*chain.from_iterable(opened.values())], [*filter(None, asked)], min_common)
-    splits: dict[str, Callable[[], Rows]] = {
-        split: partial(read_files, group) for split, group in opened.items()
+    opened = {file: open_file(file, asked, min_common) for file in every}
+    check_columns({file: columns for file, (columns, _) in opened.items()}, asked, min_common)
+    splits: dict[str, RowReader] = {
+        split: partial(read_files, [opened[file][1] for file in group])
+        for split, group in paths.items()
     }
-    size = cache(lambda: sum(1 for _ in splits["train"]()))
     if limit:
-        chosen = frozenset(Random(1).sample(range(size()), min(limit, size())))
-        whole = splits["train"]
-        splits["train"] = lambda: (row for i, row in enumerate(whole()) if i in chosen)
-        size = cache(lambda: len(chosen))
-    unread = [] if path.is_file() else [p.name for p in visible_files(path) if p not in every]
-    columns = opened["train"][0].columns
-    return Table(stem_of(path.resolve()), data, columns, splits, size, key, unread)
+        splits["train"] = partial(draw_rows, splits["train"], limit)
+    key = " ".join([*map(fingerprint, every), str(limit or "")])
+    unread = [] if path.is_file() else [p.name for p in visible_files(path) if p not in opened]
+    columns = opened[paths["train"][0]][0]
+    return Table(stem_of(path.resolve()), data, columns, splits, key, unread)
 
 
-def check_columns(opened: Sequence[TableFile], asked: Sequence[str], n_needed: int) -> None:
+def read_files(readers: Sequence[RowReader]) -> Rows:
+    """Yield the rows of files, one after the other; those of several are counted through."""
+    if len(readers) == 1:
+        return readers[0]()
+    rows = chain.from_iterable(read() for read in readers)
+    return ((n, row) for n, (_, row) in enumerate(rows, 1))
+
+
+@cache
+def draw_places(read: RowReader, limit: int) -> frozenset[int]:
+    """Draw `limit` rows, or all if there are fewer."""
+    n = sum(1 for _ in read())
+    return frozenset(Random(1).sample(range(n), min(limit, n)))
+
+
+def draw_rows(read: RowReader, limit: int) -> Rows:
+    """Yield `limit` rows, drawn at random, in their order."""
+    chosen = draw_places(read, limit)
+    return (row for i, row in enumerate(read()) if i in chosen)
+
+
+def check_columns(
+    columns: Mapping[Path, Sequence[str]], asked: Sequence[str | None], n_needed: int
+) -> None:
     """Raise ValueError unless each file has the columns asked for, or those of the first file."""
-    first = opened[0]
-    needed = {*asked} if len(asked) == n_needed else {*first.columns}
-    for file in opened[1:]:
-        columns = {*file.columns}
-        if not needed <= columns or (len(asked) < n_needed and needed != columns):
+    (first, of_first), *others = columns.items()
+    is_chosen = sum(map(bool, asked)) == n_needed
+    for path, own in others:
+        if {*asked} - {*own} if is_chosen else {*own} != {*of_first}:
             raise ValueError(
-                f"{file.path} has the columns {', '.join(file.columns) or '(none)'}, and "
-                f"{first.path} has {', '.join(first.columns)}; give all files the same"
+                f"{path} has the columns {', '.join(own) or '(none)'}, and {first} has "
+                f"{', '.join(of_first)}; give all files the same"
             )
 
 
@@ -109,16 +149,20 @@ def open_dataset(data: str, limit: int | None) -> Table:
         stem_of(Path(data.partition(":")[0])),
         data,
         columns,
-        {split: partial(hub.read_rows, rows, read) for split, rows in splits.items()},
-        partial(len, splits["train"]),
+        {split: partial(read_rows, rows.select_columns(read)) for split, rows in splits.items()},
         " ".join(str(file["filename"]) for rows in splits.values() for file in rows.cache_files),
         [f"split {name}" for name in loaded if name not in named.values()],
     )
 
 
+def read_rows(rows: Any) -> Rows:
+    """Yield the number and the cells of each row of a dataset of the hub."""
+    return read_arrow(rows.with_format("arrow").iter(BATCH))
+
+
 def choose_split(split: str, names: Sequence[str]) -> str | None:
     """Return the name of a split on the hub: a known one, or the only one with a word of it."""
-    same = [name for name in names if split_of(name) == split]
+    same = group_by_split(names)[split]
     known = [alias for alias in SPLIT_ALIASES[split] if alias in names]
     if len(same) > 1 and not known:
         raise ValueError(f"there are {' and '.join(same)}; which is {split}? Give files instead")
@@ -143,20 +187,13 @@ def split_files(path: Path) -> dict[str, list[Path]]:
     """
     if path.is_file() and table_ending(path):
         return {"train": [path]}
-    found = visible_files(path)
-    tables = [each for each in found if ending_of(each) in TABLES]
-    if any(each.suffix == ".arrow" for each in found):
-        raise ValueError(
-            f"{path} was written by save_to_disk; write its splits with to_parquet: "
-            "datasets.load_from_disk(FOLDER)[SPLIT].to_parquet(FILE)"
-        )
+    tables = [each for each in visible_files(path) if ending_of(each) in TABLES]
     if not tables:
         raise ValueError(
             f"{path} is neither a table nor a folder with tables: give two text files, or both "
             f"sides in one {', '.join(TABLES)}"
         )
-    named = {split: [t for t in tables if split_of(t.relative_to(path)) == split]
-             for split in ("", *SPLITS)}  # fmt: skip
+    named = group_by_split(tables, lambda table: table.relative_to(path))
     groups = {split: group for split, group in named.items() if group}
     if len(groups) == 1:
         groups = {"train": tables}
@@ -183,9 +220,157 @@ def check_parts(split: str, paths: Sequence[Path]) -> None:
                 raise ValueError(f"{path} is one of {int(part[3])} parts, but there are {n}")
 
 
-def read_files(opened: Sequence[TableFile]) -> Rows:
-    """Yield the rows of files, one after the other; those of several are counted through."""
-    if len(opened) == 1:
-        return opened[0].read()
-    rows = chain.from_iterable(file.read() for file in opened)
-    return ((n, row) for n, (_, row) in enumerate(rows, 1))
+# ---------------------------------------------------------------------------------------- A file
+
+
+def table_ending(path: Path) -> str:
+    """Return the ending of a table, `.tsv` for other text whose lines have tabs, or "".
+
+    Raises as `plain_lines` does.
+    """
+    if (ending := ending_of(path)) in TABLES:
+        return ending
+    first = [*islice(filter(str.strip, plain_lines(path)), N_SNIFFED)]
+    return ".tsv" if first and all("\t" in line.strip("\n") for line in first) else ""
+
+
+def open_file(
+    path: Path, asked: Sequence[str | None], min_common: int
+) -> tuple[list[str], RowReader]:
+    """Return the columns of a file that are text, and what reads its rows."""
+    if (ending := table_ending(path)) == ".parquet":
+        with open_parquet(path) as file:
+            columns, read_columns = text_columns(file.schema_arrow)
+        return columns, partial(read_parquet, path, read_columns)
+    if ending == ".jsonl":
+        read: RowReader = partial(read_jsonl, path)
+    else:
+        read = partial(read_cells, path, *find_header(path, asked, min_common))
+    rows = [row for _, row in islice(read(), N_SNIFFED)]
+    if not rows:
+        raise ValueError(f"{path} has no rows")
+    first = {name: cell for row in reversed(rows) for name, cell in row.items() if cell is not None}
+    names = dict.fromkeys(chain.from_iterable(rows))
+    texts = [name for name in names if isinstance(first.get(name, ""), str)]
+    return [name for name in texts if not ATTRIBUTION.match(first.get(name, ""))], read
+
+
+def text_columns(schema: pa.Schema) -> tuple[list[str], list[str]]:
+    """Return the columns that are text, or the languages of `translation`, and those to read."""
+    types = dict(zip(schema.names, schema.types, strict=True))
+    both = types.get("translation")
+    if both is not None and pa.types.is_struct(both):
+        return [field.name for field in both], ["translation"]
+    values = {n: t.value_type if pa.types.is_dictionary(t) else t for n, t in types.items()}
+    is_text = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
+    texts = [name for name, kind in values.items() if any(test(kind) for test in is_text)]
+    return texts, texts
+
+
+def find_header(path: Path, asked: Sequence[str | None], min_common: int) -> tuple[list[str], bool]:
+    """Return the names of the columns of a TSV or CSV file, and whether its first line has them.
+
+    The first line is a header if one of its cells is asked for by name, or `min_common` of them are
+    COMMON_COLUMNS. Columns are named 1, 2, … if they are asked for by number, and in text with tabs
+    and a file by Anki without a header. Raises ValueError if it is unclear whether there is one: a
+    row taken for a header would be lost, and a header taken for a row would be trained on.
+    """
+    first = next((cells for _, cells in split_cells(path) if any(cells)), [])
+    n_common = sum(cell.strip().lower() in COMMON_COLUMNS for cell in first)
+    is_header = n_common >= min_common or any(name in first for name in asked)
+    is_numbered = any(name and name.isdecimal() and name not in first for name in asked)
+    is_anki = ending_of(path) not in TABLES or any(map(ATTRIBUTION.match, first))
+    if is_numbered or (is_anki and not is_header):
+        return [str(i) for i in range(1, len(first) + 1)], is_header
+    flags = ("--source", "--target") if min_common == 2 else ("--column",)
+    numbered = " ".join(f"{flag} {i}" for i, flag in enumerate(flags, 1))
+    if not is_header and len(first) >= min_common:
+        raise ValueError(
+            f"{path} begins with {preview(' | '.join(first))}; if these are column names, choose "
+            f"with {' and '.join(flags)}; if not, give column numbers: {numbered}"
+        )
+    if len(set(first)) < len(first):
+        raise ValueError(
+            f"{path}, line 1: duplicate names in the header; if a file has no header, give column "
+            f"numbers: {numbered}"
+        )
+    return first, True
+
+
+def split_cells(path: Path) -> Iterator[tuple[int, list[str]]]:
+    """Yield the line and the cells of each row of a CSV file, or of a TSV file, without quoting."""
+    if ending_of(path) != ".csv":
+        yield from enumerate((line.split("\t") for line in lines(path)), 1)
+        return
+    reader = csv.reader((f"{line}\n" for line in lines(path)), strict=True)
+    try:
+        for cells in reader:
+            yield reader.line_num, cells
+    except csv.Error as fault:
+        raise ValueError(f"{path}, line {reader.line_num}: {fault}") from fault
+
+
+def read_cells(path: Path, names: Sequence[str], is_header: bool) -> Rows:
+    """Yield the line and the cells of each row of a TSV or CSV file, without header and blanks.
+
+    Raises ValueError that names file and line.
+    """
+    rows = ((n, cells) for n, cells in split_cells(path) if any(cells))
+    for n, cells in islice(rows, int(is_header), None):
+        if len(cells) != len(names):
+            raise ValueError(
+                f"{path}, line {n}: {len(cells)} columns, but the first line has {len(names)}"
+            )
+        yield n, dict(zip(names, cells, strict=True))
+
+
+def read_jsonl(path: Path) -> Rows:
+    """Yield the line and the cells of each line of a JSONL file, but for blank lines.
+
+    Raises ValueError that names file and line, for half a character as well.
+    """
+    for n, line in enumerate(lines(path, is_plain=False), 1):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+            if r"\ud" in line.lower():  # a surrogate, which is no character without a second one
+                json.dumps(row, ensure_ascii=False).encode()
+        except (ValueError, RecursionError) as fault:
+            raise ValueError(f"{path}, line {n}: not JSON: {fault}") from fault
+        if not isinstance(row, dict | str):
+            raise ValueError(f"{path}, line {n}: not an object with names and texts")
+        yield n, row_of(row)
+
+
+def row_of(value: Row | str) -> Row:
+    """Return the cells of a row of JSON or Parquet: those of `translation`, as on the hub, if any.
+
+    A text alone is the column `text`.
+    """
+    if isinstance(value, str):
+        return {"text": value}
+    both = value.get("translation")
+    return both if isinstance(both, dict) else value
+
+
+def read_parquet(path: Path, columns: list[str]) -> Rows:
+    """Yield the number and the cells of each row of a Parquet file."""
+    with open_parquet(path) as file:
+        yield from read_arrow(file.iter_batches(BATCH, columns=columns))
+
+
+@contextmanager
+def open_parquet(path: Path) -> Iterator[parquet.ParquetFile]:
+    """Open a Parquet file; raise ValueError with the cause in one line if it cannot be read."""
+    try:
+        with parquet.ParquetFile(path) as file:
+            yield file
+    except (OSError, pa.ArrowException) as fault:
+        raise ValueError(f"{path} cannot be read: {one_line(str(fault))[:300]}") from fault
+
+
+def read_arrow(batches: Iterable[Any]) -> Rows:
+    """Yield the number and the cells of each row of Arrow's tables or batches."""
+    rows = chain.from_iterable(batch.to_pylist() for batch in batches)
+    return enumerate(map(row_of, rows), 1)

@@ -106,8 +106,11 @@ def plain_lines(path: str | Path) -> Iterator[str]:
         raise ValueError(
             f"{path} has markup ({preview(start[:60])}), not plain text; take it out with {tool}"
         )
-    if start.lstrip().startswith('{"'):
-        raise ValueError(f"{path} is JSON ({preview(start[:60])}); let its name end in .jsonl")
+    if re.match(r'\s*(\[\s*)?\{\s*"', start):
+        raise ValueError(
+            f"{path} is JSON ({preview(start[:60])}); give an object a line in a file .jsonl, "
+            "which jq -c '.[]' writes from an array"
+        )
     return chain(first, rows)
 
 

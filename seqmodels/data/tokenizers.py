@@ -20,7 +20,7 @@ import math
 import re
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -166,16 +166,12 @@ class Tokenizer(ABC):
         write(path, json.dumps(self.fields, ensure_ascii=False, indent=0) + "\n")
 
 
-def split_words(text: str) -> list[str]:
-    """Return the words, with their inner apostrophes and hyphens, and the punctuation marks."""
-    return WORD.findall(text)
-
-
 class Words(Tokenizer):
     """Words and punctuation marks. White space is not kept; decoding inserts its own."""
 
     kind = "words"
-    split = staticmethod(split_words)
+    split: Callable[[str], list[str]] = staticmethod(WORD.findall)
+    """Return the words, with their inner apostrophes and hyphens, and the punctuation marks."""
     is_cut = True
     """For training, long lines can be cut before a punctuation mark."""
     max_bytes: float | None = None
@@ -222,11 +218,6 @@ class Words(Tokenizer):
         return re.sub(r" ([,.;:!?])", r"\1", spaced)
 
 
-def split_spaces(text: str) -> list[str]:
-    """Return the tokens that white space separates, and each line feed."""
-    return re.findall(r"\n|\S+", text)
-
-
 class Spaces(Words):
     """The tokens of a corpus that is tokenised already, such as `<unk>` or `@,@`, and line feeds.
 
@@ -234,7 +225,7 @@ class Spaces(Words):
     """
 
     kind = "spaces"
-    split = staticmethod(split_spaces)
+    split = staticmethod(re.compile(r"\n|\S+").findall)
     is_cut = False
 
     def decode(self, ids: Iterable[int]) -> str:
@@ -259,11 +250,16 @@ class Characters(Words):
         return "".join(self._words[i] for i in ids if i >= UNK)
 
 
-class Pieces(Tokenizer):
-    """Pieces of UTF-8: SPLIT splits a text, and in each part bytes merge into pieces.
+class BPE(Tokenizer):
+    """Byte-pair encoding (Sennrich et al. 2016, arXiv:1508.07909) on bytes, as in GPT-2.
 
-    `pieces` are in the order in which they merge, including the 256 single bytes. Decoding
-    concatenates them: a text comes back exactly.
+    SPLIT splits a text, and in each part bytes merge into `pieces`, which are in the order in which
+    they merge, including the 256 single bytes. Decoding concatenates them: a text comes back
+    exactly. The ranks in its file make the same tiktoken encoding:
+
+        ranks = {base64.b64decode(piece): rank for rank, piece in enumerate(saved["ranks"])}
+        own = tiktoken.Encoding("own", pat_str=SPLIT, mergeable_ranks=ranks, special_tokens={})
+        ids = [N_SPECIALS + rank for rank in own.encode_ordinary(text)]
     """
 
     def __init__(self, pieces: Sequence[bytes]):
@@ -271,10 +267,24 @@ class Pieces(Tokenizer):
         if len(ids) != len(pieces) or any(bytes([value]) not in ids for value in range(256)):
             raise ValueError("the ranks must contain every piece once, including all 256 bytes")
         self._pieces = [b""] * UNK + [SPECIALS[UNK].encode(), *pieces]
-        self.labels = [*SPECIALS, *map(_visible, pieces)]
         self._encoding = tiktoken.Encoding(
             "shifted", pat_str=SPLIT, mergeable_ranks=ids, special_tokens={}
         )
+        self.labels = [*SPECIALS, *map(_visible, pieces)]
+        self.name = f"BPE ({self.vocab_size:,})"
+        ranks = [base64.b64encode(piece).decode() for piece in pieces]
+        self.fields = {"kind": "bpe", "split": SPLIT, "ranks": ranks}
+
+    @classmethod
+    def train(cls, lines: Iterable[str], vocab_size: int) -> BPE:
+        """Merge the most frequent pair in `lines` repeatedly until there are `vocab_size` ids.
+
+        There are fewer if no pair is left that occurs twice; `name` shows how many.
+        """
+        _check_vocab_size(vocab_size, N_SPECIALS + 256)
+        rank_of = train_merges(lines, vocab_size - N_SPECIALS).get_vocab()
+        in_order = sorted(rank_of, key=rank_of.__getitem__)
+        return cls([bytes(BYTE_VALUES[char] for char in piece) for piece in in_order])
 
     def encode(self, text: str) -> list[int]:
         """Return the ids of the merged pieces of `text`."""
@@ -291,8 +301,8 @@ class Pieces(Tokenizer):
         return sum(len(self._pieces[i]) for i in ids)
 
 
-class Bytes(Pieces):
-    """The 256 byte values."""
+class Bytes(BPE):
+    """The 256 byte values, without a merge."""
 
     def __init__(self) -> None:
         super().__init__([bytes([value]) for value in range(256)])
@@ -301,34 +311,6 @@ class Bytes(Pieces):
     def encode(self, text: str) -> list[int]:
         """Return one id per byte."""
         return [N_SPECIALS + value for value in text.encode()]
-
-
-class BPE(Pieces):
-    """Byte-pair encoding (Sennrich et al. 2016, arXiv:1508.07909) on bytes, as in GPT-2.
-
-    The ranks in its file make the same tiktoken encoding:
-
-        ranks = {base64.b64decode(piece): rank for rank, piece in enumerate(saved["ranks"])}
-        own = tiktoken.Encoding("own", pat_str=SPLIT, mergeable_ranks=ranks, special_tokens={})
-        ids = [N_SPECIALS + rank for rank in own.encode_ordinary(text)]
-    """
-
-    def __init__(self, pieces: Sequence[bytes]):
-        super().__init__(pieces)
-        self.name = f"BPE ({self.vocab_size:,})"
-        ranks = [base64.b64encode(piece).decode() for piece in pieces]
-        self.fields = {"kind": "bpe", "split": SPLIT, "ranks": ranks}
-
-    @classmethod
-    def train(cls, lines: Iterable[str], vocab_size: int) -> BPE:
-        """Merge the most frequent pair in `lines` repeatedly until there are `vocab_size` ids.
-
-        There are fewer if no pair is left that occurs twice; `name` shows how many.
-        """
-        _check_vocab_size(vocab_size, N_SPECIALS + 256)
-        rank_of = train_merges(lines, vocab_size - N_SPECIALS).get_vocab()
-        in_order = sorted(rank_of, key=rank_of.__getitem__)
-        return cls([bytes(BYTE_VALUES[char] for char in piece) for piece in in_order])
 
 
 class HuggingFace(Tokenizer):
@@ -357,7 +339,7 @@ class HuggingFace(Tokenizer):
         n_ids = 1 + max(library.get_vocab().values())
         pieces = [library.id_to_token(i) or "" for i in range(n_ids)]
         if "ByteLevel" in json.dumps(content.get("decoder")):
-            pieces = [_decode_bytes(piece) for piece in pieces]
+            pieces = [hf.decoders.ByteLevel().decode([piece]) for piece in pieces]
         self.labels = [*SPECIALS, *(_visible(piece.encode()) for piece in pieces)]
         digest = hashlib.sha256(text.encode()).hexdigest()
         self.name = f"tokenizer.json {digest[:8]} ({self.vocab_size:,})"
@@ -369,7 +351,7 @@ class HuggingFace(Tokenizer):
 
     def encode(self, text: str) -> list[int]:
         """Return the ids that the library gives, plus 4; UNK for what it does not know."""
-        text.encode()  # half a surrogate pair is an error, as in `Pieces`
+        text.encode()  # half a surrogate pair is an error, as in `BPE`
         ids = self._library.encode(text, add_special_tokens=False).ids
         return [UNK if i in self._specials else N_SPECIALS + i for i in ids]
 
@@ -377,13 +359,6 @@ class HuggingFace(Tokenizer):
         """Return the text that the library gives, with its spaces."""
         theirs = [self._unknown if i == UNK else i - N_SPECIALS for i in ids if i >= UNK]
         return str(self._library.decode(theirs, skip_special_tokens=False))
-
-
-def _decode_bytes(piece: str) -> str:
-    """Return the text of a piece in GPT-2's alphabet of bytes, or the piece if it is not."""
-    if not BYTE_VALUES.keys() >= {*piece}:
-        return piece
-    return bytes(BYTE_VALUES[char] for char in piece).decode(errors="backslashreplace")
 
 
 # --------------------------------------------------------------------------- Making and loading
@@ -433,33 +408,26 @@ def load(path: str | Path) -> Tokenizer:
     Raises ValueError that names file and fault.
     """
     try:
-        return from_fields(read_json(Path(path)))
+        match read_json(Path(path)):
+            case {"kind": "words" | "spaces" as kind, "words": [*words]}:
+                return WORD_KINDS[kind](words)
+            case {"kind": "characters", "characters": str(characters)}:
+                return Characters(characters)
+            case {"kind": "bytes"}:
+                return Bytes()
+            case {"kind": "bpe", "split": str(split), "ranks": [*ranks]}:
+                if split != SPLIT:
+                    raise ValueError("its split is not the pattern of this version")
+                return BPE([base64.b64decode(rank, validate=True) for rank in ranks])
+            case {"kind": "huggingface", "content": {"model": {}} as content} | (
+                {"model": {}} as content  # as Hugging Face's library writes it
+            ):
+                return HuggingFace(content)
+        raise ValueError("unknown kind, or wrong fields")
     except OSError as fault:
         raise ValueError(f"{path} cannot be read: {fault.strerror}") from fault
     except (TypeError, ValueError) as fault:
         raise ValueError(f"{path} is not a tokenizer: {fault}") from fault
-
-
-def from_fields(fields: Any) -> Tokenizer:
-    """Build a tokenizer from its `fields`; raise TypeError or ValueError if they are wrong."""
-    match fields:
-        case {"kind": "words" | "spaces" as kind, "words": [*words]} if all(
-            isinstance(word, str) for word in words
-        ):
-            return WORD_KINDS[kind](words)
-        case {"kind": "characters", "characters": str(characters)}:
-            return Characters(characters)
-        case {"kind": "bytes"}:
-            return Bytes()
-        case {"kind": "bpe", "split": str(split), "ranks": [*ranks]}:
-            if split != SPLIT:
-                raise ValueError("its split is not the pattern of this version")
-            return BPE([base64.b64decode(rank, validate=True) for rank in ranks])
-        case {"kind": "huggingface", "content": {"model": {}} as content}:
-            return HuggingFace(content)
-        case {"model": {}} as content:  # as Hugging Face's library writes it
-            return HuggingFace(content)
-    raise ValueError("unknown kind, or wrong fields")
 
 
 def _check_vocab_size(vocab_size: int, least: int) -> None:

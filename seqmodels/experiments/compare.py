@@ -15,6 +15,7 @@ from seqmodels.experiments.task import Task
 from seqmodels.utils import files
 from seqmodels.utils.files import LOCK, Lock
 from seqmodels.utils.imports import require
+from seqmodels.utils.terminal import wrap
 from seqmodels.utils.values import check_call
 
 
@@ -83,7 +84,7 @@ def prepare_folder(out: Path, device: str, task: Task, options: Options) -> Plan
     for run in plan.recorded:
         run.checkpoints().remove()
         run.status.delete()
-        print(f"{run.title}: recorded in {run.path}")
+        print(wrap(f"{run.title}: recorded in {run.path}"))
     task.tokenizer.save(out / "tokenizer.json")
     if options.data and plan.missing:  # the times of the built-in tasks are in their help
         print(format_forecast(plan, out, options))

@@ -37,7 +37,7 @@ def connect_launcher(options: Options) -> Iterator[RayLauncher | SlurmLauncher |
         yield None
         return
     is_ray, device = options.launcher == "ray", options.device
-    launcher = RayLauncher(device, options.address) if is_ray else SlurmLauncher(device)
+    launcher = RayLauncher(device) if is_ray else SlurmLauncher(device)
     try:
         yield launcher
     finally:
@@ -78,22 +78,22 @@ class RemoteTask:
 
 
 class RayLauncher:
-    """Ray tasks, on a cluster at an address or on this machine."""
+    """Ray tasks, on the cluster at RAY_ADDRESS or, without it, on this machine."""
 
-    def __init__(self, device: str, address: str | None):
+    def __init__(self, device: str):
         os.environ.setdefault("RAY_NUM_REDIS_GET_RETRIES", "1")  # of 20, each half a minute
         import ray
 
         self.ray, self.tasks = ray, list[RemoteTask]()
         self.is_own = not ray.is_initialized()
         if self.is_own:
-            address = address or os.environ.get("RAY_ADDRESS") or "local"
+            address = os.environ.get("RAY_ADDRESS") or "local"
             try:
                 ray.init(address, log_to_driver=False, logging_level=logging.ERROR)
             except (ConnectionError, RuntimeError, ValueError) as error:
                 reason = str(error).partition("\n")[0]
                 raise ValueError(
-                    f"--launcher ray: no cluster can be reached (--address {address}): {reason}"
+                    f"--launcher ray: no cluster can be reached (RAY_ADDRESS={address}): {reason}"
                 ) from None
         has_gpu = ray.cluster_resources().get("GPU", 0) > 0
         self.device = ("cuda" if has_gpu else "cpu") if device == "auto" else device

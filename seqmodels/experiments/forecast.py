@@ -18,7 +18,7 @@ from seqmodels.records import provenance
 from seqmodels.records.schema import Record
 from seqmodels.utils.imports import HOME
 from seqmodels.utils.progress import format_duration
-from seqmodels.utils.terminal import format_table
+from seqmodels.utils.terminal import format_table, wrap
 
 
 def find_records(out: Path) -> list[Record]:
@@ -63,12 +63,12 @@ def format_forecast(plan: Plan, out: Path, options: Options) -> str:
     times = [estimate_seconds(run, threads, records) for run in plan.missing]
     summary = f"{summarize(times, n_parallel)} Recorded: {n_recorded}."
     if not options.dry_run:
-        return summary
+        return wrap(summary)
     rows = [("run", "tokens", "training")]
     for run, seconds in zip(plan.missing, times, strict=True):
         time = "unknown" if seconds is None else format_duration(seconds)
         rows.append((run.title, f"{run.cfg.tokens:,}", time))
-    return "\n".join([*format_table(rows, is_right=True), "", f"{summary} Nothing was trained."])
+    return "\n".join([*format_table(rows), "", wrap(f"{summary} Nothing was trained.")])
 
 
 def summarize(times: Sequence[float | None], n_parallel: int | None) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import multiprocessing
 import os
 import signal
 import time
@@ -27,6 +28,7 @@ from seqmodels.utils.terminal import (
     is_memory_error,
     raise_stopped,
     signals_handled_by,
+    wrap,
 )
 from seqmodels.utils.values import read_environment
 
@@ -58,8 +60,8 @@ class Pending(Protocol):
 class Submitter(Protocol):
     """Carries out runs elsewhere, such as a `concurrent.futures.Executor`."""
 
-    def submit(self, task: Callable[[Run, int], Outcome], run: Run, threads: int, /) -> Pending:
-        """Have the task done with this run and so many threads."""
+    def submit(self, execute: Callable[[Run, int], Outcome], run: Run, threads: int, /) -> Pending:
+        """Have a run carried out by `execute`, with so many threads."""
 
 
 class RunLostError(ConnectionError):
@@ -99,21 +101,12 @@ def run_all(
         with ProgressBoard(paths, len(plan.recorded)) as board:
             reporter = Reporter(board, summarize)
             if executor:
-                threads = n_remote_threads()
-                return submit_all(todo, executor, execute_remotely, threads, reporter)
+                return submit_all(todo, executor, n_remote_threads(), reporter)
             if n_parallel > 1 and todo:
-                threads = torch.get_num_threads() // n_parallel
                 with ProcessPool(n_parallel) as pool:
-                    return submit_all(todo, pool, execute_or_exit, threads, reporter)
-            failures = list[str]()
+                    return submit_all(todo, pool, torch.get_num_threads() // n_parallel, reporter)
             with signals_handled_by(raise_stopped):
-                for run in todo:
-                    try:
-                        outcome: Outcome = train_and_record(run, math.inf), ""
-                    except FAILURES as error:
-                        outcome = None, explain(error)
-                    failures += reporter.end(run, outcome)
-            return failures
+                return [line for run in todo for line in reporter.end(run, attempt(run))]
     finally:
         for run in todo:
             status = read_status(run.path)
@@ -134,7 +127,7 @@ class Reporter:
         if record is None:
             return [f"{run.title}: {error}"]
         times = f"{record.train_s:.0f} s training, {record.evaluate_s:.0f} s evaluation"
-        self.board.print(f"{run.title}: {format_first_score(record)}, {times}")
+        self.board.print(wrap(f"{run.title}: {format_first_score(record)}, {times}"))
         is_due = time.monotonic() >= self.summarized_s + SUMMARIZE_EVERY_S
         if self.summarize and is_due and not self.board.is_complete:
             try:
@@ -146,13 +139,9 @@ class Reporter:
 
 
 def submit_all(
-    todo: Sequence[Run],
-    executor: Submitter,
-    task: Callable[[Run, int], Outcome],
-    threads: int,
-    reporter: Reporter,
+    todo: Sequence[Run], executor: Submitter, threads: int, reporter: Reporter
 ) -> list[str]:
-    """Submit a task with each run and so many threads; return a line for each failure.
+    """Submit each run with so many threads; return a line for each failure.
 
     A run that is lost with its machine is submitted again, and resumes from its checkpoint. The
     loop polls: a signal to a suspended process can reach a thread that wakes no other.
@@ -162,7 +151,7 @@ def submit_all(
     poll_s = 0.1 if isinstance(executor, ProcessPool) else 1.0
     try:
         for run in todo:
-            waiting[executor.submit(task, run, threads)] = run
+            waiting[executor.submit(execute, run, threads)] = run
         while waiting:
             for future in [future for future in waiting if future.done()]:
                 run = waiting.pop(future)
@@ -171,9 +160,9 @@ def submit_all(
                 except RunLostError as lost:
                     n_lost[run.title] += 1
                     if n_lost[run.title] <= MAX_RESUBMISSIONS:
-                        reporter.board.print(f"{run.title}: {lost}; it is submitted again")
+                        reporter.board.print(wrap(f"{run.title}: {lost}; it is submitted again"))
                         run.status.write()
-                        waiting[executor.submit(task, run, threads)] = run
+                        waiting[executor.submit(execute, run, threads)] = run
                         continue
                     outcome = None, f"{lost}, for the {MAX_RESUBMISSIONS + 1}th time"
                 except BrokenProcessPool:
@@ -191,48 +180,26 @@ def submit_all(
     return failures
 
 
-# ------------------------------------------------------------------------------ In another process
-
-FAILURES = ValueError, RuntimeError, MemoryError
-"""What a run can raise for a reason that a user can change; see `explain`."""
+# ---------------------------------------------------------------------------------------- One run
 
 
-def explain(error: Exception) -> str:
-    """Return why a run failed; raise an error again that no user can do anything about."""
-    if isinstance(error, ValueError):
-        return str(error)
-    if isinstance(error, torch.OutOfMemoryError) or is_memory_error(error):
-        return "out of memory; what was trained is kept; choose smaller sizes"
-    raise error
+def attempt(run: Run) -> Outcome:
+    """Carry out a run; return its record, or an error that a user can do something about."""
+    try:
+        return train_and_record(run, math.inf), ""
+    except ValueError as error:
+        return None, str(error)
+    except (RuntimeError, MemoryError) as error:
+        if not (isinstance(error, torch.OutOfMemoryError) or is_memory_error(error)):
+            raise
+        return None, "out of memory; what was trained is kept; choose smaller sizes"
 
 
 def execute(run: Run, threads: int) -> Outcome:
-    """Carry out a run in another process, where the models of the command's files are unknown.
+    """Carry out a run in another process, perhaps on another machine, with so many threads.
 
-    Errors that a user can fix are returned: not every executor keeps the type of an exception.
-    """
-    for name, info in [*run.spec.lineage.items()][::-1]:  # what it varies first
-        register(name, info)
-    torch.set_num_threads(threads)
-    try:
-        with signals_handled_by(raise_stopped):
-            return train_and_record(run, math.inf), ""
-    except FAILURES as error:
-        return None, explain(error)
-
-
-def execute_or_exit(run: Run, threads: int) -> Outcome:
-    """Carry out a run in a process of a pool; if asked to stop, exit after its checkpoint."""
-    try:
-        return execute(run, threads)
-    except KeyboardInterrupt:
-        os._exit(1)
-
-
-def execute_remotely(run: Run, threads: int) -> Outcome:
-    """Carry out a run on a machine of a cluster, with so many threads.
-
-    Waits for a process that still trains the run but has lost contact with its launcher.
+    Errors are returned: not every executor keeps the type of an exception. Waits for a process that
+    still trains the run but has lost contact with its launcher.
     """
     if hasattr(signal, "pthread_sigmask"):  # Ray's workers block it
         signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
@@ -243,9 +210,15 @@ def execute_remotely(run: Run, threads: int) -> Outcome:
         )
     if run.device == "cuda" and not torch.cuda.is_available():
         return None, f"there is no CUDA device for {owner()}"
+    for name, info in [*run.spec.lineage.items()][::-1]:  # what it varies first
+        register(name, info)
+    torch.set_num_threads(threads)
     try:
-        return execute(run, threads)
+        with signals_handled_by(raise_stopped):
+            return attempt(run)
     except KeyboardInterrupt:
+        if multiprocessing.parent_process():  # which would begin the next run here
+            os._exit(1)
         return None, "stopped; the same command resumes it"
     except OSError as error:
         return None, str(error)

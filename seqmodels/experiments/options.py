@@ -103,9 +103,6 @@ class Options:
         "train each run on a cluster, whose machines share the disk, instead of on this machine; "
         "see docs/scale.md",
         choices=["ray", "slurm"])
-    address: str | None = flag(None,
-        "with --launcher ray: the cluster's head (default: RAY_ADDRESS, or this machine alone)",
-        metavar="HOST:PORT")
     snapshots: Count = flag(0,  # noqa: RUF009
         "keep what a model writes, and what it attends to, at N moments of its training, from its "
         "start to its end",
@@ -136,5 +133,3 @@ class Options:
             raise ValueError("--snapshots are taken in training, which --trained leaves out")
         if self.snapshots and not 2 <= self.snapshots <= MAX_SNAPSHOTS:
             raise ValueError(f"--snapshots: choose from 2, start and end, to {MAX_SNAPSHOTS}")
-        if self.address and self.launcher != "ray":
-            raise ValueError("--address needs --launcher ray")

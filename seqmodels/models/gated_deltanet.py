@@ -14,19 +14,19 @@ Before
 
 Idea
     Before writing a value, read what the memory holds under its key, and write the difference:
-    S_t = α_t (I − β_t k_t k_tᵀ) S_{t−1} + β_t k_t v_tᵀ, a step of gradient descent on
-    |v_t − S_tᵀ k_t|² / 2 at a rate β_t that each token chooses. α_t, also chosen, lets all fade.
+    S_t = α_t (I − β_t k_t k_tᵀ) S_{t−1} + β_t k_t v_tᵀ (10), a step of gradient descent on
+    |v_t − Sᵀ k_t|² / 2 at a rate β_t that each token chooses. α_t, also chosen, lets all fade.
     C steps in a row are one triangular system of C equations: a chunk is computed at once.
 
 Symbols
     paper       code       shape        meaning
     q, k, v     q, k, v    (B,H,N,K)    queries and keys of length 1, values
-    S           s          (R,L,H,K,K)  memory, read as q S (the paper's is transposed)
-    α           log_alpha  (B,H,N,1)    how much of the memory is kept, as its logarithm
+    S           s          (R,L,H,F,K)  memory, read as q S (the paper's is transposed); F is K
+    α           log_a      (B,H,N,1)    how much of the memory is kept, as its logarithm
     β           beta       (B,H,N,1)    how much of the difference is written
     γ           log_gamma  (B,H,C,1)    α_1 … α_t from the start of the chunk, as its logarithm
     Γ           fade       (B,H,C,C)    α_{i+1} … α_t: what of token i is left at token t
-    2024: U     u          (B,H,C,K)    what each token of a chunk writes
+    Ũ − W Sᵀ    u          (B,H,C,K)    what each token of a chunk writes
     —           window     (R,L,W,3D)   last inputs of the convolution, W = d_conv − 1
 
 Differs
@@ -44,18 +44,16 @@ Cost
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from seqmodels.interface import NonNegative, Positive, SequenceModel, Share, Size
 from seqmodels.models.cache import head_width
-from seqmodels.models.memory import convolve, join, rotate
+from seqmodels.models.memory import TextModel, convolve, join
 
 # ------------------------------------------------------------------------------------- Config
 
@@ -79,7 +77,7 @@ class Config:
     is_delta: bool = True
     """Whether a value replaces what its key finds, or is added to it."""
     beta_max: Positive = 1.0
-    """The largest β: 1, or up to 2."""
+    """The largest β: 1, or up to 2 (2.2)."""
     init_std: NonNegative = 0.02
     """Weights start at N(0, this²), as in GPT; the tasks' narrow models: larger."""
     dropout: Share = 0.0
@@ -87,8 +85,8 @@ class Config:
 
     def source_floats(self, n: int) -> int:
         """Return how many numbers about a source of n tokens the paper gives its decoder."""
-        memory, window = self.d_model // self.n_heads, 3 * (self.d_conv - 1)
-        return self.n_layers * self.d_model * (memory + window)
+        D, W = self.d_model, self.d_conv - 1
+        return self.n_layers * (D * (D // self.n_heads) + 3 * D * W)
 
 
 LARGE = Config(vocab_size=32_000)
@@ -101,20 +99,18 @@ CHUNK = 32
 class State(NamedTuple):
     """The memory of every layer, whose size does not depend on the text."""
 
-    s: Float[Tensor, "R L H K K"]
-    window: Float[Tensor, "R L W D3"]
+    s: Float[Tensor, "R L H F K"]
+    window: Float[Tensor, "R L W _"]
 
 
 # -------------------------------------------------------------------------------------- Parts
 
 
-def write_and_read(
-    qkv: Sequence[Tensor], log_alpha: Tensor, beta: Tensor, s: Tensor, is_delta: bool
-) -> tuple[Float[Tensor, "B H N K"], Float[Tensor, "B H K K"]]:
+def read_chunks(tokens: tuple[Tensor, ...], s: Tensor, is_delta: bool) -> tuple[Tensor, ...]:
     """Write and read N tokens, a chunk at a time; return what they read, and the memory."""
-    heads, parts = [], (x.split(CHUNK, 2) for x in (*qkv, log_alpha, beta))
-    for q, k, v, log_alpha, beta in zip(*parts, strict=True):
-        log_gamma = log_alpha.cumsum(2)
+    heads, parts = [], (x.split(CHUNK, 2) for x in tokens)
+    for q, k, v, log_a, beta in zip(*parts, strict=True):
+        log_gamma = log_a.cumsum(2)
         gamma, rest = log_gamma.exp(), (log_gamma[:, :, -1:] - log_gamma).exp()
         fade = (log_gamma - log_gamma.mT).tril().exp().tril()  # tril before exp: no overflow
         u = beta * v
@@ -131,51 +127,46 @@ class MultiHeadAttention(nn.Module):
 
     def __init__(self, cfg: Config):
         super().__init__()
-        D, H, width = cfg.d_model, cfg.n_heads, head_width(cfg.d_model, cfg.n_heads)
-        self.cfg, self.to_heads = cfg, nn.Unflatten(-1, (3, H, width))
+        D, H = cfg.d_model, cfg.n_heads
+        self.to_heads = nn.Unflatten(-1, (3, H, head_width(D, H)))
         self.W_qkv, self.W_o = nn.Linear(D, 3 * D, bias=False), nn.Linear(D, D, bias=False)
-        if cfg.d_conv > 1:
-            self.filter = nn.Parameter(torch.empty(cfg.d_conv, 1, 3 * D))
+        shape = cfg.d_conv, 1, self.W_qkv.out_features
+        self.filter = nn.Parameter(torch.empty(shape)) if cfg.d_conv > 1 else None
         self.W_beta, self.W_g = nn.Linear(D, H, bias=False), nn.Linear(D, D, bias=False)
-        self.norm = nn.RMSNorm(width, eps=1e-5)
+        self.norm, self.cfg = nn.RMSNorm(D // H, eps=1e-5), cfg
         if cfg.is_gated:
-            self.W_alpha, self.log_a = nn.Linear(D, H), nn.Parameter(torch.empty(H))
+            self.W_alpha, self.log_A = nn.Linear(D, H), nn.Parameter(torch.zeros(H))
 
-    def qkv(self, x: Tensor, real: Tensor, window: Tensor) -> tuple[Tensor, ...]:
+    def qkv(self, x: Tensor, real: Tensor, window: Tensor | None = None) -> tuple[Tensor, ...]:
         """Return queries and keys of length 1, the values of all heads, and the window."""
-        x = self.W_qkv(x) * real.unsqueeze(-1)
-        if self.cfg.d_conv > 1:
-            x, window = convolve(x, window, self.filter)
-        q, k, v = self.to_heads(F.silu(x)).permute(2, 0, 3, 1, 4)
-        return F.normalize(q, dim=-1), F.normalize(k, dim=-1), v, window
+        x, window = convolve(self.W_qkv(x), real, window, self.filter)
+        q, k, v = self.to_heads(nn.functional.silu(x)).permute(2, 0, 3, 1, 4)
+        q, k = (nn.functional.normalize(t, dim=-1) for t in (q, k))
+        return q, k, v, window
 
     def gates(self, x: Float[Tensor, "B N D"]) -> tuple[Float[Tensor, "B H N 1"], Tensor]:
         """Return log α and β of all heads."""
         beta = self.cfg.beta_max * self.W_beta(x).sigmoid()
-        log_alpha = torch.zeros_like(beta)
+        log_a = torch.zeros_like(beta)
         if self.cfg.is_gated:
-            log_alpha = -self.log_a.exp() * F.softplus(self.W_alpha(x))
-        return log_alpha.mT.unsqueeze(-1), beta.mT.unsqueeze(-1)
-
-    def no_window(self, x: Float[Tensor, "B N D"]) -> Float[Tensor, "B W D3"]:
-        """Return the window before a text: zeros."""
-        return x.new_zeros(len(x), self.cfg.d_conv - 1, 3 * self.cfg.d_model)
+            log_a = -self.log_A.exp() * nn.functional.softplus(self.W_alpha(x))
+        return log_a.mT.unsqueeze(-1), beta.mT.unsqueeze(-1)
 
     def forward(self, x: Float[Tensor, "B N D"], real: Tensor) -> tuple[Tensor, ...]:
         """Write and read with all heads, chunk by chunk; also return the memory."""
-        *qkv, window = self.qkv(x, real, self.no_window(x))
+        q, k, v, window = self.qkv(x, real)
         with torch.autocast(x.device.type, enabled=False):  # a triangular system needs float32
-            log_alpha, beta = self.gates(x)
-            qkv = [t.to(beta) for t in qkv]
-            s = beta.new_zeros(*beta.shape[:2], qkv[0].shape[3], qkv[0].shape[3])
-            heads, s = write_and_read(qkv, log_alpha, beta, s, self.cfg.is_delta)
+            log_a, beta = self.gates(x)
+            q, k, v = (t.to(log_a) for t in (q, k, v))
+            s = k.new_zeros(*v.shape[:2], k.shape[3], v.shape[3])
+            heads, s = read_chunks((q, k, v, log_a, beta), s, self.cfg.is_delta)
         return self.merge(heads, x), s, window
 
     def step(self, x: Tensor, s: Tensor, window: Tensor) -> tuple[Tensor, ...]:
         """Write and read one token, as the paper's recurrence; also return the memory."""
         q, k, v, window = self.qkv(x, x.new_ones(len(x), 1), window)
-        log_alpha, beta = self.gates(x)
-        s = log_alpha.exp() * s
+        log_a, beta = self.gates(x)
+        s = log_a.exp() * s
         if self.cfg.is_delta:
             v = v - k @ s  # what k finds is taken away
         s = s + k.mT @ (beta * v)  #                                                             3.1
@@ -183,8 +174,9 @@ class MultiHeadAttention(nn.Module):
 
     def merge(self, heads: Float[Tensor, "B H N K"], x: Tensor) -> Float[Tensor, "B N D"]:
         """Normalise what each head has read, gate it, and merge the heads with W_o."""
-        heads = self.norm(heads).transpose(1, 2).flatten(2)
-        return self.W_o(heads * F.silu(self.W_g(x)))
+        heads = self.norm(heads)
+        heads = heads.transpose(1, 2).flatten(2)
+        return self.W_o(heads * nn.functional.silu(self.W_g(x)))
 
 
 class Layer(nn.Module):
@@ -202,19 +194,21 @@ class Layer(nn.Module):
         """Attend to this text; return the rows of its last tokens, and the memory of it."""
         heads, *memory = self.self_attention(self.norm_1(x), real)
         x = (x + self.dropout(heads))[:, -n_out:]
-        return x + self.dropout(self.ff(self.norm_2(x))), *memory
+        x = x + self.dropout(self.ff(self.norm_2(x)))
+        return x, *memory
 
     def step(self, x: Float[Tensor, "R 1 D"], *memory: Tensor) -> tuple[Tensor, ...]:
         """Read one token; return its row, and the memory."""
         heads, *after = self.self_attention.step(self.norm_1(x), *memory)
         x = x + self.dropout(heads)
-        return x + self.dropout(self.ff(self.norm_2(x))), *after
+        x = x + self.dropout(self.ff(self.norm_2(x)))
+        return x, *after
 
 
 # -------------------------------------------------------------------------------------- Model
 
 
-class GatedDeltaNet(SequenceModel):
+class GatedDeltaNet(TextModel):
     """Yang, Kautz and Hatamizadeh 2024: linear attention that corrects its memory."""
 
     config_type = Config
@@ -255,14 +249,6 @@ class GatedDeltaNet(SequenceModel):
         """Read source and target as one text, in one pass: no loop over time but over chunks."""
         return self.read(*join(src, src_mask, tgt_in), tgt_in.shape[1])[0]
 
-    def text_logits(
-        self, src: Int[Tensor, "B S"], src_mask: Bool[Tensor, "B S"], tgt_in: Int[Tensor, "B T"]
-    ) -> Float[Tensor, "B S+T V"]:
-        """Do the same, but return all logits, for a loss on the source as well (2018, 3.2)."""
-        logits, _ = self.read(*join(src, src_mask, tgt_in), src.shape[1] + tgt_in.shape[1])
-        first, last = logits.split([src.shape[1], tgt_in.shape[1]], 1)
-        return torch.cat([rotate(first, -src_mask.sum(1)), last], 1)
-
 
 # --------------------------------------------------------------------------------------- Init
 
@@ -279,5 +265,5 @@ def init(model: SequenceModel) -> None:
             nn.init.normal_(p, std=std)
         elif name.endswith("W_alpha.bias"):  # softplus of it: 0.001 … 0.1
             p.data.copy_(torch.logspace(-3, -1, len(p)).expm1().log())
-        elif name.endswith(("bias", "log_a")):
+        elif name.endswith("bias"):
             nn.init.zeros_(p)

@@ -35,7 +35,6 @@ Cost
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -45,7 +44,7 @@ from torch import Tensor, nn
 
 from seqmodels.interface import NonNegative, SequenceModel, Share, Size, check_positions
 from seqmodels.models.cache import head_width
-from seqmodels.models.memory import convolve, join, rotate
+from seqmodels.models.memory import TextModel, convolve, join
 
 # ------------------------------------------------------------------------------------- Config
 
@@ -73,8 +72,8 @@ class Config:
 
     def source_floats(self, n: int) -> int:
         """Return how many numbers about a source of n tokens the paper gives its decoder."""
-        memory, window = self.d_model // self.n_heads + 1, 3 * (self.d_conv - 1)
-        return self.n_layers * self.d_model * (memory + window)
+        D, W = self.d_model, self.d_conv - 1
+        return self.n_layers * (D * (D // self.n_heads + 1) + 3 * D * W)
 
 
 CIFAR = Config(vocab_size=256)
@@ -87,22 +86,20 @@ TINY = 1e-30
 
 
 class State(NamedTuple):
-    """The memory of every layer, whose size does not depend on the text, and the text's length."""
+    """The text's length, and the memory of every layer, whose size does not depend on the text."""
 
+    n: Int[Tensor, " R"]
     s: Float[Tensor, "R L H F K"]
     z: Float[Tensor, "R L H F"]
-    window: Float[Tensor, "R L W D3"]
-    n: Int[Tensor, " R"]
+    window: Float[Tensor, "R L W _"]
 
 
 # -------------------------------------------------------------------------------------- Parts
 
 
-def read_chunks(
-    qkv: Sequence[Tensor], s: Tensor, z: Tensor
-) -> tuple[Float[Tensor, "B H N K"], Float[Tensor, "B H F K"], Float[Tensor, "B H F"]]:
+def read_chunks(tokens: tuple[Tensor, ...], s: Tensor, z: Tensor) -> tuple[Tensor, ...]:
     """Attend with features of N queries, a chunk at a time; return that, and the memory."""
-    heads, parts = [], (x.split(CHUNK, 2) for x in qkv)
+    heads, parts = [], (x.split(CHUNK, 2) for x in tokens)
     for q, k, v in zip(*parts, strict=True):
         score = (q @ k.mT).tril()
         total = score.sum(-1, keepdim=True) + q @ z.unsqueeze(-1)
@@ -116,41 +113,35 @@ class MultiHeadAttention(nn.Module):
 
     def __init__(self, cfg: Config):
         super().__init__()
-        D, H, width = cfg.d_model, cfg.n_heads, head_width(cfg.d_model, cfg.n_heads)
-        self.cfg, self.to_heads = cfg, nn.Unflatten(-1, (3, H, width))
+        D, H = cfg.d_model, cfg.n_heads
+        self.to_heads = nn.Unflatten(-1, (3, H, head_width(D, H)))
         self.W_qkv, self.W_o = nn.Linear(D, 3 * D), nn.Linear(D, D)
-        if cfg.d_conv > 1:
-            self.filter = nn.Parameter(torch.empty(cfg.d_conv, 1, 3 * D))
+        shape = cfg.d_conv, 1, self.W_qkv.out_features
+        self.filter = nn.Parameter(torch.empty(shape)) if cfg.d_conv > 1 else None
 
     def phi(self, x: Float[Tensor, "B H N K"], is_query: bool) -> Float[Tensor, "B H N F"]:
         """Return the features of queries or of keys, all positive."""
         above = x.relu()  # elu(x) + 1 is x + 1 above zero and exp(x) below it
         return above + (x - above).exp()  #                                    elu(x) + 1, (7)
 
-    def qkv(self, x: Tensor, real: Tensor, window: Tensor) -> tuple[Tensor, ...]:
+    def qkv(self, x: Tensor, real: Tensor, window: Tensor | None = None) -> tuple[Tensor, ...]:
         """Return features of the queries and keys, the values of all heads, and the window."""
-        x = self.W_qkv(x)
-        if self.cfg.d_conv > 1:
-            x, window = convolve(x * real.unsqueeze(-1), window, self.filter)
+        x, window = convolve(self.W_qkv(x), real, window, self.filter)
         q, k, v = self.to_heads(x).permute(2, 0, 3, 1, 4)
-        k = self.phi(k, False) * real[:, None, :, None]  # a pad has no features
-        return self.phi(q, True), k, v, window
-
-    def no_window(self, x: Float[Tensor, "B N D"]) -> Float[Tensor, "B W D3"]:
-        """Return the window before a text: zeros."""
-        return x.new_zeros(len(x), self.cfg.d_conv - 1, 3 * self.cfg.d_model)
+        q, k = self.phi(q, True), self.phi(k, False) * real[:, None, :, None]  # a pad has none
+        return q, k, v, window
 
     def attention_weights(self, x: Tensor, real: Tensor) -> Float[Tensor, "B H N N"]:
         """Return each query's weights over the keys, for plots; takes what `forward` takes."""
-        q, k, *_ = self.qkv(x, real, self.no_window(x))
+        q, k, *_ = self.qkv(x, real)
         score = (q @ k.mT).tril()
         return score / score.sum(-1, keepdim=True).clamp_min(TINY)  #                       (8)
 
     def forward(self, x: Float[Tensor, "B N D"], real: Tensor) -> tuple[Tensor, ...]:
         """Attend with all heads at all places, chunk by chunk; also return the memory."""
-        q, k, v, window = self.qkv(x, real, self.no_window(x))
-        z = k.new_zeros(*k.shape[:2], k.shape[3])
-        s = z.new_zeros(*z.shape, v.shape[3])
+        q, k, v, window = self.qkv(x, real)
+        s = k.new_zeros(*v.shape[:2], k.shape[3], v.shape[3])
+        z = k.new_zeros(*v.shape[:2], k.shape[3])
         heads, s, z = read_chunks((q, k, v), s, z)
         return self.merge(heads), s, z, window
 
@@ -162,7 +153,8 @@ class MultiHeadAttention(nn.Module):
 
     def merge(self, heads: Float[Tensor, "B H N K"]) -> Float[Tensor, "B N D"]:
         """Merge the heads with W_o."""
-        return self.W_o(heads.transpose(1, 2).flatten(2))
+        heads = heads.transpose(1, 2).flatten(2)
+        return self.W_o(heads)
 
 
 class Layer(nn.Module):
@@ -180,19 +172,21 @@ class Layer(nn.Module):
         """Attend to this text; return the rows of its last tokens, and the memory of it."""
         heads, *memory = self.self_attention(self.norm_1(x), real)
         x = (x + self.dropout(heads))[:, -n_out:]
-        return x + self.dropout(self.ff(self.norm_2(x))), *memory
+        x = x + self.dropout(self.ff(self.norm_2(x)))
+        return x, *memory
 
     def step(self, x: Float[Tensor, "R 1 D"], *memory: Tensor) -> tuple[Tensor, ...]:
         """Read one token; return its row, and the memory."""
         heads, *after = self.self_attention.step(self.norm_1(x), *memory)
         x = x + self.dropout(heads)
-        return x + self.dropout(self.ff(self.norm_2(x))), *after
+        x = x + self.dropout(self.ff(self.norm_2(x)))
+        return x, *after
 
 
 # -------------------------------------------------------------------------------------- Model
 
 
-class LinearAttention(SequenceModel):
+class LinearAttention(TextModel):
     """Katharopoulos et al. 2020: GPT, with a memory of fixed size."""
 
     config_type = Config
@@ -218,13 +212,12 @@ class LinearAttention(SequenceModel):
 
     def read(self, text: Int[Tensor, "B N"], real: Tensor, n_out: int) -> tuple[Tensor, State]:
         """Read a text in one pass; return the logits of its last tokens, and the memory of it."""
-        position, memory = (real.cumsum(1) - 1).clamp(min=0), []
-        x = self.embed(text, position)
+        x, memory = self.embed(text, (real.cumsum(1) - 1).clamp(min=0)), []
         for layer in self.decoder:
             x, *new = layer(x, real, n_out if layer is self.decoder[-1] else x.shape[1])
             memory.append(new)
-        s, z, window = (torch.stack(new, 1) for new in zip(*memory, strict=True))
-        return self.norm(x) @ self.embedding.weight.T, State(s, z, window, real.sum(1))
+        state = State(real.sum(1), *(torch.stack(new, 1) for new in zip(*memory, strict=True)))
+        return self.norm(x) @ self.embedding.weight.T, state
 
     def encode(self, src: Int[Tensor, "B S"], src_mask: Bool[Tensor, "B S"]) -> State:
         """Read the source as the beginning of the text; all that is left of it is sums."""
@@ -233,33 +226,17 @@ class LinearAttention(SequenceModel):
     def step(self, y: Int[Tensor, " R"], state: State) -> tuple[Float[Tensor, "R V"], State]:
         """Write one token in each of R rows, after the row's own text."""
         x, memory = self.embed(y, state.n).unsqueeze(1), []
-        for layer, *old in zip(self.decoder, *(t.unbind(1) for t in state[:-1]), strict=True):
+        for layer, *old in zip(self.decoder, *(t.unbind(1) for t in state[1:]), strict=True):
             x, *new = layer.step(x, *old)
             memory.append(new)
-        s, z, window = (torch.stack(new, 1) for new in zip(*memory, strict=True))
-        logits = (self.norm(x) @ self.embedding.weight.T).squeeze(1)
-        return logits, State(s, z, window, state.n + 1)
+        state = State(state.n + 1, *(torch.stack(new, 1) for new in zip(*memory, strict=True)))
+        return (self.norm(x) @ self.embedding.weight.T).squeeze(1), state
 
     def forward(
         self, src: Int[Tensor, "B S"], src_mask: Bool[Tensor, "B S"], tgt_in: Int[Tensor, "B T"]
     ) -> Float[Tensor, "B T V"]:
         """Read source and target as one text, in one pass: no loop over time but over chunks."""
         return self.read(*join(src, src_mask, tgt_in), tgt_in.shape[1])[0]
-
-    def text_logits(
-        self, src: Int[Tensor, "B S"], src_mask: Bool[Tensor, "B S"], tgt_in: Int[Tensor, "B T"]
-    ) -> Float[Tensor, "B S+T V"]:
-        """Do the same, but return all logits, for a loss on the source as well (2018, 3.2)."""
-        logits, _ = self.read(*join(src, src_mask, tgt_in), src.shape[1] + tgt_in.shape[1])
-        first, last = logits.split([src.shape[1], tgt_in.shape[1]], 1)
-        return torch.cat([rotate(first, -src_mask.sum(1)), last], 1)
-
-    def attention_weights(
-        self, src: Int[Tensor, "B S"], src_mask: Bool[Tensor, "B S"], tgt_in: Int[Tensor, "B T"]
-    ) -> Float[Tensor, "B L H T S"]:
-        """Return the weights over the source, in its own order."""
-        weights = super().attention_weights(src, src_mask, tgt_in)
-        return rotate(weights, -src_mask.sum(1), -1)
 
 
 # --------------------------------------------------------------------------------------- Init

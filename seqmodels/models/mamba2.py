@@ -18,14 +18,14 @@ Idea
 
 Symbols
     paper       code       shape          meaning
-    C, B        q, k       (B,1,N,F)      as queries and keys, shared by all heads
-    X           v          (B,H,N,Kv)     as values
-    h           s          (R,L,H,F,Kv)   memory (not the state of a layer's output)
+    C, B        q, k       (B,1,N,F)      queries and keys (5.3), the same for all heads (7.2)
+    X           v          (B,H,N,K)      values; K is 2D/H
+    h           s          (R,L,H,F,K)    memory (not the state of a layer's output)
     Δ           dt         (B,H,N,1)      step size: how much is written
     a           log_a      (B,H,N,1)      −Δ A: how much of the memory is kept, as its logarithm
     —           log_gamma  (B,H,C,1)      a_1 … a_t from the start of the chunk, as its logarithm
     L           fade       (B,H,C,C)      a_{i+1} … a_t: what of token i is left at token t
-    D           skip       (H,1,1)        how much of x is passed on
+    code: D     skip       (H,1,1)        how much of x is passed on
     —           window     (R,L,W,2D+2F)  last inputs of the convolution, W = d_conv − 1
 
 Differs
@@ -41,18 +41,16 @@ Cost
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from seqmodels.interface import NonNegative, SequenceModel, Share, Size
 from seqmodels.models.cache import head_width
-from seqmodels.models.memory import convolve, join, rotate
+from seqmodels.models.memory import TextModel, convolve, join
 
 # ------------------------------------------------------------------------------------- Config
 
@@ -66,11 +64,11 @@ class Config:
     d_model: Size = 768
     """Width; twice as much is a multiple of n_heads."""
     n_heads: Size = 24
-    """Heads, whose values are 2 d_model / n_heads wide (paper: 64)."""
+    """Heads, whose values are 2 d_model / n_heads wide (authors: 64)."""
     n_layers: Size = 24
     """Blocks."""
     d_state: Size = 128
-    """Numbers of the memory for each number of a value (F; the paper's N)."""
+    """Numbers of the memory for each number of a value (F; the paper's N, 7.2)."""
     d_conv: Size = 4
     """Tokens that a query, key or value is made of, by a short convolution; 1: its own."""
     init_std: NonNegative = 0.02
@@ -80,8 +78,8 @@ class Config:
 
     def source_floats(self, n: int) -> int:
         """Return how many numbers about a source of n tokens the paper gives its decoder."""
-        window = (self.d_conv - 1) * 2 * (self.d_model + self.d_state)
-        return self.n_layers * (2 * self.d_model * self.d_state + window)
+        D, W = self.d_model, self.d_conv - 1
+        return self.n_layers * (2 * D * self.d_state + 2 * (D + self.d_state) * W)
 
 
 MAMBA2_130M = Config(vocab_size=50_277)
@@ -94,18 +92,16 @@ CHUNK = 64
 class State(NamedTuple):
     """The memory of every layer, whose size does not depend on the text."""
 
-    s: Float[Tensor, "R L H F Kv"]
+    s: Float[Tensor, "R L H F K"]
     window: Float[Tensor, "R L W _"]
 
 
 # -------------------------------------------------------------------------------------- Parts
 
 
-def scan_chunks(
-    qkv: Sequence[Tensor], log_a: Tensor, s: Tensor
-) -> tuple[Float[Tensor, "B H N Kv"], Float[Tensor, "B H F Kv"]]:
+def read_chunks(tokens: tuple[Tensor, ...], s: Tensor) -> tuple[Tensor, ...]:
     """Write and read N tokens, a chunk at a time; return what they read, and the memory."""
-    heads, parts = [], (x.split(CHUNK, 2) for x in (*qkv, log_a))
+    heads, parts = [], (x.split(CHUNK, 2) for x in tokens)
     for q, k, v, log_a in zip(*parts, strict=True):
         log_gamma = log_a.cumsum(2)
         gamma, rest = log_gamma.exp(), (log_gamma[:, :, -1:] - log_gamma).exp()
@@ -115,84 +111,81 @@ def scan_chunks(
     return torch.cat(heads, 2), s
 
 
-class SelectiveStateSpace(nn.Module):
-    """7: H memories in parallel, whose queries and keys are the same; values from one text."""
+class MultiHeadAttention(nn.Module):
+    """7.2: H state spaces in parallel, as attention whose heads share queries and keys."""
 
     def __init__(self, cfg: Config):
         super().__init__()
-        D, D2, H, F = cfg.d_model, 2 * cfg.d_model, cfg.n_heads, cfg.d_state
-        self.cfg, self.to_heads = cfg, nn.Unflatten(-1, (H, head_width(D2, H)))
-        self.W_xBC, self.W_o = nn.Linear(D, D2 + 2 * F, bias=False), nn.Linear(D2, D, bias=False)
-        if cfg.d_conv > 1:
-            self.filter = nn.Parameter(torch.empty(cfg.d_conv, 1, D2 + 2 * F))
-        self.W_dt, self.W_z = nn.Linear(D, H), nn.Linear(D, D2, bias=False)
-        self.norm = nn.RMSNorm(D2, eps=1e-5)
-        self.log_A, self.skip = nn.Parameter(torch.empty(H)), nn.Parameter(torch.ones(H, 1, 1))
+        D, H = cfg.d_model, cfg.n_heads
+        self.to_heads = nn.Unflatten(-1, (H, head_width(2 * D, H)))
+        self.sizes = sizes = [2 * D, cfg.d_state, cfg.d_state]
+        self.W_qkv, self.W_o = nn.Linear(D, sum(sizes), bias=False), nn.Linear(2 * D, D, bias=False)
+        shape = cfg.d_conv, 1, self.W_qkv.out_features
+        self.filter = nn.Parameter(torch.empty(shape)) if cfg.d_conv > 1 else None
+        self.W_dt, self.W_z = nn.Linear(D, H), nn.Linear(D, 2 * D, bias=False)
+        self.norm, self.skip = nn.RMSNorm(2 * D, eps=1e-5), nn.Parameter(torch.ones(H, 1, 1))
+        self.log_A = nn.Parameter(torch.linspace(1, 16, H).log())
 
-    def qkv(self, x: Tensor, real: Tensor, window: Tensor) -> tuple[Tensor, ...]:
+    def qkv(self, x: Tensor, real: Tensor, window: Tensor | None = None) -> tuple[Tensor, ...]:
         """Return C and B, the values of all heads, and the window."""
-        x = self.W_xBC(x) * real.unsqueeze(-1)
-        if self.cfg.d_conv > 1:
-            x, window = convolve(x, window, self.filter)
-        v, k, q = F.silu(x).split([2 * self.cfg.d_model, *[self.cfg.d_state] * 2], -1)
-        return q.unsqueeze(1), k.unsqueeze(1), self.to_heads(v).transpose(1, 2), window
+        x, window = convolve(self.W_qkv(x), real, window, self.filter)
+        v, k, q = nn.functional.silu(x).split(self.sizes, -1)
+        q, k, v = q.unsqueeze(1), k.unsqueeze(1), self.to_heads(v).transpose(1, 2)
+        return q, k, v, window
 
     def gates(self, x: Float[Tensor, "B N D"]) -> tuple[Float[Tensor, "B H N 1"], Tensor]:
         """Return log a and Δ of all heads."""
-        dt = F.softplus(self.W_dt(x))
-        return (-dt * self.log_A.exp()).mT.unsqueeze(-1), dt.mT.unsqueeze(-1)
-
-    def no_window(self, x: Float[Tensor, "B N D"]) -> Float[Tensor, "B W _"]:
-        """Return the window before a text: zeros."""
-        return x.new_zeros(len(x), self.cfg.d_conv - 1, 2 * (self.cfg.d_model + self.cfg.d_state))
+        dt = nn.functional.softplus(self.W_dt(x))
+        return (-self.log_A.exp() * dt).mT.unsqueeze(-1), dt.mT.unsqueeze(-1)
 
     def forward(self, x: Float[Tensor, "B N D"], real: Tensor) -> tuple[Tensor, ...]:
         """Write and read with all heads, chunk by chunk; also return the memory."""
-        *qkv, window = self.qkv(x, real, self.no_window(x))
+        q, k, v, window = self.qkv(x, real)
         with torch.autocast(x.device.type, enabled=False):  # as exact as the recurrence
             log_a, dt = self.gates(x)
-            q, k, v = (t.to(dt) for t in qkv)
-            s = dt.new_zeros(*dt.shape[:2], k.shape[3], v.shape[3])
-            heads, s = scan_chunks((q, k, dt * v), log_a, s)
+            q, k, v = (t.to(log_a) for t in (q, k, v))
+            s = k.new_zeros(*v.shape[:2], k.shape[3], v.shape[3])
+            heads, s = read_chunks((q, k, dt * v, log_a), s)
         return self.merge(heads + self.skip * v, x), s, window
 
     def step(self, x: Tensor, s: Tensor, window: Tensor) -> tuple[Tensor, ...]:
         """Write and read one token, as the paper's recurrence; also return the memory."""
         q, k, v, window = self.qkv(x, x.new_ones(len(x), 1), window)
         log_a, dt = self.gates(x)
-        s = log_a.exp() * s
-        s = s + k.mT @ (dt * v)  #                                                               5.1
+        s = log_a.exp() * s + k.mT @ (dt * v)  #                                                 5.1
         return self.merge(q @ s + self.skip * v, x), s, window
 
-    def merge(self, heads: Float[Tensor, "B H N Kv"], x: Tensor) -> Float[Tensor, "B N D"]:
+    def merge(self, heads: Float[Tensor, "B H N K"], x: Tensor) -> Float[Tensor, "B N D"]:
         """Gate what all heads have read, normalise it, and merge the heads with W_o."""
         heads = heads.transpose(1, 2).flatten(2)
-        return self.W_o(self.norm(heads * F.silu(self.W_z(x))))
+        return self.W_o(self.norm(heads * nn.functional.silu(self.W_z(x))))
 
 
 class Layer(nn.Module):
-    """The state space alone, after a norm, added to the stream: no feed-forward network."""
+    """As in GPT, but without a feed-forward network: a norm, attention, the sum with the stream."""
 
     def __init__(self, cfg: Config):
         super().__init__()
-        self.norm, self.dropout = nn.LayerNorm(cfg.d_model), nn.Dropout(cfg.dropout)
-        self.mixer = SelectiveStateSpace(cfg)
+        self.norm_1 = nn.LayerNorm(cfg.d_model)
+        self.self_attention, self.dropout = MultiHeadAttention(cfg), nn.Dropout(cfg.dropout)
 
     def forward(self, x: Tensor, real: Tensor, n_out: int) -> tuple[Tensor, ...]:
-        """Read this text; return the rows of its last tokens, and the memory of it."""
-        heads, *memory = self.mixer(self.norm(x), real)
-        return (x + self.dropout(heads))[:, -n_out:], *memory
+        """Attend to this text; return the rows of its last tokens, and the memory of it."""
+        heads, *memory = self.self_attention(self.norm_1(x), real)
+        x = (x + self.dropout(heads))[:, -n_out:]
+        return x, *memory
 
     def step(self, x: Float[Tensor, "R 1 D"], *memory: Tensor) -> tuple[Tensor, ...]:
         """Read one token; return its row, and the memory."""
-        heads, *after = self.mixer.step(self.norm(x), *memory)
-        return x + self.dropout(heads), *after
+        heads, *after = self.self_attention.step(self.norm_1(x), *memory)
+        x = x + self.dropout(heads)
+        return x, *after
 
 
 # -------------------------------------------------------------------------------------- Model
 
 
-class Mamba2(SequenceModel):
+class Mamba2(TextModel):
     """Dao and Gu 2024: linear attention whose memory fades as each token chooses."""
 
     config_type = Config
@@ -233,20 +226,12 @@ class Mamba2(SequenceModel):
         """Read source and target as one text, in one pass: no loop over time but over chunks."""
         return self.read(*join(src, src_mask, tgt_in), tgt_in.shape[1])[0]
 
-    def text_logits(
-        self, src: Int[Tensor, "B S"], src_mask: Bool[Tensor, "B S"], tgt_in: Int[Tensor, "B T"]
-    ) -> Float[Tensor, "B S+T V"]:
-        """Do the same, but return all logits, for a loss on the source as well (2018, 3.2)."""
-        logits, _ = self.read(*join(src, src_mask, tgt_in), src.shape[1] + tgt_in.shape[1])
-        first, last = logits.split([src.shape[1], tgt_in.shape[1]], 1)
-        return torch.cat([rotate(first, -src_mask.sum(1)), last], 1)
-
 
 # --------------------------------------------------------------------------------------- Init
 
 
 def init(model: SequenceModel) -> None:
-    """Start as GPT does, with A of 1 … 16 and Δ of 0.001 … 0.1 (2023, 3.6)."""
+    """Start as GPT does, with Δ of 0.001 … 0.1 (2023, 3.6); A, of 1 … 16, is as it was made."""
     std = model.config.init_std
     for name, p in model.named_parameters():
         if name.endswith("filter"):
@@ -255,8 +240,6 @@ def init(model: SequenceModel) -> None:
             nn.init.normal_(p, std=std / model.config.n_layers**0.5)
         elif p.dim() == 2:
             nn.init.normal_(p, std=std)
-        elif name.endswith("log_A"):
-            p.data.copy_(torch.linspace(1, 16, len(p)).log())
         elif name.endswith("W_dt.bias"):  # softplus of it: 0.1 … 0.001
             p.data.copy_(torch.logspace(-1, -3, len(p)).expm1().log())
         elif name.endswith("bias"):

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap
+from matplotlib.patches import Rectangle
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from seqmodels.evaluation.intervals import MIN_ROWS
@@ -48,6 +49,8 @@ BETTER, WORSE = ("#A9D3EE", "#1B75BC"), ("#F6C9A0", "#E8741C")
 """Fills of cells and squares where the row is significantly better or worse than the column."""
 OUTCOMES = {1: "significantly better", -1: "significantly worse", 0: "not significant"}
 """Outcome of a difference -> its name in a table."""
+UNTESTED = {"hatch": "////", "fc": "none", "ec": "#D4D4D4", "lw": 0}
+"""The look of what is not tested."""
 SIZES = {
     "source_bytes": "Passed to the decoder in the paper",
     "cache_bytes": "Kept by this implementation",
@@ -62,10 +65,9 @@ def draw_scores(records: Sequence[Record], test: Test) -> FigureWithData:
     primary = metric_of(test.primary_metric)
     is_loss = primary.is_loss and primary.is_teacher_forced
     metrics = (test.primary_metric, "token_accuracy" if is_loss else "nats")
-    title = f"{primary.name} by {test.axis}"
-    title = title[0].upper() + title[1:]
+    title = f"{name_score(test, test.primary_metric)} by {test.axis}"
     if test.name not in test.axis and len(load_records.tests_by_name(records)) > 1:
-        title = f"{test.name}: {title}"
+        title += f": {test.name}"
     line_styles = style.line_styles_for(load_records.group_by_model(records))
     labelled = dict(zip(line_styles, style.label_line_styles(records), strict=True))
     records = [r for r in records if r.test(test.name)]
@@ -74,21 +76,51 @@ def draw_scores(records: Sequence[Record], test: Test) -> FigureWithData:
     if _is_gain(test):
         without = [load_records.score_array(group, test.name, test.primary_metric)[:, 1, 0]
                    for group in groups.values()]  # fmt: skip
-        key = [k._replace(label=f"{k.label} · {x.mean():.2f}")
+        key = [k._replace(label=f"{k.label} · at 0: {x.mean():.2f}")
                for k, x in zip(key, without, strict=True)]  # fmt: skip
     texts = title, format_subtitle(records), _explain_scores(groups, test, metrics)
-    figure, axes = style.make_panels(texts, key, (5.6, 0.9))
+    has_counts = len({b.n for b in test.buckets}) > 1
+    ratios = (5.6, 0.9) if has_counts else (1,)
+    figure, axes = style.make_panels(texts, key, ratios, below=room_below(test))
     lines, table = [(line_styles[model], group) for model, group in groups.items()], Table()
     for column, metric in enumerate(metrics):
         _mark_trained(axes[:, column], test)
         _draw_metric(axes[0, column], table, lines, test, metric)
         _title_panel(axes[0, column], test, metric)
-        _draw_counts(axes[1, column], test)
+        if has_counts:
+            _draw_counts(axes[1, column], test)
+        _name_buckets(axes[-1, column], test)
     # Invisible areas by which a page can choose a bucket; an id occurs once in a file.
-    for ax, letter in zip(axes.ravel(), ("", *"bcd"), strict=True):
+    for ax, letter in zip(axes.ravel(), ("", *"bcd"), strict=False):
         for i in range(len(test.buckets)):
             ax.axvspan(i - 0.5, i + 0.5, fc="none", ec="none", gid=f"bucket-{i}{letter}")
     return FigureWithData(figure, table.rows())
+
+
+def draw_headline(records: Sequence[Record], test: Test, title: str) -> FigureWithData:
+    """Draw the primary metric by bucket in one panel, with the names of the lines at their ends."""
+    groups, name, table = load_records.group_by_model(records), test.primary_metric, Table()
+    texts = title, format_subtitle(records), _explain_scores(groups, test, (name,))
+    figure, ax = style.make_panel(texts, below=room_below(test))
+    _mark_trained([ax], test)
+    lines = [(look, groups[model]) for model, look in style.line_styles_for(groups).items()]
+    _draw_metric(ax, table, lines, test, name)
+    _title_panel(ax, test, name)
+    _name_buckets(ax, test)
+    last = max((i for i, b in enumerate(test.buckets) if b.n >= MIN_EXAMPLES), default=-1)
+    ends = [load_records.score_array(g, test.name, name)[:, 1 + last, 0].mean() for _, g in lines]
+    names = [(style.label_with_year(group[0]), look.colour) for look, group in lines]
+    style.name_lines(ax, [(end, *name) for end, name in zip(ends, names, strict=True)])
+    return FigureWithData(figure, table.rows())
+
+
+def name_score(test: Test, name: str) -> str:
+    """Return the name of what is drawn of a metric: the score, or what context gains of it."""
+    metric = metric_of(name)
+    if not _is_gain(test):
+        return load_records.capitalise(metric.name)
+    gain = metric.name.replace(" (%)", ", gain (points)")
+    return load_records.capitalise(f"{metric.unit} saved" if metric.is_loss else gain)
 
 
 def _is_gain(test: Test) -> bool:
@@ -100,18 +132,22 @@ def _explain_scores(groups: Groups, test: Test, metrics: Sequence[str]) -> str:
     """Return the caption: what lines, bands, bars and dashes are."""
     records = [r for group in groups.values() for r in group]
     is_many, units = len(records) > len(groups), test.grouped_by or test.noun
-    seeds = "Line: mean of the seeds; whisker: lowest to highest seed" if is_many else "One seed"
+    seeds = "Line: mean of the seeds; whisker: lowest to highest" if is_many else "One seed"
     band = f"95 % interval ({format_interval_methods(records, metrics)}) over {units}"
     caption = f"{seeds}; band: {band}{', its ends averaged over the seeds' * is_many}."
     if _is_gain(test):
         caption = (
-            f"Gain: the score with context minus that without. {seeds}; no intervals of gains."
+            f"The score with context minus that without. {seeds}. Key: parameters · "
+            f"{metric_of(metrics[0]).name} at context 0."
         )
-    caption += f" Bars: number n of {test.noun}."
-    if any(b.n < MIN_EXAMPLES for b in test.buckets):
+    counts = {b.n for b in test.buckets}
+    caption += (
+        f" Bars: number of {test.noun}."
+        if len(counts) > 1
+        else (f" {min(counts):,} {test.noun} a point.")
+    )
+    if min(counts) < MIN_EXAMPLES:
         caption += f" Hollow: fewer than {MIN_EXAMPLES}; lines end before."
-    if _is_gain(test):
-        caption += f" Key: parameters and, without context, {metric_of(metrics[0]).name}."
     memories = {info.memory for group in groups.values() if (info := info_of(group[0]))}
     if len(memories) > 1:
         caption += "".join(f" {text}" for kind, text in MEMORIES.items() if kind in memories)
@@ -124,7 +160,7 @@ def _mark_trained(axes: Iterable[Axes], test: Test) -> None:
     """Shade the buckets that are longer than all training examples."""
     n_buckets = len(test.buckets)
     beyond = [i for i, b in enumerate(test.buckets) if load_records.is_beyond(test, b)]
-    for ax, label in zip(axes, ("longer than trained", ""), strict=True):
+    for ax, label in zip(axes, ("longer than trained", ""), strict=False):
         ax.set_xlim(-0.5, n_buckets - 0.5)
         for edge in beyond[:1]:
             ax.axvspan(edge - 0.5, n_buckets - 0.5, color="#F5F2EA", lw=0, zorder=0)
@@ -159,29 +195,25 @@ def _draw_metric(ax: Axes, table: Table, lines: Sequence[Line], test: Test, name
     is_of_texts = metric.sacrebleu is not None
     if metric.top and (is_of_texts or is_primary):
         ax.set_ylim(0, None if is_of_texts and ax.get_ylim()[1] < 50 else metric.top)
-    ax.tick_params(labelbottom=False, length=0)
+    ax.tick_params(axis="x", length=0)
     text = "" if is_recorded else "not recorded"
     ax.text(0.5, 0.5, text, transform=ax.transAxes, color=GREY, size=9, ha="center")
 
 
 def _title_panel(ax: Axes, test: Test, name: str) -> None:
     """Write the metric of a panel above it, how it is measured, and which direction is better."""
-    metric, is_gain = metric_of(name), _is_gain(test)
+    metric = metric_of(name)
     is_forced = metric.is_teacher_forced or test.beam is None
     note = ", teacher-forced" if is_forced else f", free-running{format_search(test)}"
-    title = metric.name
-    if is_gain:
-        gain = title.replace(" (%)", ", gain (points)")
-        title = f"{metric.unit} saved" if metric.is_loss else gain
-    ax.set_title(title + note, loc="left", pad=19)
-    better = "lower is better ↓" if metric.is_loss and not is_gain else "higher is better ↑"
-    _note(ax, 0, better)
+    ax.set_title(name_score(test, name) + note, loc="left", pad=24)
+    is_lower = metric.is_loss and not _is_gain(test)
+    _note(ax, 0, "lower is better ↓" if is_lower else "higher is better ↑")
 
 
 def _note(ax: Axes, x: float, text: str, **options: Any) -> None:
-    """Write a small grey text just above the panel, at x in axes coordinates."""
-    options |= {"transform": ax.transAxes, "color": GREY, "size": 9, "in_layout": False}
-    ax.text(x, 1.02, text, **options)
+    """Write a small grey text above the panel and its markers, at x in axes coordinates."""
+    options |= {"xycoords": "axes fraction", "color": GREY, "size": 9, "in_layout": False}
+    ax.annotate(text, (x, 1), (0, 8), textcoords="offset points", **options)
 
 
 def _draw_line(
@@ -202,13 +234,15 @@ def _draw_line(
     ax.plot(x[solid], mean[solid], ls=line_style.dashes, lw=1.9, **draw)
     by_seed = seeds[:, solid, 0]
     ax.vlines(x[solid], by_seed.min(axis=0), by_seed.max(axis=0), lw=1.1, **draw)
-    for mask, fill in ((n >= MIN_EXAMPLES, line_style.colour), (n < MIN_EXAMPLES, "white")):
-        ax.plot(x[mask], mean[mask], line_style.marker, ms=4.5, mfc=fill, mew=1.1, **draw)
+    for is_few, fill in ((False, line_style.colour), (True, "white")):
+        look = {"ms": 3.5, "mew": 0.7, "alpha": 0.6} if is_few else {"ms": 4.5, "mew": 1.1}
+        mask = (n < MIN_EXAMPLES) == is_few
+        ax.plot(x[mask], mean[mask], line_style.marker, mfc=fill, **look, **draw)
 
 
 def _draw_counts(strip: Axes, test: Test) -> None:
-    """Draw the number of examples of each bucket, and the names of the buckets."""
-    counts, names = [b.n for b in test.buckets], [format_bucket(b) for b in test.buckets]
+    """Draw the number of examples of each bucket."""
+    counts = [b.n for b in test.buckets]
     fills = ["white" if n < MIN_EXAMPLES else "#BDBDBD" for n in counts]
     bars = strip.bar(range(len(counts)), counts, 0.62, color=fills, edgecolor="#9A9A9A", lw=0.8)
     size = 6 if len(counts) >= 11 else 8
@@ -217,11 +251,25 @@ def _draw_counts(strip: Axes, test: Test) -> None:
     strip.set_ylabel("n", rotation=0, labelpad=10, va="center", color=GREY)
     strip.set_yticks([])
     strip.spines["left"].set_visible(False)
-    is_crowded = sum(len(name) + 1 for name in names) > 34
-    rotation: dict[str, Any] = {"rotation": 38, "ha": "right"} if is_crowded else {}
-    strip.set_xticks(range(len(names)), names, **rotation)
-    strip.tick_params(axis="x", length=0)
-    strip.set_xlabel(test.axis)
+
+
+def is_crowded(test: Test) -> bool:
+    """Return whether the names of the buckets are too long to be written beside each other."""
+    return sum(len(format_bucket(bucket)) + 1 for bucket in test.buckets) > 34
+
+
+def room_below(test: Test) -> float:
+    """Return the inches that the names of the buckets and of their axis take."""
+    return 0.8 if is_crowded(test) else 0.5
+
+
+def _name_buckets(ax: Axes, test: Test) -> None:
+    """Write the names of the buckets below an axis, slanted if they are long."""
+    names = [*map(format_bucket, test.buckets)]
+    rotation: dict[str, Any] = {"rotation": 38, "ha": "right"} if is_crowded(test) else {}
+    ax.set_xticks(range(len(names)), names, **rotation)
+    ax.tick_params(axis="x", length=0)
+    ax.set_xlabel(test.axis)
 
 
 # Differences
@@ -259,7 +307,10 @@ def draw_differences(
             (pair.column, pair.row, [negate(part) for part in parts]),
         ):
             y, x = models.index(row), models.index(column)
-            outcomes[y, x] = outcome(differences[0], metric)
+            if pair.is_tested:
+                outcomes[y, x] = outcome(differences[0], metric)
+            else:
+                ax.add_patch(Rectangle((x, y), 1, 1, **UNTESTED))
             _add_differences(table, line_styles[row], line_styles[column], differences, comparison)
             _write_cell(ax, x, y, differences, metric, cell_width)
     colours = ListedColormap([WORSE[0], "white", BETTER[0]])
@@ -317,46 +368,56 @@ def _write_cell(
 
 def _difference_texts(records: Sequence[Record], test: Test, comparison: Comparison) -> Texts:
     """Return title, subtitle and caption."""
-    metric = metric_of(comparison.metric).name
-    title = f"Differences in {metric}: the model of the row minus that of the column"
-    buckets = " to ".join(format_ends(*comparison.buckets[i]) for i in (0, -1))
-    caption = (
-        f"Over all {test.noun} of the test set {test.name}. Brackets: 95 % interval. "
-        "Blue: the row is significantly better; orange: worse; white: not significant. "
-        f"Squares: the same by {test.axis}, {buckets}; a pair without them is not tested. "
-    )
+    metric = metric_of(comparison.metric)
+    title = f"Differences in {metric.name}: the model of the row minus that of the column"
+    tested = [pair for pair in comparison.pairs if pair.is_tested]
+    caption = f"Over all {test.noun} of the test set {test.name}. Brackets: 95 % interval. "
+    cells = {outcome(pair.overall, comparison.metric) for pair in tested}
+    cells |= {-value for value in cells}  # below the diagonal
+    caption += explain_outcomes(cells, len(tested) < len(comparison.pairs), "white")
+    if tested:
+        buckets = " to ".join(format_ends(*comparison.buckets[i]) for i in (0, -1))
+        caption += f" Squares: the same by {test.axis}, {buckets}."
     units = test.grouped_by or test.noun
-    return title, format_subtitle(records), caption + format_significance(comparison, units)
+    return title, format_subtitle(records), f"{caption} {format_significance(comparison, units)}"
+
+
+def explain_outcomes(outcomes: Collection[int], has_untested: bool, neither: str) -> str:
+    """Explain the colours of these outcomes, and the hatch of what is not tested."""
+    names = {1: "blue: significantly better", -1: "orange: significantly worse"}
+    names[0] = f"{neither}: not significant"
+    parts = [name for value, name in names.items() if value in outcomes]
+    parts += ["hatched: not tested"] * has_untested
+    return load_records.capitalise("; ".join(parts)) + "."
 
 
 # Curves and sizes
 
 
 def draw_curves(records: Sequence[Record]) -> FigureWithData:
-    """Draw validation loss against target tokens and against time, one line per seed."""
-    title = "Learning curves: validation loss by target tokens and by time"
-    caption = "Each line is one seed; teacher-forced loss on the validation split, log scale."
-    figure, axes = style.make_panels(
-        (title, format_subtitle(records), caption), style.label_line_styles(records)
+    """Draw validation loss against target tokens, one line per seed."""
+    is_many = len(records) > len(load_records.group_by_model(records))
+    caption = f"On the validation split. {'Each line is one seed.' if is_many else 'One seed.'}"
+    figure, ((ax,),) = style.make_panels(
+        ("Learning curves", format_subtitle(records), caption),
+        style.label_line_styles(records),
+        n_columns=1,
     )
     line_styles, table = style.line_styles_for(load_records.group_by_model(records)), Table()
+    style.set_log(ax, "y", format_short, subs=(1, 2, 5))
     for r in records:
         points = {key: [getattr(p, key) for p in r.curve] for key in Point.model_fields}
-        table.add(model=line_styles[r.model].label, seed=r.seed, **points)
-    fields = {"tokens": "target tokens", "seconds": "seconds of training"}
-    for ax, (field, label) in zip(axes[0], fields.items(), strict=True):
-        style.set_log(ax, "y", format_short, subs=(1, 2, 5))
-        for r in records:
-            line_style = line_styles[r.model]
-            x, y = [getattr(p, field) for p in r.curve], [p.valid_nats for p in r.curve]
-            ax.plot(x, y, color=line_style.colour, ls=line_style.dashes, lw=1.4)
-            end: dict[str, Any] = {"ms": 4.5, "clip_on": False, "zorder": 4}
-            ax.plot(x[-1:], y[-1:], line_style.marker, color=line_style.colour, **end)
-        ax.set_title("nats per token, teacher-forced", loc="left")
-        ax.set_xlim(0)
-        ax.set_xlabel(label)
-        ax.xaxis.set_major_locator(MaxNLocator(5))
-        ax.xaxis.set_major_formatter(FuncFormatter(format_short))
+        line_style = line_styles[r.model]
+        table.add(model=line_style.label, seed=r.seed, **points)
+        x, y = points["tokens"], points["valid_nats"]
+        ax.plot(x, y, color=line_style.colour, ls=line_style.dashes, lw=1.4)
+        end: dict[str, Any] = {"ms": 4.5, "clip_on": False, "zorder": 4}
+        ax.plot(x[-1:], y[-1:], line_style.marker, color=line_style.colour, **end)
+    ax.set_title("Nats per token, teacher-forced, log scale", loc="left")
+    ax.set_xlim(0)
+    ax.set_xlabel("target tokens")
+    ax.xaxis.set_major_locator(MaxNLocator(5))
+    ax.xaxis.set_major_formatter(FuncFormatter(format_short))
     return FigureWithData(figure, table.rows())
 
 
@@ -364,8 +425,7 @@ def draw_memory_size(records: Sequence[Record]) -> FigureWithData:
     """Draw the bytes that the decoder gets against source length."""
     caption = (
         "For one source, in float32. Left: the vectors that the decoder's equations read. Right: "
-        "all tensors that encode returns, such as the keys and values of every layer. Models whose "
-        "lines coincide have their markers at different lengths."
+        "all tensors that encode returns. Where lines coincide, their markers alternate."
     )
     texts = "Bytes for the decoder by source length", format_subtitle(records), caption
     groups = load_records.group_by_model(records)

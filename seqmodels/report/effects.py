@@ -15,10 +15,18 @@ from seqmodels.evaluation.metrics import metric_of
 from seqmodels.records.schema import Record, Test, Value
 from seqmodels.records.significance import Comparison, Difference, Significance
 from seqmodels.report import load_records, style
-from seqmodels.report.bucket_plots import BETTER, OUTCOMES, WORSE, outcome
+from seqmodels.report.bucket_plots import (
+    BETTER,
+    OUTCOMES,
+    UNTESTED,
+    WORSE,
+    explain_outcomes,
+    outcome,
+)
 from seqmodels.report.load_records import (
     format_bucket,
     format_ends,
+    format_field,
     format_interval,
     format_search,
     format_short,
@@ -28,6 +36,7 @@ from seqmodels.report.load_records import (
     info_of,
     label_of,
     longest_trained_bucket,
+    name_field,
     negate,
 )
 from seqmodels.report.style import GREY, INK, LineStyle
@@ -35,8 +44,6 @@ from seqmodels.report.tidy import FigureWithData, Table
 
 MIN_VALUES = 3
 """Values of a field from which its scores are a curve."""
-LABELS = {"tokens": "target tokens of training", "width": "multiple of the width"}
-"""Fields whose names do not say what they are."""
 
 # ------------------------------------------------------------------------------------- Effects
 
@@ -64,7 +71,7 @@ def find_effects(records: Sequence[Record], comparison: Comparison) -> list[Effe
         if base not in first:
             continue
         if changed := changed_fields(record):
-            change = ", ".join(f"{k} {format_value(v)}" for k, v in changed.items())
+            change = ", ".join(format_field(field, value) for field, value in changed.items())
             label = f"{label_of(first[base])}: {change}"
         if pair := pairs.get((model, base)):
             parts = [pair.overall, *pair.buckets]
@@ -82,11 +89,6 @@ def base_of(record: Record) -> str:
         return record.arm.varies
     info = info_of(record)
     return info.variant_of if info else ""
-
-
-def format_value(value: Value) -> str:
-    """Format the value of a field: large numbers short, others as they are written."""
-    return format_short(value) if is_number(value) and abs(value) >= 10_000 else str(value)
 
 
 def effect_rows(
@@ -127,27 +129,34 @@ def format_ranges(comparison: Comparison, is_in: Sequence[bool]) -> str:
 def draw_effects(
     records: Sequence[Record], test: Test, comparison: Comparison
 ) -> FigureWithData | None:
-    """Draw a forest plot: the effect of each change with its interval; None without arms."""
+    """Draw a forest plot: the effect of each change with its interval; None for fewer than two."""
     metric, effects = comparison.metric, find_effects(records, comparison)
-    if not effects:
+    if len(effects) < 2:
         return None
-    texts = (
-        f"What each change does to {metric_of(metric).name}",
-        format_subtitle(records),
-        f"The score with the change minus that without, over all {test.noun} of the test set "
-        f"{test.name}. Blue: significantly better; orange: worse; grey: not significant, or not "
-        f"tested. {format_significance(comparison, test.grouped_by or test.noun)}",
+    if len({base_of(record) for record in records} - {""}) == 1:
+        effects.sort(key=lambda effect: -effect.overall.value)
+    name, title = metric_of(metric).name, f"What each change does to {metric_of(metric).name}"
+    tested = [effect for effect in effects if effect.is_tested]
+    colours = explain_outcomes(
+        {outcome(effect.overall, metric) for effect in tested}, len(tested) < len(effects), "grey"
     )
-    figure = style.make_figure(0.7 + 0.3 * len(effects), texts)
+    units = test.grouped_by or test.noun
+    caption = (
+        f"The score with the change minus that without, over all {test.noun} of the test set "
+        f"{test.name}. {colours} {format_significance(comparison, units)}"
+    )
+    figure = style.make_figure(0.7 + 0.3 * len(effects), (title, format_subtitle(records), caption))
     ax, table = figure.subplots(), Table()
     for y, effect in enumerate(effects):
-        part = effect.overall
+        part, verdict = effect.overall, outcome(effect.overall, metric)
         table.add(
-            metric=metric_of(metric).name, change=effect.label, difference=part.value, low=part.low,
+            metric=name, change=effect.label, difference=part.value, low=part.low,
             high=part.high, p=part.p,
-            outcome=OUTCOMES[outcome(part, metric)] if effect.is_tested else "not tested",
+            outcome=OUTCOMES[verdict] if effect.is_tested else "not tested",
         )  # fmt: skip
-        colour = {1: BETTER[1], -1: WORSE[1], 0: GREY}[outcome(part, metric)]
+        colour = {1: BETTER[1], -1: WORSE[1], 0: GREY}[verdict]
+        if not effect.is_tested:
+            ax.axhspan(y - 0.5, y + 0.5, **UNTESTED)
         if part.low is not None and part.high is not None:
             ax.hlines(y, part.low, part.high, color=colour, lw=2)
         ax.plot([part.value], [y], "o", color=colour, ms=6)
@@ -157,7 +166,7 @@ def draw_effects(
     ax.set_yticks(range(len(effects)), [effect.label for effect in effects])
     ax.set_ylim(len(effects) - 0.5, -0.5)
     better = "lower is better" if metric_of(metric).is_loss else "higher is better"
-    ax.set_xlabel(f"difference in {metric_of(metric).name}, {better}")
+    ax.set_xlabel(f"difference in {name}, {better}")
     ax.grid(True, axis="x")
     return FigureWithData(figure, table.rows())
 
@@ -224,9 +233,11 @@ def draw_sweep(
     if place is not None:
         where = f"{format_bucket(test.buckets[place])} {test.unit}"
     records = [r for values in sweep.values() for group in values.values() for r in group]
-    caption = "Line: mean of the seeds; whisker: lowest to highest seed. Loss: teacher-forced."
-    label = LABELS.get(field, field)
-    texts = f"{primary.name} and loss at {where}, by {label}", format_subtitle(records), caption
+    is_many = any(len(group) > 1 for values in sweep.values() for group in values.values())
+    caption = "Line: mean of the seeds; whisker: lowest to highest." if is_many else "One seed."
+    label = name_field(field)
+    score = load_records.capitalise(primary.name)
+    texts = f"{score} and loss at {where}, by {label}", format_subtitle(records), caption
     figure, axes = style.make_panels(texts, [*line_styles.values()])
     table = Table()
     part = 0 if place is None else place + 1
@@ -243,8 +254,8 @@ def draw_sweep(
                 table.add_seeds(sweep[model][x], about_x, value=scores)
         _scale(ax, sorted({value for values in sweep.values() for value in values}))
         ax.set_xlabel(label)
-    axes[0, 0].set_title(f"{primary.name} at {where}{format_search(test)}", loc="left")
-    axes[0, 1].set_title("nats per token, teacher-forced, log scale", loc="left")
+    axes[0, 0].set_title(f"{score} at {where}{format_search(test)}", loc="left")
+    axes[0, 1].set_title("Nats per token, teacher-forced, log scale", loc="left")
     if primary.top:
         axes[0, 0].set_ylim(0, primary.top)
     style.set_log(axes[0, 1], "y", format_short, subs=(1, 2, 5))

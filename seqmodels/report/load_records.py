@@ -17,7 +17,7 @@ from seqmodels.evaluation.intervals import student_quantile
 from seqmodels.evaluation.metrics import metric_of
 from seqmodels.models import PAPERS, VARIANTS, ModelInfo, model_of
 from seqmodels.records.io import describe_unknown_version, is_record, parse
-from seqmodels.records.schema import SCHEMA, Bucket, Record, Test
+from seqmodels.records.schema import SCHEMA, Bucket, Record, Test, Value
 from seqmodels.records.significance import (
     ALPHA,
     MIN_SEEDS,
@@ -27,6 +27,17 @@ from seqmodels.records.significance import (
 )
 from seqmodels.utils import files
 
+NAMES = {
+    "war-and-peace": "War and Peace", "shakespeare": "Shakespeare", "multi30k": "Multi30k",
+    "bible": "Bible", "de→en": "German→English", "en→de": "English→German",
+}  # fmt: skip
+"""Words of corpora's names, as they are written in a sentence."""
+FIELDS = {
+    "is_prenorm": "pre-norm", "d_model": "width", "d_k": "d_k", "lr": "learning rate",
+    "muon_lr": "Muon’s learning rate", "tokens": "target tokens", "batch_tokens": "tokens a batch",
+    "width": "× width",
+}  # fmt: skip
+"""Fields whose names alone do not say what they are."""
 MIN_EXAMPLES = 30
 """Buckets with fewer examples are hollow in figures, starred in tables and not compared."""
 Groups = Mapping[str, Sequence[Record]]
@@ -184,10 +195,40 @@ def info_of(r: Record) -> ModelInfo | None:
 
 def label_of(r: Record) -> str:
     """Return the label of a record's model; an unknown model keeps its name."""
-    if r.arm:
-        return r.arm.label
-    info = info_of(r)
-    return info.label if info else r.model
+    if r.arm is None:
+        info = info_of(r)
+        return info.label if info else r.model
+    label = r.arm.label
+    for field, value in {**r.arm.sizes, **r.arm.training}.items():
+        label = label.replace(f"{field} {value}", format_field(field, value))
+    return label
+
+
+def name_field(field: str) -> str:
+    """Return the name of a field in words."""
+    return FIELDS.get(field) or field.removeprefix("is_").removeprefix("n_").replace("_", " ")
+
+
+def format_field(field: str, value: Value) -> str:
+    """Format a changed field: 4 heads, 2 M tokens, label smoothing 0.1, pre-norm."""
+    name = name_field(field)
+    if isinstance(value, bool):
+        return name if value else f"no {name}"
+    if not isinstance(value, int | float):
+        return f"{name} {value}"
+    if field.startswith("n_") or name in ("target tokens", "tokens a batch", "× width"):
+        return f"{format_short(value)} {name.removesuffix('s') if value == 1 else name}"
+    return f"{name} {value:g}"
+
+
+def name_data(r: Record) -> str:
+    """Return the name of a record's data as it is written in a sentence."""
+    return re.sub(r"[\w→-]+", lambda word: NAMES.get(word[0], word[0]), r.data.name)
+
+
+def capitalise(text: str) -> str:
+    """Return a text with a capital at its beginning, the rest unchanged."""
+    return text[:1].upper() + text[1:]
 
 
 def format_bucket(bucket: Bucket) -> str:
@@ -231,7 +272,7 @@ def format_subtitle(records: Sequence[Record]) -> str:
     seeds = format_range(Counter((model, width) for model, width, _ in runs).values(), str)
     tokens = format_range((r.train_config.tokens for r in records), format_short)
     parts = [records[0].task.replace("_", " ").capitalize()]
-    parts += dict.fromkeys(r.data.name for r in records)
+    parts += dict.fromkeys(map(name_data, records))
     parts += [f"{format_parameters(records)} parameters", f"{tokens} target tokens"]
     parts += ["one seed" if seeds == "1" else f"{seeds} seeds"]
     parts += ["trained further"] * any(r.continued for r in records)
@@ -273,13 +314,13 @@ def format_significance(comparison: Comparison, units: str) -> str:
     if not comparison.n_tested:
         return f"Fewer than {MIN_SEEDS} seeds: nothing is tested; intervals are over {units} alone."
     text = (
-        f"Over seeds and the same {units}; intervals and p hold for all {comparison.n_tested} "
-        "tested differences together (Bonferroni), seeds with moderated variances."
+        f"Over seeds, with moderated variances, and the same {units}; intervals and p hold for all "
+        f"{comparison.n_tested} tested differences together (Bonferroni)."
     )
     if not all(pair.is_tested for pair in comparison.pairs):
-        text += (
-            f" Others are not tested: 95 % each, with fewer than {MIN_SEEDS} seeds over {units}."
-        )
+        text += " Intervals of others: 95 % each"
+        is_few = any(min(pair.n_seeds) < MIN_SEEDS for pair in comparison.pairs)
+        text += f", of fewer than {MIN_SEEDS} seeds over {units} alone." if is_few else "."
     return text
 
 

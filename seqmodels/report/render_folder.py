@@ -67,7 +67,7 @@ def plot_folder(
         paths = style.save_own(drawings, out)
     parts = [f"# {folder.path.resolve().name}\n\n{format_subtitle(records)}\n"]
     for name, (figure, _) in drawings.items():
-        parts.append(f"![{style.texts_of(figure)[0]}]({name}.svg)\n\n{figure.get_label()}\n")
+        parts.append(f"![{style.texts_of(figure)[0]}]({name}.svg)\n")
     if compared:
         paths.append(files.write(out / significance.FILE, compared.text()))
     parts.append(tables.format_tables(records, compared))
@@ -184,7 +184,7 @@ def plot_results(root: Path) -> list[Path]:
     with style.context():
         for name, figure in draw_across(records.values()).items():
             paths += style.save_own({name: figure}, root)
-            parts += [f"## {name}", str(figure.figure.get_label()), f"![{name}]({name}.svg)"]
+            parts += [f"## {name}", f"![{name}]({name}.svg)"]
     if entries:
         parts += [ledger.format_published_figures(entries, records)]
     return [*paths, files.write(index, "\n\n".join(parts) + "\n")]
@@ -211,6 +211,6 @@ def _index_entry(name: str, records: Sequence[Record], paths: Sequence[Path]) ->
             for text in (f"{format_subtitle(records)}.", tables.format_shares(records, first))
             if text
         ),
-        f"[Tables and captions]({name}/tables.md) · [records]({name}) · figures: {links}",
+        f"[Tables]({name}/tables.md) · [records]({name}) · figures: {links}",
         f"![{main}]({name}/{main}.svg)",
     ]

@@ -9,7 +9,7 @@ import sys
 import textwrap
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -204,13 +204,17 @@ def shade_of(model: str, number: int) -> tuple[str, str]:
 
 def label_line_styles(records: Sequence[Record]) -> list[LineStyle]:
     """Return the models' looks, labelled with their years and numbers of parameters."""
-    groups, labelled = group_by_model(records), []
-    for model, line_style in line_styles_for(groups).items():
-        info = info_of(groups[model][0])
-        year = f" ({info.year})" if info else ""
-        label = f"{line_style.label}{year}\n{format_parameters(groups[model])}"
-        labelled.append(line_style._replace(label=label))
-    return labelled
+    groups = group_by_model(records)
+    return [
+        look._replace(label=f"{label_with_year(groups[m][0])}\n{format_parameters(groups[m])}")
+        for m, look in line_styles_for(groups).items()
+    ]
+
+
+def label_with_year(r: Record) -> str:
+    """Return the label of a record's model, with the year of its paper unless it differs."""
+    paper = PAPERS.get(r.model)
+    return f"{label_of(r)} ({paper.year})" if paper else label_of(r)
 
 
 # Layout
@@ -233,20 +237,23 @@ class Chart(Figure):
 def make_canvas(
     body: float, title: str, subtitle: str, caption: str, width: float = WIDTH
 ) -> tuple[Figure, float, float]:
-    """Return a figure with title and subtitle, and the bottom and top of the `body` inches below.
+    """Return a figure with title, subtitle and caption; bottom and top of `body` inches between.
 
-    The caption is not drawn: it is the figure's label, which pages show below the figure.
+    The caption is the figure's label as well, from which pages write it in their own type.
     """
     title = textwrap.fill(title, int(84 * width / WIDTH))
     lines = subtitle.split("\n")
     subtitle = "\n".join(textwrap.fill(line, int(122 * width / WIDTH)) for line in lines)
+    below_figure = textwrap.fill(caption, int(150 * width / WIDTH))
     first = 0.4 + 0.22 * title.count("\n")
-    above, below = first + 0.1 + 0.17 * (subtitle.count("\n") + 1), 0.12
+    above = first + 0.1 + 0.17 * (subtitle.count("\n") + 1)
+    below = 0.12 + bool(caption) * (0.1 + 0.155 * (below_figure.count("\n") + 1))
     height, x = above + body + below, 0.12 / width
     figure = Chart(figsize=(width, height))
     figure.set_label(caption)
     figure.text(x, 1 - 0.12 / height, title, size=12.5, weight="bold", va="top")
     figure.text(x, 1 - first / height, subtitle, color=GREY, va="top")
+    figure.text(x, 0.1 / height, below_figure, color=GREY, size=8.5)
     return figure, below / height, 1 - above / height
 
 
@@ -260,18 +267,26 @@ def make_figure(
 
 
 def make_panels(
-    texts: Texts, key: Sequence[LineStyle], ratios: Sequence[float] = (1,), n_columns: int = 2
+    texts: Texts,
+    key: Sequence[LineStyle],
+    ratios: Sequence[float] = (1,),
+    n_columns: int = 2,
+    gap: float = 0.0,
+    below: float = 0.5,
 ) -> tuple[Figure, np.ndarray]:
     """Return a figure with title and subtitle, rows of axes with shared x, and a legend.
 
     The rows have these ratios of heights, and are at least as high as the legend to their right.
+    Inches: a `gap` between rows with titles, each of which has a height of its own, and the room
+    for the ticks and the name of x `below`.
     """
     labels = ["\n".join(textwrap.fill(line, 26) for line in k.label.split("\n")) for k in key]
     lines = [line for label in labels for line in label.split("\n")]
-    above, below, beside = 0.5, 0.5 + 0.3 * (len(ratios) > 1), 0.15  # inches
+    above, beside = 0.5, 0.15  # inches
     if key:
         beside = 0.85 + 0.074 * max(map(len, lines))
-    body = max(2.6, 0.158 * len(lines) + 0.1 * len(labels))
+    rows = 1.6 * len(ratios) if gap else 2.6
+    body = max(rows + gap * (len(ratios) - 1), 0.158 * len(lines) + 0.1 * len(labels))
     figure, bottom, top = make_canvas(above + body + below, *texts)
     width, height = figure.get_size_inches()
     right, top = 1 - beside / width, top - above / height
@@ -288,7 +303,7 @@ def make_panels(
         len(ratios), n_columns, sharex="col", squeeze=False, height_ratios=ratios,
         gridspec_kw={
             "left": 0.55 / width, "right": right, "bottom": bottom + below / height, "top": top,
-            "hspace": 0.07, "wspace": 0.22,
+            "hspace": gap / 1.6 or 0.07, "wspace": 0.22,
         },
     )  # fmt: skip
     return figure, axes
@@ -304,6 +319,14 @@ def set_log(ax: Axes, axis: str, write: Callable[..., str], base: float = 10, **
     ax.minorticks_off()
 
 
+def make_panel(texts: Texts, body: float = 3.6, below: float = 0.5) -> tuple[Figure, Axes]:
+    """Return a figure with one panel, and room for the names of its lines to the right."""
+    figure, bottom, top = make_canvas(body, *texts, width=0.76 * WIDTH)  # so its type is larger
+    width, height = figure.get_size_inches()
+    size = 1 - 2.85 / width, top - bottom - (0.5 + below) / height
+    return figure, figure.add_axes((0.45 / width, bottom + below / height, *size))
+
+
 def draw_line(ax: Axes, line_style: LineStyle, x: Points, scores: np.ndarray) -> None:
     """Draw a line of scores (points, 3), value, low and high, with a band of its intervals."""
     value, low, high = scores.T
@@ -313,11 +336,26 @@ def draw_line(ax: Axes, line_style: LineStyle, x: Points, scores: np.ndarray) ->
     )
 
 
-def draw_seeds(ax: Axes, line_style: LineStyle, seeds: Mapping[float, np.ndarray]) -> None:
+def name_lines(ax: Axes, names: Iterable[tuple[float, str, str]]) -> None:
+    """Write names (y, text, colour) to the right of a panel, above each other where they meet."""
+    y, gap = -np.inf, 0.06 * np.ptp(ax.get_ylim())
+    place: dict[str, Any] = {"transform": ax.get_yaxis_transform(), "va": "center"}
+    for end, text, colour in sorted(names):
+        y = max(end, y + gap)
+        ax.text(1.01, y, text, color=colour, weight="bold", **place)
+
+
+def draw_seeds(
+    ax: Axes,
+    line_style: LineStyle,
+    seeds: Mapping[float, np.ndarray],
+    lw: float = 1.9,
+    ms: float = 5,
+) -> None:
     """Draw the mean and the range of the seeds' scores at each x."""
     draw: dict[str, Any] = {"color": line_style.colour, "clip_on": False, "zorder": 4}
     mean, low, high = ([f(v) for v in seeds.values()] for f in (np.mean, np.min, np.max))
-    ax.plot([*seeds], mean, line_style.marker, ls=line_style.dashes, lw=1.9, ms=5, **draw)
+    ax.plot([*seeds], mean, line_style.marker, ls=line_style.dashes, lw=lw, ms=ms, **draw)
     ax.vlines([*seeds], low, high, lw=1.1, **draw)
 
 
@@ -358,8 +396,8 @@ def save(figure: Figure, path: Path) -> Path:
 def render(figure: Figure, kind: str) -> bytes:
     """Return a figure as .svg or .png.
 
-    An SVG gets the first text of the figure as its title, and the others and its label, which is
-    the caption, as its description.
+    An SVG gets the first text of the figure as its title, and the others and its label as its
+    description.
     """
     installed = set(font_manager.get_font_names())
     families = ["DejaVu Sans", *(name for name in FALLBACK_FONTS if name in installed)]
@@ -380,8 +418,9 @@ def render(figure: Figure, kind: str) -> bytes:
         note_missing_glyphs()
     content = buffer.getvalue()
     if kind == ".svg":
-        title, *more = [*texts_of(figure), str(figure.get_label())]
-        head = f"<title>{html.escape(title)}</title>\n <desc>{html.escape(' '.join(more))}</desc>"
+        title, *more = dict.fromkeys([*texts_of(figure), str(figure.get_label())])
+        about = html.escape(" ".join(filter(None, more)))
+        head = f"<title>{html.escape(title)}</title>\n <desc>{about}</desc>"
         content = re.sub(
             rb"(<svg [^>]*>)", lambda m: m[0] + f"\n {head}".encode(), content, count=1
         )

@@ -32,10 +32,8 @@ from seqmodels.report.load_records import (
     label_of,
 )
 from seqmodels.utils import html
-from seqmodels.utils.terminal import pad_columns
+from seqmodels.utils.terminal import format_table, pad_columns, terminal_width
 
-WIDTH = 100
-"""Width of a terminal, in characters."""
 MIN_SCORE = 1.0
 """Smallest score (of 100) in the first bucket from which a share is computed."""
 Rows = list[list[str]]
@@ -48,17 +46,6 @@ def format_markdown(rows: Sequence[Sequence[str]]) -> str:
             for i, text in enumerate(columns)]  # fmt: skip
     head, *body = zip(*columns, strict=True)
     return "\n".join(f"| {' | '.join(line)} |" for line in (head, rule, *body))
-
-
-def format_plain(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Format rows as lines of text; columns beyond WIDTH continue in a block below."""
-    names, *columns = pad_columns(rows)
-    blocks = [[names]]
-    for column in columns:
-        if sum(2 + len(each[0]) for each in (*blocks[-1], column)) - 2 > WIDTH:
-            blocks.append([names])
-        blocks[-1].append(column)
-    return ["  ".join(line).rstrip() for block in blocks for line in zip(*block, strict=True)]
 
 
 def format_cell(seeds: np.ndarray, metric: str, n: int = MIN_ROWS) -> str:
@@ -86,20 +73,20 @@ def _mean(seeds: np.ndarray, metric: str, n: int = 0) -> str:
 
 def format_summary(records: Sequence[Record], compared: Significance | None = None) -> str:
     """Format what a comparison prints at its end: scores by bucket, effects of changes, costs."""
-    parts = textwrap.wrap(format_subtitle(records), WIDTH)
+    parts = textwrap.wrap(format_subtitle(records), terminal_width())
     for test in load_records.tests_by_name(records).values():
         parts += ["", *format_scores(records, test)]
         if rows := effects.effect_rows(records, test, compared):
-            parts += ["", *format_plain(rows)]
-    return "\n".join([*parts, "", *format_plain(cost_rows(records))])
+            parts += ["", *format_table(rows)]
+    return "\n".join([*parts, "", *format_table(cost_rows(records))])
 
 
 def format_scores(records: Sequence[Record], test: Test) -> list[str]:
     """Format the scores on a test set by bucket for a terminal, and what is kept of them."""
     title, rows, notes = score_rows(records, test, _mean)
-    notes = textwrap.wrap("; ".join(notes), WIDTH)
-    shares = textwrap.wrap(format_shares(records, test), WIDTH)
-    return [*textwrap.wrap(title, WIDTH), *format_plain(rows), *notes, *shares]
+    notes = textwrap.wrap("; ".join(notes), terminal_width())
+    shares = textwrap.wrap(format_shares(records, test), terminal_width())
+    return [*textwrap.wrap(title, terminal_width()), *format_table(rows), *notes, *shares]
 
 
 def format_html(records: Sequence[Record], compared: Significance | None = None) -> str:
@@ -141,7 +128,7 @@ def format_tables(records: Sequence[Record], compared: Significance | None = Non
         notes += [f"[–] fewer than {MIN_ROWS} {units}"]
     text = "; ".join([", or ".join(cells), *notes])
     parts += [
-        f"{text[0].upper()}{text[1:]}.",
+        f"{load_records.capitalise(text)}.",
         "### Costs",
         format_markdown(cost_rows(records)),
         format_equal_budgets(records),
@@ -246,7 +233,7 @@ def format_shares(records: Sequence[Record], test: Test) -> str:
     first, longest = (format_bucket(test.buckets[i]) for i in (0, last))
     trained = " in training" * (test.max_train_length is not None)
     return (
-        f"{metric.label[0].upper()}{metric.label[1:]} at {longest} {test.unit}, the longest"
+        f"{load_records.capitalise(metric.label)} at {longest} {test.unit}, the longest"
         f"{trained}, as a share of that at {first}: {', '.join(shares)}."
     )
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import platform
 import sys
+import textwrap
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,7 +21,7 @@ from pydantic import BaseModel
 from tqdm import tqdm
 
 from seqmodels.utils import files
-from seqmodels.utils.terminal import one_line
+from seqmodels.utils.terminal import one_line, terminal_width, wrap
 
 STATUS_SUFFIX = ".status"
 WRITE_EVERY_S = 2.0
@@ -29,8 +30,9 @@ READ_EVERY_S = 0.5
 """Time between two readings of the status files."""
 LINE_EVERY_S = 180.0
 """Time between two lines where there is no terminal."""
+N_BAR = 18
+"""Characters of a bar before its description."""
 BAR = "{percentage:3.0f}% |{bar:10}| {desc}"
-"""The bar of a comparison, which is cut off where the terminal ends."""
 TRAINING = "training"
 TRAINING_SHARE = 0.8
 """Assumed share of training in the time of a run; the rest is its evaluation."""
@@ -43,7 +45,7 @@ class Status(BaseModel):
 
     run: str
     """Title, such as "gpt, seed 1"."""
-    state: Literal["waiting", "running", "failed", "recorded"] = "waiting"
+    state: Literal["waiting", "running", "stopped", "failed", "recorded"] = "waiting"
     phase: str = ""
     done: int = 0
     total: int = 0
@@ -146,15 +148,12 @@ class StatusFile:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Set the state to running, and at the end to recorded or failed.
-
-        The status of a run that is stopped is deleted: its checkpoint says how far it is.
-        """
+        """Set the state to running, and at the end to recorded, stopped or failed."""
         self.write(state="running")
         try:
             yield
         except (KeyboardInterrupt, SystemExit):  # SLURM's jobs exit to be queued again
-            self.delete()
+            self.write(state="stopped")
             raise
         except BaseException as error:
             self.write(state="failed", note=one_line(str(error) or type(error).__name__))
@@ -208,14 +207,14 @@ class ProgressBoard:
         with self.lock:
             for title in self.records:
                 self.read(title)
-            parts = [f"{s.run}: {s.phase} {s.share:.0%}, {s.note}" for s in self.running()]
-            line = f"{self.summary()}: {'; '.join(part.strip(', ') for part in parts)}"
             if not self.bar.disable:
                 self.bar.n = self.count_done() / max(len(self.records), 1)
+                width = terminal_width(2**16) - N_BAR - 1
+                line = textwrap.shorten(self.describe(), width, placeholder=" …")
                 self.bar.set_description_str(line)
             elif time.monotonic() >= self.line_s + LINE_EVERY_S:
                 self.line_s = time.monotonic()
-                self.print(line)
+                self.print(self.describe())
 
     def read(self, title: str) -> None:
         """Read the status of a run that has not ended, and print its new lines."""
@@ -228,7 +227,7 @@ class ProgressBoard:
         self.runs[title] = latest
         n = self.n_lines.get(title, 0)
         for text in latest.lines[n if n <= len(latest.lines) else 0 :]:
-            self.print(f"{title}: {text}")
+            self.print(wrap(f"{title}: {text}"))
         self.n_lines[title] = len(latest.lines)
 
     def end(self, title: str) -> None:
@@ -256,15 +255,16 @@ class ProgressBoard:
         """Return how many runs are done, counting those in training by their share."""
         return len(self.ended) + TRAINING_SHARE * sum(run.trained for run in self.running())
 
-    def summary(self) -> str:
-        """Return the line about all runs, with the time left at the speed so far."""
-        n_done, n = self.n_recorded + len(self.ended), self.n_recorded + len(self.records)
-        line = f"{n_done} of {n} runs done, {len(self.running())} running"
+    def describe(self) -> str:
+        """Return the line about all runs: the time left at the speed so far, which is never cut."""
+        n_ended, n, running = len(self.ended), len(self.records), self.running()
+        done, left = f"{self.n_recorded + n_ended} of {self.n_recorded + n} runs done", ""
         before = TRAINING_SHARE * sum(run.trained_before for run in self.runs.values())
-        if (gained := self.count_done() - before) <= 0:
-            return line
-        left = (len(self.records) - self.count_done()) / gained
-        return f"{line}, {format_duration((time.monotonic() - self.since_s) * left)} left"
+        if n_ended < n and (gained := self.count_done() - before) > 0:
+            seconds = (time.monotonic() - self.since_s) * (n - self.count_done()) / gained
+            left = f"{format_duration(seconds)} left, "
+        parts = [f"{s.run}: {s.phase} {s.share:.0%}, {s.note}".strip(", ") for s in running]
+        return f"{left}{done}" + (f", {len(running)} running: {'; '.join(parts)}" if parts else "")
 
 
 def format_duration(seconds: float) -> str:

@@ -12,8 +12,10 @@ import json
 import logging
 import math
 import os
+import shutil
 import signal
 import sys
+import textwrap
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -188,10 +190,31 @@ def pad_columns(rows: Sequence[Sequence[str]], is_right: bool = True) -> list[li
     return columns
 
 
-def format_table(rows: Sequence[Sequence[str]], is_right: bool = False) -> list[str]:
-    """Return the lines of a table; see `pad_columns`."""
-    lines = zip(*pad_columns(rows, is_right), strict=True)
-    return ["  ".join(line).rstrip() for line in lines]
+def format_table(rows: Sequence[Sequence[str]], is_right: bool = True) -> list[str]:
+    """Return the lines of a table; columns beyond the terminal's width continue in a block below.
+
+    See `pad_columns`.
+    """
+    names, *columns = pad_columns(rows, is_right)
+    blocks, width = [[names]], terminal_width()
+    for column in columns:
+        if sum(2 + len(each[0]) for each in (*blocks[-1], column)) - 2 > width:
+            blocks.append([names])
+        blocks[-1].append(column)
+    return ["  ".join(line).rstrip() for block in blocks for line in zip(*block, strict=True)]
+
+
+def terminal_width(most: int = 100) -> int:
+    """Return how many characters a line can have: `most`, unless the terminal has fewer."""
+    return min(most, shutil.get_terminal_size((most, 24)).columns)
+
+
+def wrap(text: str) -> str:
+    """Return a text broken between words where the terminal ends; one line without a terminal."""
+    width = terminal_width(2**16)
+    return textwrap.fill(
+        text, width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
+    )
 
 
 # ---------------------------------------------------------------------------------------- Signals

@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from matplotlib.axes import Axes
 
 from seqmodels.records.schema import Record
 from seqmodels.report import load_records, style
@@ -19,6 +18,7 @@ from seqmodels.report.tidy import FigureWithData, Table
 
 ONE_VECTOR = "rnn_encdec"
 """Start of the names of the models that are compared by the width of their vector."""
+LOOKS_BACK = "bahdanau"
 LEVELS = {90: "-", 50: (0, (4, 1.6))}
 """Next-symbol accuracies (%) whose lengths are drawn, and their line styles."""
 MARK: dict[str, Any] = {"color": style.INK, "ms": 5.5, "clip_on": False}
@@ -68,49 +68,53 @@ def interpolate_reach(accuracy: np.ndarray, n: np.ndarray, level: float) -> floa
 
 
 def draw_bits(records: Sequence[Record]) -> FigureWithData:
-    """Draw bits against length for every model, and their most against the width of one vector."""
+    """Draw bits against length for a few widths of one vector, and for looking back."""
     groups = load_records.group_by_model(records)
+    vectors = [model for model in groups if model.startswith(ONE_VECTOR)]
+    chosen = {*vectors[::2], LOOKS_BACK} & groups.keys()
+    transmitted, table, n = compute_bits(groups), Table(), bucket_lengths(records)
     caption = (
         "Bits transmitted, after this training: those of the symbols less the cross-entropy of the "
-        "target, teacher-forced. Dotted: all of them. Line: mean of the seeds; band: 95 % "
-        "interval. Right: the most at any length, with bits per number of the vector; dots: seeds."
+        "target, teacher-forced. Dotted: all of them. Line: mean of the seeds; band: 95 % interval."
     )
-    texts = "Bits transmitted from source to target", format_subtitle(records), caption
-    figure, axes = style.make_panels(texts, style.label_line_styles(records))
-    table = Table()
-    _draw_lengths(axes[0, 0], table, groups)
-    _draw_widths(axes[0, 1], table, groups)
-    return FigureWithData(figure, table.rows())
-
-
-def _draw_lengths(ax: Axes, table: Table, groups: Mapping[str, Sequence[Record]]) -> None:
-    """Draw a line per model."""
-    transmitted = compute_bits(groups)
+    texts = "Bits that arrive of random symbols, by length", format_subtitle(records), caption
+    figure, ax = style.make_panel(texts)
+    names = []
     for model, line_style in style.line_styles_for(groups).items():
-        n = bucket_lengths(groups[model])
-        style.draw_line(ax, line_style, n, transmitted[model].mean(0))
         about = {"panel": "bits by length", "model": line_style.label, "length": n}
         bits, lows, highs = np.moveaxis(transmitted[model], -1, 0)
         table.add_seeds(groups[model], about, bits=bits, low=lows, high=highs)
-    each = math.log2(next(iter(groups.values()))[0].data.count("n_symbols"))
+        if model in chosen:
+            style.draw_line(ax, line_style, n, transmitted[model].mean(0))
+            names.append((bits.mean(0)[-1], line_style.label, line_style.colour))
+    each = math.log2(records[0].data.count("n_symbols"))
     ax.plot([0, n[-1]], [0, each * n[-1]], ls=":", lw=1.8, color=style.INK)
     table.add(panel="bits by length", model="all bits", length=[0, n[-1]], bits=[0, each * n[-1]])
     ax.set_title("Bits transmitted", loc="left")
     ax.set_xlabel("source length (symbols)")
     ax.set_xlim(0)
     ax.set_ylim(0)
+    style.name_lines(ax, names)
+    return FigureWithData(figure, table.rows())
 
 
-def _draw_widths(ax: Axes, table: Table, groups: Mapping[str, Sequence[Record]]) -> None:
-    """Draw the most bits against the width, and what that is per number."""
+def draw_most_bits(records: Sequence[Record]) -> FigureWithData:
+    """Draw the most bits that one vector transmits against its width, and bits per number."""
+    groups, table = load_records.group_by_model(records), Table()
     most = find_plateaus(groups)
+    caption = (
+        "The most bits of random symbols that arrive at any length, after this training, and above "
+        "them the bits per number of the vector. Line: mean of the seeds; dots: seeds. Wider "
+        "models also have more parameters."
+    )
+    texts = "Most bits through one vector, by its width", format_subtitle(records), caption
+    figure, ax = style.make_panel(texts)
     for model, group in groups.items():
         if model.startswith(ONE_VECTOR):
             d = group[0].size("d_model")
             about = {"panel": "most bits by width", "model": label_of(group[0]), "width": d}
             table.add_seeds(group, about, bits=most[d], bits_per_number=most[d] / d)
-    colour = style.line_style_of(ONE_VECTOR).colour
-    widths = sorted(most)
+    colour, widths = style.line_style_of(ONE_VECTOR).colour, sorted(most)
     ax.plot(widths, [most[d].mean() for d in widths], "o-", color=colour, lw=1.9, ms=5)
     for d in widths:
         ax.plot([d] * len(most[d]), most[d], "o", color="white", mec=style.INK, ms=3.5, mew=0.8)
@@ -120,7 +124,8 @@ def _draw_widths(ax: Axes, table: Table, groups: Mapping[str, Sequence[Record]])
     style.set_log(ax, "x", format_plain, base=2)
     ax.margins(x=0.12)
     ax.set_ylim(0, 1.15 * max((s.max() for s in most.values()), default=1.0))
-    ax.set_xlabel("numbers in the vector (d_model)")
+    ax.set_xlabel("numbers in the vector")
+    return FigureWithData(figure, table.rows())
 
 
 def compute_reaches(groups: Mapping[str, Sequence[Record]], size: str) -> dict[int, np.ndarray]:
@@ -152,7 +157,7 @@ def draw_reach(records: Sequence[Record]) -> FigureWithData:
     texts = title, format_subtitle(records), caption
     figure, axes = style.make_panels(texts, ())
     panels = (
-        (by_width, "Length (symbols) with one vector", "numbers in the vector (d_model)"),
+        (by_width, "Length (symbols) with one vector", "numbers in the vector"),
         (by_vectors, "Length (symbols) with k vectors", "vectors pooled from Bahdanau's (k)"),
     )
     table = Table()
@@ -178,7 +183,11 @@ def draw_reach(records: Sequence[Record]) -> FigureWithData:
 
 def draw(records: Sequence[Record]) -> dict[str, FigureWithData]:
     """Return the figures of a folder by the names of their files."""
-    return {"bits": draw_bits(records), "reach": draw_reach(records)}
+    return {
+        "bits": draw_bits(records),
+        "most-bits": draw_most_bits(records),
+        "reach": draw_reach(records),
+    }
 
 
 FIGURES = [draw]

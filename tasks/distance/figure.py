@@ -26,8 +26,8 @@ from ..figures import average
 
 PANELS = {"before": "Gradient before training", "after": "Gradient after training"}
 DEPTH_PANELS = {
-    ("before", 0.0): "Before training", ("before", 2.0): "Before, forget bias 2",
-    ("after", 0.0): "After training", ("after", 2.0): "After, forget bias 2",
+    ("before", 0.0): "Gradient before training", ("before", 2.0): "Before, forget bias 2",
+    ("after", 0.0): "Gradient after training", ("after", 2.0): "After, forget bias 2",
 }  # fmt: skip
 """When, and the LSTM's forget bias; other models are in all."""
 MOST = 1e6
@@ -45,11 +45,11 @@ def draw_distance(records: Sequence[Record]) -> FigureWithData:
     n = n_source(records[0])
     caption = (
         "Gradients: norm of ∂ loss / ∂ embedding of a source token over that of ∂ loss / ∂ logits, "
-        "divided by the median over all distances; median and quartiles over tokens, mean of the "
-        f"seeds. The token to be copied is {n} tokens away (dotted line). Probe: one linear layer "
-        "of equal size for all reads each source token from random combinations of what passes to "
-        "the decoder at the last source token (all of it if its size is fixed). Control: fitted "
-        "to the labels of other texts."
+        "over the median of all distances; line and band: median and quartiles over tokens, mean "
+        f"of the seeds. Dotted: the token to be copied, {n} tokens away. Probe: one linear layer, "
+        "of equal size for all, reads each source token from random combinations of what passes to "
+        "the decoder at the last one, or from all of it if its size is fixed. Control: fitted to "
+        "the labels of other texts."
     )
     texts = "How far back a model reaches", format_subtitle(records), caption
     figure, panels = style.make_panels(texts, style.label_line_styles(records), n_columns=3)
@@ -103,24 +103,27 @@ def _draw_probe(ax: Axes, table: Table, groups: Mapping[str, Sequence[Record]]) 
 
 def draw_depth(records: Sequence[Record]) -> FigureWithData:
     """Draw the gradient at the near and far ends of sources by length: a line per depth."""
-    caption = (
-        "Norm of ∂ loss / ∂ embedding over that of ∂ loss / ∂ logits, for the first target token: "
-        "at the last source token (distance 1) and at the first one of sources of each length. "
-        "Median over texts, geometric mean of starts and seeds."
-    )
     groups: dict[tuple[str, int, float | None], list[Row]] = {}
     for r in records:
         for row in rows_of(r, "depth"):
             key = row["when"], row.get("n_layers", 0), row.get("forget_bias")
             groups.setdefault(key, []).append(row)
     n_layers = sorted({depth for _, depth, _ in groups if depth})
+    trained = sorted({depth for when, depth, _ in groups if depth and when == "after"})
+    shown = [key for key in DEPTH_PANELS if any((key[0], n, key[1]) in groups for n in n_layers)]
     line_styles = {0: style.line_style_of("rnn_encdec")} | {
         n: LineStyle(f"LSTM, {n} layer{'s' * (n > 1)}", to_hex(HEAT(i / len(n_layers))), "-", "o")
         for i, n in enumerate(n_layers, 1)
     }
+    caption = (
+        "Norm of ∂ loss / ∂ embedding over that of ∂ loss / ∂ logits, for the first target token: "
+        "at the last source token (distance 1) and at the first one of sources of each length. "
+        "Median over texts, geometric mean of starts and seeds. Only models of the comparison are "
+        f"trained: LSTMs of {' and '.join(map(str, trained))} layer{'s' * (trained != [1])}."
+    )
     texts = "Gradient by depth and length", format_subtitle(records), caption
-    figure, panels = style.make_panels(texts, [*line_styles.values()], n_columns=len(DEPTH_PANELS))
-    axes, table = dict(zip(DEPTH_PANELS, panels[0], strict=True)), Table()
+    figure, panels = style.make_panels(texts, [*line_styles.values()], n_columns=len(shown))
+    axes, table = dict(zip(shown, panels[0], strict=True)), Table()
     for (panel, panel_bias), ax in axes.items():
         title = DEPTH_PANELS[panel, panel_bias]
         for (when, depth, bias), rows in groups.items():

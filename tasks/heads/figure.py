@@ -66,38 +66,40 @@ def name_head(row: Row) -> str:
 
 # ------------------------------------------------------------------------------- shares of weight
 
-COLUMN, LABEL, CELL, GAP = 0.35, 1.95, 0.29, 0.7
-"""Inches: a head, the names of the rows, a row, and the space between two maps."""
+COLUMN, LABEL, CELL, GAP = 0.33, 1.95, 0.22, 0.7
+"""Inches: the most of a head, the names of the rows, a row, and the space between two maps."""
+ABOVE = 10
+"""Points above chance from which a share is written."""
 
 
 def draw_heads(r: Record) -> FigureWithData:
     """Draw heat maps of the share of weight by kind of pair and head, for each attention."""
     kinds = dict.fromkeys(row["attention"] for row in rows_of(r, "scores"))
     caption = (
-        "Share of a query's weight (%) on the keys of a kind of pair, averaged over queries that "
-        "have such a key; 2.1 is head 1 of layer 2. Below it, chance: the larger of the shares "
-        "that the offset alone and the key's part of speech alone predict. An article is any "
-        f"determiner. {'GPT' if 'text' in kinds else 'The decoder'} sees no later words. R²: "
-        "variance of the scores before the softmax, centred for each query, that a least-squares "
-        "fit explains."
+        "Shade: share of a query's weight (%) on the keys of a kind of pair, averaged over queries "
+        "that have such a key; 2.1 is head 1 of layer 2. Numbers: shares that are at least "
+        f"{ABOVE} points above chance, the larger of those that the offset or the key's part of "
+        f"speech alone predict. {'GPT' if 'text' in kinds else 'The decoder'} sees no later "
+        "words. R²: variance of the scores before the softmax that a least-squares fit explains."
     )
     title = f"What the heads of {name_model(r)} look for"
     maps = {attention: _list_cells(r, attention) for attention in kinds}
     heights = {key: CELL * (len(cells) + 0.4) for key, cells in maps.items()}
     tops = dict.fromkeys(kinds, 0.45) | {"source": 0.45 + heights.get("decoder", 0) + GAP}  # inches
     n_heads = len(rows_of(r, "scores", attention=next(iter(kinds))))
-    width = max(WIDTH, (2 if len(kinds) > 1 else 1) * (LABEL + n_heads * COLUMN) + 0.3)
+    n_beside = 2 if len(kinds) > 1 else 1
+    column = min(COLUMN, ((WIDTH - 0.3) / n_beside - LABEL) / n_heads)
     body = 0.05 + max(tops[key] + heights[key] for key in maps)
-    figure, _, top = style.make_canvas(body, title, describe_run(r), caption, width)
+    figure, _, top = style.make_canvas(body, title, describe_run(r), caption)
     height, table = figure.get_figheight(), Table()
     for attention, cells in maps.items():
         side = attention in ("decoder", "source")
-        left = LABEL + side * (LABEL + n_heads * COLUMN + 0.1)
+        left = LABEL + side * (LABEL + n_heads * column + 0.1)
         bottom = top * height - tops[attention] - heights[attention]
-        size = n_heads * COLUMN / width, heights[attention] / height
-        ax = figure.add_axes((left / width, bottom / height, *size))
+        size = n_heads * column / WIDTH, heights[attention] / height
+        ax = figure.add_axes((left / WIDTH, bottom / height, *size))
         _draw_cells(ax, cells)
-        x, y = (left - LABEL + 0.12) / width, (bottom + heights[attention] + 0.05) / height
+        x, y = (left - LABEL + 0.12) / WIDTH, (bottom + heights[attention] + 0.05) / height
         figure.text(x, y, ATTENTIONS[attention], weight="bold", color=INK, size=9.5)
         for name, row in cells.items():
             for head, (value, chance) in row.items():
@@ -129,17 +131,16 @@ def _draw_cells(ax: Axes, cells: Mapping[str, Mapping[str, tuple[float, float | 
         for x, (value, chance) in enumerate(row.values()):
             fill = style.HEAT(0.45 * value / 100)  # so light that the numbers can be read
             ax.add_patch(Rectangle((x, y), 1, 1, fc=fill, ec="#E0E0E0", lw=0.5))
-            centred: dict[str, Any] = {"ha": "center", "va": "center", "color": INK}
-            above = 0.5 if chance is None else 0.36
-            ax.text(x + 0.5, y + above, f"{value:.0f}", size=8, **centred)
-            if chance is not None:
-                ax.text(x + 0.5, y + 0.79, f"{chance:.0f}", size=5.5, alpha=0.75, **centred)
+            if chance is None or value >= chance + ABOVE:
+                centred: dict[str, Any] = {"ha": "center", "va": "center", "color": INK}
+                ax.text(x + 0.5, y + 0.5, f"{value:.0f}", size=8, **centred)
     *_, heads = map(list, cells.values())
     ax.set(xlim=(0, len(heads)), ylim=(places[-1] + 1, 0))
     ax.set_yticks([y + 0.5 for y in places], [*cells])
     ax.set_xticks(np.arange(len(heads)) + 0.5, heads)
     ax.xaxis.tick_top()
     ax.tick_params(length=0, labelcolor=INK)
+    ax.tick_params(axis="x", labelsize=8.5 if len(heads) < 20 else 7)
     ax.grid(False)
     ax.spines[:].set_visible(False)
 
@@ -312,7 +313,7 @@ def draw_distances(records: Sequence[Record]) -> FigureWithData:
     where = "encoder " if rows[0]["attention"] == "encoder" else ""
     caption = (
         f"For each model, the {where}head with the largest share over all distances; mean of the "
-        "seeds. Thin and dashed: its share on all other nouns, or on all other occurrences of "
+        "seeds. Thin, dotted: its share on all other nouns, or on all other occurrences of "
         "“the”. Nouns are those of sentences with several “the”."
     )
     texts = "Can one head find the closest word?", format_subtitle(records), caption

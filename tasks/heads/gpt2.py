@@ -189,7 +189,7 @@ def run(folder: Path, out: Path) -> None:
     out.parent.mkdir(parents=True, exist_ok=True)
     files.write(out, json.dumps(about, ensure_ascii=False, indent=1) + "\n")
     print(f"GPT-2, {len(lines)} sentences: the head that gives a relation the most of its weight\n")
-    print("\n".join(format_table(format_best_heads(analyses["heads"]))))
+    print("\n".join(format_table(format_best_heads(analyses["heads"]), is_right=False)))
     whole, *muted = analyses["muting"]
     print(f"\nLoss: {whole['nats']:.3f} nats per token; without one of these heads:")
     print("\n".join(f"  {row['layer']}.{row['head']}: {row['nats']:.3f}" for row in muted))

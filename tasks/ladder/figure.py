@@ -37,6 +37,11 @@ NAMES = {
     "general": "general", "additive": "additive",
 }  # fmt: skip
 """Rungs in order, as they are named in the figure."""
+FED = {
+    False: style.LineStyle("without input feeding", "#E87A67", "", "s"),
+    True: style.LineStyle("with input feeding", "#7E3125", "", "s"),
+}
+"""The look of a bar, by whether the decoder is fed its last output."""
 QUARTERS = ["first", "second", "third", "last"]
 """Parts of the target."""
 Rungs = dict[tuple[str, bool], list[Record]]
@@ -72,16 +77,18 @@ def draw_rungs(records: Sequence[Record]) -> FigureWithData:
     unit = test.unit
     is_many = max(map(len, rungs.values())) > 1
     caption = (
-        "Light: without input feeding; dark: with it. Last state alone: the decoder starts from "
-        "the encoder's last state; last vector: every step is given the encoder's last output; "
-        "dot, general and additive attend to all outputs with these scores. Bar: "
+        "Last state alone: the decoder starts from the encoder's last state; last vector: every "
+        "step is given the encoder's last output; dot, general and additive attend to all outputs "
+        "with these scores. Bar: "
         f"{'mean of the seeds; dots: each seed' if is_many else 'one seed'}; whisker: 95 % "
         f"interval ({format_interval_methods(records, [test.primary_metric])})"
         f"{', its ends averaged over the seeds' if is_many else ''}."
     )
     title = f"{metric.name} of each step from one vector to attention"
     texts = title, format_subtitle(records), caption
-    figure, axes = style.make_panels(texts, style.label_line_styles(records))
+    figure, axes = style.make_panels(
+        texts, [FED[is_fed] for is_fed in sorted({fed for _, fed in rungs})]
+    )
     table = Table()
     for ax, place in zip(axes[0], choose_buckets(test), strict=True):
         _draw_bars(ax, table, rungs, test, place)
@@ -95,21 +102,18 @@ def draw_rungs(records: Sequence[Record]) -> FigureWithData:
 
 def _draw_bars(ax: Axes, table: Table, rungs: Rungs, test: Test, place: int) -> None:
     """Draw the bars of one bucket, each with its interval, its seeds and its value."""
-    groups = load_records.group_by_model(r for group in rungs.values() for r in group)
-    line_styles = style.line_styles_for(groups)
     kinds = [kind for kind in NAMES if {(kind, False), (kind, True)} & rungs.keys()]
     for (kind, is_fed), group in rungs.items():
-        line_style = line_styles[group[0].model]
         is_pair = {(kind, False), (kind, True)} <= rungs.keys()
         x = kinds.index(kind) + (0.2 if is_fed else -0.2) * is_pair
         cells = load_records.score_array(group, test.name, test.primary_metric)[:, 1 + place]
         value, low, high = cells.mean(axis=0)
         about = {
-            "metric": metric_of(test.primary_metric).name, "model": line_style.label,
+            "metric": metric_of(test.primary_metric).name, "model": label_of(group[0]),
             "bucket": format_bucket(test.buckets[place]), "n": test.buckets[place].n,
         }  # fmt: skip
         table.add_seeds(group, about, value=cells[:, 0], low=cells[:, 1], high=cells[:, 2])
-        ax.bar([x], [value], 0.36, color=line_style.colour)
+        ax.bar([x], [value], 0.36, color=FED[is_fed].colour)
         if np.isfinite([low, high]).all():
             ax.vlines([x], [low], [high], color=style.INK, lw=1.0)
         if len(group) > 1:
@@ -232,7 +236,7 @@ def draw_biases(records: Sequence[Record]) -> FigureWithData:
     texts = "Reading backwards, by the forget gate's bias", format_subtitle(records), caption
     figure, axes = style.make_panels(texts, list(line_styles.values()))
     bucket = f"{format_bucket(test.buckets[place])} {test.unit}"
-    panels = [("nats", 0, f"{metric_of('nats').name}, all lengths")]
+    panels = [("nats", 0, f"{load_records.capitalise(metric_of('nats').name)}, all lengths")]
     panels += [(metric, 1 + place, f"{metric_of(metric).name} at {bucket}")]
     biases = sorted({bias for by_bias in groups.values() for bias in by_bias})
     table = Table()
@@ -244,8 +248,8 @@ def draw_biases(records: Sequence[Record]) -> FigureWithData:
                 values = cells[:, column, 0] if len(cells) else np.array([np.nan])
                 about = {"panel": title, "model": line_styles[model].label, "forget_bias": bias}
                 table.add_seeds(by_bias.get(bias, []), about, value=values)
-                ax.plot(x + np.zeros(len(values)), values, "o", ms=4, alpha=0.6, mew=0,
-                        color=line_styles[model].colour)  # fmt: skip
+                ax.plot(x + np.zeros(len(values)), values, line_styles[model].marker, ms=4,
+                        alpha=0.6, mew=0, color=line_styles[model].colour)  # fmt: skip
                 means.append(values.mean())
             ax.plot(means, color=line_styles[model].colour, ls=line_styles[model].dashes, lw=2)
         ax.set_title(title, loc="left")

@@ -9,6 +9,7 @@ Question
     python -m tasks.lookup --width 64      equal widths: accuracy against bytes of memory
     python -m tasks.lookup --pairs 32      up to 32 pairs in training and 64 in test
     python -m tasks.lookup --again         keys are given again: their last values are asked for
+    python -m tasks.lookup --two-hops      the value of a key is a key, whose value is asked for
 
     9 minutes on two cores. A model that knows the values of a source, but not which key each
     belongs to, is right once in n times with n pairs: so are Cho's model, linear attention and the
@@ -32,9 +33,11 @@ from ..flags import TaskParser, run
 
 
 def choose_folder(args: argparse.Namespace) -> None:
-    """Set the folder to that of keys given again, unless it is given."""
-    if args.again:
-        args.out = args.out or Path("runs", f"lookup-again-{args.size}")
+    """Set the folder to that of keys given again or of two hops, unless it is given."""
+    if args.again and args.two_hops:
+        raise ValueError("give --again or --two-hops, not both")
+    if kind := "again" if args.again else "hops" if args.two_hops else "":
+        args.out = args.out or Path("runs", f"lookup-{kind}-{args.size}")
 
 
 PARSER = TaskParser(
@@ -52,6 +55,11 @@ PARSER.add_argument(
     "--again", action="store_true",
     help="draw the keys of n pairs from n / 2, with replacement: the last value of a key counts; "
     "in runs/lookup-again-SIZE",
+)  # fmt: skip
+PARSER.add_argument(
+    "--two-hops", action="store_true",
+    help="make keys the values of half of the pairs, and ask for the values of those values: two "
+    "look-ups, one after the other; in runs/lookup-hops-SIZE",
 )  # fmt: skip
 
 if __name__ == "__main__":
@@ -76,6 +84,7 @@ from .figure import FIGURES
 #
 #     c 7 a 12 f 3        ->  f f 3 c c 7     (key, key, value; the values alone are scored)
 #     c 7 a 12 c 3 a 5    ->  c c 3 a a 5     (--again: the last value of each key)
+#     f 12 c a a 7 b f    ->  c c 7 b b 12    (--two-hops: the value of the key's value)
 #
 # The target gives each key twice because Bahdanau et al. attend with the state before the latest
 # token: a state that has read the key has to come before the one that writes the value. In the
@@ -102,12 +111,14 @@ class Symbols(NamedTuple):
     values: list[str]
     is_again: bool = False
     """Whether keys are drawn with replacement, from half as many as there are pairs."""
+    has_two_hops: bool = False
+    """Whether half of the keys have a key of the other half for their value."""
 
 
-def make_symbols(n: int, is_again: bool = False) -> Symbols:
+def make_symbols(n: int, is_again: bool = False, has_two_hops: bool = False) -> Symbols:
     """Return n keys, a b c … z aa bb …, and n values, 1 to n."""
     letters = [LETTERS[i % 26] * (1 + i // 26) for i in range(n)]
-    return Symbols(letters, [str(i) for i in range(1, 1 + n)], is_again)
+    return Symbols(letters, [str(i) for i in range(1, 1 + n)], is_again, has_two_hops)
 
 
 def tested_pairs(most: int) -> list[int]:
@@ -120,13 +131,23 @@ def draw_source(rng: random.Random, n: int, symbols: Symbols) -> Source:
     keys = rng.sample(symbols.keys, n)
     if symbols.is_again:
         keys = rng.choices(keys[: n // 2], k=n)
-    return [*zip(keys, rng.sample(symbols.values, n), strict=True)]
+    source = [*zip(keys, rng.sample(symbols.values, n), strict=True)]
+    if symbols.has_two_hops:
+        source[: n // 2] = zip(keys, keys[n // 2 :], strict=False)
+        rng.shuffle(source)
+    return source
+
+
+def answers_of(source: Source) -> dict[str, str]:
+    """Return the answer for each key that is not a value: its last value, or that value's value."""
+    last = dict(source)
+    return {key: last.get(v, v) for key, v in last.items() if key not in last.values()}
 
 
 def make_pair(source: Source, asked: Iterable[str]) -> Pair:
-    """Return the texts of a source and of the target that asks for the last values of keys."""
-    src, last = " ".join(symbol for pair in source for symbol in pair), dict(source)
-    return Pair(src, " ".join(f"{key} {key} {last[key]}" for key in asked))
+    """Return the texts of a source and of the target that asks for the answers of keys."""
+    src, answers = " ".join(symbol for pair in source for symbol in pair), answers_of(source)
+    return Pair(src, " ".join(f"{key} {key} {answers[key]}" for key in asked))
 
 
 def draw_pair(rng: random.Random, n: int, symbols: Symbols) -> Pair:
@@ -136,7 +157,7 @@ def draw_pair(rng: random.Random, n: int, symbols: Symbols) -> Pair:
     few times learns too slowly.
     """
     source = draw_source(rng, n, symbols)
-    keys = [*dict(source)]
+    keys = [*answers_of(source)]
     n_asked = len(keys) if rng.random() < 0.5 else max(1, len(keys) // 2)
     return make_pair(source, rng.sample(keys, n_asked))
 
@@ -144,12 +165,12 @@ def draw_pair(rng: random.Random, n: int, symbols: Symbols) -> Pair:
 def draw_query(rng: random.Random, n: int, symbols: Symbols) -> Pair:
     """Draw an example that asks for one key."""
     source = draw_source(rng, n, symbols)
-    return make_pair(source, rng.sample([*dict(source)], 1))
+    return make_pair(source, rng.sample([*answers_of(source)], 1))
 
 
 def draw_pairs(rng: random.Random, n: int, most: int, symbols: Symbols) -> list[Pair]:
     """Draw n examples of 2 to `most` pairs: a number of pairs is in 1 / number of the batches."""
-    numbers = range(2, most + 1)
+    numbers = range(2, most + 1, 1 + symbols.has_two_hops)
     sizes = rng.choices(numbers, [k**-2 for k in numbers], k=n)
     return [draw_pair(rng, k, symbols) for k in sizes]
 
@@ -170,7 +191,8 @@ def guess_last(pair: Pair) -> float:
 
     It belongs to one of the keys, and each of them is as likely to be asked for.
     """
-    return 1 / len({*pair.src.split()[::2]})
+    symbols = pair.src.split()
+    return 1 / len({*symbols[::2]} - {*symbols[1::2]})
 
 
 def query_test(pairs: Sequence[Pair], tokenizer: Tokenizer, most: int) -> TestSet:
@@ -251,18 +273,20 @@ def make_task(args: argparse.Namespace) -> Task:
     if args.pairs % 4:
         raise ValueError(f"--pairs {args.pairs}: give a multiple of 4")
     rng, size, most = random.Random(1), SIZES[args.size], args.pairs
-    symbols = make_symbols(2 * most, args.again)
+    symbols = make_symbols(2 * most, args.again, args.two_hops)
     train = draw_pairs(rng, size["n_train"], most, symbols)
     valid = [draw_query(rng, most, symbols) for _ in range(size["n_valid"])]
     test = [
         draw_query(rng, n, symbols) for n in tested_pairs(most) for _ in range(size["per_number"])
     ]
     shown = draw_source(rng, 6, symbols)
-    places = {key: 2 * i + 1 for i, (key, _) in enumerate(shown)}
-    links = [(places[key], 3 * i + 2) for i, key in enumerate(sorted(places))]
+    places = {value: 2 * i + 1 for i, (_, value) in enumerate(shown)}
+    answers = dict(sorted(answers_of(shown).items()))
+    links = [(places[answer], 3 * i + 2) for i, answer in enumerate(answers.values())]
     tokenizer = Words([*symbols.keys, *symbols.values])
     about = {"n_tokens_source": 2 * most + 1, "source_end": "EOS"}
     name, tokens = ("keys given again", TOKENS_AGAIN) if args.again else ("keys and values", TOKENS)
+    name = "keys of keys" if args.two_hops else name
     return Task(
         name="lookup",
         data=describe_data(name, (train, valid, test), tokenizer, **about),
@@ -277,7 +301,7 @@ def make_task(args: argparse.Namespace) -> Task:
         },
         n_parameters=240_000,
         alignment_example=AlignmentExample(
-            encode_pair(make_pair(shown, sorted(places)), tokenizer), links
+            encode_pair(make_pair(shown, answers), tokenizer), links
         ),
         figures=FIGURES,
     )  # fmt: skip

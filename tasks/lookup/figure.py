@@ -5,6 +5,7 @@ Scores by memory are after Arora et al. 2023 (Zoology, arXiv:2312.04927).
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -66,11 +67,12 @@ def draw_widths(comparisons: Sequence[Sequence[Record]]) -> FigureWithData:
     test, n_tokens = records[0].tests[0], records[0].data["n_tokens_source"]
     metric = metric_of(test.primary_metric)
     caption = (
-        "Line: mean of the seeds; whisker: lowest to highest seed. Bytes: all that a model keeps "
-        f"of a source of {n_tokens} tokens, by its width or by --vary. The table also has the "
-        f"float32 vectors that the paper's decoder reads. Dotted: {test.baseline}."
+        "Line: mean of the seeds; whisker: lowest to highest. Markers differ in size, so that none "
+        f"hides another. Bytes: all that a model keeps of a source of {n_tokens} tokens, by its "
+        f"width or number of heads. Dotted: {test.baseline}."
     )
-    title = f"Score at {format_trained(test)} {test.axis}, by memory"
+    name = load_records.capitalise(metric.name)
+    title = f"{name} at {format_trained(test)} {test.axis}, by memory"
     line_styles = style.line_styles_for(group_by_base(records))
     texts = title, format_subtitle(records), caption
     looks = list(line_styles.values())
@@ -79,7 +81,7 @@ def draw_widths(comparisons: Sequence[Sequence[Record]]) -> FigureWithData:
         test, place = own[0].tests[0], longest_trained_bucket(own[0].tests[0]) or 0
         groups = group_by_base(own)
         about: dict[str, Any] = {"data": own[0].data.name, "metric": metric.name}
-        for model, line_style in line_styles.items():
+        for i, (model, line_style) in enumerate(line_styles.items()):
             scores = {}
             for size, seeds in group_by_bytes(groups.get(model, [])).items():
                 cells = load_records.score_array(seeds, test.name, test.primary_metric)
@@ -89,9 +91,9 @@ def draw_widths(comparisons: Sequence[Sequence[Record]]) -> FigureWithData:
                 about |= {"run": seeds[0].model, "width": seeds[0].size("d_model")}
                 about |= {"cache_bytes": size, "source_bytes": passed}
                 table.add_seeds(seeds, about, value=scores[size])
-            style.draw_seeds(ax, line_style, scores)
+            style.draw_seeds(ax, line_style, scores, lw=0.9, ms=5 + 0.8 * (len(looks) - 1 - i))
         name = own[0].data.name
-        ax.set_title(name[0].upper() + name[1:], loc="left")
+        ax.set_title(load_records.capitalise(name), loc="left")
         ax.set_xlabel("bytes kept of a source")
         style.set_log(ax, "x", partial(format_short, unit="B"), 10)
         floor = test.buckets[place]["baseline"].value
@@ -159,15 +161,16 @@ def draw_transition(records: Sequence[Record]) -> FigureWithData:
     """Draw validation accuracy against steps, and the step at which each seed has learned."""
     groups = load_records.group_by_model(records)
     caption = (
-        "Each line and each marker is one seed; teacher-forced accuracy on the validation split. "
-        f"Right: the first validation with {LEARNED:g} %; hollow, at the right edge: never."
+        "Each line and each marker is one seed; teacher-forced, on the validation split. Dotted: "
+        f"{LEARNED:g} %. Right: the first validation with so many right"
     )
+    caption += "; hollow: never." if None in map(find_step, records) else "."
     texts = f"Steps until {LEARNED:g} % are right", format_subtitle(records), caption
-    figure, axes = style.make_panels(texts, style.label_line_styles(records))
-    table = Table()
-    _draw_curves(axes[0, 0], table, groups)
-    _draw_steps(axes[0, 1], table, groups)
-    for ax in axes[0]:
+    figure, table = style.make_figure(3.2, texts), Table()
+    axes = figure.subplots(1, 2)
+    _draw_curves(axes[0], table, groups)
+    _draw_steps(axes[1], table, groups)
+    for ax in axes:
         ax.set_xlabel("training steps")
         ax.xaxis.set_major_locator(MaxNLocator(5))
         ax.xaxis.set_major_formatter(FuncFormatter(format_short))
@@ -204,7 +207,14 @@ def _draw_steps(ax: Axes, table: Table, groups: Mapping[str, Sequence[Record]]) 
     ax.set_title(f"Steps until {LEARNED:g} %", loc="left")
     ax.set_xlim(0, last)
     ax.set_ylim(-len(groups) + 0.5, 0.5)
-    ax.set_yticks([])
+    looks = style.line_styles_for(groups).values()
+    names = [textwrap.fill(look.label, 20) for look in looks]
+    ax.yaxis.tick_right()
+    ax.set_yticks(-np.arange(len(groups)), names, weight="bold")
+    ax.tick_params(axis="y", length=0, pad=8)
+    for label, look in zip(ax.get_yticklabels(), looks, strict=True):
+        label.set_color(look.colour)
+    ax.spines["left"].set_visible(False)
     ax.grid(True, axis="x")
 
 

@@ -88,7 +88,7 @@ from typing import Any, NamedTuple
 
 from seqmodels.data.batches import ContextWindows, Example, SlidingWindow, context_lengths
 from seqmodels.data.batches import longest as longest_of
-from seqmodels.data.prepare import PreparedText, prepare_text, summarize_text
+from seqmodels.data.prepare import PrepareConfig, Prepared, prepare, summarize
 from seqmodels.data.running_text import open_text
 from seqmodels.data.text import sha256
 from seqmodels.data.tokenizers import MAX_VOCAB, Words, resolve_vocab_size
@@ -303,7 +303,7 @@ class Windowed(NamedTuple):
     """Their counts, for the record."""
 
 
-def continuations(ready: PreparedText, context: int) -> Windowed:
+def continuations(ready: Prepared[Any], context: int) -> Windowed:
     """Cut a text into targets of CONTINUATION tokens, each after a context."""
     before = max(context, CONTINUATION)  # never less than a full continuation
     starts = {}
@@ -327,7 +327,7 @@ def continuations(ready: PreparedText, context: int) -> Windowed:
     return Windowed(train, valid, tests, before + CONTINUATION + 1, data)
 
 
-def blocks(ready: PreparedText, block: int, stride: int, n_valid: int, primary: str) -> Windowed:
+def blocks(ready: Prepared[Any], block: int, stride: int, n_valid: int, primary: str) -> Windowed:
     """Cut a text into blocks without a context; at the end, all of test and valid is scored.
 
     The curve uses the first `n_valid` tokens of valid: validation is not to outlast training.
@@ -346,7 +346,7 @@ def blocks(ready: PreparedText, block: int, stride: int, n_valid: int, primary: 
     return Windowed(train, valid, tests, block + 1, {**data, "n_test": len(whole)})
 
 
-def check_size(ready: PreparedText, split: str, n: int, flag: str) -> None:
+def check_size(ready: Prepared[Any], split: str, n: int, flag: str) -> None:
     """Raise ValueError if a split is shorter than one window of n tokens."""
     if (n_tokens := ready.data[f"n_tokens_{split}"]) < n:
         raise ValueError(
@@ -396,8 +396,8 @@ def corpus_task(args: argparse.Namespace) -> Task:
         kind = "spaces"
     default = MAX_VOCAB if kind == "spaces" else recipe.vocab_size
     size = resolve_vocab_size(kind, args.vocab, default)
-    ready = prepare_text(corpus, kind, size)
-    print(summarize_text(ready.data))
+    ready = prepare(corpus, PrepareConfig(tokenizer=kind, vocab_size=size))
+    print(summarize(ready.data))
     if PRIMARY_METRICS.get(kind) == "perplexity" and not context:
         print(perplexity_note(args.data[0], kind, ready.data))
     if note := corpora.checksum_warning(args.data[0], ready.data["sha256"]):

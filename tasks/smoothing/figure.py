@@ -33,7 +33,6 @@ KINDS = {
 """The look of each kind of attention."""
 SIDES = {"queries": "o", "keys": "^"}
 """The markers of queries and keys, whose columns begin with q and k."""
-NATS = "Nats per token"
 
 
 def rows_with(r: Record, analysis: str, column: str) -> list[Row]:
@@ -48,13 +47,13 @@ def draw_smoothing(group: Sequence[Record]) -> FigureWithData:
         for name in ("softmax", "kernel", "equal lengths")
     }
     caption = (
-        "Markers are heads of each seed, before training hollow. Weights are replaced in all heads "
-        "at test time; nothing is trained again, and dotted lines are the loss without it. Kernel "
-        "alone: Nadaraya and Watson's weights without the factor exp(|k|²/2h²) of each key; its "
+        "a, d: markers are heads of each seed, before training hollow. In b to f, weights are "
+        "replaced in all heads at test time; nothing is trained again; dotted: the loss without "
+        "it. d: Nadaraya and Watson's weights without the factor exp(|k|²/2h²) of each key; their "
         f"loss is {nats['kernel']:.2g} nats per token, with the learned weights it is "
         f"{nats['softmax']:.2g}, with keys of equal length {nats['equal lengths']:.2g}. Distance: "
-        "total variation from the learned weights. A bandwidth of f h divides the scores by f²√d. "
-        "Random features: mean, lowest and highest of all draws."
+        "total variation from the learned weights. b, e: a bandwidth of f h divides the scores by "
+        "f²√d. c, f: random features (FAVOR+); mean, lowest and highest of all draws."
     )
     title = f"Attention of {name_model(group[0])} as kernel smoothing"
     kinds = dict.fromkeys(row["attention"] for row in rows_of(group[0], "lengths"))
@@ -110,7 +109,7 @@ def _draw_lengths(ax: Axes, table: Table, group: Sequence[Record]) -> None:
     ax.set_xlim(0)
     ax.set_ylim(0)
     ax.set_xlabel("mean length")
-    ax.set_title("Spread of lengths (% of the mean)", loc="left")
+    ax.set_title("a  Lengths: spread (% of mean)", loc="left")
 
 
 def _draw_kernel(ax: Axes, table: Table, group: Sequence[Record]) -> None:
@@ -128,7 +127,7 @@ def _draw_kernel(ax: Axes, table: Table, group: Sequence[Record]) -> None:
     ax.set_xlim(-0.5, len(places) - 0.5)
     ax.set_ylim(0)
     ax.set_xlabel("layer")
-    ax.set_title("Distance of the kernel alone", loc="left")
+    ax.set_title("d  Kernel alone: distance", loc="left")
 
 
 def _draw_bandwidth(ax: Axes, table: Table, group: Sequence[Record], column: str) -> None:
@@ -142,7 +141,8 @@ def _draw_bandwidth(ax: Axes, table: Table, group: Sequence[Record], column: str
     ax.axvline(d_k**-0.25, color=GREY, lw=0.8, ls="--")
     ax.text(d_k**-0.25, 0.97, " without 1/√d", color=GREY, size=8, va="top",
             transform=ax.get_xaxis_transform())  # fmt: skip
-    ax.set_title(NATS if column == "nats" else "Entropy of the weights (nats)", loc="left")
+    of = "b  Bandwidth: nats per token" if column == "nats" else "e  Bandwidth: entropy (nats)"
+    ax.set_title(of, loc="left")
     ax.set_xlabel("multiple of the bandwidth h")
     _scale(ax, column)
 
@@ -165,7 +165,8 @@ def _draw_favor(ax: Axes, table: Table, group: Sequence[Record], column: str) ->
     table.add(**about, **{column: means}, low=low, high=high)
     ax.fill_between(x, low, high, color=colour, alpha=0.15, lw=0)
     ax.plot(x, means, color=colour, lw=1.6, marker="o", ms=3.5)
-    ax.set_title(f"{NATS if column == 'nats' else 'Distance'}, FAVOR+", loc="left")
+    of = "c  Features: nats per token" if column == "nats" else "f  Features: distance"
+    ax.set_title(of, loc="left")
     ax.set_xlabel("number of random features")
     _scale(ax, column)
 

@@ -31,7 +31,7 @@ from seqmodels.models import build, gpt, transformer
 from seqmodels.models.transformer import softmax
 from seqmodels.models.variants.favor import RandomFeatures
 
-from ..analyses import Attention, Rows, batch_of, list_attentions, name_head
+from ..analyses import Attention, Rows, batch_of, list_attentions, name_head, watch
 
 EXACT = (transformer.MultiHeadAttention, gpt.MultiHeadAttention)
 """Attention with the scores q·k / √d_k."""
@@ -65,26 +65,20 @@ def collect_calls(
     model: SequenceModel, attentions: Sequence[Attention], examples: Sequence[Example]
 ) -> list[Call]:
     """Return what each of these attentions compares in each batch."""
-    named, arguments, calls = {a.module: a for a in attentions}, list[Any](), list[Call]()
-
-    def watch(module: nn.Module, args: Any, _: Tensor) -> None:
-        arguments.append((module, args))
-
-    with ExitStack() as hooks:
-        for module in named:
-            hooks.enter_context(module.register_forward_hook(watch))
-        for indices in batches_by_length(examples, BATCH_TOKENS):
-            batch = batch_of(model, [examples[i] for i in indices])
+    calls: list[Call] = []
+    for indices in batches_by_length(examples, BATCH_TOKENS):
+        batch = batch_of(model, [examples[i] for i in indices])
+        with watch(a.module for a in attentions) as each:
             model(batch.src, batch.src_mask, batch.tgt_in)
-            src, tgt = batch.src_mask, batch.tgt_in != PAD
-            for module, (q, k, _, mask) in arguments:
-                kind = named[module].kind
-                queries, keys = src if kind == "encoder" else tgt, tgt if kind == "decoder" else src
-                if kind == "text":  # in the last layer, the target alone has queries
+        src, tgt = batch.src_mask, batch.tgt_in != PAD
+        for a, own in zip(attentions, each, strict=True):
+            for (q, k, _, mask), _ in own:
+                queries = src if a.kind == "encoder" else tgt
+                keys = tgt if a.kind == "decoder" else src
+                if a.kind == "text":  # in the last layer, the target alone has queries
                     keys = torch.cat([src, tgt], 1)
                     queries = keys[:, -q.shape[2] :]
-                calls.append(Call(named[module], q, k, mask, queries, keys))
-            arguments.clear()
+                calls.append(Call(a, q, k, mask, queries, keys))
     return calls
 
 

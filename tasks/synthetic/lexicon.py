@@ -1,6 +1,8 @@
 """The grammar's words, English and German, with their forms."""
 
-from typing import NamedTuple
+import tomllib
+from pathlib import Path
+from typing import Any, NamedTuple
 
 # ---- Lexicon ---------------------------------------------------------------------------------
 
@@ -68,98 +70,14 @@ class Verb(NamedTuple):
 NOM, ACC, DAT = range(3)
 PLURAL = 3  # the column of the plural beside the genders 0 m, 1 f, 2 n
 
-NOUN_ROWS = {  # English [plural] = German plural gender; "+" marks a weak noun: den Jungen
-    "h": """man men = Mann Männer m, woman women = Frau Frauen f, child children = Kind Kinder n,
-        boy = Junge Jungen m+, girl = Mädchen Mädchen n, teacher = Lehrer Lehrer m,
-        doctor = Arzt Ärzte m, student = Student Studenten m+, king = König Könige m,
-        queen = Königin Königinnen f, neighbour = Nachbar Nachbarn m+, friend = Freund Freunde m,
-        brother = Bruder Brüder m, farmer = Bauer Bauern m+""",
-    "a": """dog = Hund Hunde m, cat = Katze Katzen f, horse = Pferd Pferde n, bird = Vogel Vögel m,
-        mouse mice = Maus Mäuse f, bear = Bär Bären m+, cow = Kuh Kühe f,
-        wolf wolves = Wolf Wölfe m, duck = Ente Enten f""",
-    "t": """book = Buch Bücher n, letter = Brief Briefe m, lamp = Lampe Lampen f,
-        apple = Apfel Äpfel m, key = Schlüssel Schlüssel m, picture = Bild Bilder n,
-        flower = Blume Blumen f, car = Auto Autos n, chair = Stuhl Stühle m,
-        clock = Uhr Uhren f, knife knives = Messer Messer n""",
-    "p": """garden = Garten Gärten m, house = Haus Häuser n, town = Stadt Städte f,
-        forest = Wald Wälder m, school = Schule Schulen f, meadow = Wiese Wiesen f,
-        village = Dorf Dörfer n, room = Zimmer Zimmer n, river = Fluss Flüsse m,
-        park = Park Parks m, church = Kirche Kirchen f""",
-}
-NAME_ROWS = "Anna f, Clara f, Emma f, Julia f, Maria f, Felix m, Jonas m, Max m, Paul m, Peter m"
-ADJECTIVE_ROWS = {  # English = German [stem]; noun phrases take neighbours, so no opposites
-    "ha": """young = jung, tired = müde müd, happy = glücklich, hungry = hungrig, sad = traurig,
-        clever = klug, friendly = freundlich, lazy = faul, strong = stark, brave = mutig""",
-    "hatp": "old = alt, big = groß, beautiful = schön, small = klein",
-    "t": "red = rot, heavy = schwer, cheap = billig, black = schwarz",
-    "p": "quiet = ruhig",
-    "tp": "new = neu, expensive = teuer teur, dark = dunkel dunkl, clean = sauber",
-}
-VERB_ROWS = {  # English [past participle ing] = German sg past participle; subject object flags
-    "intransitive": """run ran run running = laufen läuft lief gelaufen sein; ha - mp
-        swim swam swum swimming = schwimmen schwimmt schwamm geschwommen sein; ha - mp
-        travel travelled travelled = reisen reist reiste gereist sein; h - mp
-        sleep slept slept sleeping = schlafen schläft schlief geschlafen; ha -
-        dance danced danced dancing = tanzen tanzt tanzte getanzt; h - m
-        sing sang sung singing = singen singt sang gesungen; h - m
-        laugh laughed laughed laughing = lachen lacht lachte gelacht; h - m
-        work worked worked working = arbeiten arbeitet arbeitete gearbeitet; h - m
-        play played played playing = spielen spielt spielte gespielt; ha - m
-        wait = warten wartet wartete gewartet; ha -
-        arrive = an|kommen kommt kam angekommen sein; ha - s
-        wake+up woke woken = auf|wachen wacht wachte aufgewacht sein; ha - m
-        fall fell fallen = fallen fällt fiel gefallen sein; hat - s
-        disappear = verschwinden verschwindet verschwand verschwunden sein; hatp - s""",
-    "accusative": """see saw seen = sehen sieht sah gesehen; ha hatp v
-        hear heard heard = hören hört hörte gehört; ha ha v
-        find found found = finden findet fand gefunden; ha hatp
-        love = lieben liebt liebte geliebt; h hatp s
-        watch = beobachten beobachtet beobachtete beobachtet; ha ha
-        visit = besuchen besucht besuchte besucht; h hp
-        chase = jagen jagt jagte gejagt; ha a mp
-        carry = tragen trägt trug getragen; h t mp
-        buy bought bought = kaufen kauft kaufte gekauft; h t
-        need = brauchen braucht brauchte gebraucht; ha ht s
-        look+for = suchen sucht suchte gesucht; ha hatp
-        invite = ein|laden lädt lud eingeladen; h h
-        call = an|rufen ruft rief angerufen; h h
-        know knew known = kennen kennt kannte gekannt; h hap s""",
-    "dative": """help = helfen hilft half geholfen; ha ha
-        follow = folgen folgt folgte gefolgt sein; ha ha mp
-        thank = danken dankt dankte gedankt; h h
-        trust = vertrauen vertraut vertraute vertraut; ha ha s
-        listen+to = zu|hören hört hörte zugehört; ha ha
-        belong+to = gehören gehört gehörte gehört; tp h s
-        please = gefallen gefällt gefiel gefallen; tp h s""",
-    "both": """give gave given = geben gibt gab gegeben; h t
-        show showed shown = zeigen zeigt zeigte gezeigt; h tp
-        bring brought brought = bringen bringt brachte gebracht; h t
-        send sent sent = schicken schickt schickte geschickt; h t""",
-    "clause": """say said said = sagen sagt sagte gesagt; h - sc
-        believe = glauben glaubt glaubte geglaubt; h - sc
-        hope = hoffen hofft hoffte gehofft; h - sc
-        think thought thought = denken denkt dachte gedacht; h - sc""",
-}
-PREPOSITION_ROWS = {  # English = German case kinds
-    "place": """in = in d p, behind = hinter d hap, beside = neben d hap, near = bei d p,
-        with = mit d ha, without = ohne a ha""",
-    "path": "through = durch a p, around = um a p, over = über a p, from = aus d p",
-}
+ROWS: dict[str, Any] = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
+
 PRONOUNS = (
     Pronoun(("he", "him"), ("er", "ihn", "ihm"), False),
     Pronoun(("she", "her"), ("sie", "sie", "ihr"), False),
     Pronoun(("they", "them"), ("sie", "sie", "ihnen"), True),
     Pronoun(("we", "us"), ("wir", "uns", "uns"), True),
 )
-ADVERB_ROWS = {
-    "frequency": "often = oft, always = immer, rarely = selten",
-    "manner": """quickly = schnell, slowly = langsam, quietly = leise, loudly = laut,
-        carefully = vorsichtig""",
-    "degree": "very = sehr, quite = ziemlich, really = wirklich",
-    "time": "yesterday = gestern, today = heute, now = jetzt, tomorrow = morgen",
-}
-CONJUNCTION_ROWS = """because = weil, although = obwohl, when = wenn, while = während, if = wenn,
-    before = bevor, that = dass"""
 COORDINATORS = {"and": "und", "but": "aber"}
 
 
@@ -220,15 +138,15 @@ def _plural_past(past: str) -> str:
 
 
 FRAMES = {"accusative": (ACC,), "dative": (DAT,), "both": (DAT, ACC)}
-NOUNS = [_noun(en, de, kind) for kind, text in NOUN_ROWS.items() for en, de in _rows(text)]
+NOUNS = [_noun(en, de, kind) for kind, text in ROWS["nouns"].items() for en, de in _rows(text)]
 NAMES = [
     Noun((name, name), ((name,) * 3, (name,) * 3), "mfn".index(gender), "h", True)
-    for name, gender in (row.split() for row in NAME_ROWS.split(", "))
+    for name, gender in (row.split() for row in ROWS["names"].split(", "))
 ]
 ADJECTIVES = {
     kind: [
         Adjective(" ".join(en), de[0], de[-1])
-        for kinds, text in ADJECTIVE_ROWS.items()
+        for kinds, text in ROWS["adjectives"].items()
         if kind in kinds
         for en, de in _rows(text)
     ]
@@ -236,21 +154,21 @@ ADJECTIVES = {
 }
 VERBS = [
     _verb(fields, FRAMES.get(frame, ()))
-    for frame, text in VERB_ROWS.items()
+    for frame, text in ROWS["verbs"].items()
     for fields in _rows(text, "\n")
 ]
 SEIN = ("sein", "ist", "sind", "war", "waren", "gewesen")
 BE = Verb(("be", "is", "was", "been", ""), "", SEIN, "", True, (), "hatp", "", "s")
 PREPOSITIONS = {
     role: [Preposition(en[0], de[0], ACC if de[1] == "a" else DAT, de[2]) for en, de in _rows(text)]
-    for role, text in PREPOSITION_ROWS.items()
+    for role, text in ROWS["prepositions"].items()
 }
 ADVERBS = {
-    role: [Adverb(en[0], de[0]) for en, de in _rows(text)] for role, text in ADVERB_ROWS.items()
+    role: [Adverb(en[0], de[0]) for en, de in _rows(text)] for role, text in ROWS["adverbs"].items()
 }
 FREQUENCY, MANNER, DEGREE = ADVERBS["frequency"], ADVERBS["manner"], ADVERBS["degree"]
 TIME = {adverb.en: adverb for adverb in ADVERBS["time"]}
-CONJUNCTIONS = {en[0]: de[0] for en, de in _rows(CONJUNCTION_ROWS)}
+CONJUNCTIONS = {en[0]: de[0] for en, de in _rows(ROWS["conjunctions"])}
 
 # ---- Morphology ------------------------------------------------------------------------------
 

@@ -106,7 +106,7 @@ from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
-from seqmodels.data.batches import Example, lengths
+from seqmodels.data.batches import Example, TokenizedPairs, lengths
 from seqmodels.data.batches import longest as longest_of
 from seqmodels.data.prepare import PrepareConfig, Prepared, prepare, summarize
 from seqmodels.data.scripts import count_words, unit_of
@@ -226,7 +226,7 @@ def open_corpus(args: argparse.Namespace) -> ParallelCorpus:
 
 def prepare_corpus(
     args: argparse.Namespace, corpus: ParallelCorpus, recipe: CorpusRecipe
-) -> Prepared:
+) -> Prepared[TokenizedPairs]:
     """Tokenize the corpus, and print a summary of it."""
     config = PrepareConfig(
         tokenizer=args.tokenizer,

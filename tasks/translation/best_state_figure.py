@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
 from seqmodels.models import PAPERS, model_of, paper_of
 from seqmodels.records.schema import Bucket, Record, Test
@@ -115,14 +113,16 @@ def draw_by_length(groups: Sequence[Group], attending: Group) -> FigureWithData:
     caption = (
         "The trained model is frozen. The encoder hands over a State; or the best State takes its "
         f"place, written for each sentence by {count_steps(groups[0])} steps of gradient descent "
-        "on the loss of its reference. The decoder then translates greedily. The best BLEU is a "
-        "bound from below of what a State can hold for this decoder. Bands: 95 % over seeds and "
-        "sentences, with one seed over sentences. Dotted: the longest sentences in training."
+        "on the loss of its reference. The best BLEU is a lower bound of what a State can hold for "
+        "this decoder. Bands: 95 % over seeds and sentences, with one seed over sentences. "
+        "Dotted: the longest sentences in training."
     )
     title = "Who loses the sentence: the encoder, the vector or the decoder?"
     subtitle = format_subtitle([r for group in groups for r in group])
     key = [*LINE_STYLES.values()][: 3 if attending else 2]
-    figure, axes = _make_panels((title, subtitle, caption), key, len(groups))
+    n_columns = 2 if len(groups) == 4 else min(MOST_COLUMNS, len(groups))
+    rows = (1,) * -(-len(groups) // n_columns)
+    figure, axes = style.make_panels((title, subtitle, caption), key, rows, n_columns, gap=0.4)
     test, table = length_test(groups[0]), Table()
     for ax, group in zip(axes.flat, groups, strict=False):
         lines = {"encoder": (group, greedy_test(group)), BEST: (group, BEST)}
@@ -135,32 +135,6 @@ def draw_by_length(groups: Sequence[Group], attending: Group) -> FigureWithData:
     for ax in axes[:, 0]:
         ax.set_ylabel("BLEU")
     return FigureWithData(figure, table.rows())
-
-
-def _make_panels(texts: style.Texts, key: list[LineStyle], n: int) -> tuple[Figure, np.ndarray]:
-    """Return a figure with n panels, with room for a title above each."""
-    n_columns = 2 if n == 4 else min(MOST_COLUMNS, n)
-    n_rows = -(-n // n_columns)
-    figure, axes = style.make_panels(texts, key, (1,) * n_rows, n_columns)
-    if n_rows > 1:
-        _raise_panels(figure, axes, 1.2 * (n_rows - 1))
-    return figure, axes
-
-
-def _raise_panels(figure: Figure, axes: np.ndarray, more: float) -> None:
-    """Make rows of panels higher by so many inches in all, with room for titles between them."""
-    height, grid = figure.get_figheight(), axes[0, 0].get_gridspec()
-    share = height / (height + more)  # of the new height
-    figure.set_figheight(height + more)
-    for text in figure.texts:
-        text.set_y(1 - (1 - text.get_position()[1]) * share)
-    top = 1 - (1 - grid.top) * share
-    for legend in figure.legends:
-        left, _ = figure.transFigure.inverted().transform(legend.get_bbox_to_anchor().p0)
-        legend.set_bbox_to_anchor((left, top), figure.transFigure)
-    grid.update(hspace=0.25, top=top, bottom=grid.bottom * share)
-    for ax in axes.flat:
-        ax.set_position(ax.get_subplotspec().get_position(figure))
 
 
 def _draw_lengths(

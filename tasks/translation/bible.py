@@ -35,7 +35,7 @@ def prepare_bible(folder: Path | None) -> Path:
     paths = [folder / Path(file).name for file in EBIBLE_FILES] if folder else []
     if not (paths and all(path.exists() for path in paths)):
         listed = ", ".join(Path(file).name for file in EBIBLE_FILES)
-        hint = f"{offline_hint('bible', preset)}; it has either our splits or eBible's {listed}"
+        hint = f"{offline_hint(preset.source)}; it has either our splits or eBible's {listed}"
         paths = [download(preset.source + file, Path(file).name, hint) for file in EBIBLE_FILES]
     key = ["bible", 2, *map(fingerprint, paths)]
     return cached(key, "bible: splitting eBible's verses", partial(split_bible, paths))

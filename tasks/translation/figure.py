@@ -1,12 +1,15 @@
-"""Draw the five papers alone, where the records of a folder are of more models. No torch."""
+"""Draw the five papers in one panel. No torch."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from seqmodels.models import FIVE
-from seqmodels.records.schema import Record
+import numpy as np
+
+from seqmodels.models import FIVE, paper_of
+from seqmodels.records.schema import Record, Test
 from seqmodels.report import bucket_plots, load_records
+from seqmodels.report.load_records import longest_trained_bucket
 from seqmodels.report.tidy import FigureWithData
 from tasks.synthetic import changes
 
@@ -14,15 +17,33 @@ from . import best_state_figure
 
 
 def draw_five(records: Sequence[Record]) -> dict[str, FigureWithData]:
-    """Return the scores of the five papers by source length, unless the folder holds no others."""
+    """Return the scores of the five papers by source length, if the folder holds all of them."""
     five = [record for record in records if record.model in FIVE]
-    if not five or len(five) == len(records):
+    if {record.model for record in five} != {*FIVE}:
         return {}
-    return {
-        "five-papers": bucket_plots.draw_scores(
-            five, next(iter(load_records.tests_by_name(five).values()))
-        )
-    }
+    test = next(iter(load_records.tests_by_name(five).values()))
+    return {"five-papers": bucket_plots.draw_headline(five, test, find_title(five, test))}
+
+
+def find_title(records: Sequence[Record], test: Test) -> str:
+    """Return what the scores show: what becomes of long sentences, or else their name.
+
+    Compared with its first bucket, each model with one vector has less than half of its score in
+    the longest trained one, and each other model nine tenths; up to this bucket or the last one.
+    """
+    metric, last = test.primary_metric, longest_trained_bucket(test)
+    title = f"{bucket_plots.name_score(test, metric)} by {test.axis}"
+    if last is None:
+        return title
+    lost, kept = list[np.ndarray](), list[np.ndarray]()
+    for model, group in load_records.group_by_model(records).items():
+        means = load_records.score_array(group, test.name, metric)[:, 1:, 0].mean(axis=0)
+        shares = lost if paper_of(model).memory == "vector" else kept
+        shares.append(means[[last, -1]] / means[0])
+    if np.max(lost, axis=0)[0] >= 0.5 or np.min(kept, axis=0)[0] < 0.9:
+        return title
+    title = "One vector loses long sentences; looking back keeps them"
+    return title if np.min(kept) >= 0.9 else f"{title}, up to trained lengths"
 
 
 FIGURES = (draw_five, best_state_figure.draw)

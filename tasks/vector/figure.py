@@ -21,8 +21,11 @@ CUTS = {"clause ends": "cut at the end of a clause", "anywhere": "cut anywhere"}
 KEPT = {"content words": "Content words kept (%)", "roles": "Roles kept (%)"}
 SCORES = {"pairs": "Two words in the right order (%)", "accuracy": "Balanced accuracy (%)"}
 KINDS = {"all": "all", "noun": "nouns", "verb": "verbs", "adjective": "adjectives"}
-CONTROLS = {"control": "_", "place": "."}
-"""Markers of the probes that know nothing of the words."""
+CONTROLS = {
+    "control": LineStyle("probe of labels from other sentences", "#999999", "", "_"),
+    "place": LineStyle("probe of the number of target words", "#999999", "", "."),
+}
+"""The looks of the probes that know nothing of the words."""
 
 
 def interval_names(name: str) -> list[str]:
@@ -103,12 +106,12 @@ def draw_probe(records: Sequence[Record]) -> FigureWithData:
     caption = (
         "A linear probe for each content word reads the decoder's state after each target word, "
         "and tells whether the word is translated or still to come. Left: of two words of one "
-        "source, one translated and one to come, how often the first scores higher. Grey: a probe "
-        "of labels from other sentences (bar), and one that reads only how many target words "
-        "there are (dot). Dotted: chance. Mean of the seeds; 95 % intervals over sentences."
+        "source, one translated and one to come, how often the first scores higher. Dotted: "
+        "chance. Mean of the seeds; 95 % intervals over sentences."
     )
     texts = "What the decoder's state tells of the words to come", format_subtitle(records), caption
-    figure, axes = style.make_panels(texts, style.label_line_styles(records))
+    key = [*style.label_line_styles(records), *CONTROLS.values()]
+    figure, axes = style.make_panels(texts, key)
     table = Table()
     for ax, (score, title) in zip(axes[0], SCORES.items(), strict=True):
         for i, (model, line_style) in enumerate(style.line_styles_for(groups).items()):
@@ -138,9 +141,9 @@ def _draw_probes(
         table.add(**about, probe="state", value=value, low=low, high=high)
         ax.vlines(x + place, low, high, color=line_style.colour, lw=1.4)
         ax.plot(x + place, value, line_style.marker, color=line_style.colour, ms=5.5)
-        for probe, marker in CONTROLS.items():
+        for probe, look in CONTROLS.items():
             ((value,),) = average(group, "probe", f"{score}_value", probe=probe, kind=kind)
-            ax.plot(x + place, value, marker, color="#999999", ms=6, zorder=1)
+            ax.plot(x + place, value, look.marker, color=look.colour, ms=6, zorder=1)
             table.add(**about, probe=probe, value=value)
 
 

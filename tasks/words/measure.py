@@ -8,8 +8,8 @@ explained variance are in percent.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate, product
@@ -43,6 +43,7 @@ from ..analyses import (
     mix_features,
     name_head,
     translate,
+    watch,
 )
 from ..synthetic.grammar import garden
 from ..synthetic.lexicon import ADJECTIVES, DEGREE, NOUNS, VERBS
@@ -91,20 +92,6 @@ def list_words(parses: Sequence[Parse]) -> list[Word]:
             distance = None if role == "none" else abs(parse.en.heads[noun] - i)
             words.append(Word(n, i, text, kind, role, forms, distance))
     return words
-
-
-@contextmanager
-def watch(modules: Iterable[nn.Module]) -> Iterator[list[list[tuple[Any, Any]]]]:
-    """Collect the arguments and the output of each call of these modules inside the context."""
-    calls: list[list[tuple[Any, Any]]] = []
-    with ExitStack() as hooks:
-        for module in modules:
-            own: list[tuple[Any, Any]] = []
-            calls.append(own)
-            hooks.enter_context(
-                module.register_forward_hook(lambda _, args, out, own=own: own.append((args, out)))
-            )
-        yield calls
 
 
 def read(model: Any, batch: Batch) -> None:
@@ -522,10 +509,10 @@ N_POINTS, SHOWN_KINDS = 30, ("article", "noun", "adjective", "verb")
 
 
 def attentions_of(model: Any) -> list[Attention]:
-    """Return the attentions of a Transformer or GPT."""
-    if isinstance(model, GPT):
-        return [Attention("decoder", i, x.self_attention) for i, x in enumerate(model.decoder, 1)]
-    return list_attentions(model)
+    """Return the attentions of a Transformer or GPT, whose text is the decoder's here."""
+    return [
+        a._replace(kind="decoder" if a.kind == "text" else a.kind) for a in list_attentions(model)
+    ]
 
 
 def split_projections(model: Any, a: Attention) -> tuple[Tensor, Tensor]:

@@ -66,7 +66,6 @@ CALLS: list[tuple[ModuleType, str, tuple[str, ...]]] = [
     (recall, "--out @/notes.md --size smoke", ("notes.md",)),
     (recall, f"--out @/{'x' * 5_000} --size smoke", ("too long",)),
     (recall, "--data x", ("--data",)),
-    (recall, "--address head:6379", ("--address", "--launcher ray")),
     (recall, "--models transformer --vary n_hats=3", ("n_hats", "n_heads", "lr", "width")),
     (recall, "--grid", ("--grid", "--vary")),
     (recall, "--same-width", ("--same-width", "--vary")),

@@ -127,10 +127,7 @@ def test_examples_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert (mapped[-1], mapped[1:]) == (examples[-1], examples[1:])
     with pytest.raises(IndexError):
         mapped[5]
-    for start in range(5):
-        for end in range(start, 6):
-            sizes = mapped.lengths_between(start, end).tolist()
-            assert sizes == [[len(e.src), len(e.tgt)] for e in examples[start:end]]
+    assert mapped.lengths().tolist() == [[len(e.src), len(e.tgt)] for e in examples]
     assert batches.longest(mapped) == batches.longest(examples) == (4, 3)
     assert list(pickle.loads(pickle.dumps(mapped))) == examples
     assert len(pickle.dumps(mapped)) < 500
@@ -162,7 +159,6 @@ def test_windows_are_consecutive(tmp_path: Path) -> None:
     for low, high in ((0, 0), (1, 8), (9, 16), (17, 32), (33, 40)):  # short ones as often as long
         assert 0.15 < sum(low <= size <= high for size in sizes) / len(sizes) < 0.25
     assert batches.lengths(windows).tolist() == [[max(size, 1), 8] for size in sizes]
-    assert batches.lengths(windows, 3, 6).tolist() == [[max(s, 1), 8] for s in sizes[3:6]]
     other = batches.ContextWindows(ids, windows.starts, 8, context=40, seed=2)
     assert [len(e.src) for e in other] != [len(e.src) for e in windows]
     # pinned by stored records

@@ -76,7 +76,7 @@ def test_a_corpus_is_found_on_this_machine(tmp_path: Path, monkeypatch: Any) -> 
     (tmp_path / corpora.PARALLEL["anki-en-fr"].local).write_text("Go.\tVa !\nHi.\tSalut !\n")
     opened = open_parallel(["anki-en-fr"], ("fr", None))
     assert (opened.name, opened.src_lang, opened.tgt_lang) == ("anki-en-fr", "fr", "en")
-    pairs = [pair[:2] for _, pair in opened.pairs(*SPLITS)]
+    pairs = [pair[:2] for _, pair in opened.pairs()]
     assert sorted(pairs) == [("Salut !", "Hi."), ("Va !", "Go.")]
 
 

@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 from unittest.mock import Mock
 
 import pytest
@@ -14,7 +15,7 @@ from seqmodels import EOS, UNK
 from seqmodels.data import SPLITS, cache, prepare, tokenizers
 from seqmodels.data import text as text_files
 from seqmodels.data.batches import LINE_EVERY, Example
-from seqmodels.data.prepare import PrepareConfig, prepare_text, summarize, summarize_text
+from seqmodels.data.prepare import PrepareConfig, summarize
 from seqmodels.data.running_text import TextCorpus, read_text_corpus
 from seqmodels.data.splits import Pair, ParallelCorpus, uniform_hash
 from seqmodels.experiments.inference import TrainedModel
@@ -38,7 +39,7 @@ def corpus_of(key: str = "key", **splits: list[tuple[str, str]]) -> ParallelCorp
     def reader(split: str):
         return lambda: iter([Pair(*pair, i) for i, pair in enumerate(pairs[split], 1)])
 
-    return ParallelCorpus("tiny", "de", "en", {s: reader(s) for s in pairs}, lambda: 10, key)
+    return ParallelCorpus("tiny", "de", "en", {s: reader(s) for s in pairs}, key)
 
 
 BYTES = PrepareConfig(tokenizer="bytes")
@@ -47,7 +48,7 @@ CLEANED = replace(BYTES, is_cleaned=True)
 LOWER = replace(BYTES, is_lowercase=True)
 
 
-def prepare_quietly(opened: ParallelCorpus, config: PrepareConfig = BYTES) -> prepare.Prepared:
+def prepare_quietly(opened: Any, config: PrepareConfig = BYTES) -> prepare.Prepared[Any]:
     return prepare.prepare(opened, config, lambda line: None)
 
 
@@ -100,14 +101,14 @@ def test_why_a_split_is_empty(split: str, most: int, config: PrepareConfig) -> N
 @pytest.mark.parametrize("pairs", [[("a", "b")], [("A ", "b"), ("a", "c")] * 40, [("", " ")] * 9])
 def test_too_little_to_split(pairs: list[tuple[str, str]]) -> None:
     whole = corpus_of(train=pairs)
-    alone = whole._replace(splits={"train": whole.splits["train"]}, size=lambda: len(pairs))
+    alone = whole._replace(splits={"train": whole.splits["train"]})
     with pytest.raises(ValueError, match=r"is left: [09] have .* with other sources"):
         prepare_quietly(alone, WORDS)
 
 
 def test_another_corpus_or_config_is_prepared_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     first = prepare_quietly(corpus_of())
-    monkeypatch.setattr(prepare, "build", lambda *_: pytest.fail("prepared again"))
+    monkeypatch.setattr(prepare, "build_pairs", lambda *_: pytest.fail("prepared again"))
     again = prepare_quietly(corpus_of())
     assert list(again.train) == list(first.train)
     assert (again.data, again.test_texts) == (first.data, first.test_texts)
@@ -145,7 +146,7 @@ def test_pairs_are_those_of_a_naive_loop(config: PrepareConfig) -> None:
     opened = corpus_of(train=pairs[400:], valid=pairs[200:400], test=pairs[:200])
     ready, seen, n = prepare_quietly(opened, config), set(), Counter()
     encode, end = ready.tokenizer.encode, [EOS] * config.has_source_eos
-    pairs = [*opened.pairs(*SPLITS)]
+    pairs = [*opened.pairs()]
     if config.is_lowercase:
         pairs = [(split, Pair(p.src.lower(), p.tgt.lower(), p.line)) for split, p in pairs]
     held_out = {pair.src for split, pair in pairs if split != "train" and pair.tgt.strip()}
@@ -195,7 +196,7 @@ def read(opened: TextCorpus, *splits: str) -> str:
 
 
 def prepare_text_quietly(opened: TextCorpus, kind: str = "bytes", size: int = 300):
-    return prepare_text(opened, kind, size, log=lambda line: None)
+    return prepare_quietly(opened, PrepareConfig(tokenizer=kind, vocab_size=size))
 
 
 @pytest.mark.parametrize("kind", ["bytes", "words"])
@@ -241,7 +242,7 @@ def test_unknown_tokens_are_counted(tmp_path: Path) -> None:
     ready = prepare_text_quietly(read_text_corpus([path]), "words")
     assert ready.data["n_unknown_test"] == 50
     assert ready.test.slice(0, 9_999).count(tokenizers.UNK) == 50
-    assert "50 tokens of test are unknown: 25.13%" in summarize_text(ready.data)
+    assert "50 tokens of test are unknown: 25.13%" in summarize(ready.data)
     path.write_text("ab" * 950 + "cd" * 50)
     ready = prepare_text_quietly(read_text_corpus([path]), "characters")
     assert ready.tokenizer.vocab_size == 4 + 2
@@ -252,8 +253,9 @@ def test_tokens_are_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     path, messages = tmp_path / "a.txt", []
     path.write_text("".join(f"{i} spoke, and went.\n" for i in range(400)))
 
-    def make(kind: str, size: int) -> prepare.PreparedText:
-        return prepare_text(read_text_corpus([path]), kind, size, log=messages.append)
+    def make(kind: str, size: int) -> prepare.Prepared[Any]:
+        config = PrepareConfig(tokenizer=kind, vocab_size=size)
+        return prepare.prepare(read_text_corpus([path]), config, messages.append)
 
     first = make("bpe", 300)
     with monkeypatch.context() as patch:

@@ -38,9 +38,6 @@ WRITERS: dict[str, Write] = {
     "jsonl": lambda path, pairs: path.write_text(
         "".join(json.dumps({"source": src, "target": tgt}) + "\n" for src, tgt in pairs)
     ),
-    "json": lambda path, pairs: path.write_text(
-        json.dumps([{"target": tgt, "source": src} for src, tgt in pairs], ensure_ascii=False)
-    ),
     "parquet": lambda path, pairs: parquet.write_table(
         pa.table({"translation": [{"source": src, "target": tgt} for src, tgt in pairs]}), path
     ),

@@ -8,7 +8,7 @@ import pytest
 
 from seqmodels.data import SPLITS, corpora
 from seqmodels.data import text as text_files
-from seqmodels.data.prepare import prepare_text, summarize_text
+from seqmodels.data.prepare import PrepareConfig, prepare, summarize
 from seqmodels.data.running_text import TextCorpus, read_text_corpus
 
 pytestmark = pytest.mark.usefixtures("cached")
@@ -93,11 +93,11 @@ def test_two_splits_are_enough(missing: str, tmp_path: Path) -> None:
     held_out = TEXT["test"] if missing == "validation" else TEXT["valid"]
     assert read(opened, "valid") == read(opened, "test") == held_out
     assert read(opened, "train") == TEXT["train"]
-    ready = prepare_text(opened, "bytes", 300, log=lambda line: None)
+    ready = prepare(opened, PrepareConfig(tokenizer="bytes"), lambda line: None)
     assert ready.data["tested"] == "valid"
     once = (TEXT["train"] + held_out).encode()
     assert ready.data["sha256"] == hashlib.sha256(once).hexdigest()
-    assert "test is valid" in summarize_text(ready.data)
+    assert "test is valid" in summarize(ready.data)
 
 
 @pytest.mark.parametrize("name", ["doc_id", "uid", "body", "1"])
@@ -106,9 +106,9 @@ def test_identifiers_are_not_text(name: str, tmp_path: Path) -> None:
     path.write_text(f'{{"{name}": "doc-7", "messages": [{{"content": "a"}}]}}\n')
     with pytest.raises(ValueError, match=f"no text column 'text' or 'sentence', but '{name}'"):
         read_text_corpus([path])
-    assert "".join(read_text_corpus([path], name).whole()) == "doc-7\n"
+    assert read(read_text_corpus([path], name)) == "doc-7\n"
     path.write_text(f'{{"{name}": "doc-7"}}\n{{"{name}": "A text."}}\n{{"{name}": "你敢"}}\n')
-    assert "".join(read_text_corpus([path]).whole()) == "doc-7\nA text.\n你敢\n"
+    assert read(read_text_corpus([path])) == "doc-7\nA text.\n你敢\n"
 
 
 def test_files_named_by_splits_are_splits(tmp_path: Path) -> None:
@@ -148,8 +148,8 @@ def test_licences_are_left_out(tmp_path: Path) -> None:
     assert read(opened) == "\n".join(books) + "\n"
     raw = one.read_text() + two.read_text()
     assert opened.n_left_out() == len(raw) - len(read(opened))
-    ready = prepare_text(opened, "bytes", 300, log=lambda line: None)
-    assert f"{opened.n_left_out():,} " in summarize_text(ready.data)
+    ready = prepare(opened, PrepareConfig(tokenizer="bytes"), lambda line: None)
+    assert f"{opened.n_left_out():,} " in summarize(ready.data)
     late = tmp_path / "late.txt"  # its header is not in the first chunk
     late.write_text("A list.\n" * 150_000 + BOOK.format("THE", "Late.\n", "THE"))
     assert read(read_text_corpus([late])).strip() == "Late."

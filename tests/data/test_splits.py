@@ -4,6 +4,7 @@ import gzip
 from pathlib import Path
 
 import pytest
+from toys import read_pairs
 
 from seqmodels.data import SPLITS, splits
 from seqmodels.data.splits import Pair, ParallelCorpus, read_parallel
@@ -23,13 +24,9 @@ def folder(tmp_path: Path) -> Path:
     return folder
 
 
-def read_pairs(opened: ParallelCorpus, *splits: str) -> list[Pair]:
-    return sorted((pair for _, pair in opened.pairs(*splits or SPLITS)), key=lambda p: p.line)
-
-
 def test_a_folder_of_two_languages(folder: Path) -> None:
     tiny = read_parallel([folder])
-    assert (tiny.name, tiny.src_lang, tiny.tgt_lang, tiny.size()) == ("tiny", "de", "en", 4)
+    assert (tiny.name, tiny.src_lang, tiny.tgt_lang) == ("tiny", "de", "en")
     assert list(tiny.splits) == ["train", "valid", "test"]
     for _ in range(2):
         assert read_pairs(tiny, "train") == [
@@ -115,7 +112,7 @@ def test_held_out_pairs_are_drawn_by_their_source(
     assert len(read_pairs(own, "train")) + len(read_pairs(own, "valid")) == 3_000
     monkeypatch.setattr(splits, "MAX_HELD_OUT", 200)
     many = [Pair(f"{i}", "x", i) for i in range(10_000)]
-    large = ParallelCorpus("x", "a", "b", {"train": lambda: iter(many)}, lambda: len(many), "")
+    large = ParallelCorpus("x", "a", "b", {"train": lambda: iter(many)}, "")
     for split in ("valid", "test"):
         assert abs(len(read_pairs(large, split)) - 200) < 50
 

@@ -105,7 +105,7 @@ def test_blocks_end_where_the_pattern_splits(written: str) -> None:
 
 
 def test_words_keep_apostrophes_and_hyphens() -> None:
-    split = tokenizers.split_words
+    split = Words.split
     assert split("The dog, who runs.") == ["The", "dog", ",", "who", "runs", "."]
     assert split("«L’homme doesn't\u202f!»") == ["«", "L’homme", "doesn't", "!", "»"]
     assert split("est-ce que … 3,5") == ["est-ce", "que", "…", "3", ",", "5"]

@@ -77,7 +77,7 @@ def test_runs_start_in_the_order_given(tmp_path: Path, monkeypatch: Any) -> None
         names.append(run.title)
         return None, "not trained"
 
-    monkeypatch.setattr(launch, "execute_remotely", execute)
+    monkeypatch.setattr(launch, "execute", execute)
     given = options(tmp_path, models=["gpt", "bahdanau", "rnn_encdec"], seeds=[2, 1])
     launch.run_all(plan_runs(tmp_path, "cpu", toy(), given), 2, LossyExecutor())
     assert names == [f"{model}, seed {seed}" for seed in (2, 1) for model in given.models]

@@ -247,12 +247,20 @@ def site_folder(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> Path
     return built / "site"
 
 
+OPENED = "rnn_encdec-seed1.json"
+"""The record of the opening picture in the site."""
+
+
 def build_site(folder: Path, trained: Path) -> None:
     """Build a site in a folder from some of the committed records and the toy runs."""
     shown = ["translation-grammar-laptop", "bottleneck", "budgets", "heads-full", "vector"]
     for name in [*shown, "lookup-convolution"]:
         shutil.copytree(RESULTS / name, folder / "runs" / name)
     shutil.copy(RESULTS / "mirror.json", folder / "runs")
+    shown_first = [RESULTS / "translation-live" / name for name in ("opening.json", OPENED)]
+    (folder / "runs" / "opening").mkdir()
+    for path in shown_first:
+        shutil.copy(path, folder / "runs" / "opening")
     hostile = folder / "runs" / '<img src=x onerror="alert(1)">'
     shutil.copytree(trained, hostile, ignore=shutil.ignore_patterns("*.safetensors", "*.svg"))
     given = ["--out", folder / "site", "--runs", folder / "runs", "--live", trained]

@@ -1,5 +1,6 @@
 // As much of a browser as the scripts of the pages use. Of `given`, `html` is the page, `data` its data,
-// `script` or `worker` what a worker runs, `hash` and `search` parts of its address.
+// `script` or `worker` what a worker runs, `hash` and `search` parts of its address;
+// `moves`: motion is not reduced.
 const VOID = ["br", "hr", "img", "input", "link", "meta"], FLAGS = ["checked", "disabled", "hidden", "open"];
 
 class FakeStyle {
@@ -126,7 +127,7 @@ Object.assign(document, {
 const location = { hash: given.hash ?? "", search: given.search ?? "", pathname: "/page.html", protocol: given.protocol ?? "https:", href: "file:///page.html" };
 const history = { replaceState: (_, __, url) => { location.hash = url; } };
 const addEventListener = (type, listener) => document.addEventListener(type, listener), dispatchEvent = ({ type }) => fire(document, type);
-const requestAnimationFrame = (draw) => setTimeout(draw), matchMedia = () => ({ matches: true }), scrollTo = () => {};
+const requestAnimationFrame = (draw) => setTimeout(draw), matchMedia = () => ({ matches: !given.moves }), scrollTo = () => {};
 const ticks = [], setInterval = (act) => ticks.push(act), clearInterval = (n) => { delete ticks[n - 1]; }; // a test makes them tick
 
 class FormData {

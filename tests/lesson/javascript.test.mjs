@@ -51,6 +51,7 @@ test("an empty output has all its words marked", () => {
 test("right words are counted without punctuation, signs where there is nothing else", () => {
   assert.deepEqual(countRight("Der Hund, ja.", "Ein Hund, der ja schläft."), { right: 2, words: 5 });
   assert.deepEqual(countRight("( )", "( ( )"), { right: 2, words: 3 });
+  assert.deepEqual(countRight("a, b c d.", "a c"), { right: 2, words: 4 }); // of the longer
   assert.deepEqual(countRight("", ""), { right: 0, words: 0 });
 });
 
@@ -145,7 +146,7 @@ test("a dot is at its length and share, once, beside those of other models", () 
   assert.deepEqual([[2, "s", 7, 1, 4], [2, "s", 8, 2, 4], [0, "s", 12, 3, 3], [1, "s", 7, 0, 0]].map((dot) => strip.add(...dot)), [true, false, true, false]);
   const dots = strip.svg.all(".dot").map(({ localName, attributes: { style, cx, x, cy, y } }) => [localName, style, cx ?? x, cy ?? y]);
   assert.deepEqual(dots, [["circle", "--model: #c", "204.5", "137"], ["rect", "--model: #a", "349.5", "4"]]);
-  assert.equal(decodeURIComponent(strip.address).split(",").slice(1).join(), 'charset=utf-8,"model","symbols of the source","right","of the reference"\n"C",7,1,4\n"A",12,3,3'.split(",").slice(1).join());
+  assert.equal(decodeURIComponent(strip.address).split(",").slice(1).join(), 'charset=utf-8,"model","symbols of the source","right","of the longer"\n"C",7,1,4\n"A",12,3,3'.split(",").slice(1).join());
   assert.match(strip.svg.attributes["aria-label"], /: 2 dots,/);
   const limits = [null, 1, 2, 11, 12].map((limit) => chart({ limit }).svg.all(".limit").map(({ attributes }) => attributes.x1));
   assert.deepEqual(limits, [[], [], ["48"], ["325.2"], []]);
@@ -210,14 +211,68 @@ test("tables are computed step by step", () => {
   assert.deepEqual([-1.5, 0.125, 2, Infinity, -Infinity].map(format), ["−1.50", "0.13", "2.00", "∞", "−∞"]);
 });
 
+test("a sentence is read, then written, and a word's lines lead to where it looks", () => {
+  const digit = (x) => "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"[x];
+  const weights = (...all) => all.map(digit).join("");
+  const one = { src: "A b.", ref: "C d e.", outputs: ["C x.", "C d e.", "C e."], vectors: ["A", "B", "C", "D"], annotations: ["EE", "FF", "GG", "HH"],
+    weights: [weights(63, 0, 0, 0), weights(0, 32, 31, 0), weights(0, 63, 0, 0), weights(0, 0, 0, 63)], best: ["I", "J"], steps: [0, 5, 9], label: "2 words", verdict: "so" };
+  const two = { ...one, src: "Z.", label: "1 word", verdict: "else", outputs: ["C.", "C.", "C."] };
+  const machine = `<section class="machine"><div class="cells"></div><p class="said"></p><p class="right"></p></section>`;
+  const html = `<figure id="opening"><div class="controls" hidden><button id="play"></button><output></output><input id="length" value="0"><input id="moment"></div>
+    <p class="read"></p>${machine.repeat(3)}<p class="verdict"></p></figure>`;
+  const open = (given) => load("opening.js", { html, data: JSON.stringify([one, two]), ...given });
+  const ask = open(), all = (path) => ask("document").all(path), [length, moment] = all("input"), [button] = all("button");
+  const seen = (path) => all(path).filter((node) => !node.closest(".ahead")).map(({ textContent }) => textContent).join(" ");
+  const state = () => [".read .w", ".said .w", ".right", ".verdict"].map(seen);
+  const end = ["A b .", "C x . C d e . C e .", "33 % right: 1 of 3 words 100 % right: 3 of 3 words 67 % right: 2 of 3 words", "so"];
+  assert.deepEqual([state(), moment.value, button.textContent, all("output")[0].textContent], [end, "8", "Play again", "2 words"]); // motion is reduced
+  assert.deepEqual([ask("readLevels")("A/"), ask("splitMoment")(3, 4), ask("splitMoment")(6, 4)], [[-1, 1], { read: 3, written: 0 }, { read: 4, written: 2 }]);
+  assert.deepEqual([ask("findLooks")(), ask("findLooks")(weights(63, 3, 4)).map(({ place }) => place)], [[{ place: 0, weight: 1 }], [0, 2]]);
+
+  const tick = () => { ask("ticks").at(-1)(); return state(); };
+  ask("fire")(button, "click");
+  assert.deepEqual([state(), button.textContent], [["", "", "", ""], "Pause"]);
+  assert.deepEqual([tick(), tick(), tick(), tick()].map(([read, said]) => [read, said]), [["A", ""], ["A b", ""], ["A b .", ""], ["A b .", ""]]); // the end is read as well
+  assert.deepEqual([tick()[1], tick()[1]], ["C C C", "C x C d C e"]);
+  const lit = () => all(".read > *").map(({ style }) => Math.round(10 * style["--w"]));
+  assert.deepEqual(lit(), [0, 5, 5]);
+  ask("fire")(all(".said .w")[3], "pointerover"); // a running film shows its own word
+  assert.deepEqual(lit(), [0, 5, 5]);
+  assert.deepEqual([tick().slice(1), tick(), ask("ticks").at(-1), button.textContent], [["C x . C d e C e .", end[2].replace(/ 100.*words 67/, " 67"), ""], end, undefined, "Play again"]);
+  ask("fire")(all(".said .w")[3], "pointerover");
+  assert.deepEqual(lit(), [10, 0, 0]);
+
+  ask("fire")(moment, "keydown", { key: " " });
+  ask("fire")(moment, "keydown", { key: " " });
+  assert.deepEqual([button.textContent, state()[0]], ["Play", ""]);
+  moment.value = "5";
+  ask("fire")(moment, "input");
+  assert.deepEqual([state()[1], moment.ariaValueText], ["C C C", "1 words written"]);
+  length.value = "1";
+  ask("fire")(length, "input");
+  assert.deepEqual([state()[0], state()[3], all("output")[0].textContent], ["Z .", "else", "1 word"]);
+
+  const moving = open({ moves: true }), read = () => moving("document").all(".read .w").filter((node) => !node.closest(".ahead")).length;
+  assert.equal(read(), 0);
+  moving("ticks")[0]();
+  assert.deepEqual([read(), ask("ticks").filter(Boolean).length], [1, 0]);
+});
+
 test("one slider shows a moment of every film", () => {
   const film = (...shares) => `<section class="film"><ol>${shares.map((share) => `<li><span class="share">${share}</span></li>`).join("")}</ol></section>`;
-  const ask = load("learning.js", { html: `<div id="slider" hidden><input id="moment" value="2"></div><div id="films">${film("a0", "a1", "a2")}${film("b0", "b1")}</div>` });
+  const html = `<div id="slider" hidden><input id="moment" value="2" max="2"></div><div id="films">${film("a0", "a1", "a2")}${film("b0", "b1")}</div>`;
+  let ask = load("learning.js", { html });
   const shown = () => [...ask("document").all("li").filter(({ hidden }) => !hidden).map(({ textContent }) => textContent), ask("document").all("input")[0].ariaValueText];
   assert.deepEqual([shown(), ask("document").all("#slider")[0].hidden, ask("document").all(".played").length], [["a2", "b1", "a2"], false, 1]);
   ask("document").all("input")[0].value = "0";
   ask("fire(document.all('input')[0], 'input')");
   assert.deepEqual(shown(), ["a0", "b0", "a0"]);
+  ask = load("learning.js", { html, moves: true });
+  const tick = () => { ask("ticks")[0]?.(); return shown()[0]; };
+  assert.deepEqual([shown()[0], tick(), tick(), tick()], ["a0", "a1", "a2", "a2"]); // once
+  ask = load("learning.js", { html, moves: true });
+  ask("fire(document.all('input')[0], 'pointerdown')");
+  assert.equal(tick(), "a0");
 });
 
 test("swaps move the ball, hide it, and mark the tested number of moves up to theirs", () => {
@@ -513,7 +568,7 @@ live("the page shows the sentence of its address", async () => {
   const steps = [[{ w: 4, i: "0" }, three, 8], [{ w: 2 }, ["a b", "0", "2 words", false, true, "1111"], 12], [{ w: 3 }, three, 12], [{ i: "1" }, other, 16], [{ i: "3" }, other, 16]];
   for (const [changes, expected, dots] of steps) { await go(changes); assert.deepEqual(seen(), [...expected, dots]); }
   near(document.all(".fill").map(({ style }) => Number(style.width.slice(0, 5))), [33.33, 33.33, 66.66, 66.66]);
-  assert.equal(query("#status").textContent, "Right, of 3 words: Vector 1, Pair 1, Attends 2, Late 2.");
+  assert.equal(query("#status").textContent, "Right: Vector 1 of 3, Pair 1 of 3, Attends 2 of 3, Late 2 of 3.");
   await click(query("#another"));
   assert.deepEqual(seen(), [...three, 16]);
   query("#length").value = "2";
@@ -633,7 +688,7 @@ live("the page plays word by word", async () => {
   for (let i = 0; i < 6; i += 1) { plays.at(-1)(); await look(); }
   assert.deepEqual(all.slice(0, 3), [[["", "", "", ""], "0000", "0.000"], [[ENDS[0], "b", "b", "b"], "1111", "0.221"], [[...ENDS, "b d", "b d"], "1222", "0.221"]]);
   assert.deepEqual(all.slice(5), [[[...ENDS, "b d f a g", "b d f a g"], "1255", "0.221"], [[...ENDS, "b d f a g", "b d f a g"], "1255", "0.000"]]);
-  assert.deepEqual([plays.at(-1), query("#status").textContent], [undefined, "Right, of 5 words: Vector 1, Pair 2, Attends 5, Late 5."]);
+  assert.deepEqual([plays.at(-1), query("#status").textContent], [undefined, "Right: Vector 1 of 5, Pair 2 of 5, Attends 5 of 5, Late 5 of 5."]);
   fire(word(3, 4), "pointerover"); // words can be lit again
   assert.deepEqual(texts(".lit"), ["g", "g"]);
 });

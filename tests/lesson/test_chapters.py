@@ -5,7 +5,7 @@ import torch
 
 from lesson.attention import count_by_part
 from lesson.pair import pair_lines
-from lesson.results import find_question, shorten
+from lesson.results import find_question, read_findings
 from lesson.source import Line, Unit, read_chapter
 from lesson.trace import trace_lines
 from seqmodels import build
@@ -51,8 +51,13 @@ def test_parameters_are_counted_by_part() -> None:
     assert all(sum(each["shares"].values()) == pytest.approx(1) for each in counts)
 
 
-def test_a_finding_is_its_first_sentences() -> None:
-    text = "It has 3.5 BLEU. Why? *All* of it. Not this."
-    assert shorten(text) == "It has 3.5 BLEU. Why? *All* of it."
+def test_a_finding_keeps_its_conclusion() -> None:
+    (state,) = (
+        f for f in read_findings() if (f.folder, f.figure) == ("lookup-state", "score-query")
+    )
+    assert state.observed.endswith("and not what they could hold.")
+
+
+def test_a_question_is_found() -> None:
     assert find_question("We tried. Does it help? Is it fast?") == "Does it help?"
     assert find_question("No.") == ""

@@ -14,7 +14,6 @@ from test_javascript import run_node
 from lesson import attention, essays, glossary, layout
 from seqmodels.records import snapshots
 from seqmodels.report import load_records
-from seqmodels.report.snapshots import share_right
 from tasks.bottleneck.figure import find_plateaus
 from tools.numbers import span
 
@@ -71,9 +70,35 @@ def test_numbers_are_those_of_the_records(site_folder: Path) -> None:
     assert "1 → 4,096 swaps" in (site_folder / "index.html").read_text(encoding="utf-8")
     (own,) = (path for path in runs.iterdir() if "<" in path.name)
     taken = snapshots.load(own / "gpt-seed1.snapshots.json")
-    share, last = share_right(taken.snapshots[-1].hyps, taken.sentences), taken.snapshots[-1]
-    right = f"{last.tokens} tokens, {100 * share:.0f} % right"
+    last = taken.snapshots[-1]
+    (place,) = (i for i, s in enumerate(taken.sentences) if s.src in text["learning"])
+    made = essays.mark(last.hyps[place], taken.sentences[place].ref)
+    right = f"{last.tokens} tokens, {made['n_right']} of {made['n']} words right"
     assert right in text["learning"].partition(">GPT</h3>")[2]
+
+
+def test_the_opening_picture_shows_its_sentences(site_folder: Path) -> None:
+    for name in ("index", "long-sentences"):
+        page = (site_folder / f"{name}.html").read_text(encoding="utf-8")
+        shown = re.search('<figure class="opening".*?</figure>', page, re.S)
+        data = re.search('<script type="application/json" id="data">(.*?)</script>', page, re.S)
+        assert shown
+        assert data
+        assert len(data[0]) + len(layout.script("opening.js")) < 300_000
+        row = next(r for r in json.loads(data[1]) if f">{r['src']}<" in shown[0])
+        written = [essays.mark(output, row["ref"]) for output in row["outputs"]]
+        assert written[0]["n_right"] < written[0]["n"] / 2
+        rights = re.findall(r'class="right">.*?: (\d+) of (\d+) words', shown[0])
+        assert rights == [(str(m["n_right"]), str(m["n"])) for m in written]
+        assert "<code>opening</code>, 5 M target tokens" in shown[0]
+        assert "the encoder does not write it" in shown[0]
+        labels = [r["label"] for r in json.loads(data[1])]
+        assert labels[5:8] == ["30 words", "40 words", "50 words, more than in training"]
+
+
+def test_a_sentence_is_judged_by_the_shares_that_are_right() -> None:
+    shares = [(0.9, 0.2), (0.89, 0.9), (0.5, 0.89), (0.5, 0.5)]
+    assert [essays.judge(*its) for its in shares] == ["short", "room", "part", "none"]
 
 
 def test_cups_are_those_of_the_records(tmp_path: Path) -> None:
@@ -114,7 +139,7 @@ def test_cups_are_those_of_the_records(tmp_path: Path) -> None:
 def test_without_records_only_attention_is_asked() -> None:
     nothing = essays.collect({}, "")
     assert [question.page for question in essays.ask(nothing)] == ["attention"]
-    asked = {"question": essays.Question("", "Why?", "", "", ""), "chart": None, "here": ""}
+    asked = {"question": essays.Question("", "Why?", "", "", "", ""), "chart": None, "here": ""}
     page = layout.render("long-sentences.html", **asked, **nothing)
     assert not re.search("None| % | bits", re.sub("<.*?>", "", page.partition("<main")[2]))
 
@@ -150,6 +175,7 @@ def test_wrong_words_and_omissions_are_marked() -> None:
         ("Der heute", "Der[Hund schläft‸] heute[.‸]", 2, 4),
         ("Der <b> schlief heute.", "Der [&lt;][b][&gt;] [schlief] heute.", 2, 4),
         ("", "[Der Hund schläft heute .‸]", 0, 4),
+        ("Der Hund ja, er er schläft.", "Der Hund [ja][,] [er] [er] schläft[heute‸].", 3, 6),
     ]:
         made = essays.mark(hyp, "Der Hund schläft heute.")
         marks = '<mark(?:[^>]*left out: (.*?)")?>(.*?)</mark>'

@@ -87,7 +87,7 @@ PLACES = {
             "out of decoder.1.self_attention.W_o", "out of decoder.1.ff.2"],
     "linear_attention": ["into decoder.0.norm_1", *BLOCKS],
     "gated_deltanet": ["out of embedding", *BLOCKS],
-    "mamba2": ["out of embedding", *layers("out of decoder.{}.mixer.W_o")],
+    "mamba2": ["out of embedding", *layers("out of decoder.{}.self_attention.W_o")],
 }  # fmt: skip
 """Where each paper's model drops units: what a module says, or what it gets. The embeddings of
 source and target come first, sums with their positions where there are any; `nowhere` is the top

@@ -12,7 +12,7 @@ from torch.testing import assert_close
 
 from seqmodels import build, unroll
 from seqmodels.models import linear_attention, mamba2
-from seqmodels.models.gated_deltanet import CHUNK, write_and_read
+from seqmodels.models.gated_deltanet import CHUNK, read_chunks
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # what `transformers` says about itself is not our affair
@@ -24,18 +24,18 @@ N = 2 * CHUNK + 11
 def draw(n: int = N, heads: int = 2, width: int = 6) -> tuple[list[Tensor], Tensor, Tensor, Tensor]:
     """Draw queries, keys of length 1 and values, log α, β in 0 … 1, and a memory, in float64."""
     q, k, v = (torch.randn(3, heads, n, width).double() for _ in range(3))
-    log_alpha, beta = -3 * torch.rand(3, heads, n, 1).double(), torch.rand(3, heads, n, 1).double()
-    return [q, F.normalize(k, dim=-1), v], log_alpha, beta, torch.randn(3, heads, width, width)
+    log_a, beta = -3 * torch.rand(3, heads, n, 1).double(), torch.rand(3, heads, n, 1).double()
+    return [q, F.normalize(k, dim=-1), v], log_a, beta, torch.randn(3, heads, width, width)
 
 
 def recur(
-    qkv: list[Tensor], log_alpha: Tensor, beta: Tensor, s: Tensor, is_delta: bool
+    qkv: list[Tensor], log_a: Tensor, beta: Tensor, s: Tensor, is_delta: bool
 ) -> tuple[Tensor, Tensor]:
     """Write and read token by token, as in the paper's eq. (10): its S has a row for each value."""
     s, heads, eye = s.mT, [], torch.eye(s.shape[-1]).double()
     for t in range(qkv[0].shape[2]):
         q, k, v = (x[:, :, t, :, None] for x in qkv)
-        alpha, b = log_alpha[:, :, t, :, None].exp(), beta[:, :, t, :, None]
+        alpha, b = log_a[:, :, t, :, None].exp(), beta[:, :, t, :, None]
         s = alpha * s @ (eye - is_delta * b * k @ k.mT) + b * v @ k.mT
         heads.append((s @ q).squeeze(-1))
     return torch.stack(heads, 2), s.mT
@@ -45,9 +45,10 @@ def recur(
     ("is_gated", "is_delta", "beta_max"), [*product((True, False), (True, False), (1, 2))]
 )
 def test_chunks_equal_the_recurrence(is_gated: bool, is_delta: bool, beta_max: int) -> None:
-    qkv, log_alpha, beta, s = draw()
-    given = qkv, is_gated * log_alpha, beta_max * beta, s.double(), is_delta
-    (heads, after), (expected, memory) = write_and_read(*given), recur(*given)
+    qkv, log_a, beta, s = draw()
+    gates, s = (is_gated * log_a, beta_max * beta), s.double()
+    heads, after = read_chunks((*qkv, *gates), s, is_delta)
+    expected, memory = recur(qkv, *gates, s, is_delta)
     assert expected.std() > 0.5
     assert (heads - expected).abs().max() < 1e-11
     assert (after - memory).abs().max() < 1e-11
@@ -55,22 +56,22 @@ def test_chunks_equal_the_recurrence(is_gated: bool, is_delta: bool, beta_max: i
 
 def test_chunks_equal_those_of_qwen() -> None:
     """Theirs divide queries by the root of their width, and have heads after tokens."""
-    qkv, log_alpha, beta, s = draw(width=8)
+    qkv, log_a, beta, s = draw(width=8)
     q, k, v = (x.transpose(1, 2) for x in qkv)
-    gates = (x.squeeze(-1).transpose(1, 2) for x in (log_alpha, beta))
+    gates = (x.squeeze(-1).transpose(1, 2) for x in (log_a, beta))
     theirs, after = qwen.torch_chunk_gated_delta_rule(
         q, k, v, *gates, initial_state=s.float(), output_final_state=True
     )
-    heads, memory = write_and_read(qkv, log_alpha, beta, s.double(), True)
+    heads, memory = read_chunks((*qkv, log_a, beta), s.double(), True)
     assert_close(heads / 8**0.5, theirs.transpose(1, 2).double(), rtol=0, atol=2e-5)
     assert_close(memory, after.double(), rtol=0, atol=2e-5)
 
 
 def test_a_sum_is_the_same_in_three_chapters() -> None:
-    (q, k, v), log_alpha, beta, s = draw()
-    q, k, s, ones, kept = q.abs(), k.abs(), s.double(), 0 * beta + 1, 0 * log_alpha
-    heads, memory = write_and_read((q, k, v), kept, ones, s, False)
-    assert_close(mamba2.scan_chunks((q, k, v), kept, s), (heads, memory))
+    (q, k, v), log_a, beta, s = draw()
+    q, k, s, ones, kept = q.abs(), k.abs(), s.double(), 0 * beta + 1, 0 * log_a
+    heads, memory = read_chunks((q, k, v, kept, ones), s, False)
+    assert_close(mamba2.read_chunks((q, k, v, kept), s), (heads, memory))
     zeros = k.new_zeros(*k.shape[:2], k.shape[3])
     means, sums, total = linear_attention.read_chunks((q, k, v), s, zeros)
     assert_close(sums, memory)
@@ -82,9 +83,9 @@ def test_with_orthonormal_keys_it_is_a_dictionary() -> None:
     """A key that is given again has its last value, the others keep theirs, to the bit."""
     eye, one = torch.eye(4).double()[None, None], torch.ones(1, 1, 7, 1).double()
     keys, values = eye[:, :, [0, 2, 1, 2, 0, 2, 3]], torch.randn(1, 1, 7, 4).double()
-    _, s = write_and_read((keys, keys, values), 0 * one, one, torch.zeros_like(eye), True)
+    _, s = read_chunks((keys, keys, values, 0 * one, one), torch.zeros_like(eye), True)
     assert_close(eye @ s, values[:, :, [4, 2, 5, 6]], rtol=0, atol=1e-14)
-    _, added = write_and_read((keys, keys, values), 0 * one, one, torch.zeros_like(eye), False)
+    _, added = read_chunks((keys, keys, values, 0 * one, one), torch.zeros_like(eye), False)
     assert_close((eye @ added)[0, 0, 2], values[0, 0, [1, 3, 5]].sum(0))
 
 
@@ -99,8 +100,7 @@ def test_a_swap_is_a_mirror(beta: float, is_exact: bool) -> None:
     for i, j in zip(first.tolist(), second.tolist(), strict=True):
         under[i], under[j] = under[j], under[i]
     zero = torch.zeros(1, 1, 4096, 1).double()
-    given = (keys, keys, 0 * keys), zero, zero + beta, eye[None, None]
-    _, s = write_and_read(*given, True)
+    _, s = read_chunks((keys, keys, 0 * keys, zero, zero + beta), eye[None, None], True)
     assert (s[0, 0].argmax(-1).tolist() == under) == is_exact
     assert ((s[0, 0] - eye[under]).abs().max() < 1e-9) == is_exact
 
@@ -123,8 +123,8 @@ def test_long_texts_are_written_as_they_are_trained(
 
 def test_half_lives_are_spread_over_the_heads(fresh: Tiny) -> None:
     attention = fresh("gated_deltanet", d_model=64, n_heads=4).decoder[1].self_attention
-    log_alpha, beta = attention.gates(torch.zeros(1, 1, 64))
-    assert_close(-log_alpha.flatten(), torch.tensor([1e-3, 0.0046416, 0.0215443, 1e-1]))
+    log_a, beta = attention.gates(torch.zeros(1, 1, 64))
+    assert_close(-log_a.flatten(), torch.tensor([1e-3, 0.0046416, 0.0215443, 1e-1]))
     assert_close(beta.flatten(), torch.full((4,), 0.5))
 
 
@@ -132,7 +132,7 @@ def test_switches_leave_out_their_parameters(fresh: Tiny) -> None:
     names = {name for name, _ in fresh("gated_deltanet").named_parameters()}
     fixed = {name for name, _ in fresh("gated_deltanet_delta").named_parameters()}
     parts = {name.rpartition("self_attention.")[2] for name in names - fixed}
-    assert parts == {"W_alpha.weight", "W_alpha.bias", "log_a"}
+    assert parts == {"W_alpha.weight", "W_alpha.bias", "log_A"}
     with pytest.raises(ValueError, match="d_model 18 is not a multiple of n_heads 4"):
         build("gated_deltanet", 9, d_model=18, n_heads=4)
     assert isinstance(fresh("gated_deltanet").decoder[0].self_attention.norm, nn.RMSNorm)

@@ -29,7 +29,7 @@ def draw_favor(width: int, n_draws: int = 1) -> RandomFeatures:
 def weigh(attention: MultiHeadAttention, x: Tensor) -> tuple[Tensor, Tensor]:
     """Return the weights over a text without pads, and the values of all heads."""
     real = torch.ones(x.shape[:2])
-    _, _, v, _ = attention.qkv(x, real, attention.no_window(x))
+    _, _, v, _ = attention.qkv(x, real)
     return attention.attention_weights(x, real), v
 
 
@@ -84,7 +84,7 @@ def test_linear_attention_is_kernel_smoothing(
     attention = tiny(name, **sizes).decoder[0].self_attention
     attention.W_o = nn.Identity()
     x, real = torch.randn(1, 7, 16).double(), torch.ones(1, 7)
-    q, k, v, _ = attention.qkv(x, real, attention.no_window(x))
+    q, k, v, _ = attention.qkv(x, real)
     heads = [smooth(*(t[0, h] for t in (q, k, v))) for h in range(2)]
     read, s, z, _ = attention(x, real)
     assert_close(read[0], torch.cat(heads, 1))
@@ -111,7 +111,7 @@ def test_a_window_is_the_token_and_those_before_it(tiny: Tiny) -> None:
     attention.W_qkv.weight.data.copy_(torch.eye(16).repeat(3, 1))
     attention.W_qkv.bias.data.zero_()
     attention.filter.data.copy_(torch.tensor([1.0, 10, 100]).view(3, 1, 1).expand(3, 1, 48))
-    *_, v, window = attention.qkv(x, real, attention.no_window(x))
+    *_, v, window = attention.qkv(x, real)
     assert v[0, 0, :, 0].tolist() == [100, 210, 321, 432, 543]
     assert window[0, :, 0].tolist() == [4, 5]
 

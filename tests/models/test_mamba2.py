@@ -8,7 +8,7 @@ from conftest import Tiny
 from torch.testing import assert_close
 
 from seqmodels import build
-from seqmodels.models.mamba2 import CHUNK, scan_chunks
+from seqmodels.models.mamba2 import CHUNK, read_chunks
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # what `transformers` says about itself is not our affair
@@ -23,7 +23,7 @@ def test_chunks_equal_the_recurrence_and_masked_attention() -> None:
     q, k = (torch.randn(3, 1, N, 5).double() for _ in range(2))
     v, log_a = torch.randn(3, 2, N, 4).double(), -torch.rand(3, 2, N, 1).double()
     zero = torch.zeros(3, 2, 5, 4).double()
-    heads, memory = scan_chunks((q, k, v), log_a, zero)
+    heads, memory = read_chunks((q, k, v, log_a), zero)
     s, steps = zero, []
     for t in range(N):
         s = log_a[:, :, t, :, None].exp() * s + k[:, :, t, :, None] * v[:, :, t, None]
@@ -37,20 +37,20 @@ def test_chunks_equal_the_recurrence_and_masked_attention() -> None:
         )
     assert (heads - (mask * (q @ k.mT)) @ v).abs().max() < 1e-11
     first, last = zip(*(x.split([70, N - 70], 2) for x in (q, k, v, log_a)), strict=True)
-    _, s = scan_chunks(first[:3], first[3], zero)
-    assert_close(scan_chunks(last[:3], last[3], s)[0], heads[:, :, 70:])
+    _, s = read_chunks(first, zero)
+    assert_close(read_chunks(last, s)[0], heads[:, :, 70:])
 
 
 def test_the_block_equals_the_published_one() -> None:
     """Theirs has one projection for the gate, x, B, C and Δ, in this order."""
     ours = build("mamba2", 9, d_model=16, n_heads=2, d_state=8, n_layers=1, init_std=0.3)
-    mixer = ours.decoder[0].mixer
+    mixer = ours.decoder[0].self_attention
     cfg = Mamba2Config(
         hidden_size=16, num_heads=2, head_dim=16, state_size=8, n_groups=1, conv_kernel=4,
         expand=2, use_conv_bias=False, use_bias=False, chunk_size=8, num_hidden_layers=1,
     )  # fmt: skip
     theirs = Mamba2Mixer(cfg, layer_idx=0)
-    weights = mixer.W_z.weight, mixer.W_xBC.weight, mixer.W_dt.weight
+    weights = mixer.W_z.weight, mixer.W_qkv.weight, mixer.W_dt.weight
     theirs.in_proj.weight.data = torch.cat(weights)
     theirs.conv1d.weight.data = mixer.filter.permute(2, 1, 0).contiguous()
     theirs.dt_bias.data, theirs.A_log.data = mixer.W_dt.bias.data, mixer.log_A.data
@@ -65,7 +65,7 @@ def test_the_block_equals_the_published_one() -> None:
 
 
 def test_rates_are_spread_over_the_heads(fresh: Tiny) -> None:
-    mixer = fresh("mamba2", d_model=64, n_heads=4).decoder[1].mixer
+    mixer = fresh("mamba2", d_model=64, n_heads=4).decoder[1].self_attention
     log_a, dt = mixer.gates(torch.zeros(1, 1, 64))
     steps = torch.tensor([1e-1, 10 ** (-5 / 3), 10 ** (-7 / 3), 1e-3])
     assert_close(dt.flatten(), steps)
@@ -73,6 +73,9 @@ def test_rates_are_spread_over_the_heads(fresh: Tiny) -> None:
 
 
 def test_heads_fill_twice_the_width() -> None:
-    assert build("mamba2", 9, d_model=15, n_heads=6, n_layers=1).decoder[0].mixer.skip.numel() == 6
+    assert (
+        build("mamba2", 9, d_model=15, n_heads=6, n_layers=1).decoder[0].self_attention.skip.numel()
+        == 6
+    )
     with pytest.raises(ValueError, match="d_model 30 is not a multiple of n_heads 4"):
         build("mamba2", 9, d_model=15, n_heads=4, n_layers=1)

@@ -1,6 +1,8 @@
 """All figures of a folder of records, the matrix of differences among them; their style."""
 
+import html
 import itertools
+import re
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -127,17 +129,17 @@ def test_a_missing_score_leaves_a_gap() -> None:
 
 def test_a_title_names_the_search() -> None:
     for task, beam, title in (
-        ("recall", 5, "symbol accuracy (%), free-running, beam 5"),
-        ("next_token", None, "exact match (%), teacher-forced"),
+        ("recall", 5, "Symbol accuracy (%), free-running, beam 5"),
+        ("next_token", None, "Exact match (%), teacher-forced"),
     ):
         records = several(1, task)
         for test in (test for r in records for test in r["tests"]):
             test["beam"] = beam
         figure, name = drawn_scores(records, -1), records[0]["tests"][-1]["name"]
         titles = [ax.get_title("left") for ax in figure.axes[:2]]
-        assert titles == [title, "loss (nats per token), teacher-forced"]
+        assert titles == [title, "Loss (nats per token), teacher-forced"]
         is_named = task == "recall"  # the axis of the other names its test set
-        assert style.texts_of(figure)[0].startswith(f"{name}: ") == is_named
+        assert style.texts_of(figure)[0].endswith(f": {name}") == is_named
         assert figure.axes[0].get_ylim() == (0, 100)
         suffix = title.partition("free-running")[2]
         assert f"by {records[0]['tests'][-1]['axis']}{suffix}\n" in tables.format_tables(
@@ -186,12 +188,16 @@ def test_a_context_is_drawn_as_the_gain_from_it() -> None:
     records = scored(values, **about) + [r | {"seed": 2} for r in scored(higher, **about)]
     figure = drawn_scores(records)
     labels = [text.get_text().split(" · ")[-1] for text in figure.legends[0].get_texts()]
-    assert labels == ["2.25", "2.75"]  # bits per byte without context, each seed's its own
+    assert style.texts_of(figure)[0] == "Bits per byte saved by length (tokens)"
+    assert labels == [
+        "at 0: 2.25",
+        "at 0: 2.75",
+    ]  # bits per byte without context, each seed's its own
     saved, gained = figure.axes[:2]
     assert np.allclose(saved.lines[0].get_ydata(), [0, 0.1, 0.2])
     assert np.allclose(saved.lines[3].get_ydata(), [0, 0.3, 0.6])
     assert np.allclose(gained.lines[0].get_ydata(), [0, 1, 2])
-    assert saved.get_title("left").startswith("bits per byte saved")
+    assert saved.get_title("left").startswith("Bits per byte saved")
     assert saved.get_ylim()[1] < 0.7
     for ax in (saved, gained):
         assert "higher is better ↑" in texts_of(ax)
@@ -243,15 +249,12 @@ def test_curves_and_sizes_are_those_of_the_records() -> None:
     records = as_records(several(1))
     curves = bucket_plots.draw_curves(records).figure.axes
     sizes = [ax for ax in bucket_plots.draw_memory_size(records).figure.axes if ax.lines]
-    assert [ax.get_xlabel() for ax in curves] == ["target tokens", "seconds of training"]
+    assert [ax.get_xlabel() for ax in curves] == ["target tokens"]
     assert [ax.get_title("left") for ax in sizes] == [*bucket_plots.SIZES.values()]
     assert sizes[0].get_ylim() == sizes[1].get_ylim()
     for record in records:
         colour, curve = style.line_style_of(record.model).colour, record.curve
-        drawn = [
-            [(p.tokens, p.valid_nats) for p in curve],
-            [(p.seconds, p.valid_nats) for p in curve],
-        ]
+        drawn = [[(p.tokens, p.valid_nats) for p in curve]]
         drawn += [record.source_bytes, record.cache_bytes]
         for ax, points in zip([*curves, *sizes], drawn, strict=True):
             line = next(line for line in ax.lines if line.get_color() == colour)
@@ -424,7 +427,41 @@ def test_few_examples_have_no_interval() -> None:
     changes = {"overall": Difference(value=-0.01, low=None, high=None, p=None), "is_tested": False}
     comparison.pairs[0] = comparison.pairs[0].model_copy(update=changes)
     texts, fills = cells(records, comparison)["bahdanau", "rnn_encdec"]
-    assert (texts, len(fills)) == (["±0.0", "[–]"], 1)
+    assert (texts, fills) == (["±0.0", "[–]"], [])
+
+
+def test_what_is_not_tested_is_hatched_and_the_caption_says_so() -> None:
+    records, comparison = compared()
+    for untested, places in (((), set()), ((1,), {(2, 0), (0, 2)}), ((1, 2), {(2, 0), (0, 2),
+                             (2, 1), (1, 2)})):  # fmt: skip
+        for i in untested:
+            changes = {"is_tested": False}
+            comparison.pairs[i] = comparison.pairs[i].model_copy(update=changes)
+        with style.context():
+            drawn = bucket_plots.draw_differences(records, records[0].tests[0], comparison).figure
+        (ax,) = drawn.axes
+        hatched = {patch.get_xy() for patch in ax.patches if patch.get_hatch()}
+        assert hatched == places
+        assert ("hatched: not tested" in drawn.get_label().lower()) == bool(untested)
+        assert ("white: not significant" in drawn.get_label().lower()) == (len(untested) < 2)
+
+
+def test_a_caption_explains_what_is_drawn_alone_and_is_in_the_file() -> None:
+    few, equal = (100, 29), (100, 100)
+    for counts, said in ((few, "Hollow: fewer than 30"), (equal, "100 sentences a point")):
+        records = scored({"gpt": (30, 20)}, counts=counts)
+        with style.context():
+            figure = drawn_scores(records)
+            content = html.unescape(style.render(figure, ".svg").decode())
+        hollow = [line for line in figure.axes[0].lines if line.get_markerfacecolor() == "white"]
+        assert any(len(line.get_xdata()) for line in hollow) == (counts == few)
+        assert len(figure.axes) == (4 if counts == few else 2)  # with a strip of counts, or not
+        own = figure.get_label()
+        assert said in own
+        assert "whisker" not in own  # of one seed
+        assert ("Hollow" in own) == ("Bars" in own) == (counts == few)
+        drawn = re.sub(r"<desc>.*?</desc>", "", content, flags=re.S)
+        assert said.split()[0] in " ".join(re.findall(r">([^<>]+)</text>", drawn))
 
 
 def swept(model: str, seed: int, field: str, value: Any, bleu: float, **more: Any) -> Any:
@@ -511,9 +548,9 @@ def test_the_effect_of_a_change_is_the_arm_minus_the_model_as_it_is(monkeypatch:
         made = as_records(records)
         test = made[0].tests[0]
         _, first, second = effects.effect_rows(made, test, whole)
-        assert first[0] == "GPT: lr 0.5"
+        assert first[0] == "GPT: learning rate 0.5"
         assert first[2:] == [better, worse, verdict]
-        assert second[0] == "GPT: tokens 400 k, lr 0.5"
+        assert second[0] == "GPT: 400 k target tokens, learning rate 0.5"
         assert second[2:] == ["–", "–", "not significant"]
         assert verdict in tables.format_summary(made[:3], whole)
         is_drawn = metric == "bleu"  # the matrix of as many models as it may have
@@ -527,6 +564,15 @@ def test_the_effect_of_a_change_is_the_arm_minus_the_model_as_it_is(monkeypatch:
         fills = {"significantly better": "#1B75BC", "significantly worse": "#E8741C"}
         assert same_color(ax.collections[0].get_colors()[0], fills[verdict])
         assert same_color(ax.collections[1].get_colors()[0], style.GREY)
+    untested = pairs[1].model_copy(update={"is_tested": False})
+    one = comparison.model_copy(update={"pairs": [pairs[0], untested]})
+    drawn = effects.draw_effects(made, test, one)
+    assert drawn
+    ((place,),) = [[p.get_y() for p in ax.patches if p.get_hatch()] for ax in drawn.figure.axes]
+    assert place == 0.5  # the second row
+    assert "hatched: not tested" in drawn.figure.get_label()
+    one = comparison.model_copy(update={"pairs": [pairs[0]]})
+    assert effects.draw_effects(made, test, one) is None  # of one row
     assert effects.effect_rows([made[0], made[3]], test, whole) == []
     made += as_records([fake_record("transformer_cosine", 1)])  # a variant beside its base
     pairs = [Pair(row=other, column="transformer_cosine", overall=fall, buckets=[], **tested)]

@@ -17,7 +17,6 @@ from seqmodels.records.schema import Record
 from seqmodels.records.significance import ALPHA, Difference
 from seqmodels.report import (
     bucket_plots,
-    effects,
     ledger,
     load_records,
     render_folder,
@@ -92,13 +91,16 @@ def test_formats_at_their_borders() -> None:
     """Each number is exactly where a format begins, beside one that is just before."""
     short = {0: "0", 0.0005: "5e-4", 0.001: "0.001", 999: "999", 1000: "1 k", 1e6: "1 M"}
     assert {n: load_records.format_short(n) for n in short} == short
-    assert [*map(effects.format_value, (9_999, 10_000, "x"))] == ["9999", "10 k", "x"]
+    fields = {
+        ("n_heads", 1): "1 head", ("n_layers", 4): "4 layers", ("d_k", 4): "d_k 4",
+        ("tokens", 15e6): "15 M target tokens", ("label_smoothing", 0.1): "label smoothing 0.1",
+        ("is_prenorm", True): "pre-norm", ("is_reversed", False): "no reversed",
+        ("optimizer", "muon"): "optimizer muon", ("width", 2): "2 × width",
+    }  # fmt: skip
+    assert {field: load_records.format_field(*field) for field in fields} == fields
     p_values = {None: "–", 0.0009765625: "< 0.001", 0.001: "0.001", 0.5: "0.500"}
     assert {p: load_records.format_p_value(p) for p in p_values} == p_values
     assert [Difference(value=1.0, p=p).is_significant for p in (ALPHA, 0.0625)] == [True, False]
-    for width, n_blocks in ((100, 1), (101, 2)):  # of a terminal
-        rows = [["a" * 40, "b" * 30, "c" * (width - 74)]]
-        assert len(tables.format_plain(rows)) == n_blocks
     for score, shares in ((1.0, "50"), (0.875, "")):
         made = as_records(scored({"gpt": (score, score / 2)}, (40, 40)))
         text = tables.format_shares(made, made[0].tests[0])

@@ -10,7 +10,7 @@ from fake_records import as_records, fake_record, metric
 
 from seqmodels import EOS
 from seqmodels.experiments.specs import make_spec, model_sizes
-from seqmodels.models import VARIANTS
+from seqmodels.models import paper_of
 from seqmodels.report import style
 from tasks.bottleneck import __main__ as bottleneck
 from tasks.bottleneck import figure as bottleneck_figure
@@ -43,7 +43,7 @@ LENGTHS = (1, 4, 8)
 
 def carrying(model: str, bits: list[float], seed: int = 1) -> dict[str, Any]:
     """Make a record of a model that carries so many bits at each length, ± 1 bit a symbol."""
-    r = fake_record(model, seed) | {"model_config": {"d_model": 64, **VARIANTS[model].sizes}}
+    r = fake_record(model, seed) | {"model_config": {"d_model": 64, **paper_of(model).sizes}}
     r["data"] |= {"name": "random symbols", "n_symbols": 64}
     (test,), buckets = r["tests"], []
     for n, b in zip(LENGTHS, bits, strict=True):
@@ -60,15 +60,19 @@ RECORDS = as_records([
     carrying("rnn_encdec_128", [6, 24, 40]), carrying("bahdanau_2", [6, 24, 36]),
 ])  # fmt: skip
 
+LOOKING_BACK = as_records([carrying("bahdanau", [6, 23, 35])])
+
 
 def test_bits_are_those_of_the_symbols_less_the_loss() -> None:
-    left, right = bottleneck_figure.draw_bits(RECORDS).figure.axes
-    expected = {"rnn_encdec_32": [6, 21, 18], "bahdanau_2": [6, 24, 36]}
+    (left,) = bottleneck_figure.draw_bits([*RECORDS, *LOOKING_BACK]).figure.axes
+    (right,) = bottleneck_figure.draw_most_bits(RECORDS).figure.axes
+    expected = {"rnn_encdec_32": [6, 21, 18], "bahdanau": [6, 23, 35]}  # every second vector
     for model, bits in expected.items():
         colour = style.line_style_of(model).colour
         line = next(line for line in left.lines if line.get_color() == colour)
         assert list(line.get_xdata()) == list(LENGTHS)
         assert list(line.get_ydata()) == pytest.approx(bits)
+    assert len(left.lines) == len(expected) + 1  # all bits
     found = bottleneck_figure.compute_bits({"bahdanau_2": RECORDS[3:]})["bahdanau_2"][0, 2]
     assert list(found) == pytest.approx([36, 36 - 8, 36 + 8])
     assert list(right.lines[0].get_xdata()) == [32, 128]

@@ -154,8 +154,9 @@ def test_heads_are_measured_and_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
     cells = {(t.get_position(), t.get_text()) for t in ax.texts}
     names = [t.get_text() for t in ax.get_yticklabels()]
     for row in figure.rows_of(r, "heads", attention="encoder"):
-        x, y = 2 * row["layer"] - 2 + row["head"] - 0.5, names.index(row["pair"]) + 0.36
-        assert ((x, y), f"{row['share']:.0f}") in cells
+        x, y = 2 * row["layer"] - 2 + row["head"] - 0.5, names.index(row["pair"]) + 0.5
+        is_above = row["share"] >= 10 + max(row["by_offset"], row["by_part_of_speech"])
+        assert (((x, y), f"{row['share']:.0f}") in cells) == is_above
     ax = drawn["article-transformer"].figure.axes[1]
     squares = [square.get_xy() for square in ax.patches]
     assert 100 in [ax.collections[0].get_array()[int(y), int(x)] for x, y in squares]

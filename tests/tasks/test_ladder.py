@@ -18,7 +18,6 @@ from seqmodels.data.batches import Example
 from seqmodels.evaluation.intervals import wilson_interval
 from seqmodels.experiments.specs import count_parameters, make_spec, model_sizes
 from seqmodels.models import papers
-from seqmodels.report import style
 from tasks.ladder import __main__ as ladder
 from tasks.ladder import figure
 from tasks.ladder.measure import accuracy_by_place
@@ -135,7 +134,9 @@ def test_a_bar_is_its_rung_and_bucket() -> None:
     left, right = figure.draw_rungs(as_records([*climbed(), *climbed(2.0, 2)])).figure.axes
     at = {"lstm_seq2seq_forward": 0, "lstm_seq2seq": 1, LAST: 2, DOT: 2.8, DOT_FED: 3.2}
     for ax, place in ((left, 1), (right, 2)):
-        expected = {(style.line_style_of(m).colour, x): SCORES[m][place] + 1 for m, x in at.items()}
+        expected = {
+            (figure.FED[m == DOT_FED].colour, x): SCORES[m][place] + 1 for m, x in at.items()
+        }
         bars = {}
         for bar in ax.patches:
             colour = to_hex(bar.get_facecolor()).upper()

@@ -23,7 +23,8 @@ from tasks.lookup import memory
 
 
 def make_lookup(**given: object) -> Task:
-    flags = {"size": "smoke", "tokens": None, "width": None, "pairs": 8, "again": False} | given
+    flags = {"size": "smoke", "tokens": None, "width": None, "pairs": 8}
+    flags |= {"again": False, "two_hops": False} | given
     return lookup.make_task(argparse.Namespace(**flags))
 
 
@@ -80,6 +81,31 @@ def test_keys_given_again_are_of_half_as_many() -> None:
     assert hits[0] / n_draws < 0.1
 
 
+def test_two_hops_lead_to_the_value_of_a_value() -> None:
+    source = [("f", "12"), ("c", "a"), ("a", "7"), ("b", "f")]
+    pair = lookup.make_pair(source, ["c", "b"])
+    assert pair[:2] == ("f 12 c a a 7 b f", "c c 7 b b 12")
+    assert lookup.guess_last(pair) == 1 / 2
+
+
+def test_half_of_the_keys_lead_to_another_key() -> None:
+    rng, symbols = random.Random(5), lookup.make_symbols(30, has_two_hops=True)
+    is_first, n_asked = Counter[bool](), Counter[int]()
+    for _ in range(300):
+        pair = lookup.draw_pair(rng, 10, symbols)
+        src, tgt = pair.src.split(), pair.tgt.split()
+        values = dict(zip(src[0::2], src[1::2], strict=True))
+        assert len(values) == 10
+        assert sum(value in values for value in values.values()) == 5
+        assert [values[values[key]] for key in tgt[0::3]] == tgt[2::3]
+        is_first[src.index(tgt[0]) < src.index(values[tgt[0]])] += 1
+        n_asked[len(tgt) // 3] += 1
+    assert min(is_first.values()) > 100  # the first hop may come after the second
+    assert n_asked.keys() == {2, 5}
+    sizes = {lookup.n_pairs(pair) for pair in lookup.draw_pairs(rng, 200, 8, symbols)}
+    assert sizes == {2, 4, 6, 8}
+
+
 GOLDEN = [
     "l 11 m 1 m m 1 l l 11",
     "j 16 i 2 g 11 f 7 l 13 j j 16 g g 11 f f 7 l l 13 i i 2",
@@ -99,6 +125,12 @@ def test_the_data_of_the_records_are_drawn_as_before() -> None:
     assert links == [(11, 2), (9, 5), (1, 8)]
     assert all(example.src[s] == example.tgt[t] for s, t in links)
     assert max(test.baseline[-1] for test in again.tests) > 1 / 16
+    hops = make_lookup(two_hops=True)
+    assert len({task.data["name"] for task in (once, again, hops)}) == 3
+    assert {test.baseline[-1] for test in hops.tests} == {1 / 8}
+    example, links = hops.alignment_example
+    assert len(links) == 3 == len(example.scored())
+    assert all(example.src[s] == example.tgt[t] for s, t in links)
 
 
 def test_keys_given_again_have_their_own_folder() -> None:
@@ -106,6 +138,9 @@ def test_keys_given_again_have_their_own_folder() -> None:
     assert read([]).out is None
     assert read(["--again"]).out == Path("runs/lookup-again-laptop")
     assert read(["--again", "--out", "x", "--dry-run"]).out == Path("x")
+    assert read(["--two-hops"]).out == Path("runs/lookup-hops-laptop")
+    with pytest.raises(SystemExit):
+        read(["--two-hops", "--again"])
 
 
 TESTED = [(8, [2, 4, 6, 8, 12, 16]), (12, [3, 6, 9, 12, 18, 24])]

@@ -4,6 +4,7 @@ import random
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from conftest import RESULTS, Run, fields_of
 from fake_records import as_records, scored
@@ -155,16 +156,31 @@ def test_gpt_has_positions_for_long_targets(folder: Path) -> None:
     assert longest <= task.recipes["gpt"].sizes["n_positions"]
 
 
-def test_the_five_papers_have_a_figure_among_others() -> None:
-    names = list(PAPERS)[:5]
-    five = as_records(scored(dict.fromkeys(names, (80, 40, 20))))
-    more = scored(dict.fromkeys(("linear_attention", "rnn_encdec_x2"), (80, 40, 20)))
-    others = as_records(more)
+def test_the_five_papers_have_a_figure_with_their_names_at_the_lines() -> None:
+    five = as_records(scored(dict.fromkeys(FIVE, (80, 40, 20))))
+    others = as_records(scored(dict.fromkeys(("linear_attention", "rnn_encdec_x2"), (80, 40, 20))))
     with style.context():
         (drawn,) = figure.draw_five([others[1], *five, others[0]]).values()
-    labels = {text.get_text() for legend in drawn.figure.legends for text in legend.get_texts()}
-    assert {label.partition(" (")[0] for label in labels} == {PAPERS[n].label for n in names}
-    assert figure.draw_five(five) == figure.draw_five(others) == {}
+    (ax,) = drawn.figure.axes
+    names = {text.get_text().partition(" (")[0]: text.get_position()[1] for text in ax.texts}
+    heights = [names[PAPERS[model].label] for model in FIVE]
+    gaps = np.diff(sorted(heights))
+    assert min(heights) == 20
+    assert (gaps > 0.05 * np.ptp(ax.get_ylim())).all()  # their ends coincide, their names do not
+    assert figure.draw_five(five[1:]) == figure.draw_five(others) == {}
+
+
+def test_a_title_claims_what_the_scores_show() -> None:
+    claim = "One vector loses long sentences; looking back keeps them"
+    kept, falls = (90, 88, 85), (90, 85, 30)
+    for vector, attending, title in (
+        ((80, 39, 20), kept, claim), ((80, 39, 20), falls, f"{claim}, up to trained lengths"),
+        ((80, 40, 20), kept, "BLEU by source length (words)"),
+        ((80, 39, 20), (90, 80, 30), "BLEU by source length (words)"),
+    ):  # fmt: skip
+        values = {m: vector if PAPERS[m].memory == "vector" else attending for m in FIVE}
+        records = as_records(scored(values, trained=20))
+        assert figure.find_title(records, records[0].tests[0]) == title
 
 
 def test_records_of_the_default_were_made_with_its_settings(monkeypatch: Any) -> None:

@@ -1,4 +1,4 @@
-"""The page of mistakes: what it says of records, and of none."""
+"""The page of mistakes: what it says of records."""
 
 from pathlib import Path
 from typing import Any
@@ -26,18 +26,16 @@ def fake(model: str, seed: int, loss: float, text: str) -> dict[str, Any]:
 def test_the_page_says_what_the_records_hold(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (numbers, page_mistakes):
-        monkeypatch.setattr(module, "RESULTS", tmp_path)
+    monkeypatch.setattr(numbers, "RESULTS", tmp_path)
     monkeypatch.setattr(page_mistakes, "LISTED", [PADS])
     numbers.load_runs.cache_clear()
-    assert page_mistakes.fill(page_mistakes.mistake_table) == page_mistakes.PENDING
     long = " ".join(f"w{i}" for i in range(30))
     fakes = [fake("transformer", 1, 0.5, "c d"), fake("transformer", 2, 0.7, "c c")]
     fakes += [fake(PADS, 1, 0.25, long), fake(PADS, 3, 0.625, "d")]
     write(tmp_path / "mistakes", fakes)
     difference = Difference(value=0.5, low=-1.0, high=2.0, p=0.3)
     monkeypatch.setattr(numbers.Results, "difference", lambda self, row, column: difference)
-    said = page_mistakes.fill(page_mistakes.describe, PADS)
+    said = page_mistakes.describe(PADS)
     for words in (
         "0.250 to 0.625 nats per token, without the mistake 0.500 to 0.700: the two overlap.",
         "BLEU 42.0, without it 41.5: 0.5 [−1.0, 2.0], not significant.",

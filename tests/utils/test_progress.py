@@ -49,8 +49,9 @@ def test_status_of_stopped_runs(tmp_path: Path) -> None:
     with stopped_after(2):
         compare.compare(toy(), options(tmp_path, models=["gpt"]))
     path = tmp_path / "gpt-seed1.json"
-    assert progress.read_status(path) is None
-    assert " of 200" in format_status(tmp_path)
+    n_tokens = progress.read_status(path).tokens
+    rest = ["gpt,", "seed", "1", "stopped", f"{n_tokens}", "of", "200", "train"]
+    assert format_status(tmp_path).splitlines()[1].split()[:8] == rest
     left = progress.StatusFile(path, "gpt, seed 1", 200)
     for state in ("running", "waiting"):  # as a kill leaves it
         left.write(state=state, phase="training")
@@ -101,6 +102,7 @@ def test_a_terminal_shows_a_bar(tmp_path: Path, clock: Any, monkeypatch: Any, ca
     screen.isatty = lambda: True
     monkeypatch.setattr(sys, "stderr", screen)
     monkeypatch.setattr(progress, "READ_EVERY_S", 600.0)
+    monkeypatch.setenv("COLUMNS", "200")
     board, running = board_of(tmp_path, 3)
 
     def bar() -> str:
@@ -114,10 +116,14 @@ def test_a_terminal_shows_a_bar(tmp_path: Path, clock: Any, monkeypatch: Any, ca
         assert bar() == f"0% |          | 3 of 6 runs done, 3 running: {'; '.join(runs)}"
         clock.now_s += 10.0
         board.end("run 1")
-        line = f"4 of 6 runs done, 2 running, about 20 s left: {runs[0]}; {runs[2]}"
+        line = f"about 20 s left, 4 of 6 runs done, 2 running: {runs[0]}; {runs[2]}"
         assert bar() == f"33% |###3      | {line}"
+        monkeypatch.setenv("COLUMNS", "60")
+        assert bar() == "33% |###3      | about 20 s left, 4 of 6 runs done, 2 …"
         running[2].add_line("last words")
         board.end("run 2")
+        board.end("run 0")
+        assert bar() == "100% |##########| 6 of 6 runs done"
     assert capsys.readouterr().out == "run 2: last words\n"
 
 
@@ -145,23 +151,23 @@ def test_the_time_left_follows_from_the_runs_so_far(tmp_path: Path, clock: Any) 
 
     def left() -> str:
         board.refresh()
-        return board.summary().rpartition(", ")[2]
+        return board.describe().partition(" left, ")[0]
 
-    assert left() == "0 running"
+    assert left() == "0 of 10 runs done"
     one.write(state="running")
     one.update("training", 0, 1_000)
     clock.now_s += 100
     one.update("training", 500, 1_000)
     one.update("validation", 1, 2)  # not half a training
-    assert left() == "about 40 min left"  # 100 s for 0.4 runs of 10
+    assert left() == "about 40 min"  # 100 s for 0.4 runs of 10
     clock.now_s += 300
     board.end(one.now.run)
-    assert left() == "about 60 min left"  # 400 s for one of 10
+    assert left() == "about 60 min"  # 400 s for one of 10
     two.write(state="running")
     two.update("training", 500, 1_000)  # resumed: what it had trained before does not count
     clock.now_s += 20
     two.update("training", 1_000, 1_000)
-    assert left() == "about 41 min left"  # 420 s for 1.4 runs, 8.2 are left
+    assert left() == "about 41 min"  # 420 s for 1.4 runs, 8.2 are left
 
 
 def test_durations_are_rounded() -> None:

@@ -1,11 +1,11 @@
-"""Streams that are closed or full, flags in any order, and similar names."""
+"""Streams that are closed or full, narrow terminals, flags in any order, and similar names."""
 
 import subprocess
 import sys
 
 import pytest
 
-from seqmodels.utils.terminal import Parser, did_you_mean
+from seqmodels.utils.terminal import Parser, did_you_mean, format_table, wrap
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs a POSIX shell and /dev/full")
@@ -21,6 +21,25 @@ def test_closed_and_full_streams_get_one_line(redirected: str, code: int, messag
     assert done.returncode == code, done.stderr
     assert message in done.stderr
     assert len(done.stderr.splitlines()) == bool(message)
+
+
+def test_lines_end_between_words_and_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    path = "/shared/runs/a-comparison-of-models/gpt-seed1.json"
+    rows = [["model", "BLEU", "tokens/s"], ["gpt", "7.25", "1,234"]]
+    monkeypatch.setenv("COLUMNS", "19")
+    assert format_table(rows) == [
+        "model  BLEU",
+        "gpt    7.25",
+        "model  tokens/s",
+        "gpt       1,234",
+    ]
+    assert wrap(f"gpt: recorded in {path}.") == f"gpt: recorded in\n  {path}."
+    monkeypatch.setenv("COLUMNS", "21")
+    assert format_table(rows) == ["model  BLEU  tokens/s", "gpt    7.25     1,234"]
+    monkeypatch.delenv("COLUMNS")
+    assert wrap("a log has one line for " + "each message " * 20).count("\n") == 0
+    for width, n_blocks in ((100, 1), (101, 2)):
+        assert len(format_table([["a" * 40, "b" * 30, "c" * (width - 74)]])) == n_blocks
 
 
 @pytest.mark.parametrize("order", [

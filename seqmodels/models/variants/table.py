@@ -55,6 +55,8 @@ TO_2023, WITHOUT = "gpt_to_2023:GPTTo2023", "ablated:AblatedGPT"
 
 RNN: Kind = {"variant_of": "rnn_encdec"}
 READER = kind("rnn_encdec", "encoders:OtherEncoder", 2014, BOTH_PAPERS)
+ELMAN = kind("rnn_encdec", "units:RNNWithUnits", 1990, "after Elman, Cognitive Science 14(2)")
+UNEQUAL = kind("rnn_encdec", "units:RNNWithUnits", 2014, "after Cho et al., arXiv:1406.1078")
 LSTM: Kind = {"variant_of": "lstm_seq2seq"}
 LAST = kind("lstm_seq2seq", LADDER, 2015, LUONG)
 ATTENDING = LAST | {"memory": "grows", "attends": True}
@@ -161,5 +163,8 @@ ROWS: dict[str, tuple[Kind, str, Fields]] = {
     "gated_deltanet_fade": (DELTA, "fade", {"is_delta": False}),
     "gated_deltanet_delta": (DELTA, "delta", {"is_gated": False}),
     "gated_deltanet_2": (DELTA, "β to 2", {"beta_max": 2.0}),
+    "rnn_encdec_tanh": (ELMAN, "plain tanh units", {"unit": "tanh"}),
+    "rnn_encdec_wide": (UNEQUAL, "encoder twice as wide", {"encoder_width": 2.0}),
+    "rnn_encdec_narrow": (UNEQUAL, "encoder half as wide", {"encoder_width": 0.5}),
 }
 """By name, in the order that gives them their colours: kind, end of the label, changed fields."""

@@ -1,0 +1,191 @@
+// The opening picture: a sentence is read and written, token by token, by an encoder with one vector, by one
+// with a vector for each word, and from the vector that could have been written.
+import { formatRight, markPart, showDifferences, splitWords, countRight } from "./differences.js";
+import { element, query } from "./page.js";
+
+const LEVELS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+const COLUMNS = 4, MOST_ROWS = 76, WIDEST = 16, SECONDS = 13, SLOWEST_MS = 320, LEAST_WEIGHT = 0.05;
+
+/** The numbers of a text of digits, from -1 to 1. @param {string} text */
+export const readLevels = (text) => Array.from(text, (digit) => LEVELS.indexOf(digit) / 31.5 - 1);
+
+/** What is done after so many moments: tokens read, then words written. @param {number} moment @param {number} nRead */
+export const splitMoment = (moment, nRead) => ({ read: Math.min(moment, nRead), written: Math.max(0, moment - nRead) });
+
+/** Where a word looks: places and weights. @param {string | undefined} weights a digit for each place; without them, all on the first */
+export function findLooks(weights) {
+  const all = weights === undefined ? [1] : readLevels(weights).map((level) => (level + 1) / 2);
+  return all.map((weight, place) => ({ place, weight })).filter(({ weight }) => weight >= LEAST_WEIGHT);
+}
+
+/** A strip of cells, one pixel each, in the colours of a canvas.
+ * @param {string} text @param {CSSStyleDeclaration} style */
+function paintStrip(text, style) {
+  const strip = element("canvas", { width: COLUMNS, height: Math.ceil(text.length / COLUMNS) });
+  strip.width = COLUMNS;
+  strip.height = Math.ceil(text.length / COLUMNS);
+  const context = strip.getContext("2d");
+  readLevels(text).forEach((x, i) => {
+    context.globalAlpha = Math.abs(x);
+    context.fillStyle = x < 0 ? style.borderTopColor : style.color;
+    context.fillRect(i % COLUMNS, Math.floor(i / COLUMNS), 1, 1);
+  });
+  return strip;
+}
+
+class Machine {
+  constructor(section, kind) {
+    this.section = section;
+    this.kind = kind;
+    this.said = section.querySelector(".said");
+    this.canvas = element("canvas", { "aria-hidden": "true" });
+    section.prepend(this.canvas);
+  }
+
+  /** Take a sentence: its words are there from now on, hidden until they are written. */
+  take(row) {
+    const output = row.outputs[this.kind];
+    this.row = row;
+    this.nRead = row.annotations.length;
+    this.parts = showDifferences(output, row.ref).map((part) => ({ ...part, node: markPart(part) }));
+    this.said.replaceChildren(...this.parts.map(({ node }) => node));
+    this.words = [...this.said.querySelectorAll(".w")];
+    const { right, words } = countRight(output, row.ref);
+    this.section.querySelector(".right").replaceChildren(element("b", {}, `${Math.round((100 * right) / words)} %`), ` right: ${formatRight(output, row.ref)} words`);
+    this.stages = [[row.vectors.at(-1), ...row.best], row.annotations, row.vectors][[2, 1, 0][this.kind]];
+    this.strips = null;
+  }
+
+  /** Show how far the machine is. @param {number} read @param {number} written @param {number} chosen a word, or -1 */
+  show(read, written, chosen) {
+    let before = -1;
+    for (const { index, node } of this.parts) {
+      before = index < 0 ? before : index;
+      const order = index < 0 ? Math.min(before + 1, this.words.length - 1) : index;
+      node.classList.toggle("ahead", order >= written);
+    }
+    this.isOver = written >= this.words.length;
+    this.section.querySelector(".right").classList.toggle("ahead", !this.isOver);
+    this.now = chosen >= 0 && chosen < written ? chosen : this.isOver ? -1 : written - 1;
+    this.paint(read, written);
+  }
+
+  paint(read, written) {
+    const context = this.canvas.getContext("2d");
+    if (!context) return;
+    const box = this.section.getBoundingClientRect(), area = this.section.querySelector(".cells").getBoundingClientRect();
+    const style = getComputedStyle(this.canvas), sharp = devicePixelRatio;
+    this.strips ??= this.stages.map((text) => paintStrip(text, style));
+    this.canvas.width = box.width * sharp;
+    this.canvas.height = box.height * sharp;
+    context.scale(sharp, sharp);
+    context.translate(-box.left, -box.top);
+    const pitch = Math.min(WIDEST + 2, area.width / this.nRead), unit = area.height / MOST_ROWS;
+    const isMany = this.kind === 1, n = isMany ? this.nRead : 1, left = area.left + (area.width - n * pitch) / 2;
+    const xOf = (j) => left + pitch * (j + 0.5);
+    context.imageSmoothingEnabled = false;
+    context.strokeStyle = context.fillStyle = style.outlineColor;
+    context.font = "0.8rem system-ui, sans-serif";
+    const place = (strip, j, from, to) => {
+      const width = pitch - Math.min(2, pitch / 4);
+      context.drawImage(strip, 0, from, COLUMNS, to - from, xOf(j) - width / 2, area.top + from * unit, width, (to - from) * unit);
+    };
+    let bottom = area.top + MOST_ROWS * unit;
+    if (isMany) {
+      this.strips.forEach((strip, j) => {
+        const half = strip.height / 2;
+        if (j < read) place(strip, j, 0, half); // read forwards
+        if (j >= this.nRead - read) place(strip, j, half, strip.height); // and backwards
+      });
+    } else if (read || this.kind === 2) {
+      const stage = this.kind === 0 ? read - 1 : Math.min(this.strips.length - 1, Math.floor((read * this.strips.length) / this.nRead));
+      const strip = this.strips[stage];
+      bottom = area.top + strip.height * unit;
+      place(strip, 0, 0, strip.height);
+      if (this.kind === 2) context.fillText(`step ${this.row.steps[stage]}`, xOf(0) + pitch, area.top + 10);
+    }
+    const { top } = this.said.getBoundingClientRect(), middle = (bottom + top) / 2;
+    for (const [k, word] of this.words.slice(0, written).entries()) {
+      const at = word.getBoundingClientRect(), x = at.left + at.width / 2, y = at.top + 4;
+      for (const { place: j, weight } of findLooks(isMany ? this.row.weights[k] : undefined)) {
+        context.globalAlpha = k === this.now ? Math.max(0.4, weight) : weight * (this.now < 0 ? 0.3 : 0.12);
+        context.lineWidth = k === this.now ? 2.5 : 1;
+        context.beginPath();
+        context.moveTo(xOf(j), bottom + 1);
+        context.bezierCurveTo(xOf(j), middle, x, middle, x, top);
+        if (k === this.now) context.lineTo(x, y);
+        context.stroke();
+      }
+    }
+  }
+}
+
+{
+  const rows = JSON.parse(document.getElementById("data").textContent), figure = query("#opening");
+  const button = query("#play"), length = query("#length"), slider = query("#moment"), read = figure.querySelector(".read");
+  const machines = [...figure.querySelectorAll(".machine")].map((section, kind) => new Machine(section, kind));
+  const verdict = figure.querySelector(".verdict");
+  let row = rows[0], moment = 0, last = 0, timer = 0, chosen = -1;
+  /** @type {any[]} */
+  let sources = [];
+
+  const show = () => {
+    const done = splitMoment(moment, row.annotations.length);
+    for (const machine of machines) machine.show(done.read, done.written, chosen);
+    const { now, isOver } = machines[1], weights = done.written && now >= 0 ? findLooks(row.weights[now]) : [];
+    sources.forEach((word, j) => {
+      word.classList.toggle("ahead", j >= done.read);
+      const weight = done.written ? weights.find(({ place }) => place === j)?.weight ?? 0 : Number(j === done.read - 1);
+      word.style.setProperty("--w", String(weight));
+    });
+    verdict.classList.toggle("ahead", !(isOver && moment === last));
+    slider.value = String(moment);
+    slider.ariaValueText = done.written ? `${done.written} words written` : `${done.read} of ${row.annotations.length} read`;
+    button.textContent = timer ? "Pause" : moment === last ? "Play again" : "Play";
+  };
+  const stop = () => { clearInterval(timer); timer = 0; };
+  const go = () => {
+    if (moment === last) moment = 0;
+    timer = setInterval(() => {
+      if (++moment === last) stop();
+      show();
+    }, Math.min(SLOWEST_MS, (1000 * SECONDS) / last));
+    show();
+  };
+  const toggle = () => { if (timer) { stop(); show(); } else go(); };
+  const choose = (i) => {
+    stop();
+    row = rows[i];
+    chosen = -1;
+    sources = splitWords(row.src).map(({ text, space }) => element("span", {}, space, element("span", { class: "w" }, text)));
+    read.replaceChildren(...sources);
+    for (const machine of machines) machine.take(row);
+    last = row.annotations.length + Math.max(...machines.map(({ words }) => words.length));
+    moment = last;
+    slider.max = String(last);
+    length.ariaValueText = row.label;
+    figure.querySelector("output").textContent = row.label;
+    verdict.textContent = row.verdict;
+    show();
+  };
+  const point = (event) => {
+    const word = event.target.closest(".said .w");
+    chosen = word ? Number(word.dataset.w) : -1;
+    if (!timer) show();
+  };
+
+  figure.querySelector(".controls").hidden = false;
+  button.addEventListener("click", toggle);
+  length.addEventListener("input", () => choose(Number(length.value)));
+  slider.addEventListener("input", () => { stop(); moment = Number(slider.value); show(); });
+  figure.addEventListener("pointerover", point);
+  figure.addEventListener("keydown", (event) => {
+    if (event.key === " " && event.target !== button) { event.preventDefault(); toggle(); }
+  });
+  addEventListener("resize", show);
+  matchMedia("(prefers-color-scheme: dark)").onchange = () => { for (const machine of machines) machine.strips = null; show(); };
+  choose(Number(length.value));
+  if (!matchMedia("(prefers-reduced-motion: reduce)").matches) {
+    if (document.hidden) addEventListener("visibilitychange", go, { once: true }); else go();
+  }
+}
