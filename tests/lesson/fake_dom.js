@@ -20,7 +20,7 @@ class FakeElement {
   }
   setAttribute(key, value) {
     this.attributes[key] = String(value);
-    if (["href", "name", "title", "type", "value", ...FLAGS].includes(key)) this[key] = FLAGS.includes(key) || String(value);
+    if (["href", "max", "name", "title", "type", "value", ...FLAGS].includes(key)) this[key] = FLAGS.includes(key) || String(value);
   }
   getAttribute(key) { return this.attributes[key] ?? null; }
   removeAttribute(key) { delete this.attributes[key]; }
