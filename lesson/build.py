@@ -29,7 +29,7 @@ from seqmodels.utils.imports import PACKAGE
 
 TIMELINE: dict[str, str] = tomllib.loads((TEXT / "timeline.toml").read_text(encoding="utf-8"))
 """What each paper added."""
-TEACHING: dict[str, list[dict[str, str]]] = tomllib.loads(
+TEACHING: dict[str, list[dict[str, Any]]] = tomllib.loads(
     (TEXT / "teach.toml").read_text(encoding="utf-8")
 )
 """The steps of a lesson of ten minutes."""
@@ -102,13 +102,15 @@ def build(
         content = describe(live, None if is_single else out, site.folders)
         site.shared["muted"] = content["muted"]
     with style.context():
-        write_home(site)
-        write_chapters(site)
-        write_pairs(site)
-        write_essays(site)
+        steps = write_home, write_chapters, write_pairs, write_essays
+        for step in steps:
+            print(f"writing {step.__name__.removeprefix('write_')}")
+            step(site)
         site.write("glossary", terms=glossary.GLOSSARY["field"])
         site.write("teach")
+        print("writing reports")
         reports = write_reports(site, live)
+        print("writing results")
         sections = make_sections(site.folders)
         site.write("results", sections=sections, reports=reports)
         if site.shared["answers"]:
@@ -437,7 +439,9 @@ def make_sections(folders: Mapping[str, Folder]) -> list[Section]:
     in_findings = {finding.folder for finding in findings}
     others = {name: folder for name, folder in folders.items() if name not in in_findings}
     for chart, task in make_comparison_charts(others, charts, styles):
-        sections.append(Section(chart.folder, results.read_question(task), [chart], ""))
+        is_alone = all(chart.title != section.title for section in sections)
+        title = chart.title if is_alone else f"{chart.title} ({chart.folder})"
+        sections.append(Section(title, results.read_question(task), [chart], ""))
     return sections
 
 

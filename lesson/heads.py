@@ -62,7 +62,8 @@ def mute_article_head(
     if row["share"] < MIN_SHARE:
         return None
     paths, head = manifest["heads"]["attentions"], row["head"] - 1
-    attention = [*map(find_place, paths)].index((row["attention"], row["layer"]))
+    place: Any = row["attention"], row["layer"]
+    attention = [*map(find_place, paths)].index(place)
     run, mask = inference.load(path), torch.ones(1, manifest["heads"]["n"])
     mask[0, head] = 0
     sources, references = zip(*((src, ref) for _, src, ref in examples), strict=True)

@@ -369,18 +369,18 @@ test("a training can be paused and started over, and ends", async () => {
   assert.equal(button(), true);
   post({ loaded: 1 });
   assert.deepEqual([button(), page.text("#status"), page.text(".loss"), page.text(".right")], [false, "Ready.", "–", "–"]);
-  assert.deepEqual(click("#train"), [1, "Pause", "0 steps"]);
+  assert.deepEqual([click("#train"), page.text("#status")], [[1, "Pause", "0 steps"], "Training."]);
   answer();
   assert.deepEqual([sent.length, sent.map(({ isFirst, pairs }) => [isFirst, pairs])], [2, [[true, 3], [false, 3]]]);
   assert.notDeepEqual(sent[0].src, sent[1].src);
-  assert.deepEqual(click("#train"), [2, "Go on", "1 steps"]);
+  assert.deepEqual([click("#train"), page.text("#status")], [[2, "Go on", "1 steps"], "Paused."]);
   answer();
   assert.deepEqual([click("#train"), click("#again")], [[3, "Pause", "2 steps"], [3, "Train", "0 steps"]]);
   answer(); // to what has been given up
   assert.deepEqual(click("#train"), [4, "Pause", "0 steps"]);
   assert.deepEqual([sent[3].src, sent[3].isFirst], [sent[0].src, true]);
   while (ask("isWaiting")) answer();
-  assert.deepEqual([sent.length, button(), ask("button.textContent"), page.text("#step")], [56, true, "Go on", "53 steps"]);
+  assert.deepEqual([sent.length, button(), page.text("#status"), page.text("#step")], [56, true, "Done.", "53 steps"]);
   ask("length.value = '2'; fire(length, 'input')");
   assert.deepEqual([page.text("#step"), page.text("#words"), button()], ["0 steps", "2 words", false]);
   click("#train");
