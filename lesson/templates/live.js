@@ -82,7 +82,7 @@ function showProgress() {
   query("#loading progress").value = n / total;
   query("#loading span").textContent = `${megabytes(n)} of ${megabytes(total)} MB, ${nLoaded} of ${runs.length} models are ready`;
   query("#loading").hidden = nLoaded === runs.length;
-  if (nLoaded < runs.length) setTimeout(showProgress, 200);
+  if (nLoaded < runs.length && query("#failed").hidden) setTimeout(showProgress, 200);
 }
 
 function setExamples(listed) {
