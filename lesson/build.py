@@ -29,7 +29,7 @@ from seqmodels.utils.imports import PACKAGE
 
 TIMELINE: dict[str, str] = tomllib.loads((TEXT / "timeline.toml").read_text(encoding="utf-8"))
 """What each paper added."""
-TEACHING: dict[str, list[dict[str, str]]] = tomllib.loads(
+TEACHING: dict[str, list[dict[str, Any]]] = tomllib.loads(
     (TEXT / "teach.toml").read_text(encoding="utf-8")
 )
 """The steps of a lesson of ten minutes."""
@@ -95,24 +95,29 @@ def build(
     """
     files.claim_folder(out, "lesson")
     shared = {"has_live": live is not None, "has_training": has_training, "url": url.rstrip("/")}
-    site = Site(out, read_folders(runs), **shared)
+    site, content = Site(out, read_folders(runs), **shared), dict[str, Any]()
+    if live:
+        from lesson.live import describe  # imports torch and onnx
+
+        content = describe(live, None if is_single else out, site.folders)
+        site.shared["muted"] = content["muted"]
     with style.context():
-        write_home(site)
-        write_chapters(site)
-        write_pairs(site)
-        write_essays(site)
+        steps = write_home, write_chapters, write_pairs, write_essays
+        for step in steps:
+            print(f"writing {step.__name__.removeprefix('write_')}")
+            step(site)
         site.write("glossary", terms=glossary.GLOSSARY["field"])
         site.write("teach")
+        print("writing reports")
         reports = write_reports(site, live)
+        print("writing results")
         sections = make_sections(site.folders)
         site.write("results", sections=sections, reports=reports)
         if site.shared["answers"]:
             write_questions(site, [chart.name for section in sections for chart in section.charts])
     site.write("sources", groups=compute_checksums(site.chapters, site.folders))
     if live:
-        from lesson.live import describe  # imports torch and onnx
-
-        site.write("live", **describe(live, None if is_single else out))
+        site.write("live", **content)
     if has_training:
         from lesson import training_page
 
@@ -434,7 +439,9 @@ def make_sections(folders: Mapping[str, Folder]) -> list[Section]:
     in_findings = {finding.folder for finding in findings}
     others = {name: folder for name, folder in folders.items() if name not in in_findings}
     for chart, task in make_comparison_charts(others, charts, styles):
-        sections.append(Section(chart.folder, results.read_question(task), [chart], ""))
+        is_alone = all(chart.title != section.title for section in sections)
+        title = chart.title if is_alone else f"{chart.title} ({chart.folder})"
+        sections.append(Section(title, results.read_question(task), [chart], ""))
     return sections
 
 

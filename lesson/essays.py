@@ -24,7 +24,7 @@ from seqmodels.data.tokenizers import WORD
 from seqmodels.records import snapshots
 from seqmodels.records.schema import Record
 from seqmodels.records.snapshots import SnapshotsFile
-from seqmodels.report import effects, load_records
+from seqmodels.report import effects, load_records, style
 from seqmodels.report.load_records import (
     Folder,
     Row,
@@ -586,7 +586,10 @@ def make_film(folders: Folders) -> Numbers | None:
         "n_sentences": len(trained),
         "n_moments": max(len(film.snapshots) for film in films[name].values()),
         "models": [
-            describe_film(label_of(records[m]), film, *places) for m, film in films[name].items()
+            describe_film(label_of(records[m]), film, *places)
+            | {"colour": style.line_style_of(m).colour}
+            | {"is_vector": describe_model(records[m])["memory"] == "vector"}
+            for m, film in films[name].items()
         ],
     }  # fmt: skip
 
@@ -594,7 +597,8 @@ def make_film(folders: Folders) -> Numbers | None:
 def describe_film(label: str, film: SnapshotsFile, place: int, *counted: int) -> Numbers:
     """Return the moments of a model: tokens, and the text of one sentence with its words right.
 
-    `half` is the number of tokens after which half of the words of the `counted` sentences are.
+    `shares` are those of the right words of the `counted` sentences, in per cent; `half` is the
+    number of tokens after which half of them are right.
     """
     sentences = [film.sentences[i] for i in counted]
     right = [share_right([s.hyps[i] for i in counted], sentences) for s in film.snapshots]
@@ -604,4 +608,5 @@ def describe_film(label: str, film: SnapshotsFile, place: int, *counted: int) ->
         for s in film.snapshots
     ]
     half = next((m["tokens"] for m, r in zip(moments, right, strict=True) if r >= 0.5), "")
-    return {"label": label, "half": half, "moments": moments}
+    shares = [round(100 * share) for share in right]
+    return {"label": label, "half": half, "moments": moments, "shares": shares, "last": shares[-1]}

@@ -171,7 +171,7 @@ TEMPLATES = jinja2.Environment(
     trim_blocks=True,
 )
 TEMPLATES.globals |= {"chapters": (), "questions": (), "answers": {}, "plan": ()}
-TEMPLATES.globals |= {"has_live": False, "has_training": False}
+TEMPLATES.globals |= {"has_live": False, "has_training": False, "muted": None}
 TEMPLATES.globals |= {"script": script, "about": read_about()}
 TEMPLATES.policies["json.dumps_kwargs"] = {"ensure_ascii": False, "separators": (",", ":")}
 TEMPLATES.filters |= {"prose": format_prose, "symbol": format_symbol, "coloured": highlight}

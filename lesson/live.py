@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from lesson import export, layout, rows, runtime, vocabulary
+from lesson import export, heads, layout, rows, runtime, vocabulary
 from seqmodels.data import tokenizers
 from seqmodels.data.scripts import count_words
 from seqmodels.models import PAPERS
 from seqmodels.records.schema import Record, Test
 from seqmodels.report import load_records, style
-from seqmodels.report.load_records import format_bucket, format_subtitle
+from seqmodels.report.load_records import Folder, format_bucket, format_subtitle
 from seqmodels.report.style import LineStyle
 from seqmodels.utils import files
 
@@ -35,6 +35,10 @@ N_NEW = 100
 """Maximum tokens of a continuation."""
 
 
+Example = tuple[int, str, str]
+"""A sentence of the page: its place on the slider, source and reference."""
+
+
 def write(folder: Path, out: Path) -> Path:
     """Write the live page of a folder of runs to one file; return its path.
 
@@ -43,10 +47,13 @@ def write(folder: Path, out: Path) -> Path:
     return files.write(files.claim_file(out), layout.render("live.html", **describe(folder)))
 
 
-def describe(folder: Path, out: Path | None = None) -> dict[str, Any]:
+def describe(
+    folder: Path, out: Path | None = None, known: Mapping[str, Folder] | None = None
+) -> dict[str, Any]:
     """Return the content of the live page: the first seed with weights of each model.
 
-    Its large parts are in it, or in files of the folder `out`. Raises ValueError like `write`.
+    Its large parts are in it, or in files of the folder `out`. Records of the folders `known` name
+    its heads. Raises ValueError like `write`.
     """
     chosen = choose_runs(folder)
     records = [*chosen.values()]
@@ -57,6 +64,7 @@ def describe(folder: Path, out: Path | None = None) -> dict[str, Any]:
     ), strict=True)  # fmt: skip
     test, is_translation = records[0].tests[0], records[0].task == "translation"
     examples = read_examples(folder / EXAMPLES) or sample_hypotheses([*chosen], test)
+    muted = name_heads(runs, chosen, known or {}, examples)
     in_order = sorted(range(len(runs)), key=lambda i: (runs[i]["model"] not in LOADED_FIRST, i))
     parts = {"worker": worker.encode(), "examples": json.dumps(examples).encode(), "wasm": wasm}
     parts |= {f"model-{i}": packed[i] for i in in_order}
@@ -79,6 +87,7 @@ def describe(folder: Path, out: Path | None = None) -> dict[str, Any]:
             "Looks back": [i for i, run in enumerate(runs) if not run["is_vector"]],
         },
         "has_examples": bool(examples),
+        "muted": muted,
         "versions": versions,
         "parts": parts,
         "data": data | describe_texts(records[0], {x for x, *_ in examples}),
@@ -121,6 +130,25 @@ def export_run(path: Path, record: Record, line_style: LineStyle) -> tuple[dict[
     return about, b"".join(parts.values())
 
 
+def name_heads(
+    runs: Sequence[dict[str, Any]],
+    chosen: Mapping[Path, Record],
+    known: Mapping[str, Folder],
+    examples: Sequence[Example],
+) -> dict[str, str] | None:
+    """Add to runs what records know of their heads; return a sentence without one of them."""
+    shown = None
+    for i, (run, (path, record)) in enumerate(zip(runs, chosen.items(), strict=True)):
+        manifest = run["manifest"]
+        if (measured := heads.find_measured(record, known)) and manifest["heads"]:
+            paths, n = manifest["heads"]["attentions"], manifest["heads"]["n"]
+            run["head_names"] = heads.name_heads(measured, paths, n)
+            if muted := heads.mute_article_head(measured, path, manifest, examples):
+                address = heads.address_of(i, manifest, muted)
+                shown = {"address": address, "label": run["label"], "src": muted["src"]}
+    return shown
+
+
 def describe_texts(record: Record, lengths: set[int]) -> dict[str, Any]:
     """Return what the page's script knows of the texts, whose examples have these lengths."""
     task, data, test = record.task, record.data, record.tests[0]
@@ -140,10 +168,6 @@ def describe_texts(record: Record, lengths: set[int]) -> dict[str, Any]:
         "per_bucket": EXAMPLES_PER_BUCKET,
         "buckets": [{"low": b.low, "high": b.high, "name": format_bucket(b)} for b in buckets],
     }
-
-
-Example = tuple[int, str, str]
-"""A sentence of the page: its place on the slider, source and reference."""
 
 
 def read_examples(path: Path) -> list[Example]:

@@ -30,7 +30,7 @@ class Finding(NamedTuple):
 def find_question(text: str) -> str:
     """Return the first sentence of a text that is a question; empty if there is none."""
     match = re.search(r"(?:^|(?<=[.?:] ))[^.?:]*\?", text)
-    return match[0] if match else ""
+    return match[0].lstrip("*") if match else ""
 
 
 def read_findings() -> list[Finding]:

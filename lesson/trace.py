@@ -19,6 +19,8 @@ from seqmodels.interface import SequenceModel
 
 N_VALUES = 4
 """Values of a tensor that are shown, its first ones."""
+DECODERS = {"bahdanau": "GatedUnit.forward"}
+"""Units that encoder and decoder call, whose equations are those of the decoder, by chapter."""
 Named = list[tuple[str, Any]]
 """Values that a line computes, by their names in it; a returned one has an empty name."""
 
@@ -37,12 +39,18 @@ def trace_lines(
 ) -> dict[int, list[Value]]:
     """Return what the tagged lines compute when they first run, by the number of the line.
 
-    Lines that do not run, or name no tensor, are left out.
+    Those of DECODERS, when the decoder first runs them. Lines that do not run, or name no tensor,
+    are left out.
     """
     tagged = {line.number for unit in chapter.units for line in unit.lines if line.tag}
     values: dict[int, list[Value]] = {}
+    own = DECODERS.get(chapter.name)
+    decoder = {line.number for unit in chapter.units if unit.name == own for line in unit.lines}
 
     def observe(number: int, named: Named) -> None:
+        callers = (info.frame.f_code.co_qualname for info in inspect.stack(0))
+        if number in decoder and "Encoder.forward" in callers:
+            return
         tensors = [(name, value) for name, value in named if isinstance(value, Tensor)]
         values.setdefault(number, [
             Value(name, tuple(value.shape), value.flatten()[:N_VALUES].tolist())

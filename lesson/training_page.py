@@ -32,10 +32,10 @@ from seqmodels.report import style
 
 D = 48
 SIZES: dict[str, dict[str, int]] = {
-    "rnn_encdec": {"d_model": D, "d_embed": D // 2, "d_maxout": D // 2},
+    "rnn_encdec": {"d_model": 64, "d_embed": D // 2, "d_maxout": D // 2},
     "bahdanau": {"d_model": D, "d_embed": D // 2, "d_maxout": D // 2, "d_align": D},
 }
-"""The models of the page."""
+"""The models of the page, with about equally many parameters."""
 ALPHABET = "abcdefghij"
 """The words of the page's sentences."""
 N_PAIRS, MAX_WORDS = 32, 16
@@ -66,13 +66,14 @@ def describe() -> dict[str, Any]:
             "colour": line_styles[name].colour,
             "is_vector": paper_of(name).memory == "vector",
             "n_parameters": len(theta),
+            "width": SIZES[name]["d_model"],
         })  # fmt: skip
     data = {
         "runs": runs, "alphabet": ALPHABET, "n_pairs": N_PAIRS, "max_words": MAX_WORDS,
         "seed": SEED, "max_steps": MAX_STEPS,
         "ids": {"PAD": PAD, "BOS": BOS, "EOS": EOS, "first": UNK + 1},
     }  # fmt: skip
-    settings = {"learning_rate": LEARNING_RATE, "betas": BETAS, "width": D}
+    settings = {"learning_rate": LEARNING_RATE, "betas": BETAS}
     return {"data": data, "parts": parts, "versions": versions, "settings": settings}
 
 

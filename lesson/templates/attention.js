@@ -129,17 +129,17 @@ export class AttentionPanel {
   /** Show a model's attention.
    * @param {{ models: [number, string][], run: number, label: string, sizes: Sizes, src?: string[], tgt?: string[],
    *   rows?: ArrayLike<number>[], note?: string, isFinished?: boolean, id?: string,
-   *   others?: [string, string][], map?: HeadMap, mute?: { isMuted: boolean, toggle: () => void } | null }} given
+   *   others?: [string, string][], map?: HeadMap, names?: string[], mute?: { isMuted: boolean, toggle: () => void } | null }} given
    *   note: why there is no map; id: of the text that is written; others: attentions that are
-   *   not over the source; map: of one of them */
-  show({ models, run, label, sizes, src = [], tgt = [], rows = [], note = "", isFinished = true, id = "", others = [], map, mute = null }) {
+   *   not over the source; map: of one of them; names: what is known of each head */
+  show({ models, run, label, sizes, src = [], tgt = [], rows = [], note = "", isFinished = true, id = "", others = [], map, names = [], mute = null }) {
     const { layers, heads } = sizes, { layer, head } = selectedHead(sizes, others.map(([value]) => value));
     const numbered = (name, n) => Array.from({ length: n }, (_, i) => [i, `${name} ${i + 1}`]);
     const mean = `mean over the ${heads > 1 ? "heads of the last layer" : "source"}`;
     const layersListed = [...(heads > 1 || layers > 1 ? [[ALIGN, mean]] : [[ALIGN, "its weights"]]),
       ...(heads > 1 || layers > 1 ? numbered(others.length ? "to the source, layer" : "layer", layers) : []), ...others];
     const lists = [["model", "m", models, run], ["attention", "l", layersListed, layer],
-      ...(layer === ALIGN ? [] : [["head", "h", numbered("head", heads), head]])];
+      ...(layer === ALIGN ? [] : [["head", "h", numbered("head", heads).map(([i, own]) => [i, names[i] ? `${own}: ${names[i]}` : own]), head]])];
     patch(this.controls, mute ? [...lists, []] : lists, ([name, , options]) => JSON.stringify([name, options]), ([name, key, options, chosen]) => (
       name ? chooser(name, key, options, chosen) : element("label", {}, element("input", { type: "checkbox", "data-key": "mute" }), "mute this head")));
     const set = (key, values) => Object.assign(this.controls.querySelector(`[data-key=${key}]`), values);

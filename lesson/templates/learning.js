@@ -8,6 +8,7 @@
       const chosen = Math.min(Number(slider.value), moments.length - 1);
       moments.forEach((moment, i) => { moment.hidden = i !== chosen; });
     }
+    document.getElementById("now")?.setAttribute("transform", `translate(${196 * (Number(slider.value) / Number(slider.max) - 1)})`);
     slider.ariaValueText = films.map(([...moments]) => moments.find((moment) => !moment.hidden))[0].querySelector(".share").textContent;
   };
   document.getElementById("films").classList.add("played");

@@ -45,7 +45,16 @@ const plural = (n, noun) => `${n.toLocaleString("en")} ${n === 1 ? noun.replace(
 let nLoaded = 0, nArrived = 0;
 const begun = performance.now();
 
-const setFailed = (message) => setStatus(`The models cannot run here: ${message}${location.protocol === "file:" && data.files.worker ? ". Browsers read the files beside this page from a server alone, such as `python -m http.server` in its folder" : ""}`);
+const isUnserved = location.protocol === "file:" && Boolean(data.files.worker);
+
+/** Say why the models cannot run: in place of the page, if none of them can. */
+function setFailed(message) {
+  if (nLoaded) return setStatus(`The models cannot run here: ${message}`);
+  query("#failed").hidden = false;
+  query("#served").hidden = !isUnserved;
+  query("#why").textContent = message;
+  query("main").classList.add("failed");
+}
 
 /** Use a part; the page calls it below each that it holds, or for each of its files, in order. */
 async function usePart(id) {
@@ -56,7 +65,7 @@ async function usePart(id) {
   else if (id === "wasm") sendRuntime(part);
   else sendModel(Number(id.split("-")[1]), part);
 }
-globalThis.arrive = (id) => usePart(id).catch((error) => setFailed(error.message));
+globalThis.arrive = (id) => (isUnserved ? Promise.reject(new Error("this page was opened from a disk")) : usePart(id)).catch((error) => setFailed(error.message));
 
 function setLoaded(i, sum) {
   nLoaded += 1;
@@ -73,7 +82,7 @@ function showProgress() {
   query("#loading progress").value = n / total;
   query("#loading span").textContent = `${megabytes(n)} of ${megabytes(total)} MB, ${nLoaded} of ${runs.length} models are ready`;
   query("#loading").hidden = nLoaded === runs.length;
-  if (nLoaded < runs.length) setTimeout(showProgress, 200);
+  if (nLoaded < runs.length && query("#failed").hidden) setTimeout(showProgress, 200);
 }
 
 function setExamples(listed) {
@@ -182,12 +191,14 @@ async function writeAll() {
   light();
   if (!offered) offerWords();
   showAttention();
+  query("#stop").hidden = isBlank;
   const isDone = await requestTexts(isBlank ? [] : jobs, (message) => {
     written[message.job].add(message);
     scheduleDraw(message.job);
     if (message.job === selectedRun() && (message.finished || performance.now() - mapAt > MAP_MS)) showAttention();
   });
   if (!isDone) return;
+  query("#stop").hidden = shown === Infinity;
   showAttention();
   document.body.dataset.done = String(turn);
   if (isBlank) setStatus("Type a sentence first.");
@@ -200,9 +211,22 @@ function summarize() {
   setStatus(scores ? `Right: ${scores}.` : "All models have finished.", false);
 }
 
+const countTokens = () => written.reduce((sum, { tokens }) => sum + tokens.length, 0);
+
+/** End what the models are writing, and show what is there. */
+async function stop() {
+  endPlaying();
+  query("#stop").hidden = true;
+  if (written.every(({ isFinished }) => isFinished)) return;
+  await requestTexts([], () => {});
+  document.body.dataset.done = String(turn);
+  setStatus(`Stopped after ${plural(countTokens(), "tokens")} by all models.`);
+}
+
 /** Outputs are drawn once a frame, however many tokens have come. */
 function scheduleDraw(run) {
   if (!written[run]) return;
+  query("#stop").textContent = `stop (${plural(countTokens(), "tokens")})`;
   if (!dirty.size) requestAnimationFrame(() => { for (const i of dirty) drawOutput(i); dirty.clear(); });
   dirty.add(run);
 }
@@ -240,6 +264,7 @@ let timer;
 
 /** Show all outputs word by word, as fast as one can read them. */
 function play() {
+  query("#stop").hidden = false;
   clearInterval(timer);
   shown = 0;
   timer = setInterval(() => {
@@ -261,6 +286,7 @@ function stopPlaying() {
 
 function endPlaying() {
   stopPlaying();
+  query("#stop").hidden = written.every(({ isFinished }) => isFinished);
   light();
   written.forEach((_, i) => scheduleDraw(i));
   document.body.dataset.played = (performance.now() / 1000).toFixed(2);
@@ -290,6 +316,8 @@ function light(index, word) {
   for (const lit of document.querySelectorAll(".lit")) lit.classList.remove("lit");
   for (const i of strips.flatMap((part) => [...part.children])) /** @type {HTMLElement} */ (i).style.opacity = "0";
   if (index === undefined) return;
+  /** @type {{ weight: number, at?: HTMLElement }} */
+  const strongest = { weight: 0 };
   runs.forEach((_, run) => {
     const same = word === undefined ? [index] : splitWords(written[run].text).flatMap(({ text: own }, i) => (own === word ? [i] : []));
     const place = same.sort((a, b) => Math.abs(a - index) - Math.abs(b - index))[0];
@@ -298,8 +326,10 @@ function light(index, word) {
     weights?.forEach((weight, s) => {
       const bar = /** @type {HTMLElement} */ (strips[s]?.children[canAttend.indexOf(run)]);
       if (bar) bar.style.opacity = String(Math.min(1, weight));
+      if (weight > strongest.weight) Object.assign(strongest, { weight, at: bar?.closest(".source-word") });
     });
   });
+  if (strongest.at) query("#source").scrollTop = strongest.at.offsetTop - strongest.at.offsetHeight; // in sight
 }
 
 function lightWord({ target }) {
@@ -378,6 +408,7 @@ function showAttention() {
     models: canAttend.map((i) => [i, runs[i].label]), run, label: runs[run].label, sizes, others, isFinished, id: String(turn),
     src: job.src && labels(job.src), tgt: labels(tokens.slice(0, rows.length)), rows: rows.slice(0, tokens.length),
     map: typeof layer === "string" && layer !== "align" ? mapOnText(run, attention, head) : undefined,
+    names: runs[run].head_names?.[attention],
     note: job.problem ?? (isLate || (typeof layer === "string" && layer !== "align" && !isFinished) ? "drawn when the text is finished" : ""),
     mute: heads && layer !== "align" ? { isMuted, toggle } : null,
   });
@@ -458,6 +489,7 @@ function listen() {
     move({ w: example.x, i: (its.indexOf(example) + 1) % its.length });
   });
   query("#play")?.addEventListener("click", play);
+  query("#stop").addEventListener("click", stop);
   query("#own")?.addEventListener("click", () => { query("#text").focus(); query("#text").select(); });
   query("#unmute").addEventListener("click", () => changeAddress({ mute: "" }));
   query("#exercise")?.addEventListener("submit", (event) => runExercise(event, examples));

@@ -31,6 +31,7 @@ function computeTables(X, { W_q, W_k, W_v }, query, bandwidth) {
 }
 
 const format = (x) => (Number.isFinite(x) ? x.toFixed(2) : x < 0 ? "-∞" : "∞").replace("-", "−");
+const within = (x) => (x < 0 ? `(${format(x)})` : format(x)); // a product
 
 if (document.getElementById("weights")) {
   const form = document.getElementById("weights"), at = (id) => /** @type {HTMLInputElement} */ (document.getElementById(id));
@@ -48,7 +49,7 @@ if (document.getElementById("weights")) {
       }));
     }
     const { q, k, scores } = tables;
-    at("example").textContent = `${q[0].map((x, i) => `${format(x)} × ${format(k[2][i])}`).join(" + ")} = ${format(scores[0][2])}`;
+    at("example").textContent = `${q[0].map((x, i) => `${within(x)} × ${within(k[2][i])}`).join(" + ")} = ${format(scores[0][2])}`;
     at("h").value = h.toFixed(2);
   };
   for (const node of /** @type {NodeListOf<HTMLElement>} */ (document.querySelectorAll(".edit"))) node.hidden = false;

@@ -115,6 +115,7 @@ function takeStep() {
 function run(isOn) {
   isRunning = isOn;
   button.textContent = isOn ? "Pause" : history.length ? "Go on" : "Train";
+  if (nLoaded === runs.length) status.textContent = isOn ? "Training." : history.length >= data.max_steps ? "Done." : history.length ? "Paused." : "Ready.";
   takeStep();
 }
 

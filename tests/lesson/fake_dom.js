@@ -20,7 +20,7 @@ class FakeElement {
   }
   setAttribute(key, value) {
     this.attributes[key] = String(value);
-    if (["href", "name", "title", "type", "value", ...FLAGS].includes(key)) this[key] = FLAGS.includes(key) || String(value);
+    if (["href", "max", "name", "title", "type", "value", ...FLAGS].includes(key)) this[key] = FLAGS.includes(key) || String(value);
   }
   getAttribute(key) { return this.attributes[key] ?? null; }
   removeAttribute(key) { delete this.attributes[key]; }
@@ -124,7 +124,7 @@ Object.assign(document, {
   createElement: (name) => new FakeElement(name), createElementNS: (_, name) => new FakeElement(name),
   getElementById: (id) => document.all(`#${id}`)[0] ?? null,
 });
-const location = { hash: given.hash ?? "", search: given.search ?? "", pathname: "/page.html", href: "file:///page.html" };
+const location = { hash: given.hash ?? "", search: given.search ?? "", pathname: "/page.html", protocol: given.protocol ?? "https:", href: "file:///page.html" };
 const history = { replaceState: (_, __, url) => { location.hash = url; } };
 const addEventListener = (type, listener) => document.addEventListener(type, listener), dispatchEvent = ({ type }) => fire(document, type);
 const requestAnimationFrame = (draw) => setTimeout(draw), matchMedia = () => ({ matches: !given.moves }), scrollTo = () => {};

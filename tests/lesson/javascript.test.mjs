@@ -262,13 +262,13 @@ test("a sentence is read, then written, and a word's lines lead to where it look
 
 test("one slider shows a moment of every film", () => {
   const film = (...shares) => `<section class="film"><ol>${shares.map((share) => `<li><span class="share">${share}</span></li>`).join("")}</ol></section>`;
-  const html = `<div id="slider" hidden><input id="moment" value="2" max="2"></div><div id="films">${film("a0", "a1", "a2")}${film("b0", "b1")}</div>`;
+  const html = `<g id="now"></g><div id="slider" hidden><input id="moment" value="2" max="2"></div><div id="films">${film("a0", "a1", "a2")}${film("b0", "b1")}</div>`;
   let ask = load("learning.js", { html });
   const shown = () => [...ask("document").all("li").filter(({ hidden }) => !hidden).map(({ textContent }) => textContent), ask("document").all("input")[0].ariaValueText];
   assert.deepEqual([shown(), ask("document").all("#slider")[0].hidden, ask("document").all(".played").length], [["a2", "b1", "a2"], false, 1]);
   ask("document").all("input")[0].value = "0";
   ask("fire(document.all('input')[0], 'input')");
-  assert.deepEqual(shown(), ["a0", "b0", "a0"]);
+  assert.deepEqual([...shown(), ask("document").all("#now")[0].attributes.transform], ["a0", "b0", "a0", "translate(-196)"]);
   ask = load("learning.js", { html, moves: true });
   const tick = () => { ask("ticks")[0]?.(); return shown()[0]; };
   assert.deepEqual([shown()[0], tick(), tick(), tick()], ["a0", "a1", "a2", "a2"]); // once
@@ -371,18 +371,18 @@ test("a training can be paused and started over, and ends", async () => {
   assert.equal(button(), true);
   post({ loaded: 1 });
   assert.deepEqual([button(), page.text("#status"), page.text(".loss"), page.text(".right")], [false, "Ready.", "–", "–"]);
-  assert.deepEqual(click("#train"), [1, "Pause", "0 steps"]);
+  assert.deepEqual([click("#train"), page.text("#status")], [[1, "Pause", "0 steps"], "Training."]);
   answer();
   assert.deepEqual([sent.length, sent.map(({ isFirst, pairs }) => [isFirst, pairs])], [2, [[true, 3], [false, 3]]]);
   assert.notDeepEqual(sent[0].src, sent[1].src);
-  assert.deepEqual(click("#train"), [2, "Go on", "1 steps"]);
+  assert.deepEqual([click("#train"), page.text("#status")], [[2, "Go on", "1 steps"], "Paused."]);
   answer();
   assert.deepEqual([click("#train"), click("#again")], [[3, "Pause", "2 steps"], [3, "Train", "0 steps"]]);
   answer(); // to what has been given up
   assert.deepEqual(click("#train"), [4, "Pause", "0 steps"]);
   assert.deepEqual([sent[3].src, sent[3].isFirst], [sent[0].src, true]);
   while (ask("isWaiting")) answer();
-  assert.deepEqual([sent.length, button(), ask("button.textContent"), page.text("#step")], [56, true, "Go on", "53 steps"]);
+  assert.deepEqual([sent.length, button(), page.text("#status"), page.text("#step")], [56, true, "Done.", "53 steps"]);
   ask("length.value = '2'; fire(length, 'input')");
   assert.deepEqual([page.text("#step"), page.text("#words"), button()], ["0 steps", "2 words", false]);
   click("#train");
@@ -629,6 +629,39 @@ live("words light up, and are walked", async () => {
   const walked = ["ArrowRight", "ArrowRight", "ArrowRight", "ArrowLeft", "x"].map((key) => { fire(document.activeElement, "keydown", { key }); return document.activeElement.dataset.w; });
   fire(document.activeElement, "keydown", { key: "Enter" });
   assert.deepEqual([walked.join(""), document.all('#run-2 [tabindex="0"]').length, texts("#run-2 .top button")[0]], ["12211", 1, "d 100 %"]);
+});
+
+live("writing can be stopped, and goes on anew", async () => {
+  const { ask, query, fire, texts, settle, go, until } = await openLive(), tokens = () => ask("written.map(({ tokens }) => tokens.length)");
+  assert.equal(query("#stop").hidden, true);
+  ask("move")({ text: "b d f a g b d f a g" });
+  await until(() => tokens().some((n) => n > 2));
+  assert.deepEqual([query("#stop").hidden, query("#stop").textContent.replace(/\d+/, "n")], [false, "stop (n tokens)"]);
+  fire(query("#stop"), "click");
+  await settle();
+  const stopped = tokens(), n = stopped.reduce((a, b) => a + b);
+  await new Promise((go) => setTimeout(go, 20));
+  assert.deepEqual([tokens(), query("#status").textContent, query("#stop").hidden, n < 23], [stopped, `Stopped after ${n} tokens by all models.`, true, true]);
+  await go({ text: "b d f" });
+  assert.equal(texts("#run-3 .written")[0], "b d f");
+});
+
+live("a page that cannot run says why, in place of its bars", async () => {
+  const whole = PAGES.words, parted = JSON.parse(JSON.stringify(whole).replace('\\"files\\":{}', '\\"files\\":{\\"worker\\":\\"worker.bin\\"}'));
+  for (const [protocol, page, isServed] of [["file:", parted, false], ["https:", whole, true]]) {
+    const ask = load("live.js", { ...page, protocol }), query = ask("query");
+    if (isServed) ask("setFailed")("no WebAssembly"); else await ask("globalThis.arrive")("worker");
+    assert.deepEqual(["#failed", "#served"].map((id) => query(id).hidden), [false, isServed]);
+    assert.match(query("#why").textContent, isServed ? /no WebAssembly/ : /opened from a disk/);
+    assert.ok(query("main").classList.contains("failed"));
+  }
+});
+
+live("heads have the names that records give them", async () => {
+  const { ask, texts, go } = await openLive();
+  ask("runs[2].head_names = [['', 'noun → verb, 96 %', '']]");
+  await go({ m: "2", l: "0", h: "1" });
+  assert.deepEqual(texts("[data-key=h] option"), ["head 1", "head 2: noun → verb, 96 %", "head 3"]);
 });
 
 live("what is typed is read, with hints", async () => {

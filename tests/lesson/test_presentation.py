@@ -12,20 +12,21 @@ from conftest import RESULTS
 from lesson import build
 from seqmodels.report import style
 
-PLAN = build.TEACHING["step"]
+PLAN: list[dict[str, Any]] = build.TEACHING["step"]
 WORDS_A_MINUTE = 130
 """How fast a teacher reads aloud."""
 PROJECTORS = [(1280, 720), (1024, 768), (1920, 1080)]
 READ = """() => [...document.querySelectorAll(":is(h1, h2, h3, p, legend, .turner p)")]
-  .filter((e) => e.checkVisibility() && !e.matches(".written, .turner :not(p), figure *"))
+  .filter((e) => e.checkVisibility() && !e.matches(".offstage, .written, figure *"))
   .map((e) => e.innerText)"""
 """What of a screen is read aloud."""
 SCREENS = """() => {
   const next = document.querySelector("[aria-label='next screen']"), seen = [];
-  const place = () => document.querySelector("[role=status]").textContent;
+  const place = () => document.querySelector(".turner [role=status]").textContent;
   const parts = [...document.querySelectorAll("main :is(h1, h2, h3, p, td, code, svg, li)")];
   while (place() !== seen.at(-1)?.[0]) {
-    seen.push([place(), parts.filter((e) => e.checkVisibility() && e.textContent).length]);
+    const shown = (e) => e.checkVisibility() && e.textContent && !e.matches(".offstage");
+    seen.push([place(), parts.filter(shown).length]);
     next.click();
   }
   return seen;
@@ -98,6 +99,7 @@ def test_questions_come_before_their_answers(chromium: Any, lesson: Path) -> Non
         assert shown.count(), step
     open_step(tab, lesson, PLAN[1])  # nothing is wrong in the shortest sentence
     assert not tab.page.locator(".written mark:visible").count()
+    tab.check_access()
     tab.context.close()
 
 

@@ -180,6 +180,17 @@ def test_values_are_those_that_lines_compute(chapter: source.Chapter, fresh: Tin
     assert value.first == pytest.approx(tensor.flatten()[:4].tolist(), abs=1e-5)
 
 
+def test_a_unit_of_the_decoder_has_the_decoders_values(fresh: Tiny) -> None:
+    chapter, model = CHAPTERS["bahdanau"], fresh("bahdanau")
+    src, tgt = torch.tensor([[5, 9, 4, 7]]), torch.tensor([[1, 6, 8]])
+    values = trace.trace_lines(chapter, model, src, tgt)
+    (unit,) = (unit for unit in chapter.units if unit.name == "GatedUnit.forward")
+    (state,) = values[[line.number for line in unit.lines if line.tag][-1]]
+    with torch.inference_mode():
+        s = model.step(tgt[:, 0], model.encode(src, src == src))[1].s
+    assert state.first == pytest.approx(s.flatten()[:4].tolist(), abs=1e-5)
+
+
 def test_a_chapter_shows_a_test_sentence(trained: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(build, "MIN_WORDS", 5)
     folders, chapter = build.read_folders(trained), CHAPTERS["lstm_seq2seq"]

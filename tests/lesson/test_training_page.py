@@ -74,6 +74,11 @@ def train(model: Any, batches: Iterable[tuple[Tensor, Tensor]]) -> Iterator[tupl
         yield loss.item(), (logits.argmax(-1) == tgt_out).numpy(), flatten(model)
 
 
+def test_models_have_about_as_many_parameters() -> None:
+    counts = [sum(p.numel() for p in m.parameters()) for m in training.make_models().values()]
+    assert max(counts) < 1.02 * min(counts)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", training.SIZES)
 def test_steps_are_those_of_torch(name: str, built: Any) -> None:
