@@ -39,6 +39,7 @@ from seqmodels.utils import files  # noqa: E402
 from tools.sizes import sizes_of  # noqa: E402
 
 os.environ["HF_HUB_OFFLINE"] = "1"  # oracles are built from sizes, never downloaded
+os.environ.pop("COLUMNS", None)  # which pytest-xdist sets: lines are as wide as without a terminal
 signal.signal(signal.SIGINT, signal.default_int_handler)  # shells ignore it for what is behind &
 if hasattr(signal, "SIGHUP"):
     signal.signal(signal.SIGHUP, signal.SIG_DFL)  # ignored below nohup

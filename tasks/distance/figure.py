@@ -111,6 +111,7 @@ def draw_depth(records: Sequence[Record]) -> FigureWithData:
     n_layers = sorted({depth for _, depth, _ in groups if depth})
     trained = sorted({depth for when, depth, _ in groups if depth and when == "after"})
     shown = [key for key in DEPTH_PANELS if any((key[0], n, key[1]) in groups for n in n_layers)]
+    shown = shown or [key for key in DEPTH_PANELS if (key[0], 0, None) in groups]
     line_styles = {0: style.line_style_of("rnn_encdec")} | {
         n: LineStyle(f"LSTM, {n} layer{'s' * (n > 1)}", to_hex(HEAT(i / len(n_layers))), "-", "o")
         for i, n in enumerate(n_layers, 1)
@@ -118,9 +119,13 @@ def draw_depth(records: Sequence[Record]) -> FigureWithData:
     caption = (
         "Norm of ∂ loss / ∂ embedding over that of ∂ loss / ∂ logits, for the first target token: "
         "at the last source token (distance 1) and at the first one of sources of each length. "
-        "Median over texts, geometric mean of starts and seeds. Only models of the comparison are "
-        f"trained: LSTMs of {' and '.join(map(str, trained))} layer{'s' * (trained != [1])}."
+        "Median over texts, geometric mean of starts and seeds."
     )
+    if trained:
+        caption += (
+            " Only models of the comparison are trained: LSTMs of "
+            f"{' and '.join(map(str, trained))} layer{'s' * (trained != [1])}."
+        )
     texts = "Gradient by depth and length", format_subtitle(records), caption
     figure, panels = style.make_panels(texts, [*line_styles.values()], n_columns=len(shown))
     axes, table = dict(zip(shown, panels[0], strict=True)), Table()
