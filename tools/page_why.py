@@ -308,6 +308,18 @@ GPT_CHANGES = {
 }
 
 
+def confirm_gpt_choices() -> None:
+    """Confirm which changes of GPT are significant, and to which side."""
+    found = {model: GPT_CHOICES.difference(model, GPT) for model in GPT_CHANGES}
+    significant = {
+        model: change.value > 0 for model, change in found.items() if change.is_significant
+    }
+    assert significant == {
+        "gpt_unscaled": False, "gpt-n_layers-1": False, "gpt_no_norm": True, "gpt_postnorm": True,
+    }  # fmt: skip
+    assert max(GPT_CHOICES.seeds(GPT)) < min(GPT_CHOICES.seeds("gpt_no_norm"))
+
+
 def choice_table(
     results: Results = CHOICES, changes: Mapping[str, str] = CHANGES, sound: str = TRANSFORMER
 ) -> str:
