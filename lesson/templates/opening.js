@@ -111,7 +111,12 @@ class Machine {
         context.beginPath();
         context.moveTo(xOf(j), bottom + 1);
         context.bezierCurveTo(xOf(j), middle, x, middle, x, top);
-        if (k === this.now) context.lineTo(x, y);
+        context.stroke();
+        if (k !== this.now) continue;
+        context.globalAlpha *= 0.25; // between lines of the text
+        context.beginPath();
+        context.moveTo(x, top);
+        context.lineTo(x, y);
         context.stroke();
       }
     }
