@@ -137,15 +137,13 @@ def say_after_2020() -> None:
     parts = []
     for m in models:
         scores = [f"{LAPTOP.mean(m, bucket):.1f}" for bucket in ("21–30", "31–40", "51–60")]
-        against = ", ".join(
-            f"{interval(LAPTOP.difference(m, other, '31–40'))} from {label_of(other)}"
-            for other in (LINEAR, GPT) if is_compared(m, other)
-        )  # fmt: skip
-        parts.append(f"{label_of(m)} has {', '.join(scores)} BLEU ({against or 'not tested'})")
-    say(f"""
-At 21–30, 31–40 and 51–60 words, {"; ".join(parts)}. In brackets: the difference in BLEU at 31–40
-words, just beyond training.
-""")
+        others = [other for other in (LINEAR, GPT) if is_compared(m, other)]
+        apart = {label_of(o): interval(LAPTOP.difference(m, o, "31–40")) for o in others}
+        against = ", ".join(f"at 31–40 words {apart[name]} from {name}" for name in apart)
+        n = len(LAPTOP.seeds(m, "21–30"))
+        about = against or f"{n} seed{'s' * (n > 1)}, not tested"
+        parts.append(f"{label_of(m)} has {', '.join(scores)} BLEU ({about})")
+    say(f"At 21–30, 31–40 and 51–60 words, {'; '.join(parts)}.")
 
 
 def is_compared(row: str, column: str) -> bool:

@@ -769,6 +769,7 @@ SECTIONS = {
     "stories with a loss on the source": "next_token-source-loss",
     "parts of the Transformer": "choices",
     "parts of GPT": "choices-gpt",
+    "units and widths of the encoder": "units",
     "mistakes": "mistakes",
     "heads": "heads",
     "heads after a larger budget": "heads-full",

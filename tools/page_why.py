@@ -244,6 +244,32 @@ def closest_the(model: str, distance: int) -> list[float]:
     return [row["share"] for row in rows]
 
 
+UNITS = Results("units")
+ENCODED = {
+    RNN: "gated units, equal widths",
+    "rnn_encdec_tanh": "plain tanh units",
+    "rnn_encdec_wide": "encoder twice as wide as the decoder",
+    "rnn_encdec_narrow": "encoder half as wide",
+}
+
+
+def confirm_units() -> None:
+    """Confirm: equal widths are best, and plain tanh units learn little, with every seed."""
+    UNITS.confirm([*ENCODED], tokens=1_200_000, parameters=0.5e6, seeds=3)
+    worst = min(UNITS.seeds(RNN))
+    assert all(max(UNITS.seeds(model)) < worst for model in ENCODED if model != RNN)
+
+
+def unit_table() -> str:
+    """Return BLEU by length of the RNN encoder–decoder with other units or widths."""
+    rows = [["", "1–10 words", "11–20", "21–30", "31–40", "all", "difference"]]
+    for model, name in ENCODED.items():
+        scores = [f"{UNITS.mean(model, b):.1f}" for b in ("1–10", "11–20", "21–30", "31–40", "all")]
+        effect = "" if model == RNN else bold_interval(UNITS.difference(model, RNN))
+        rows.append([name, *scores, effect])
+    return format_markdown(rows)
+
+
 # ------------------------------------------------------------------------------------- Parts
 CHOICES = Results("choices")
 CHANGES = {

@@ -413,7 +413,7 @@ def test_models_come_from_files_in_order(
     content = layout.render("live.html", **live.describe(trained, tmp_path))
     (tmp_path / "live.html").write_text(content)
     tab = Tab(chromium, tmp_path / "live.html")
-    tab.wait_until("document.querySelector('#status').textContent.includes('http.server')")
+    tab.wait_until("!document.querySelector('#served').hidden && why.textContent.includes('disk')")
     tab.context.close()
     asked = []
 
