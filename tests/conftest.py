@@ -72,6 +72,15 @@ if (TESTS / "lesson").is_dir():  # its fixtures; another conftest.py would hide 
 ROOT = TESTS.parent
 needs_lesson = pytest.mark.skipif(not (ROOT / "lesson").is_dir(), reason="there is no lesson/")
 needs_tasks = pytest.mark.skipif(not (ROOT / "tasks").is_dir(), reason="there is no tasks/")
+ABOUT = {
+    "lesson": ["tools/test_opening.py"],
+    "tasks": [
+        "cli/test_error_messages.py", "test_benchmarks.py", "test_reading.py", "tools",
+        "utils/test_values.py",
+    ],
+}  # fmt: skip
+"""Modules that import a part which can be deleted, by that part."""
+collect_ignore = [path for part, own in ABOUT.items() if not (ROOT / part).is_dir() for path in own]
 RESULTS = ROOT / "results"
 """The committed records."""
 DATA = Path(os.environ.get("SEQMODELS_DATA", ROOT / "../shared/data"))

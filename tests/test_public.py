@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from conftest import ROOT
+from conftest import ROOT, needs_tasks
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from toys import options, toy
@@ -178,6 +178,7 @@ def test_public_functions_are_pickled() -> None:
         assert pickle.loads(pickle.dumps(function)) is function
 
 
+@needs_tasks
 @pytest.mark.parametrize("text", ["", "a\0b", "x" * 5_000], ids=["empty", "nul", "long"])
 def test_what_is_no_path_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="path"):
@@ -186,6 +187,7 @@ def test_what_is_no_path_is_refused(text: str) -> None:
         seqmodels.compare("recall", out=text)
 
 
+@needs_tasks
 def test_switches_are_true_or_false() -> None:
     for value in ("no", 0, [], "False"):
         with pytest.raises(ValueError, match=r"^fresh="):

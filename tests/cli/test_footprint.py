@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from conftest import RESULTS, ROOT, Call, copy_records, needs_lesson
+from conftest import RESULTS, ROOT, Call, copy_records, needs_lesson, needs_tasks
 
 from seqmodels.cli import main
 
@@ -88,6 +88,7 @@ def check_footprint(
         assert place == places["cache"] or any(p.is_relative_to(place) for p in changed), place
 
 
+@needs_tasks
 @needs_lesson
 def test_commands_write_only_where_they_are_told(
     places: dict[str, Path], call: Call, monkeypatch: pytest.MonkeyPatch
