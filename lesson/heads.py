@@ -55,7 +55,7 @@ def mute_article_head(
 ) -> dict[str, Any] | None:
     """Return a sentence that a run translates exactly, but not without its article's head.
 
-    With the number of the attention, and that of the head; None if there is no such sentence.
+    Return it with the numbers of the attention and of the head; None if there is no such sentence.
     """
     rows = rows_of(measured, "article") if "article" in measured.analyses else []
     row = max(rows, key=lambda row: row["share"], default={"share": 0})

@@ -1,4 +1,4 @@
-"""What the live page says of heads, from records of the same weights, beside torch."""
+"""Names of heads on the live page, from records of the same weights; a muted one, by torch."""
 
 from pathlib import Path
 from typing import Any

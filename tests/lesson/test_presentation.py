@@ -19,7 +19,7 @@ PROJECTORS = [(1280, 720), (1024, 768), (1920, 1080)]
 READ = """() => [...document.querySelectorAll(":is(h1, h2, h3, p, legend, .turner p)")]
   .filter((e) => e.checkVisibility() && !e.matches(".offstage, .written, figure *"))
   .map((e) => e.innerText)"""
-"""What of a screen is read aloud."""
+"""The text of a screen that a teacher reads aloud."""
 SCREENS = """() => {
   const next = document.querySelector("[aria-label='next screen']"), seen = [];
   const place = () => document.querySelector(".turner [role=status]").textContent;
