@@ -10,6 +10,7 @@ import io
 import re
 from collections.abc import Callable, Collection, Sequence
 from functools import cache
+from html import escape as escape_text
 from html import unescape
 from importlib.metadata import PackageNotFoundError, metadata
 from itertools import groupby
@@ -144,21 +145,26 @@ def slug(term: str) -> str:
 
 
 @cache
-def tokenize(line: str) -> list[tuple[Any, str]]:
-    """Split a line of Python into tokens with their kinds."""
-    return [*LEXER.get_tokens(line)]
+def split_by_class(line: str) -> list[tuple[str, str]]:
+    """Split a line of Python where the CSS class of its text changes."""
+    tokens = (
+        (next((name for group, name in CODE_CLASSES.items() if kind in group), ""), text)
+        for kind, text in LEXER.get_tokens(line)
+    )
+    by_class = groupby(tokens, key=lambda token: token[0])
+    return [(name, "".join(text for _, text in own)) for name, own in by_class]
 
 
 def highlight(line: str, marks: Sequence[bool] = (), mark: str = "") -> Markup:
     """Highlight a line of Python; wrap characters whose mark is True in elements named `mark`."""
     flags, html = iter(marks or [False] * len(line)), Markup()
-    for kind, text in tokenize(line):
-        name = next((name for group, name in CODE_CLASSES.items() if kind in group), "")
+    for name, text in split_by_class(line):
         for is_marked, chars in groupby(zip(text, flags, strict=False), key=lambda pair: pair[1]):
-            part: Markup = escape("".join(char for char, _ in chars))
-            part = Markup(f"<i class={name}>{part}</i>") if name else part
-            html += Markup("<wbr>") if text == "." and len(line) > MAX_UNBROKEN else ""
-            html += Markup(f"<{mark}>{part}</{mark}>") if is_marked else part
+            part = escape_text("".join(char for char, _ in chars), quote=False)
+            if len(line) > MAX_UNBROKEN and not name:
+                part = re.sub(r"(?<!\.)\.", "<wbr>.", part)
+            part = f"<i class={name}>{part}</i>" if name else part
+            html += Markup(f"<{mark}>{part}</{mark}>" if is_marked else part)
     return html
 
 

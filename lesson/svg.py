@@ -138,9 +138,12 @@ def set_style(element: Element, styles: Styles) -> None:
 
 
 def round_numbers(text: str) -> str:
-    """Round the numbers in a list of coordinates to one decimal."""
+    """Round the numbers of a path or a list to one decimal; what follows M needs no L."""
     text = re.sub(r"-?\d+\.\d+", lambda m: f"{float(m[0]):.1f}".removesuffix(".0"), text)
-    return re.sub(r" ?([A-Za-z-]) ?", r"\1", text) if re.match("M ", text) else text
+    if not re.match("M ", text):
+        return text
+    text = re.sub(r"\s*([A-Za-z-])\s*", r"\1", text)
+    return text if re.search("[^-MLz.0-9 ]", text) else text.replace("L", " ")
 
 
 def prune(parent: Element) -> None:
