@@ -130,9 +130,8 @@ def write_home(site: Site) -> None:
     taught = select_records(site.folders, site.main, [c.name for c in site.chapters])
     scores = taught or select_records(site.folders, site.main)
     chart = make_chapter_chart(site.folders, "index") or make_chart(site.main, draw_scores(scores))
-    opening = site.numbers["opening"]
-    script = "opening.js" if opening else ""
-    site.write("index", chart=chart, timeline=TIMELINE, opening=opening, page_script=script)
+    content = {"opening": (its := site.numbers["opening"]), "page_script": "opening.js" * bool(its)}
+    site.write("index", chart=chart, timeline=TIMELINE, **content)
     preview = site.out / "preview.png"
     (test, *_) = load_records.tests_by_name(scores).values()
     figure, stamp = bucket_plots.draw_scores(scores, test).figure, style.STAMPS[".png"]
@@ -164,10 +163,8 @@ def write_chapters(site: Site) -> None:
 def write_pairs(site: Site) -> None:
     """Write a page for each two chapters; those that follow each other have a figure."""
     for i, j in combinations(range(len(site.chapters)), 2):
-        old, new = site.chapters[i], site.chapters[j]
-        folder = find_folder(site.folders, old.name, new.name) if j == i + 1 else None
-        chart = None
-        if folder:
+        old, new, chart = site.chapters[i], site.chapters[j], None
+        if j == i + 1 and (folder := find_folder(site.folders, old.name, new.name)):
             records = select_records(site.folders, folder, [old.name, new.name])
             chart = make_chart(folder, draw_scores(records))
         equations = {
@@ -188,17 +185,16 @@ def write_pairs(site: Site) -> None:
 
 def write_essays(site: Site) -> None:
     """Write a page for each question that the records can answer."""
+    scripts = {"attention": "numbers.js", "learning": "learning.js", "cups": "cups.js"}
+    scripts |= {"long-sentences": "opening.js"} if site.numbers["opening"] else {}
     for question in site.questions:
         if question.page == "attention":
             from lesson import attention  # imports torch
 
-            content = attention.describe() | {"page_script": "numbers.js"}
+            content = attention.describe()
         else:
             content = {"chart": make_chapter_chart(site.folders, question.page)}
-            scripts = {"learning": "learning.js", "cups": "cups.js"}
-            if site.numbers["opening"]:
-                scripts["long-sentences"] = "opening.js"
-            content["page_script"] = scripts.get(question.page, "")
+        content["page_script"] = scripts.get(question.page, "")
         site.write(question.page, question=question, **content, **site.numbers)
 
 

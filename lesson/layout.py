@@ -10,10 +10,10 @@ import io
 import re
 from collections.abc import Callable, Collection, Sequence
 from functools import cache
-from html import escape as escape_text
 from html import unescape
 from importlib.metadata import PackageNotFoundError, metadata
 from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -145,27 +145,25 @@ def slug(term: str) -> str:
 
 
 @cache
-def split_by_class(line: str) -> list[tuple[str, str]]:
-    """Split a line of Python where the CSS class of its text changes."""
-    tokens = (
-        (next((name for group, name in CODE_CLASSES.items() if kind in group), ""), text)
+def classes_of(line: str) -> list[str]:
+    """Return the CSS class of each character of a line of Python."""
+    return [
+        next((name for group, name in CODE_CLASSES.items() if kind in group), "")
         for kind, text in LEXER.get_tokens(line)
-    )
-    by_class = groupby(tokens, key=lambda token: token[0])
-    return [(name, "".join(text for _, text in own)) for name, own in by_class]
+        for _ in text
+    ]
 
 
 def highlight(line: str, marks: Sequence[bool] = (), mark: str = "") -> Markup:
     """Highlight a line of Python; wrap characters whose mark is True in elements named `mark`."""
-    flags, html = iter(marks or [False] * len(line)), Markup()
-    for name, text in split_by_class(line):
-        for is_marked, chars in groupby(zip(text, flags, strict=False), key=lambda pair: pair[1]):
-            part = escape_text("".join(char for char, _ in chars), quote=False)
-            if len(line) > MAX_UNBROKEN and not name:
-                part = re.sub(r"(?<!\.)\.", "<wbr>.", part)
-            part = f"<i class={name}>{part}</i>" if name else part
-            html += Markup(f"<{mark}>{part}</{mark}>" if is_marked else part)
-    return html
+    chars, html = zip(line, classes_of(line), marks or [False] * len(line), strict=False), ""
+    for (name, is_marked), own in groupby(chars, key=itemgetter(1, 2)):
+        part = str(escape("".join(char for char, *_ in own))).replace("&#34;", '"')
+        if len(line) > MAX_UNBROKEN and not name:
+            part = re.sub(r"(?<!\.)\.", "<wbr>.", part)
+        part = f"<i class={name}>{part}</i>" if name else part
+        html += f"<{mark}>{part}</{mark}>" if is_marked else part
+    return Markup(html)
 
 
 TEMPLATES = jinja2.Environment(

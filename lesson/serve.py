@@ -47,11 +47,9 @@ class Handler(BaseHTTPRequestHandler):
         server, port = self.server, self.server.server_address[1]
         names = [f"{HOST}:{port}", f"localhost:{port}"]
         names += [HOST, "localhost"] if port == 80 else []  # browsers leave out the default
-        if self.headers["Host"] not in names:
-            self.send_error(HTTPStatus.FORBIDDEN)
-            return
-        if self.path not in ("/", "/state"):
-            self.send_error(HTTPStatus.NOT_FOUND)
+        is_ours = self.headers["Host"] in names
+        if not is_ours or self.path not in ("/", "/state"):
+            self.send_error(HTTPStatus.NOT_FOUND if is_ours else HTTPStatus.FORBIDDEN)
             return
         text = server.state()
         if self.path == "/":
@@ -85,7 +83,6 @@ def serve(folders: Sequence[Path], n_maps: int, port: int) -> None:
     except OSError as error:
         raise ValueError(f"port {port} cannot be opened: {error.strerror}; name another") from error
     with server:
-        print(
-            f"http://{HOST}:{server.server_address[1]} shows the report; Ctrl-C ends it", flush=True
-        )
+        address = f"http://{HOST}:{server.server_address[1]}"
+        print(f"{address} shows the report; Ctrl-C ends it", flush=True)
         server.serve_forever()

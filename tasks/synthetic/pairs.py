@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from seqmodels.data.batches import Example
@@ -16,15 +16,7 @@ from seqmodels.interface import EOS
 from seqmodels.models import model_of
 from seqmodels.training.config import Optimizer
 
-from ..recipes import (
-    GRAMMAR,
-    GRAMMAR_MUON,
-    HISTORY,
-    SMALL,
-    positions_for,
-    with_dropout,
-    with_positions,
-)
+from .. import recipes
 from . import grammar
 
 SIZES = {
@@ -117,6 +109,7 @@ def grammar_task(
     has_source_eos: bool = True,
     optimizer: Optimizer = "adamw",
     is_small: bool = False,
+    train_tokenizer: Callable[[Iterable[str]], Tokenizer] = Words.train,
 ) -> Task:
     """Return the task of translating a corpus that the grammar has drawn.
 
@@ -124,13 +117,13 @@ def grammar_task(
     """
     splits = [[Pair(s.en_text, s.de_text) for s in split] for split in corpus]
     # All words of the grammar: none is unknown in test.
-    tokenizer = Words.train([text for split in splits for pair in split for text in pair[:2]])
+    tokenizer = train_tokenizer([text for split in splits for pair in split for text in pair[:2]])
     train, valid, test = (encode_pairs(split, tokenizer, has_source_eos) for split in splits)
     n_words = [[count_words(pair.src) for pair in split] for split in splits]
     shown = max(corpus.test, key=lambda s: (11 <= s.n_words <= 16, n_crossings(s.links)))
     (example,) = encode_pairs([Pair(shown.en_text, shown.de_text)], tokenizer, has_source_eos)
-    recipes = SMALL if is_small else {"adamw": GRAMMAR, "muon": GRAMMAR_MUON}[optimizer]
-    recipes = with_dropout(recipes, 0.0)
+    by_optimizer = {"adamw": recipes.GRAMMAR, "muon": recipes.GRAMMAR_MUON}
+    chosen = recipes.with_dropout(recipes.SMALL if is_small else by_optimizer[optimizer], 0.0)
     longest = max(len(e.src) for split in (train, valid, test) for e in split)
     end = "EOS" if has_source_eos else "none"
     return Task(
@@ -140,13 +133,15 @@ def grammar_task(
         train=train,
         valid=valid,
         tests=[length_test(test, n_words[2], max(n_words[0]))],
-        contrasts=HISTORY,
-        recipes=with_positions(recipes, positions_for(longest)),
+        contrasts=recipes.HISTORY,
+        recipes=recipes.with_positions(chosen, recipes.positions_for(longest)),
         training={
             "tokens": tokens,
             "batch_tokens": 800 if is_small else 1_600,
             "optimizer": "muon" if is_small else optimizer,
         },
         n_parameters=500_000 if is_small else 1_000_000,
-        alignment_example=AlignmentExample(example, shown.links),
+        alignment_example=AlignmentExample(
+            example, shown.links if type(tokenizer) is Words else None
+        ),
     )

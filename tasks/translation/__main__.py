@@ -30,8 +30,8 @@ DATA_HELP = (
     "tables; OWNER/NAME or OWNER/NAME:CONFIG on the hub"
 )
 OWN_DATA_FLAGS = (
-    "source", "target", "valid", "test", "limit", "lowercase", "clean", "max_tokens", "tokenizer",
-    "vocab", "parameters", "optimizer", "bleu_tokenize",
+    "source", "target", "valid", "test", "limit", "lowercase", "clean", "max_tokens", "parameters",
+    "optimizer", "bleu_tokenize",
 )  # fmt: skip
 """Flags that require --data."""
 
@@ -62,6 +62,10 @@ def make_parser() -> TaskParser:
     p.add_argument("--decoder", type=Path, metavar="DIR",
                    help="train encoders alone, for the decoders of this folder's runs, which stay "
                         "as they are")  # fmt: skip
+    p.add_argument("--tokenizer", type=tokenizer, metavar="KIND",
+                   help=f"{', '.join(TOKENIZERS)} (default: words; with --data, bpe), or an "
+                        "existing tokenizer.json, of a run or Hugging Face's library")  # fmt: skip
+    p.add_argument("--vocab", type=positive, metavar="N", help="vocabulary size (default: 4,000)")
     p.add_argument("--data", nargs="+", metavar="WHAT", help=DATA_HELP)
     add = p.add_argument_group("with --data").add_argument
     add("--source", metavar="LANG",
@@ -84,10 +88,6 @@ def make_parser() -> TaskParser:
     add("--max-tokens", type=positive, default=200, metavar="N",
         help="leave out pairs with more tokens on a side; in test, with more than twice as many "
              "(default: 200)")  # fmt: skip
-    add("--tokenizer", type=tokenizer, default="bpe", metavar="KIND",
-        help=f"{', '.join(TOKENIZERS)} (default: bpe), or an existing tokenizer.json, from a run "
-             "or by Hugging Face's library")  # fmt: skip
-    add("--vocab", type=positive, metavar="N", help="vocabulary size (default: 4,000)")
     add("--parameters", type=positive, metavar="N", help="parameters per model (default: 2 M)")
     add("--optimizer", choices=["adamw", "muon"], default="adamw",
         help="of all models' hidden matrices (default: adamw)")  # fmt: skip
@@ -112,7 +112,7 @@ from seqmodels.data.prepare import PrepareConfig, Prepared, prepare, summarize
 from seqmodels.data.scripts import count_words, unit_of
 from seqmodels.data.splits import ParallelCorpus, add_split, open_parallel
 from seqmodels.data.text import preview
-from seqmodels.data.tokenizers import Tokenizer, resolve_vocab_size
+from seqmodels.data.tokenizers import Tokenizer, Words, make, resolve_vocab_size
 from seqmodels.evaluation.metrics import check_tokenizer, make_bleu, tokenizer_for
 from seqmodels.experiments.task import AlignmentExample, Measurement, Recipe, Task
 
@@ -203,8 +203,12 @@ SIZES, TOKENS = DEFAULT_SIZES, DEFAULT_TOKENS
 def builtin_task(args: argparse.Namespace) -> Task:
     """Return the task on sentences from the English–German grammar."""
     corpus = grammar.draw_corpus(seed=SEED, **SIZES[args.size])
-    tokens, is_small = args.tokens or TOKENS[args.size], args.size == "laptop"
-    task = grammar_task(corpus, tokens, not args.no_source_eos, "muon", is_small)
+    tokens, is_small, train = args.tokens or TOKENS[args.size], args.size == "laptop", Words.train
+    if args.tokenizer or args.vocab:
+        kind = args.tokenizer or "words"
+        n_ids = resolve_vocab_size(kind, args.vocab, DEFAULT.vocab)
+        train = partial(make, kind, vocab_size=n_ids)
+    task = grammar_task(corpus, tokens, not args.no_source_eos, "muon", is_small, train)
     if args.best_state:
         task = with_best_state(task, args.best_state, corpus.test)
     return replace(task, figures=FIGURES)
@@ -229,8 +233,8 @@ def prepare_corpus(
 ) -> Prepared[TokenizedPairs]:
     """Tokenize the corpus, and print a summary of it."""
     config = PrepareConfig(
-        tokenizer=args.tokenizer,
-        vocab_size=resolve_vocab_size(args.tokenizer, args.vocab, recipe.vocab),
+        tokenizer=args.tokenizer or "bpe",
+        vocab_size=resolve_vocab_size(args.tokenizer or "bpe", args.vocab, recipe.vocab),
         is_lowercase=args.lowercase,
         is_cleaned=args.clean,
         max_tokens=args.max_tokens,

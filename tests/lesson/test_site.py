@@ -108,6 +108,9 @@ def test_prose_code_and_tables_become_elements() -> None:
         "<i class=c># </i><ins><i class=c>s</i></ins><i class=c>o</i>"
     )
     assert layout.highlight(line).count("<ins") == 0
+    long = layout.highlight('    score = q.mm(k) * at["a", ...].half() + 1.5 - eps')
+    parts = "score = q<wbr>.mm(k) * at[", '<i class=s>"a"</i>', ", <wbr>...]<wbr>.half() + "
+    assert long == f"    {''.join(parts)}<i class=n>1.5</i> - eps"
     table = [["a,b", 'c"d', "#1 100%"], ["é\n&", "", "<x>"]]
     assert table_of(layout.csv_url(table)) == table
     assert not {*'"<>#\n&'} & {*layout.csv_url(table)}

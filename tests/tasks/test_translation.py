@@ -96,6 +96,20 @@ def test_flags_reach_their_settings(folder: Path) -> None:
     assert max(max(len(e.src), len(e.tgt)) for e in short.train) == 12
 
 
+def test_the_grammar_is_split_as_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    tasks: list[Task] = []
+    monkeypatch.setattr(compare, "compare", lambda task, *_, **__: tasks.append(task))
+    for flags in ([], ["--tokenizer", "characters"], ["--tokenizer", "bpe", "--vocab", "400"]):
+        translation.main(["--size", "smoke", *flags])
+    kinds = [task.data["tokenizer"].split(" (")[0] for task in tasks]
+    assert kinds == ["words", "characters", "BPE"]
+    assert [task.alignment_example.links is None for task in tasks] == [False, True, True]
+    assert tasks[2].tokenizer.vocab_size == 400
+    assert len({task.data["sha256"] for task in tasks}) == 1
+    texts = [[task.tokenizer.decode(e.tgt) for e in task.train[:30]] for task in tasks]
+    assert texts[0] == texts[1] == texts[2]
+
+
 def test_the_budget_fits_the_data(folder: Path) -> None:
     task = task_on(folder)
     epoch = sum(len(example.tgt) for example in task.train)
