@@ -344,7 +344,7 @@ BUDGETS = {
     "tasks": 11157,
     "lesson": 4202,
     "lesson, web": 3692,
-    "tools and benchmarks": 4315,
+    "tools and benchmarks": 4314,
     "tests without tests/lesson": 16053,
 }
 """The most lines of each part. They only go down: what a part needs beyond, it pays by deletion."""

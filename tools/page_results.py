@@ -42,7 +42,7 @@ from tools.numbers import (
     scores_of,
     span,
 )
-from tools.page_memories import list_laptop
+from tools.page_memories import EIGHT
 
 ROTARY = "transformer_rotary"
 
@@ -97,7 +97,7 @@ def laptop_table() -> str:
     """Return BLEU by source length in the default comparison."""
     buckets = {"1–10 words": "1–10", "11–20": "11–20", "21–30, longest in training": "21–30"}
     buckets |= {"31–40": "31–40", "51–60": "51–60"}
-    return score_table(list_laptop(), {name: (LAPTOP, b) for name, b in buckets.items()}, "{:.1f}")
+    return score_table(EIGHT, {name: (LAPTOP, b) for name, b in buckets.items()}, "{:.1f}")
 
 
 def laptop_span(model: str) -> str:
@@ -749,7 +749,10 @@ SECTIONS = {
     "look-up with a convolution": "lookup-convolution",
     "look-up by heads": "lookup-state",
     "look-up of keys given again": "lookup-again",
+    "look-up by the rule that writes": "lookup-rules",
     "tracking": "tracking-*",
+    "random features": "favor",
+    "letters and pieces": "tokenizer-*",
     "look-up by width": "lookup-width-*",
     "steps to attention": "ladder",
     "reading backwards by forget gate": "ladder-bias",
