@@ -17,9 +17,9 @@ EXPRESSION = re.compile(r"\{(.+?)(?::([.,\w]+))?\}")
 def mistake(model: str) -> str:
     """Format loss and BLEU with a mistake, and without it."""
     own, sound = (span(page_mistakes.final_losses(m), 2) for m in (model, TRANSFORMER))
-    bleu, without = (page_mistakes.MISTAKES.mean(m) for m in (model, TRANSFORMER))
+    bleu = numbers.interval(page_mistakes.MISTAKES.difference(model, TRANSFORMER))
     loss = f"the loss on valid is {own} nats (without the mistake {sound})"
-    return f"{loss}, and BLEU {bleu:.0f} ({without:.0f})"
+    return f"{loss} and BLEU changes by {bleu}, from {page_mistakes.MISTAKES.mean(TRANSFORMER):.0f}"
 
 
 def relation(pair: str) -> str:

@@ -233,9 +233,9 @@ def changed_endings(heads: Sequence[Row]) -> list[float]:
     return shares
 
 
-def explained_scores() -> list[float]:
+def explained_scores(results: Results = HEADS, model: str = TRANSFORMER) -> list[float]:
     """Return the variance (%) of each head's scores that word kinds or the offset explain."""
-    return [max(row["kinds"], row["offset"]) for row in HEADS.rows(TRANSFORMER, "scores")]
+    return [max(row["kinds"], row["offset"]) for row in results.rows(model, "scores")]
 
 
 def closest_the(model: str, distance: int) -> list[float]:
