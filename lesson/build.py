@@ -89,7 +89,7 @@ def build(
     """Write the site to a folder; return the paths of its pages, the home page first.
 
     `live` is a folder of runs whose models run in a further page, built with packages from npm:
-    from files beside it, or in it if `is_single`. With `has_training`, another one trains two
+    from files beside it, or in it if `is_single`. With `has_training`, another one trains three
     models. `url` is where the site will be, which previews of links to it need.
     Raises ValueError if there are no records in `runs`, or no weights in `live`.
     """
@@ -121,7 +121,8 @@ def build(
     if has_training:
         from lesson import training_page
 
-        site.write("training", **training_page.describe())
+        addresses = content["data"]["files"] if live else {}
+        site.write("training", **training_page.describe(addresses))
     return site.pages
 
 

@@ -1,16 +1,17 @@
-"""Build the page in which two models are trained: each step is an ONNX graph.
+"""Build the page in which three models are trained: each step is an ONNX graph.
 
-    src (B,S), tgt (B,S+2), theta, m, v (P,), t () -> loss (), right (B,S+1), theta', m', v', t'
+    src (B,S), tgt (B,S+2), theta, m, v (P,), t () -> loss (), best (B,S+1), theta', m', v', t'
 
 A step is the chapter's forward pass, the mean cross-entropy in nats, its gradient, and Adam. All P
-parameters are one vector, `theta`. A row of `tgt` is BOS, the target, EOS and PADs; `right` tells
-which tokens after BOS the model finds likeliest, given those before.
+parameters are one vector, `theta`. A row of `tgt` is BOS, the target, EOS and PADs; `best` are the
+tokens that the model finds likeliest after BOS, given those of `tgt` before.
 """
 
 from __future__ import annotations
 
 import gzip
 import tempfile
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ from torch.nn import functional as F
 from torch.nn.utils import parameters_to_vector
 
 from lesson import graphs, runtime
+from lesson.trace import unfuse
 from seqmodels.interface import BOS, EOS, PAD, UNK, SequenceModel
 from seqmodels.models import build, paper_of
 from seqmodels.report import style
@@ -34,6 +36,7 @@ D = 48
 SIZES: dict[str, dict[str, int]] = {
     "rnn_encdec": {"d_model": 64, "d_embed": D // 2, "d_maxout": D // 2},
     "bahdanau": {"d_model": D, "d_embed": D // 2, "d_maxout": D // 2, "d_align": D},
+    "transformer": {"d_model": D, "d_ff": 176, "n_heads": 2, "n_layers": 1},
 }
 """The models of the page, with about equally many parameters."""
 ALPHABET = "abcdefghij"
@@ -46,43 +49,44 @@ STATE = ("theta", "m", "v", "t")
 """Names of weights, moments and number of steps, as a graph takes and returns them."""
 
 
-def describe() -> dict[str, Any]:
-    """Return the content of the page. Raises ValueError without npm, or if a model has no graph."""
+def describe(files: Mapping[str, str]) -> dict[str, Any]:
+    """Return the content of the page; `files` are addresses of parts that it shares.
+
+    Raises ValueError without npm, or if a model has no graph.
+    """
     worker, wasm, versions = runtime.build_runtime()
-    line_styles, models, runs = (
-        {name: style.line_style_of(name) for name in SIZES},
-        make_models(),
-        [],
-    )
-    compress = partial(gzip.compress, mtime=0)
+    compress, runs = partial(gzip.compress, mtime=0), []
     parts = {"worker": compress(worker.encode()), "wasm": compress(wasm)}
-    for i, (name, model) in enumerate(models.items()):
+    for i, (name, model) in enumerate(make_models().items()):
+        line_style = style.line_style_of(name)
         theta = parameters_to_vector(model.parameters()).detach()
         parts[f"theta-{i}"] = compress(theta.numpy().tobytes())
         parts[f"graph-{i}"] = compress(trace(model).SerializeToString())
         runs.append({
             "model": name,
-            "label": line_styles[name].label,
-            "colour": line_styles[name].colour,
+            "label": line_style.label,
+            "colour": line_style.colour,
             "is_vector": paper_of(name).memory == "vector",
             "n_parameters": len(theta),
             "width": SIZES[name]["d_model"],
         })  # fmt: skip
     data = {
         "runs": runs, "alphabet": ALPHABET, "n_pairs": N_PAIRS, "max_words": MAX_WORDS,
-        "seed": SEED, "max_steps": MAX_STEPS,
+        "seed": SEED, "max_steps": MAX_STEPS, "files": files,
         "ids": {"PAD": PAD, "BOS": BOS, "EOS": EOS, "first": UNK + 1},
     }  # fmt: skip
+    parts = {name: part for name, part in parts.items() if name not in files}
     settings = {"learning_rate": LEARNING_RATE, "betas": BETAS}
     return {"data": data, "parts": parts, "versions": versions, "settings": settings}
 
 
 def make_models() -> dict[str, SequenceModel]:
-    """Return the models of the page, with their own initial weights."""
+    """Return the models of the page, with their own initial weights and without dropout."""
     models = {}
     for name, sizes in SIZES.items():
         torch.manual_seed(SEED)
-        models[name] = build(name, UNK + 1 + len(ALPHABET), **sizes)
+        models[name] = build(name, UNK + 1 + len(ALPHABET), **sizes).eval()
+        unfuse(models[name])
     return models
 
 
@@ -102,7 +106,7 @@ def trace(model: SequenceModel) -> onnx.ModelProto:
     names, after = ["src", "tgt", *STATE], [f"{name}'" for name in STATE]
     module, fixed = graphs.TracedFunction(model, traced), [dict[int, Any]() for _ in given]
     # the optimiser of the exporter takes EPS for zero; that of onnxruntime does not
-    proto = graphs.to_onnx(module, given, fixed, names, ["loss", "right", *after], optimize=False)
+    proto = graphs.to_onnx(module, given, fixed, names, ["loss", "best", *after], optimize=False)
     with tempfile.TemporaryDirectory() as folder:
         options = onnxruntime.SessionOptions()
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
@@ -114,7 +118,7 @@ def trace(model: SequenceModel) -> onnx.ModelProto:
 def train_step(
     model: SequenceModel, src: Tensor, tgt: Tensor, *state: Tensor
 ) -> tuple[Tensor, ...]:
-    """Return loss, right tokens and the next state; see above."""
+    """Return loss, likeliest tokens and the next state; see above."""
     theta, m, v, t = state
     theta, tgt_out = theta.detach().requires_grad_(), tgt[:, 1:]
     names, own = zip(*model.named_parameters(), strict=True)
@@ -128,4 +132,5 @@ def train_step(
     v = BETAS[1] * v + (1 - BETAS[1]) * g * g
     m_hat, v_hat = m / (1 - BETAS[0] ** t), v / (1 - BETAS[1] ** t)
     theta = theta - LEARNING_RATE * m_hat / (v_hat.sqrt() + EPS)
-    return tuple(x.detach() for x in (loss, logits.argmax(-1) == tgt_out, theta, m, v, t))
+    best = logits.argmax(-1).to(torch.uint8)
+    return tuple(x.detach() for x in (loss, best, theta, m, v, t))

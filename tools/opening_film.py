@@ -51,8 +51,8 @@ STYLE = """text{font:12.3px "DejaVu Sans Mono",Menlo,Consolas,monospace;fill:#22
 .f{opacity:0}.l.f{stroke-width:2.5}.u.f{fill:#14527f}.c{fill:#fff;transform:scaleX(0);transform-box:fill-box}
 """
 FILM = """@media (prefers-reduced-motion:no-preference){@keyframes h{from,to{opacity:0}}
-@keyframes f{from,to{opacity:1}}@keyframes c{from{transform:none}}
-.h{animation:h linear}.f{animation:f linear}}
+@keyframes f{from,to{opacity:1}}@keyframes c{from{transform:none}}.h{animation:h linear}
+.f{animation:f linear}.c{stroke:#fff;stroke-width:2;vector-effect:non-scaling-stroke}}
 """
 
 

@@ -5,8 +5,8 @@ import { AttentionPanel, selectWeights, selectedHead } from "./attention.js";
 import { buildExample, setUpBuilder } from "./builder.js";
 import { MARKS_NOTE, countRight, countWords, formatRight, isWord, markPart, showDifferences, splitWords } from "./differences.js";
 import { runExercise } from "./exercise.js";
-import { Output, data, encode, makeJob, normalize, requestTexts, runs, sendModel, sendRuntime, startWorker, take, tokenizer, turn } from "./models.js";
-import { changeAddress, element, link, patch, query, readAddress, unpack } from "./page.js";
+import { Output, data, encode, makeJob, normalize, requestTexts, runs, sendModel, sendRuntime, startWorker, tokenizer, turn } from "./models.js";
+import { changeAddress, element, isUnserved, link, patch, query, readAddress, showFailure, take, unpack } from "./page.js";
 import { StripChart } from "./strip.js";
 import { tokensOfWords } from "./tokenizers.js";
 
@@ -45,27 +45,22 @@ const plural = (n, noun) => `${n.toLocaleString("en")} ${n === 1 ? noun.replace(
 let nLoaded = 0, nArrived = 0;
 const begun = performance.now();
 
-const isUnserved = location.protocol === "file:" && Boolean(data.files.worker);
-
 /** Say why the models cannot run: in place of the page, if none of them can. */
 function setFailed(message) {
   if (nLoaded) return setStatus(`The models cannot run here: ${message}`);
-  query("#failed").hidden = false;
-  query("#served").hidden = !isUnserved;
-  query("#why").textContent = message;
-  query("main").classList.add("failed");
+  showFailure(message, data.files);
 }
 
 /** Use a part; the page calls it below each that it holds, or for each of its files, in order. */
 async function usePart(id) {
-  const part = take(id), onArrived = (n) => { nArrived += part.address ? n : 0; };
+  const part = take(id, data.files), onArrived = (n) => { nArrived += part.address ? n : 0; };
   if (!part.address || id === "worker") nArrived += data.sizes[id];
   if (id === "worker") await startWorker(part, setLoaded, setFailed, onArrived);
   else if (id === "examples") setExamples(JSON.parse(new TextDecoder().decode(await unpack(part, onArrived))));
   else if (id === "wasm") sendRuntime(part);
   else sendModel(Number(id.split("-")[1]), part);
 }
-globalThis.arrive = (id) => (isUnserved ? Promise.reject(new Error("this page was opened from a disk")) : usePart(id)).catch((error) => setFailed(error.message));
+globalThis.arrive = (id) => (isUnserved(data.files) ? Promise.reject(new Error("this page was opened from a disk")) : usePart(id)).catch((error) => setFailed(error.message));
 
 function setLoaded(i, sum) {
   nLoaded += 1;

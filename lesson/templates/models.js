@@ -12,14 +12,6 @@ const EOS = 2, BOS = 1;
 let worker, waiting = []; // messages to a worker that has not arrived
 const send = (message) => { if (worker) worker.postMessage(message); else waiting.push(message); };
 
-/** A part of the page: its file, or what an element that has arrived holds, which is taken out. */
-export function take(id) {
-  if (data.files[id]) return { address: new URL(data.files[id], location.href).href };
-  const node = query(`#${id}`), base64 = node.textContent;
-  node.remove();
-  return { base64 };
-}
-
 /** Start the worker; `onLoaded` gets the number of each model that is ready, `onFailed` a message,
  * `onArrived` the size of what has arrived of a file.
  * @param {(n: number) => void} [onArrived] */

@@ -82,6 +82,25 @@ export async function unpack({ base64 = "", address }, onBytes = () => {}) {
   return new Response(packed.body.pipeThrough(counting).pipeThrough(new DecompressionStream("gzip"))).arrayBuffer();
 }
 
+/** A part of a page: its file, or what an element that has arrived holds, which is taken out.
+ * @param {Record<string, string>} files */
+export function take(id, files) {
+  if (files[id]) return { address: new URL(files[id], location.href).href };
+  const node = query(`#${id}`), base64 = node.textContent;
+  node.remove();
+  return { base64 };
+}
+
+export const isUnserved = (files) => location.protocol === "file:" && Boolean(files.worker);
+
+/** Say in place of the page why its models cannot run. */
+export function showFailure(message, files) {
+  query("#failed").hidden = false;
+  query("#served").hidden = !isUnserved(files);
+  query("#why").textContent = message;
+  query("main").classList.add("failed");
+}
+
 /** The address of a table as a file.
  * @param {(string | number)[][]} rows */
 export const csvAddress = (rows) => "data:text/csv;charset=utf-8," + encodeURIComponent(rows.map((row) =>

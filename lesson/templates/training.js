@@ -1,5 +1,5 @@
-// Trains two models in a worker, both on the same batches: pairs of a sentence and its copy.
-import { csvAddress, element, query, unpack } from "./page.js";
+// Trains models in a worker, all on the same batches: pairs of a sentence and its copy.
+import { csvAddress, element, isUnserved, query, showFailure, take, unpack } from "./page.js";
 
 const data = JSON.parse(query("#data").textContent), { runs, alphabet, n_pairs: nPairs, max_words: maxWords, ids } = data;
 const WINDOW = 50, WIDTH = 350, HEIGHT = 260, LEFT = 44, RIGHT = 8, TOP = 10, BELOW = 40;
@@ -61,17 +61,21 @@ class Chart {
 const losses = new Chart("#losses", "steps of training", 3, (y) => y.toFixed(1));
 const shares = new Chart("#shares", "words of the sentence", 1, (y) => `${100 * y} %`, true);
 const button = query("#train"), length = query("#length"), status = query("#status");
-/** @type {{ sentences: number[][], steps: { loss: number, right: Uint8Array }[] }[]} */
+/** @type {{ sentences: number[][], steps: { loss: number, best: Uint8Array }[] }[]} */
 let history = [];
 let random, batch, worker, nLoaded = 0, isRunning = false, isWaiting = false;
+
+/** What a model says in a row of its batch, given the right words before. */
+const bestOf = ({ best }, row) => best.subarray(row * (maxWords + 1), (row + 1) * (maxWords + 1));
+const letterOf = (id) => alphabet[id - ids.first] ?? "▪";
 
 /** Right words and all words of sentences of each length in the last batches, of each model. */
 const countRight = () => runs.map((_, i) => {
   const counts = Array.from({ length: Number(length.value) }, (_, n) => [n + 1, 0, 0]);
   for (const { sentences, steps } of history.slice(-WINDOW)) {
     sentences.forEach((words, row) => {
-      const count = counts[words.length - 1], start = row * (maxWords + 1);
-      count[1] += steps[i].right.subarray(start, start + words.length).reduce((sum, one) => sum + one, 0);
+      const count = counts[words.length - 1], best = bestOf(steps[i], row);
+      count[1] += words.filter((word, j) => word === best[j]).length;
       count[2] += words.length;
     });
   }
@@ -89,14 +93,14 @@ function draw() {
   shares.draw(1, n, counts.map((its) => its.map(([words, right, all]) => [words, right / all])),
     `share of words right by length of the sentence, after ${step} steps`);
   const { sentences = [], steps = [] } = history.at(-1) ?? {}, longest = sentences.reduce((a, b, i) => (b.length > sentences[a].length ? i : a), 0);
-  query("#source").textContent = (sentences[longest] ?? []).map((word) => alphabet[word - ids.first]).join(" ");
+  query("#source").textContent = (sentences[longest] ?? []).map(letterOf).join(" ");
   runs.forEach((_, i) => {
     const [, right, all] = counts[i].find(([words]) => words === n) ?? [n, 0, 0];
     query(`#run-${i} .right`).textContent = all ? `${Math.round((100 * right) / all)} %` : "–";
     query(`#run-${i} .loss`).textContent = step ? steps[i].loss.toFixed(3) : "–";
     query(`#run-${i} .written`).replaceChildren(...(sentences[longest] ?? []).flatMap((word, j) => {
-      const letter = alphabet[word - ids.first];
-      return [steps[i].right[longest * (maxWords + 1) + j] ? letter : element("mark", {}, letter), " "];
+      const id = bestOf(steps[i], longest)[j], letter = letterOf(id);
+      return [id === word ? letter : element("mark", {}, letter), " "];
     }));
   });
   const label = runs.map((run) => run.label);
@@ -127,13 +131,18 @@ function startOver() {
   draw();
 }
 
+function setFailed(message) {
+  if (nLoaded < runs.length) showFailure(message, data.files);
+  else status.textContent = message;
+}
+
 async function start() {
-  const take = (id) => ({ base64: query(`#${id}`).textContent });
-  const script = new Blob([await unpack(take("worker"))], { type: "text/javascript" });
+  if (isUnserved(data.files)) throw new Error("this page was opened from a disk");
+  const part = (id) => take(id, data.files), script = new Blob([await unpack(part("worker"))], { type: "text/javascript" });
   worker = new Worker(URL.createObjectURL(script));
-  worker.onerror = (event) => { status.textContent = event.message; };
+  worker.onerror = (event) => setFailed(event.message);
   worker.onmessage = ({ data: { loaded, failed, steps } }) => {
-    if (failed) status.textContent = failed;
+    if (failed) setFailed(failed);
     if (loaded !== undefined && ++nLoaded === runs.length) {
       draw();
       status.textContent = "Ready.";
@@ -147,12 +156,12 @@ async function start() {
     }
     takeStep();
   };
-  worker.postMessage({ part: take("wasm") });
-  runs.forEach((_, i) => worker.postMessage({ train: i, theta: take(`theta-${i}`), graph: take(`graph-${i}`) }));
+  worker.postMessage({ part: part("wasm") });
+  runs.forEach((_, i) => worker.postMessage({ train: i, theta: part(`theta-${i}`), graph: part(`graph-${i}`) }));
 }
 
 button.addEventListener("click", () => run(!isRunning));
 query("#again").addEventListener("click", startOver);
 length.addEventListener("input", startOver);
 startOver();
-start();
+start().catch((error) => setFailed(error.message));

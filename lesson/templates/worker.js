@@ -202,7 +202,7 @@ async function takeStep({ src, tgt, pairs, isFirst }) {
     }
     const outputs = await trainer.graph.run({ ...trainer.state, src: tensor(src), tgt: tensor(tgt) });
     trainer.state = Object.fromEntries(STATE.map((name) => [name, outputs[`${name}'`]]));
-    steps.push({ loss: outputs.loss.data[0], right: outputs.right.data });
+    steps.push({ loss: outputs.loss.data[0], best: outputs.best.data });
   }
   postMessage({ steps });
 }

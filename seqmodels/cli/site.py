@@ -25,7 +25,7 @@ def add_arguments(arg: Add) -> None:
         help="add a page in which the models of this folder run")  # fmt: skip
     arg("--single-file", action="store_true",
         help="keep the models in that page, which then opens from a disk")  # fmt: skip
-    arg("--train", action="store_true", help="add a page that trains two models")
+    arg("--train", action="store_true", help="add a page that trains three models")
     arg("--url", type=web_address,
         help="where the site will be, for the picture in previews of its links")  # fmt: skip
 

@@ -105,7 +105,7 @@ class GatedUnit(nn.Module):
         self.U = nn.Linear(d_model, d_model, bias=False)
 
     def forward(self, x: Float[Tensor, "R D3"], h: Float[Tensor, "R D"]) -> Float[Tensor, "R D"]:
-        """Return the next state."""
+        """Return the next state; z lets the new one in; that of `rnn_encdec` keeps the old."""
         x_zr, x_h = x.split([2 * h.shape[-1], h.shape[-1]], -1)
         z, r = torch.sigmoid(x_zr + self.U_zr(h)).chunk(2, -1)  #                         A.1.1
         h_new = torch.tanh(x_h + self.U(r * h))  #                                        A.1.1

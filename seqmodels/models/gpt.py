@@ -146,8 +146,8 @@ class Layer(nn.Module):
         q, k, v = self.self_attention.qkv(self.norm_1(x))
         k, v = cache.update(self.index, k, v)
         x, q, mask = x[:, -n_out:], q[:, :, -n_out:], mask[..., -n_out:, :]
-        x = x + self.dropout(self.self_attention(q, k, v, mask))
-        return x + self.dropout(self.ff(self.norm_2(x)))
+        x = x + self.dropout(self.self_attention(q, k, v, mask))  #                         2.3
+        return x + self.dropout(self.ff(self.norm_2(x)))  #                                 2.3
 
 
 # -------------------------------------------------------------------------------------- Model

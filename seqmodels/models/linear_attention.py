@@ -101,7 +101,7 @@ def read_chunks(tokens: tuple[Tensor, ...], s: Tensor, z: Tensor) -> tuple[Tenso
     """Attend with features of N queries, a chunk at a time; return that, and the memory."""
     heads, parts = [], (x.split(CHUNK, 2) for x in tokens)
     for q, k, v in zip(*parts, strict=True):
-        score = (q @ k.mT).tril()
+        score = (q @ k.mT).tril()  # the causal mask: a query sees no later key
         total = score.sum(-1, keepdim=True) + q @ z.unsqueeze(-1)
         heads.append((score @ v + q @ s) / total.clamp_min(TINY))  #                   (8), (12)
         s, z = s + k.mT @ v, z + k.sum(2)  #                                         (10), (11)
@@ -134,7 +134,7 @@ class MultiHeadAttention(nn.Module):
     def attention_weights(self, x: Tensor, real: Tensor) -> Float[Tensor, "B H N N"]:
         """Return each query's weights over the keys, for plots; takes what `forward` takes."""
         q, k, *_ = self.qkv(x, real)
-        score = (q @ k.mT).tril()
+        score = (q @ k.mT).tril()  # causal, as above
         return score / score.sum(-1, keepdim=True).clamp_min(TINY)  #                       (8)
 
     def forward(self, x: Float[Tensor, "B N D"], real: Tensor) -> tuple[Tensor, ...]:

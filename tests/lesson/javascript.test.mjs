@@ -334,7 +334,7 @@ test("a screen of the plan has its question, then its answer, then what is there
 
 // ------------------------------------------------------------------------------------- Training
 const part = (content) => gzipSync(content).toString("base64");
-const TRAINING = { data: JSON.stringify({ runs: RUNS.slice(0, 2), alphabet: "pqrst", n_pairs: 3, max_words: 4, seed: 1, max_steps: 53, ids: { PAD: 0, BOS: 1, EOS: 2, first: 4 } }),
+const TRAINING = { data: JSON.stringify({ runs: RUNS.slice(0, 2), alphabet: "pqrst", n_pairs: 3, max_words: 4, seed: 1, max_steps: 53, files: {}, ids: { PAD: 0, BOS: 1, EOS: 2, first: 4 } }),
   html: `<input id="length" value="3">${["words", "longest", "step", "status", "source", "losses", "shares", "losses-csv", "shares-csv"].map((id) => `<p id="${id}"></p>`).join("")}
     <button id="train">Train</button><button id="again"></button>${[0, 1].map((i) => `<div id="run-${i}"><p class="loss"></p><p class="right"></p><p class="written"></p></div>`).join("")}
     ${["worker", "wasm", "theta-0", "graph-0", "theta-1", "graph-1"].map((id) => `<p id="${id}">${part(id)}</p>`).join("")}` };
@@ -350,7 +350,7 @@ function openTraining() {
   const worker = (postMessage) => { post = postMessage; return ({ data }) => { if (data.src) sent.push(data); else loads.push(data.train); }; };
   const ask = load("training.js", { ...TRAINING, worker });
   const answer = (steps = ask("history.length") + 1) => post({ steps: [0, 1].map((i) => ({ loss: i ? 0.25 : 4 - steps / 4,
-    right: Uint8Array.from(lengthsOf(sent.at(-1)).flatMap((n) => [0, 1, 2, 3, 4].map((j) => Number(j <= i || j >= n)))) })) });
+    best: Uint8Array.from(lengthsOf(sent.at(-1)).flatMap((n, row) => [0, 1, 2, 3, 4].map((j) => (j <= i || j >= n ? sent.at(-1).tgt[6 * row + j + 1] : 2)))) })) });
   const click = (id) => { ask("fire")(ask("document").all(id)[0], "click"); return [sent.length, ask("button.textContent"), ask("document").all("#step")[0].textContent]; };
   return { ask, sent, loads, answer, click, post: (message) => post(message), text: (id) => ask("document").all(id)[0].textContent };
 }
@@ -392,6 +392,19 @@ test("a training can be paused and started over, and ends", async () => {
   assert.equal(page.text("#status"), "no memory");
 });
 
+test("a page that cannot train says why, and from a disk what to do", async () => {
+  const html = `<main>${TRAINING.html}<div id="failed" hidden><p id="why"></p><p id="served"></p></div></main>`, files = { worker: "live-worker.bin?1" };
+  const see = (ask) => [ask("document").all("main")[0].className, ...["failed", "served"].map((id) => Boolean(ask("document").all(`#${id}`)[0].hidden)), ask("document").all("#why")[0].textContent];
+  const disk = load("training.js", { html, data: JSON.stringify({ ...JSON.parse(TRAINING.data), files }), protocol: "file:" });
+  await disk("until")(() => !disk("document").all("#failed")[0].hidden);
+  assert.deepEqual(see(disk), ["failed", false, false, "this page was opened from a disk"]);
+  let post;
+  const served = load("training.js", { html, data: TRAINING.data, worker: (send) => { post = send; return () => {}; } });
+  await served("until")(() => post);
+  post({ failed: "no memory" });
+  assert.deepEqual(see(served), ["failed", false, true, "no memory"]);
+});
+
 test("losses and shares are those of the last batches", async () => {
   const { ask, sent, answer, click, post, text } = openTraining();
   await ask("until")(() => ask("worker"));
@@ -410,8 +423,9 @@ test("losses and shares are those of the last batches", async () => {
   assert.deepEqual(points("#losses").map((its) => [its.length, its[0], its[9]]), [[53, "54.9,10", "81,115"], [53, "54.9,202.5", "81,202.5"]]);
   assert.deepEqual(["rect", "circle"].map((name) => ask("document").all(`#shares ${name}`).length), [3, 3]);
   const last = lengthsOf(sent.at(-1)), row = last.indexOf(Math.max(...last)), letters = sent.at(-1).src.slice(4 * row, 4 * row + last[row]).map((id) => "pqrst"[id - 4]);
-  assert.deepEqual([text("#source"), text("#run-0 .written")], [letters.join(" "), letters.map((letter) => `${letter} `).join("")]);
-  assert.deepEqual([0, 1].map((i) => ask("document").all(`#run-${i} mark`).map(({ textContent }) => textContent)), [letters.slice(1), letters.slice(2)]);
+  assert.equal(text("#source"), letters.join(" "));
+  assert.deepEqual([0, 1].map((i) => text(`#run-${i} .written`)), [1, 2].map((n) => letters.map((letter, j) => `${j < n ? letter : "▪"} `).join("")));
+  assert.deepEqual([0, 1].map((i) => ask("document").all(`#run-${i} mark`).length), [letters.length - 1, letters.length - 2]);
 });
 
 test("each model takes its steps from its own state, which starts anew", async () => {
@@ -421,7 +435,7 @@ test("each model takes its steps from its own state, which starts anew", async (
     fed.push([rate, ...[theta, m, v].map(({ data }) => [...data]), t.data[0], [...src.data].join(""), src.dims, tgt.dims]);
     theta.data[0] -= rate;
     const next = { "theta'": theta, "m'": new Tensor("", m.data.map((x) => x + 1), m.dims), "v'": new Tensor("", v.data.map((x) => x + 2), v.dims), "t'": new Tensor("", [t.data[0] + 1], []) };
-    return { ...next, loss: { data: [theta.data[0]] }, right: { data: [rate] } };
+    return { ...next, loss: { data: [theta.data[0]] }, best: { data: [rate] } };
   } });
   const ask = load("worker.js", { ort: { Tensor, InferenceSession: { create } }, postMessage: (message) => messages.push(message) }, "let onmessage; const { ort, postMessage } = given;");
   const theta = (...numbers) => ({ base64: part(new Uint8Array(Float32Array.from(numbers).buffer)) }), post = (data) => ask("onmessage")({ data });
@@ -429,7 +443,7 @@ test("each model takes its steps from its own state, which starts anew", async (
   for (const isFirst of [true, false, true]) await post({ src: [4, 5, 6, 7], tgt: [1, 4, 2, 1, 6, 2], pairs: 2, isFirst });
   const shapes = ["4567", [2, 2], [2, 3]], one = [[2, [8, 9], [0, 0], [0, 0], 0, ...shapes], [3, [7], [0], [0], 0, ...shapes]];
   assert.deepEqual(fed, [...one, [2, [6, 9], [1, 1], [2, 2], 1, ...shapes], [3, [4], [1], [2], 1, ...shapes], ...one]);
-  assert.deepEqual(messages, [{ loaded: 0 }, { loaded: 1 }, ...[[6, 4], [4, 1], [6, 4]].map((losses) => ({ steps: losses.map((loss, i) => ({ loss, right: [i + 2] })) }))]);
+  assert.deepEqual(messages, [{ loaded: 0 }, { loaded: 1 }, ...[[6, 4], [4, 1], [6, 4]].map((losses) => ({ steps: losses.map((loss, i) => ({ loss, best: [i + 2] })) }))]);
   assert.deepEqual([...ask("interleave")(Uint8Array.of(1, 2, 3, 4, 5, 6))], [1, 4, 2, 5, 3, 6]);
   assert.equal(await ask("sha256")(new TextEncoder().encode("abc")), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
 });

@@ -1,8 +1,12 @@
-"""The page that trains two models: its graphs in onnxruntime and in Chromium, beside torch."""
+"""The page that trains three models: its graphs in onnxruntime and in Chromium, beside torch."""
 
 from collections.abc import Iterable, Iterator
+from functools import partial
+from http.server import ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import onnxruntime
@@ -10,6 +14,7 @@ import pytest
 import torch
 from browser import PHONE, Tab, table_of
 from test_live_page import run_script
+from test_publishing import Quiet
 from torch import Tensor
 from torch.nn import functional as F
 from torch.nn.utils import parameters_to_vector
@@ -21,20 +26,26 @@ SCRIPT = """
 import sys
 from pathlib import Path
 from lesson import layout, training_page as training
+from lesson.live import write_parts
 training.N_PAIRS, training.MAX_WORDS, training.MAX_STEPS = 4, 3, 30
-training.SIZES = {name: dict.fromkeys(sizes, 6) for name, sizes in training.SIZES.items()}
+for sizes in training.SIZES.values():
+    sizes |= {name: min(6, size) for name, size in sizes.items()}
 folder, protos = Path(sys.argv[1]), {}
 for name, model in training.make_models().items():
     protos[type(model)] = training.trace(model)
     (folder / f"{name}.onnx").write_bytes(protos[type(model)].SerializeToString())
 training.trace = lambda model: protos[type(model)]
 try:
-    content = training.describe()
+    content = training.describe({})
     (folder / "training.html").write_text(layout.render("training.html", **content))
+    parts = {name: content["parts"][name] for name in ("worker", "wasm")}
+    content = training.describe(write_parts(folder, parts))
+    text = layout.render("training.html", here="shared", **content)
+    (folder / "shared.html").write_text(text)
 except ValueError as error:
     print(error)
 """
-"""Write the graphs and the page of small models, or print why there is no page."""
+"""Write graphs and pages of small models, one with its runtime beside it, or why there are none."""
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +58,8 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
 def build_small(name: str) -> Any:
     """Return one of these models with its initial weights."""
     torch.manual_seed(training.SEED)
-    return build(name, 14, **dict.fromkeys(training.SIZES[name], 6))
+    sizes = {field: min(6, size) for field, size in training.SIZES[name].items()}
+    return build(name, 14, **sizes).eval()
 
 
 def flatten(model: Any) -> np.ndarray:
@@ -63,7 +75,7 @@ def make_batch(sentences: list[list[int]]) -> tuple[Tensor, Tensor]:
 
 
 def train(model: Any, batches: Iterable[tuple[Tensor, Tensor]]) -> Iterator[tuple[Any, ...]]:
-    """Yield loss, right tokens and weights of each step of torch's Adam."""
+    """Yield loss, likeliest tokens and weights of each step of torch's Adam."""
     adam = torch.optim.Adam(model.parameters(), training.LEARNING_RATE, training.BETAS)
     for src, tgt in batches:
         tgt_out, logits = tgt[:, 1:], model(src, src != PAD, tgt[:, :-1])
@@ -71,7 +83,7 @@ def train(model: Any, batches: Iterable[tuple[Tensor, Tensor]]) -> Iterator[tupl
         adam.zero_grad()
         loss.backward()
         adam.step()
-        yield loss.item(), (logits.argmax(-1) == tgt_out).numpy(), flatten(model)
+        yield loss.item(), logits.argmax(-1).numpy(), flatten(model)
 
 
 def test_models_have_about_as_many_parameters() -> None:
@@ -90,14 +102,14 @@ def test_steps_are_those_of_torch(name: str, built: Any) -> None:
         p.data.add_(torch.randn_like(p), alpha=0.1)
     theta = flatten(model)
     state = {"theta": theta, "m": 0 * theta, "v": 0 * theta, "t": np.zeros((), np.float32)}
-    for (src, tgt), (loss, right, theta) in zip(batches, train(model, batches), strict=True):
+    for (src, tgt), (loss, best, theta) in zip(batches, train(model, batches), strict=True):
         given = {"src": src.numpy(), "tgt": tgt.numpy(), **state}
-        found, found_right, *after = graph.run(None, given)
+        found, found_best, *after = graph.run(None, given)
         state = dict(zip(training.STATE, after, strict=True))
         first = first or loss
         assert float(found) == pytest.approx(loss, abs=1e-4)
         assert np.abs(state["theta"] - theta).max() < 1e-4
-        assert (found_right == right).all()
+        assert (found_best == best).all()
     assert loss < first
 
 
@@ -127,4 +139,32 @@ def test_the_page_trains_as_torch_does(chromium: Any, built: Any) -> None:
     assert tab.width() == 390
     tab.page.click("#again")
     assert finish(tab) == [sentences, address]
+    tab.context.close()
+
+
+@pytest.mark.slow
+def test_a_page_shares_its_runtime_on_a_server(chromium: Any, built: Any) -> None:
+    folder, reason = built
+    if not (folder / "shared.html").exists():
+        pytest.skip(reason)
+    tab = Tab(chromium, folder / "shared.html")
+    tab.page.wait_for_selector("#failed:not([hidden])")
+    assert "opened from a disk" in tab.text("#why")
+    assert "http://localhost:8000/shared.html" in tab.text("#served")
+    assert not tab.page.locator("#train").is_visible()
+    tab.context.close()
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=folder)) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        address = f"http://127.0.0.1:{server.server_port}/shared.html"
+        tab = Tab(chromium, Mock(as_uri=lambda: address))
+        tab.page.wait_for_selector("#train:enabled", timeout=120_000)
+        tab.page.click("#train")
+        tab.wait_until("history.length === 2")
+        server.shutdown()
+    assert [url.rsplit("/")[-1].partition("?")[0] for url in tab.requests if "blob" not in url] == [
+        "shared.html", "live-worker.bin", "live-wasm.bin"
+    ]  # fmt: skip
+    assert tab.messages == []
+    sizes = [(folder / f"{name}.html").stat().st_size for name in ("training", "shared")]
+    assert sizes[1] < sizes[0] - 3e6
     tab.context.close()
