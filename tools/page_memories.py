@@ -68,8 +68,9 @@ average: {beyond}. {f"With 8 and 16: {others}." if others else ""}
     once = span((score for m in RULES for n in ("8", "16") for score in ONCE.seeds(m, n)), 1)
     say(f"""
 With keys given once ([records](../results/lookup-rules), as many steps), each of the four
-memories, and Mamba-2, answers nearly all queries: the four {once} %, from seed to seed,
-with 8 and with 16 pairs. What separates them above is the second value of a key.
+memories answers {once} % of the queries, from seed to seed, with 8 and with 16 pairs, and Mamba-2
+{span(ONCE.seeds(MAMBA, "16"))} % with 16. What separates the four above is the second value of a
+key.
 """)
 
 
@@ -79,7 +80,7 @@ def confirm_again() -> None:
     assert abs(means[0] - means[1]) < 1 < means[0] - means[2] < means[0] - means[3]
     assert AGAIN.difference(DELTA, FADE, "16").is_significant
     assert not AGAIN.difference(DELTA, SUM, "16").is_significant
-    assert min(score for m in (*RULES, MAMBA) for score in ONCE.seeds(m, "16")) > 99
+    assert min(score for m in RULES for n in ("8", "16") for score in ONCE.seeds(m, n)) > 99
 
 
 def say_tracking() -> None:

@@ -9,7 +9,7 @@ from seqmodels.records.io import build
 from seqmodels.records.schema import Record
 from seqmodels.records.significance import Difference
 from tools import numbers, page_memories
-from tools.page_memories import DELTA, SUM
+from tools.page_memories import DELTA, MAMBA, SUM
 
 
 def score(model: str, seed: int, test: str, scores: dict[str, float]) -> Record:
@@ -70,7 +70,7 @@ def test_rules_have_their_scores_and_planned_differences(
         score(SUM, 2, "query", {"8": 44.0, "16": 18.0}),
         score("gpt", 1, "query", {"8": 33.0, "16": 3}),
     )
-    give("lookup-again", *records, *two)
+    give("lookup-again", *records, *two, score(MAMBA, 1, "query", {"8": 51.0, "16": 12.0}))
 
     def difference(_: Any, row: str, column: str, bucket: str) -> Difference:
         value = rules[row] - rules[column] + (bucket == "16")
@@ -82,7 +82,8 @@ def test_rules_have_their_scores_and_planned_differences(
     text = " ".join(capsys.readouterr().out.split())
     assert "adds up: 40.0 to 44.0 %, forgets: 61.0 %, corrects: 82.0 %" in text
     assert "average: adds up: 14 %, forgets: 31 %" in text
-    assert "With 8 and 16: GPT 33 and 3 %." in text
+    assert "With 8 and 16: GPT 33 and 3 %; Mamba-2 51 and 12 %." in text
     assert "| forgets and corrects − adds up | **57.0 [55.0, 57.0]** | **58.0" in text
     assert "| corrects − adds up | 42.0 [40.0, 92.0] |" in text
-    assert "the four 10.0 to 97.0 %, from seed to seed" in text
+    assert "memories answers 10.0 to 97.0 % of the queries" in text
+    assert "Mamba-2 12 % with 16" in text
