@@ -12,7 +12,7 @@ from collections import Counter
 from contextlib import nullcontext
 from copy import deepcopy
 from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -35,6 +35,7 @@ from conftest import (
     copy_seed,
     rows_of,
 )
+from test_publishing import Quiet
 from torch.testing import assert_close
 
 import seqmodels
@@ -415,19 +416,14 @@ def test_models_come_from_files_in_order(
     tab = Tab(chromium, tmp_path / "live.html")
     tab.wait_until("!document.querySelector('#served').hidden && why.textContent.includes('disk')")
     tab.context.close()
-    asked = []
-
-    class Handler(SimpleHTTPRequestHandler):
-        def log_message(self, *_: Any) -> None:
-            asked.append(self.path.partition("?")[0])
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Handler, directory=tmp_path)) as server:
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=tmp_path)) as server:
         Thread(target=server.serve_forever).start()
         address = f"http://127.0.0.1:{server.server_port}/live.html"
         tab = Live(chromium, Mock(as_uri=lambda: address))
         server.shutdown()
     parts = ("worker", "examples", "wasm", "model-0", "model-1", "model-2")
-    assert asked == ["/live.html", *(f"/live-{part}.bin" for part in parts)]
+    asked = [url.partition("?")[0] for url in tab.requests if not url.startswith("blob:")]
+    assert asked == [address, *(address.replace(".html", f"-{part}.bin") for part in parts)]
     sizes, addresses = (data_of(tmp_path / "live.html")[key] for key in ("sizes", "files"))
     content = (tmp_path / "live-wasm.bin").read_bytes()
     assert addresses["wasm"] == f"live-wasm.bin?{hashlib.sha256(content).hexdigest()[:8]}"
