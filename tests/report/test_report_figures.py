@@ -290,7 +290,7 @@ def test_tokens_are_shown_as_text() -> None:
         assert alignment.show_tokens(tokens.split()) == texts.split()
 
 
-def test_alignments_are_drawn_in_a_row_with_one_scale() -> None:
+def test_alignments_are_drawn_in_rows_with_one_scale() -> None:
     words: dict[str, Any] = {"src": ["▁a", "b", "▁c"], "tgt": ["▁d", "e"]}
     words["gold"] = [[0, 0], [2, 1]]
     whole = Alignment(**words, alpha=[[1.0, 0.0, 0.0], [0.0, 0.6, 0.4]])
@@ -313,6 +313,15 @@ def test_alignments_are_drawn_in_a_row_with_one_scale() -> None:
     assert [t.get_text() for t in maps[0].get_xticklabels()] == ["a", "·b", "c"]
     assert [t.get_text() for t in maps[0].get_yticklabels()] == ["d", "·e"]
     assert [square.get_xy() for square in maps[0].patches] == [(0.06, 0.06), (2.06, 1.06)]
+    long = Alignment(src=["a"] * 30, tgt=["b"], alpha=[[0.0] * 30], gold=None)  # two fit beside
+    *maps, _ = alignment.draw_heat_maps([(panels[0][0], long)] * 5, "").figure.axes
+    assert [ax.get_subplotspec().rowspan.start for ax in maps] == [0, 0, 1, 1, 2, 2]
+
+
+def test_a_logarithmic_axis_has_a_few_ticks() -> None:
+    for low, high, ticks in ((0.3, 4, [0.5, 1, 2]), (0.003, 4, [0.01, 0.1, 1]), (210, 260, [])):
+        drawn = [tick for tick in style.LogTicks().tick_values(low, high) if low <= tick <= high]
+        assert drawn == pytest.approx(ticks) if ticks else len(drawn) > 1
 
 
 def test_the_sentence_shown_is_the_longest_that_fits() -> None:
