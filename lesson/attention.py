@@ -32,11 +32,9 @@ WEIGHTS = {
 """An article asks for a noun, and all words ask for words on their side of the sentence."""
 N_HEADS = 2
 PARTS = {
-    "attention": "attention",
-    ".ff.": "feed-forward",
-    "embedding": "embeddings",
-    "positions": "embeddings",
-}
+    "attention": "attention", ".ff.": "feed-forward",
+    "embedding": "embeddings", "positions": "embeddings",
+}  # fmt: skip
 """The part of a model that a parameter belongs to, by a word in its name; the rest are norms."""
 
 
@@ -168,9 +166,8 @@ def count_by_part() -> list[dict[str, Any]]:
             model = MODELS[name](paper_config(name))
         parts = dict.fromkeys(("embeddings", "attention", "feed-forward", "norms"), 0)
         for path, p in model.named_parameters():
-            parts[next((part for word, part in PARTS.items() if word in path), "norms")] += (
-                p.numel()
-            )
+            part = next((part for word, part in PARTS.items() if word in path), "norms")
+            parts[part] += p.numel()
         inner = parts["attention"] + parts["feed-forward"]
         shares = {part: parts[part] / inner for part in ("attention", "feed-forward")}
         counts.append({"name": name, "parts": parts, "shares": shares})

@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import re
 import textwrap
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations, groupby
 from pathlib import Path
@@ -18,7 +17,8 @@ from typing import Any, NamedTuple
 from markupsafe import Markup
 
 from lesson import essays, glossary, layout, pair, questions, report, results, rows, source, svg
-from lesson.source import LESSON, TEXT, Chapter, Line, Unit, convert_equations
+from lesson.preview import draw_preview
+from lesson.source import LESSON, TEXT, Chapter, Line, Unit, convert_equations, read_toml
 from seqmodels.models import FIVE
 from seqmodels.records.schema import Record
 from seqmodels.report import bucket_plots, load_records, render_folder, style
@@ -27,17 +27,13 @@ from seqmodels.report.tidy import FigureWithData
 from seqmodels.utils import files
 from seqmodels.utils.imports import PACKAGE
 
-TIMELINE: dict[str, str] = tomllib.loads((TEXT / "timeline.toml").read_text(encoding="utf-8"))
+TIMELINE: dict[str, str] = read_toml("timeline")
 """What each paper added."""
-TEACHING: dict[str, list[dict[str, Any]]] = tomllib.loads(
-    (TEXT / "teach.toml").read_text(encoding="utf-8")
-)
+TEACHING: dict[str, list[dict[str, Any]]] = read_toml("teach")
 """The steps of a lesson of ten minutes."""
 WITH_TERMS = {"chapter", "pair"}
 """The templates in which terms are linked, besides essays."""
-FIGURE_OF_CHAPTER: dict[str, dict[str, str]] = tomllib.loads(
-    (TEXT / "figures.toml").read_text(encoding="utf-8")
-)
+FIGURE_OF_CHAPTER: dict[str, dict[str, str]] = read_toml("figures")
 """The folder of records and the figure that illustrate each chapter and essay."""
 FURTHER_FIGURES = {
     ("translation-grammar", "score-length"): ("state",),
@@ -127,16 +123,14 @@ def build(
 
 
 def write_home(site: Site) -> None:
-    """Write the home page, and its figure as a picture for previews of links."""
+    """Write the home page, and its opening picture, or scores, for previews of links."""
     taught = select_records(site.folders, site.main, [c.name for c in site.chapters])
     scores = taught or select_records(site.folders, site.main)
     chart = make_chapter_chart(site.folders, "index") or make_chart(site.main, draw_scores(scores))
-    content = {"opening": (its := site.numbers["opening"]), "page_script": "opening.js" * bool(its)}
-    site.write("index", chart=chart, timeline=TIMELINE, **content)
-    preview = site.out / "preview.png"
-    (test, *_) = load_records.tests_by_name(scores).values()
-    figure, stamp = bucket_plots.draw_scores(scores, test).figure, style.STAMPS[".png"]
-    figure.savefig(preview, dpi=100, metadata=stamp)
+    opening = site.numbers["opening"]
+    site.write("index", chart=chart, timeline=TIMELINE, opening=opening, page_script="opening.js")
+    figure = draw_preview(opening) if opening else draw_scores(scores).figure
+    figure.savefig(site.out / "preview.png", dpi=100, metadata=style.STAMPS[".png"])
 
 
 def write_chapters(site: Site) -> None:
@@ -149,6 +143,7 @@ def write_chapters(site: Site) -> None:
             "chapter",
             chapter=c,
             symbols=parse_symbol_table(c.parts["Symbols"]),
+            letters=source.read_letters(c),
             differs=re.split(r"^\d+\. ", textwrap.dedent(c.parts["Differs"]), flags=re.M)[1:],
             sections=[
                 (section, [split_into_segments(c, unit, example) for unit in units])
@@ -186,16 +181,14 @@ def write_pairs(site: Site) -> None:
 
 def write_essays(site: Site) -> None:
     """Write a page for each question that the records can answer."""
-    scripts = {"attention": "numbers.js", "learning": "learning.js", "cups": "cups.js"}
-    scripts |= {"long-sentences": "opening.js"} if site.numbers["opening"] else {}
     for question in site.questions:
         if question.page == "attention":
             from lesson import attention  # imports torch
 
-            content = attention.describe()
+            content = attention.describe() | {"page_script": "numbers.js"}
         else:
             content = {"chart": make_chapter_chart(site.folders, question.page)}
-        content["page_script"] = scripts.get(question.page, "")
+            content["page_script"] = essays.ENTRIES[question.page].get("script", "")
         site.write(question.page, question=question, **content, **site.numbers)
 
 

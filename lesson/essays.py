@@ -8,7 +8,6 @@ whose main numbers are missing.
 from __future__ import annotations
 
 import math
-import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import groupby, zip_longest
 from pathlib import Path
@@ -19,25 +18,17 @@ import numpy as np
 from markupsafe import Markup, escape
 
 from lesson import layout, rows
-from lesson.source import TEXT
+from lesson.source import read_toml
 from seqmodels.data.tokenizers import WORD
 from seqmodels.records import snapshots
 from seqmodels.records.schema import Record
 from seqmodels.records.snapshots import SnapshotsFile
 from seqmodels.report import effects, load_records, style
-from seqmodels.report.load_records import (
-    Folder,
-    Row,
-    format_bucket,
-    format_range,
-    label_of,
-)
+from seqmodels.report.load_records import Folder, Row, format_bucket, format_range, label_of
 from seqmodels.report.snapshots import align_words, share_right
 from seqmodels.utils.files import read_json
 
-ENTRIES: dict[str, dict[str, str]] = tomllib.loads(
-    (TEXT / "essays.toml").read_text(encoding="utf-8")
-)
+ENTRIES: dict[str, dict[str, str]] = read_toml("essays")
 """Question, answer, needed numbers and chapters of each essay, by the name of its page."""
 OPENING = "opening.json"
 """The numbers of the opening picture, beside the records of its models."""
@@ -156,22 +147,17 @@ def compare_lengths(records: Sequence[Record]) -> Numbers | None:
     if not (test and place and all(groups) and test.buckets[0].get("bleu")):
         return None
     vector, grows = (
-        [
-            load_records.score_array(own, test.name, "bleu")[:, 1:, 0].mean(0)
-            for own in group.values()
-        ]
-        for group in groups
+        [load_records.score_array(own, test.name, "bleu")[:, 1:, 0].mean(0) for own in its.values()]
+        for its in groups
     )
+    short, long, beyond = (format_bucket(test.buckets[i]) for i in (0, place, -1))
     return {
-        "short": format_bucket(test.buckets[0]),
-        "long": format_bucket(test.buckets[place]),
-        "beyond": format_bucket(test.buckets[-1]),
-        "most": test.max_train_length,
+        "short": short, "long": long, "beyond": beyond, "most": test.max_train_length,
         "tokens": tokens_of(records),
         "vector": span(100 * s[place] / s[0] for s in vector),
         "grows": span(100 * s[place] / s[0] for s in grows),
         "grows_beyond": span(100 * s[-1] / s[0] for s in grows),
-    }
+    }  # fmt: skip
 
 
 def compare_budgets(records: Sequence[Record]) -> Numbers | None:
@@ -208,18 +194,13 @@ def compare_budgets(records: Sequence[Record]) -> Numbers | None:
         scores = load_records.score_array(written, "best_state", "bleu")[:, 1:, 0].mean(0)
         best = {"trained": whole(scores[place]), "beyond": whole(scores[-1])}
     return {
-        "best": best,
-        "beyond": format_bucket(test.buckets[-1]),
-        "words": format_bucket(test.buckets[place]),
-        "less": load_records.format_short(less),
-        "more": load_records.format_short(more),
-        "before": whole(mean(before)),
-        "after": whole(mean(after)),
+        "best": best, "width": groups[0][0].size("d_model"), "trainings": span(map(len, groups)),
+        "words": format_bucket(test.buckets[place]), "beyond": format_bucket(test.buckets[-1]),
+        "less": load_records.format_short(less), "more": load_records.format_short(more),
+        "before": whole(mean(before)), "after": whole(mean(after)),
         "attending": f"{mean(attending):.1f}",
-        "width": groups[0][0].size("d_model"),
-        "trainings": span(map(len, groups)),
         "losses": losses if is_lowest and train >= valid else None,
-    }
+    }  # fmt: skip
 
 
 def compare_prefixes(records: Sequence[Record]) -> Numbers | None:
@@ -323,15 +304,10 @@ def choose_samples(folders: Folders) -> list[Numbers] | None:
             looks_back = [w for w in outputs if w["memory"] == "grows"]
             others = [w for w in outputs if w not in looks_back]
             samples.append({
-                "words": format_bucket(b),
-                "folder": name,
-                "tokens": load_records.format_short(budgets[name]),
-                "most": test.max_train_length,
-                "is_beyond": load_records.is_beyond(test, b),
-                "src": shown.src,
-                "ref": shown.ref,
-                "n_models": len(outputs),
-                "pairs": [*zip_longest(others, looks_back)],
+                "words": format_bucket(b), "is_beyond": load_records.is_beyond(test, b),
+                "folder": name, "tokens": load_records.format_short(budgets[name]),
+                "most": test.max_train_length, "src": shown.src, "ref": shown.ref,
+                "n_models": len(outputs), "pairs": [*zip_longest(others, looks_back)],
             })  # fmt: skip
     return samples
 
@@ -343,20 +319,18 @@ def read_opening(folders: Folders) -> Numbers | None:
         return None
     made, (record, *_) = read_json(folders[name].path / OPENING), folders[name].records.values()
     most = record.tests[0].max_train_length or math.inf
-    texts = tomllib.loads((TEXT / "opening.toml").read_text(encoding="utf-8"))
+    texts = read_toml("opening")
     for row in made["rows"]:
         n = len(row["src"].split())
-        marked = [mark(output, row["ref"]) for output in row["outputs"]]
-        encoder, _, best = (m["n_right"] / m["n"] for m in marked)
+        encoder, _, best = (share(output, row["ref"]) for output in row["outputs"])
         row["label"] = f"{n} words" + ", more than in training" * (n > most)
         row["verdict"] = texts["verdicts"][judge(encoder, best)]
         row["steps"] = [0, *made["steps"]]
     row = choose_shown(made)
-    marked = [mark(output, row["ref"]) for output in row["outputs"]]
     numbers = {"one": len(row["best"][0]), "many": len(row["annotations"][0])}
-    for machine, written in zip(texts["machines"], marked, strict=True):
+    for machine, output in zip(texts["machines"], row["outputs"], strict=True):
         (machine["text"],) = fill(numbers | {"steps": made["steps"][-1]}, machine["text"])
-        machine["marked"] = written
+        machine["marked"] = mark(output, row["ref"])
     return {
         "rows": made["rows"], "shown": made["rows"].index(row), "machines": texts["machines"],
         "folder": name, "most": most,
@@ -366,13 +340,14 @@ def read_opening(folders: Folders) -> Numbers | None:
 
 def choose_shown(made: Mapping[str, Any]) -> Numbers:
     """Return the first sentence of which one vector has less than half of the words right."""
-
-    def share(row: Numbers) -> float:
-        marked = mark(row["outputs"][0], row["ref"])
-        return float(marked["n_right"] / marked["n"])
-
     rows_: list[Numbers] = made["rows"]
-    return next((row for row in rows_ if share(row) < 0.5), rows_[-1])
+    return next((row for row in rows_ if share(row["outputs"][0], row["ref"]) < 0.5), rows_[-1])
+
+
+def share(hyp: str, ref: str) -> float:
+    """Return the share of right words; see `mark`."""
+    marked = mark(hyp, ref)
+    return float(marked["n_right"] / marked["n"])
 
 
 def judge(encoder: float, best: float) -> str:
@@ -435,21 +410,14 @@ def describe_head(records: Sequence[Record]) -> Numbers | None:
         "weights": [[int(w) for w in row["weights"].split()] for row in (before, after)],
     } for before, after in zip(*maps, strict=True)]  # fmt: skip
     return {
-        "share": span(b["share"] for b in best),
-        "before": span(b["before"] for b in best),
+        "share": span(b["share"] for b in best), "before": span(b["before"] for b in best),
         "chance": span(max(b["by_offset"], b["by_part_of_speech"]) for b in best),
-        "lost": span(b["whole"] - b["exact"] for b in best),
-        "n": row["n"],
-        "endings": span(endings),
-        "n_encoder": len(in_encoder),
-        "n_trainings": len(trainings),
-        "trainings": trained,
-        "shown": trained[trainings.index(shown)] | place,
-        "muted": muted,
-        "n_idle": sum(m["lost"] <= 0 for m in muted),
-        "words": words,
-        "chosen": [word["is_article"] for word in words].index(True),
-    }
+        "lost": span(b["whole"] - b["exact"] for b in best), "n": row["n"],
+        "endings": span(endings), "n_encoder": len(in_encoder), "n_trainings": len(trainings),
+        "trainings": trained, "shown": trained[trainings.index(shown)] | place,
+        "muted": muted, "n_idle": sum(m["lost"] <= 0 for m in muted),
+        "words": words, "chosen": [word["is_article"] for word in words].index(True),
+    }  # fmt: skip
 
 
 def compare_kernels(records: Sequence[Record]) -> Numbers | None:
@@ -520,15 +488,12 @@ def compare_cups(records: Sequence[Record]) -> Numbers | None:
         means = load_records.score_array(group, test.name, test.primary_metric)[:, 1:, 0].mean(0)
         rows_.append(describe_model(group[0]) | {"shares": [*map(whole, means)], "last": means[-1]})
     return {
-        "n_cups": records[0].data["n_cups"],
-        "tokens": tokens_of(records),
-        "trained": test.max_train_length,
-        "moves": [*map(format_bucket, test.buckets)],
+        "n_cups": records[0].data["n_cups"], "tokens": tokens_of(records),
+        "trained": test.max_train_length, "moves": [*map(format_bucket, test.buckets)],
         "chance": whole(test.buckets[0]["baseline"].value),
         "seeds": span(map(len, groups.values())),
-        "rows": rows_,
-        "best": max(rows_, key=lambda row: row["last"]),
-    }
+        "rows": rows_, "best": max(rows_, key=lambda row: row["last"]),
+    }  # fmt: skip
 
 
 def read_mirror(folders: Folders) -> Numbers | None:
@@ -579,10 +544,7 @@ def make_film(folders: Folders) -> Numbers | None:
     shown = max(trained, key=lambda s: len(s.src))
     places = [first.sentences.index(s) for s in (shown, *trained)]
     return {
-        "folder": name,
-        "tokens": tokens_of(records.values()),
-        "src": shown.src,
-        "ref": shown.ref,
+        "folder": name, "tokens": tokens_of(records.values()), "src": shown.src, "ref": shown.ref,
         "n_sentences": len(trained),
         "n_moments": max(len(film.snapshots) for film in films[name].values()),
         "models": [

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import re
-import tomllib
 
 from markupsafe import Markup
 
 from lesson.layout import format_prose, slug
-from lesson.source import TEXT
+from lesson.source import read_toml
 
-GLOSSARY: dict[str, dict[str, str]] = tomllib.loads(
-    (TEXT / "glossary.toml").read_text(encoding="utf-8")
-)
+GLOSSARY: dict[str, dict[str, str]] = read_toml("glossary")
 """Terms and what they mean, those of the `field` and those of the `project`."""
 FORMS = {term: GLOSSARY["forms"].get(term, rf"{re.escape(term)}s?") for term in GLOSSARY["field"]}
 """A regular expression for each term of the field, in the order of the glossary."""

@@ -79,19 +79,14 @@ def describe(
         "runs": runs,
     }
     return {
-        "name": folder.resolve().name,
-        "subtitle": format_subtitle(records),
-        "runs": runs,
+        "name": folder.resolve().name, "subtitle": format_subtitle(records), "runs": runs,
         "groups": {
             "One vector": [i for i, run in enumerate(runs) if run["is_vector"]],
             "Looks back": [i for i, run in enumerate(runs) if not run["is_vector"]],
         },
-        "has_examples": bool(examples),
-        "muted": muted,
-        "versions": versions,
-        "parts": parts,
+        "has_examples": bool(examples), "muted": muted, "versions": versions, "parts": parts,
         "data": data | describe_texts(records[0], {x for x, *_ in examples}),
-    }
+    }  # fmt: skip
 
 
 def choose_runs(folder: Path) -> dict[Path, Record]:
@@ -115,18 +110,13 @@ def export_run(path: Path, record: Record, line_style: LineStyle) -> tuple[dict[
     model, info = record.model, load_records.info_of(record)
     memory = info.memory if info else ""
     about = {
-        "model": model,
-        "label": line_style.label,
-        "colour": line_style.colour,
-        "is_vector": memory == "vector",
-        "is_fixed": memory == "fixed",
-        "is_first": model in LOADED_FIRST,
-        "chapter": model in PAPERS,
-        "n_parameters": record.n_parameters,
-        "tokens": record.train_config.tokens,
+        "model": model, "label": line_style.label, "colour": line_style.colour,
+        "is_vector": memory == "vector", "is_fixed": memory == "fixed",
+        "is_first": model in LOADED_FIRST, "chapter": model in PAPERS,
+        "n_parameters": record.n_parameters, "tokens": record.train_config.tokens,
         "manifest": json.loads(contents["manifest.json"]),
         "sizes": [(name, len(part)) for name, part in parts.items()],
-    }
+    }  # fmt: skip
     return about, b"".join(parts.values())
 
 
@@ -155,19 +145,12 @@ def describe_texts(record: Record, lengths: set[int]) -> dict[str, Any]:
     buckets = [b for b in test.buckets if not lengths.isdisjoint(range(b.low, b.high + 1))]
     continues = "prefix" if data.get("context") == 0 else "context"
     return {
-        "task": task,
-        "noun": test.noun,
-        "axis": test.axis,
-        "continues": continues if task == "next_token" else None,
-        "block": data.get("block"),
-        "n_new": N_NEW,
-        "most_characters": MAX_CHARACTERS,
-        "case": data.get("case"),
-        "has_source_end": data.get("source_end") == "EOS",
-        "limit": test.max_train_length,
-        "per_bucket": EXAMPLES_PER_BUCKET,
+        "task": task, "noun": test.noun, "axis": test.axis, "limit": test.max_train_length,
+        "continues": continues if task == "next_token" else None, "n_new": N_NEW,
+        "block": data.get("block"), "case": data.get("case"), "most_characters": MAX_CHARACTERS,
+        "has_source_end": data.get("source_end") == "EOS", "per_bucket": EXAMPLES_PER_BUCKET,
         "buckets": [{"low": b.low, "high": b.high, "name": format_bucket(b)} for b in buckets],
-    }
+    }  # fmt: skip
 
 
 def read_examples(path: Path) -> list[Example]:

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Sequence
 from difflib import SequenceMatcher
 from itertools import groupby
 from typing import NamedTuple
 
-from lesson.source import TEXT, Chapter, Line, Unit
+from lesson.source import Chapter, Line, Unit, read_toml
 
 MIN_SIMILARITY = 0.55
 """Least similarity, as SequenceMatcher.ratio of the words, of two lines set side by side."""
-REASONS: dict[str, dict[str, str]] = tomllib.loads(
-    (TEXT / "reasons.toml").read_text(encoding="utf-8")
-)
+REASONS: dict[str, dict[str, str]] = read_toml("reasons")
 """The reason for the change of each unit, by pair of consecutive chapters."""
 
 
@@ -64,13 +61,9 @@ def compare_chapters(old: Chapter, new: Chapter) -> list[Block]:
                 pairs.append(([a], [b], pair_lines(a, b, old.own_class, new.own_class)))
             continue
         for units in group_by_class(old.units[i:j], later):
-            pairs.append(
-                (units, [], [LinePair(line, None) for unit in units for line in unit.lines])
-            )
+            pairs.append((units, [], [LinePair(line, None) for u in units for line in u.lines]))
         for units in group_by_class(new.units[k:m], names):
-            pairs.append(
-                ([], units, [LinePair(None, line) for unit in units for line in unit.lines])
-            )
+            pairs.append(([], units, [LinePair(None, line) for u in units for line in u.lines]))
     reasons = REASONS.get(f"{old.name}-{new.name}", {})
     blocks = []
     for before, after, rows in pairs:

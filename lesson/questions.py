@@ -7,11 +7,10 @@ lesson reads them. An installed package without a clone has no docs, and its les
 from __future__ import annotations
 
 import re
-import tomllib
 from dataclasses import dataclass
 
 from lesson.results import clean
-from lesson.source import TEXT
+from lesson.source import read_toml
 from seqmodels.report.render_folder import TASKS
 
 ROOT = TASKS.parent
@@ -47,8 +46,7 @@ class Question:
 
 
 GROUPS: dict[str, list[Question]] = {
-    title: [Question(**row) for row in rows]
-    for title, rows in tomllib.loads((TEXT / "questions.toml").read_text(encoding="utf-8")).items()
+    title: [Question(**row) for row in rows] for title, rows in read_toml("questions").items()
 }
 """The questions by heading."""
 

@@ -137,13 +137,10 @@ def take_figures(
     key = render_folder.format_file_name(test)
     table = drawn[f"score-{key}"].table
     return {
-        "name": test,
-        "key": key,
+        "name": test, "key": key, "table": table, "scores": table_by_bucket(table),
         "figure": svgs.pop(f"score-{key}"),
         "differences": svgs.pop(f"significance-{key}", None),
-        "table": table,
-        "scores": table_by_bucket(table),
-    }
+    }  # fmt: skip
 
 
 def describe_hypotheses(

@@ -22,7 +22,14 @@ from seqmodels.utils.imports import PACKAGE
 LESSON = Path(__file__).parent
 TEXT = LESSON / "text"
 """The folder of hand-written content: equations, reasons, and the figure of each chapter."""
-EQUATIONS: dict[str, Any] = tomllib.loads((TEXT / "equations.toml").read_text(encoding="utf-8"))
+
+
+def read_toml(name: str) -> Any:
+    """Return the content of a file of this folder."""
+    return tomllib.loads((TEXT / f"{name}.toml").read_text(encoding="utf-8"))
+
+
+EQUATIONS: dict[str, Any] = read_toml("equations")
 """The equations of each tagged line, by chapter and unit."""
 TAG = re.compile(r"\s+#  +(\S.*)$")
 """A comment at the right margin: the number of an equation or section, or a legend."""
@@ -89,6 +96,18 @@ def read_chapter(name: str) -> Chapter:
     parts = dict(block.split("\n", 1) for block in blocks)
     units = split_into_units(text, own_class)
     return Chapter(name, PAPERS[name], path, title, parts, units, own_class)
+
+
+def read_letters(chapter: Chapter) -> dict[str, str]:
+    """Return the letters of shapes in a chapter's code, and what they stand for in all chapters."""
+    text = (PACKAGE / "interface.py").read_text(encoding="utf-8")
+    legend = text.partition("Letters of shapes")[2].partition("D2, D3")[0]
+    letters = re.findall(r"(?m)(?:^|  )([A-Z]v?) {1,2}(\S+(?: \S+)*)", legend)
+    code = " ".join(line.text for unit in chapter.units for line in unit.lines)
+    shapes = " ".join(re.findall(r'Tensor, "([^"]*)"', code))
+    used = {"J", *re.findall(r"[A-Z](?:v|\d)?", shapes)}  # R, which all chapters have, is B × J
+    multiples = {name: f"{name[1]} × D" for name in sorted(used) if name[1:].isdigit()}
+    return {letter: meaning for letter, meaning in letters if letter in used} | multiples
 
 
 def split_into_units(text: str, own_class: str) -> list[Unit]:

@@ -342,10 +342,10 @@ WEB = ".js", ".css", ".html"
 BUDGETS = {
     "seqmodels": 18158,
     "tasks": 11157,
-    "lesson": 4202,
+    "lesson": 4193,
     "lesson, web": 3692,
     "tools and benchmarks": 4314,
-    "tests without tests/lesson": 16053,
+    "tests without tests/lesson": 16044,
 }
 """The most lines of each part. They only go down: what a part needs beyond, it pays by deletion."""
 

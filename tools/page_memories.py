@@ -20,12 +20,11 @@ from tools.numbers import (
 
 MAMBA, DELTA, SUM = "mamba2", "gated_deltanet", "gated_deltanet_sum"
 FADE, CORRECT = "gated_deltanet_fade", "gated_deltanet_delta"
-EIGHT = [*SIX, MAMBA, DELTA]
-"""The models of the default comparison of translation, and those that came after."""
+EIGHT = [*SIX, MAMBA, DELTA]  # of the default comparison, and those that came after
 RULES = {SUM: "adds up", FADE: "forgets", CORRECT: "corrects", DELTA: "forgets and corrects"}
 """What the memory of each model does; they differ in these two switches alone."""
 PLANNED = [(DELTA, SUM), (DELTA, FADE), (DELTA, CORRECT), (CORRECT, SUM), (FADE, SUM)]
-"""The contrasts of these rules, which `tasks/recipes.py` names."""
+"""Contrasts that `tasks/recipes.py` names."""
 AGAIN = Results("lookup-again", "query", "exact_match")
 ONCE = Results("lookup-rules", "query", "exact_match")
 CUPS = {n: Results(f"tracking-{n}", "moves", "exact_match") for n in (3, 2, 5)}

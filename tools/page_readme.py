@@ -31,9 +31,9 @@ def opening_picture() -> str:
 A sentence of {len(shown["src"].split())} words, as trained models read and write it (one seed of
 [translation-live](results/README.md#translation-live), {tokens / 1e6:g} million target tokens; each
 coloured cell is one of their numbers). From the vector that the encoder has written,
-{encoder["n_right"]} of the {encoder["n"]} words of its translation are right. From a vector of the
-same size, written by gradient descent with the reference in hand, the same decoder says all
-{best["n"]}, as Bahdanau's model does. The [still](results/opening.svg), and [the lesson](docs/site.md) with other lengths.
+{encoder["n_right"]} of the {encoder["n"]} words of its translation are right. From one of the same
+size, written by gradient descent with the reference in hand, the decoder says all {best["n"]}, as
+Bahdanau's model does. The [still](results/opening.svg), and [the lesson](docs/site.md) with more.
 """
 
 

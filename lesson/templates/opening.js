@@ -74,10 +74,8 @@ class Machine {
     const box = this.section.getBoundingClientRect(), area = this.section.querySelector(".cells").getBoundingClientRect();
     const style = getComputedStyle(this.canvas), sharp = devicePixelRatio;
     this.strips ??= this.stages.map((text) => paintStrip(text, style));
-    this.canvas.width = box.width * sharp;
-    this.canvas.height = box.height * sharp;
-    context.scale(sharp, sharp);
-    context.translate(-box.left, -box.top);
+    Object.assign(this.canvas, { width: box.width * sharp, height: box.height * sharp });
+    context.setTransform(sharp, 0, 0, sharp, -box.left * sharp, -box.top * sharp);
     const pitch = Math.min(WIDEST + 2, area.width / this.nRead), unit = area.height / MOST_ROWS;
     const isMany = this.kind === 1, n = isMany ? this.nRead : 1, left = area.left + (area.width - n * pitch) / 2;
     const xOf = (j) => left + pitch * (j + 0.5);
@@ -123,7 +121,7 @@ class Machine {
   }
 }
 
-{
+if (query("#opening")) {
   const rows = JSON.parse(document.getElementById("data").textContent), figure = query("#opening");
   const button = query("#play"), length = query("#length"), slider = query("#moment"), read = figure.querySelector(".read");
   const machines = [...figure.querySelectorAll(".machine")].map((section, kind) => new Machine(section, kind));
@@ -145,6 +143,12 @@ class Machine {
     slider.value = String(moment);
     slider.ariaValueText = done.written ? `${done.written} words written` : `${done.read} of ${row.annotations.length} read`;
     button.textContent = timer ? "Pause" : moment === last ? "Play again" : "Play";
+  };
+  const fit = () => { // in a presentation, letters are as large as the screen has room for
+    const { documentElement: root, body } = document;
+    if (!root.classList.contains("present")) return;
+    figure.style.fontSize = "";
+    for (let size = parseFloat(getComputedStyle(body).fontSize); root.scrollHeight > innerHeight && size > 10; size -= 1) figure.style.fontSize = `${size - 1}px`;
   };
   const stop = () => { clearInterval(timer); timer = 0; };
   const go = () => {
@@ -169,6 +173,7 @@ class Machine {
     length.ariaValueText = row.label;
     figure.querySelector("output").textContent = row.label;
     verdict.textContent = row.verdict;
+    fit();
     show();
   };
   const point = (event) => {
@@ -185,7 +190,7 @@ class Machine {
   figure.addEventListener("keydown", (event) => {
     if (event.key === " " && event.target !== button) { event.preventDefault(); toggle(); }
   });
-  new ResizeObserver(show).observe(figure);
+  new ResizeObserver(() => { fit(); show(); }).observe(figure);
   matchMedia("(prefers-color-scheme: dark)").onchange = () => { for (const machine of machines) machine.strips = null; show(); };
   choose(Number(length.value));
   if (!matchMedia("(prefers-reduced-motion: reduce)").matches) {

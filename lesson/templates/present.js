@@ -4,7 +4,7 @@
 // there at one of them, and what has `data-from`, as the answers of the plan, from one of them on.
 if (new URLSearchParams(location.search).has("present")) {
   const root = document.documentElement, here = location.pathname.split("/").at(-1);
-  const isFirst = (node) => node.matches("h1, h2, figure, .ruler, .block, .step") || node.querySelector("h2");
+  const isFirst = (node) => node.matches("h1, h2, figure, .opening + script + p, .ruler, .block, .step") || node.querySelector("h2");
   /** @type {HTMLElement[][]} */
   const groups = [];
   for (const node of /** @type {NodeListOf<HTMLElement>} */ (document.querySelectorAll("main > :not(.findings), .findings > *"))) {

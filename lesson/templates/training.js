@@ -85,22 +85,21 @@ const countRight = () => runs.map((_, i) => {
 function draw() {
   const n = Number(length.value), step = history.length, counts = countRight();
   button.disabled = nLoaded < runs.length || step >= data.max_steps;
-  query("#words").textContent = `${n} words`;
-  query("#longest").textContent = `${n} words`;
+  for (const id of ["#words", "#longest"]) query(id).textContent = `${n} words`;
   query("#step").textContent = `${step} steps`;
   losses.draw(0, Math.max(100, step), runs.map((_, i) => history.map(({ steps }, k) => [k + 1, Math.min(3, steps[i].loss)])),
     `loss of each model after ${step} steps`);
   shares.draw(1, n, counts.map((its) => its.map(([words, right, all]) => [words, right / all])),
     `share of words right by length of the sentence, after ${step} steps`);
   const { sentences = [], steps = [] } = history.at(-1) ?? {}, longest = sentences.reduce((a, b, i) => (b.length > sentences[a].length ? i : a), 0);
-  query("#source").textContent = (sentences[longest] ?? []).map(letterOf).join(" ");
+  query("#source").textContent = (sentences[longest] ?? []).map(letterOf).join("");
   runs.forEach((_, i) => {
     const [, right, all] = counts[i].find(([words]) => words === n) ?? [n, 0, 0];
     query(`#run-${i} .right`).textContent = all ? `${Math.round((100 * right) / all)} %` : "–";
     query(`#run-${i} .loss`).textContent = step ? steps[i].loss.toFixed(3) : "–";
-    query(`#run-${i} .written`).replaceChildren(...(sentences[longest] ?? []).flatMap((word, j) => {
-      const id = bestOf(steps[i], longest)[j], letter = letterOf(id);
-      return [id === word ? letter : element("mark", {}, letter), " "];
+    query(`#run-${i} .written`).replaceChildren(...(sentences[longest] ?? []).map((word, j) => {
+      const id = bestOf(steps[i], longest)[j];
+      return id === word ? letterOf(id) : element("mark", {}, letterOf(id));
     }));
   });
   const label = runs.map((run) => run.label);
@@ -131,15 +130,12 @@ function startOver() {
   draw();
 }
 
-function setFailed(message) {
-  if (nLoaded < runs.length) showFailure(message, data.files);
-  else status.textContent = message;
-}
+const setFailed = (message) => { if (nLoaded < runs.length) showFailure(message, data.files); else status.textContent = message; };
 
 async function start() {
   if (isUnserved(data.files)) throw new Error("this page was opened from a disk");
-  const part = (id) => take(id, data.files), script = new Blob([await unpack(part("worker"))], { type: "text/javascript" });
-  worker = new Worker(URL.createObjectURL(script));
+  const part = (id) => take(id, data.files);
+  worker = new Worker(URL.createObjectURL(new Blob([await unpack(part("worker"))], { type: "text/javascript" })));
   worker.onerror = (event) => setFailed(event.message);
   worker.onmessage = ({ data: { loaded, failed, steps } }) => {
     if (failed) setFailed(failed);

@@ -423,8 +423,8 @@ test("losses and shares are those of the last batches", async () => {
   assert.deepEqual(points("#losses").map((its) => [its.length, its[0], its[9]]), [[53, "54.9,10", "81,115"], [53, "54.9,202.5", "81,202.5"]]);
   assert.deepEqual(["rect", "circle"].map((name) => ask("document").all(`#shares ${name}`).length), [3, 3]);
   const last = lengthsOf(sent.at(-1)), row = last.indexOf(Math.max(...last)), letters = sent.at(-1).src.slice(4 * row, 4 * row + last[row]).map((id) => "pqrst"[id - 4]);
-  assert.equal(text("#source"), letters.join(" "));
-  assert.deepEqual([0, 1].map((i) => text(`#run-${i} .written`)), [1, 2].map((n) => letters.map((letter, j) => `${j < n ? letter : "▪"} `).join("")));
+  assert.equal(text("#source"), letters.join(""));
+  assert.deepEqual([0, 1].map((i) => text(`#run-${i} .written`)), [1, 2].map((n) => letters.map((letter, j) => (j < n ? letter : "▪")).join("")));
   assert.deepEqual([0, 1].map((i) => ask("document").all(`#run-${i} mark`).length), [letters.length - 1, letters.length - 2]);
 });
 

@@ -6,7 +6,7 @@ import torch
 from lesson.attention import count_by_part
 from lesson.pair import pair_lines
 from lesson.results import find_question, read_findings
-from lesson.source import Line, Unit, read_chapter
+from lesson.source import Line, Unit, read_chapter, read_letters
 from lesson.trace import trace_lines
 from seqmodels import build
 
@@ -40,6 +40,14 @@ def test_a_line_shows_what_it_computed_first() -> None:
     (value,) = values[number]
     assert value.first == pytest.approx(alpha[0, :4].tolist(), abs=1e-6)
     assert value.shape == (1, 1, 5)
+
+
+def test_a_chapter_names_the_letters_of_its_shapes() -> None:
+    bahdanau, gpt = (read_letters(read_chapter(name)) for name in ("bahdanau", "gpt"))
+    assert [*bahdanau] == [*"BERDJASTV", "D2", "D3"]  # in the order of the legend
+    assert (bahdanau["A"], bahdanau["D3"]) == ("width of the alignment model", "3 × D")
+    assert (gpt["H"], gpt["R"]) == ("heads", "rows of a step: B, or B × J")
+    assert {"A", "E", "D2"}.isdisjoint(gpt)
 
 
 def test_parameters_are_counted_by_part() -> None:

@@ -139,7 +139,8 @@ def test_a_figure_in_a_page_is_that_of_the_file() -> None:
     assert {*re.findall(r"url\(#(.*?)\)", text)} == {*clips, *hatches}
     assert clips
     assert hatches
-    assert svg.round_numbers("M 1.25 -2 L 1.04 5.96 z") == "M1.2-2L1 6z"
+    assert svg.round_numbers("M 1.25 -2 L 1.04 5.96 z") == "M1.2-2 1 6z"  # a line is meant
+    assert svg.round_numbers("M 1 2 C 3 4 5 6 7 8 L 9 1") == "M1 2C3 4 5 6 7 8L9 1"
     assert svg.round_numbers("rotate(-90.04 3.06 2)") == "rotate(-90 3.1 2)"
 
 

@@ -89,6 +89,25 @@ def test_no_screen_of_the_plan_scrolls(chromium: Any, lesson: Path, size: tuple[
     tab.context.close()
 
 
+@pytest.mark.parametrize("size", PROJECTORS, ids=str)
+def test_the_opening_picture_fits_at_any_length(
+    chromium: Any, site_folder: Path, size: tuple[int, int]
+) -> None:
+    view = {"width": size[0], "height": size[1]}
+    tab = Tab(chromium, site_folder / "index.html", viewport=view, reduced_motion="reduce")
+    tab.page.goto(f"{(site_folder / 'index.html').as_uri()}?present#opening")
+    slider, sizes = tab.page.locator("#length"), list[float]()
+    for place in range(int(slider.get_attribute("max") or 0) + 1):
+        slider.fill(str(place))
+        tab.page.wait_for_timeout(50)
+        assert tab.page.evaluate("document.documentElement.scrollHeight") == size[1], place
+        own = "parseFloat(getComputedStyle(document.querySelector('.opening')).fontSize)"
+        sizes.append(tab.page.evaluate(own))
+    assert (sizes == sorted(sizes, reverse=True), sizes[0] >= 22, sizes[-1] >= 15) == (True,) * 3
+    assert tab.text(".said").startswith("Der")  # the longest sentence, whole
+    tab.context.close()
+
+
 def test_questions_come_before_their_answers(chromium: Any, lesson: Path) -> None:
     tab = Tab(chromium, lesson / "teach.html", viewport={"width": 1280, "height": 720})
     for step in (step for step in PLAN if "answer" in step):

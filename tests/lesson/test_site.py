@@ -267,10 +267,10 @@ def test_scores_are_those_of_the_records(site_folder: Path) -> None:
                 assert own[-1]["bucket"] == "all"
         own = [r.tests[0].buckets[3] for r in records if r.model == pair_of_names[0]]
         means = [r for r in rows if (r["seed"], r["bucket"]) == ("mean", "31–40")]
-        assert len(own) in (1, 5)
-        if len(own) == 5:
+        assert bool(means) == (len(own) > 1)
+        if means:
             cells = [bucket["bleu"].high for bucket in own]
-            assert float(means[0]["high"]) == pytest.approx(sum(cells) / 5, rel=1e-5)
+            assert float(means[0]["high"]) == pytest.approx(sum(cells) / len(cells), rel=1e-5)
 
 
 def test_the_main_comparison_is_found_by_its_name() -> None:

@@ -121,7 +121,7 @@ def test_every_size_can_be_built(task: ModuleType) -> None:
         with pytest.MonkeyPatch.context() as patch:
             patch.setitem(task.SIZES, size, few)
             given = {"size": size, "tokens": None, "context": 128, "no_source_eos": False}
-            given["best_state"] = None
+            given |= dict.fromkeys(("best_state", "tokenizer", "vocab"))
             make_task = getattr(task, "builtin_task", task.make_task)
             built = make_task(argparse.Namespace(**given))
             if size == "smoke":  # no chance in the data

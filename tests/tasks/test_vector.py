@@ -184,7 +184,7 @@ def test_states_are_those_that_the_output_reads(name: str, tiny: Tiny, pairs: Pa
 
 def test_data_and_recipes_are_those_of_the_translation() -> None:
     args = argparse.Namespace(size="smoke", tokens=None, data=None, no_source_eos=False)
-    args.best_state = args.decoder = None
+    args.best_state = args.decoder = args.tokenizer = args.vocab = None
     task, other = vector.make_task(args), translation.make_task(args)
     for name in ("data", "train", "valid", "recipes", "training", "n_parameters"):
         assert getattr(task, name) == getattr(other, name)
