@@ -432,10 +432,9 @@ def draw_memory_size(records: Sequence[Record]) -> FigureWithData:
     is_limited = len({n for r in records for n, _ in (r.cache_bytes or ())[-1:]}) > 1
     caption += " A line ends at the longest source that the model takes." * is_limited
     texts = "Bytes for the decoder by source length", format_subtitle(records), caption
-    groups = load_records.group_by_model(records)
+    groups, table = load_records.group_by_model(records), Table()
     figure, axes = style.make_panels(texts, style.label_line_styles(records))
     axes[0, 1].sharey(axes[0, 0])
-    table = Table()
     for ax, (field, title) in zip(axes[0], SIZES.items(), strict=True):
         style.set_log(ax, "x", format_plain, base=2)
         style.set_log(ax, "y", partial(format_short, unit="B"))
@@ -450,4 +449,5 @@ def draw_memory_size(records: Sequence[Record]) -> FigureWithData:
         ax.set_xlabel("source length S (tokens)")
         ax.grid(True, axis="both")
         ax.tick_params(axis="y", pad=1)
+    ax.set_ylim(min(ax.get_ylim()[0], ax.get_ylim()[1] / 10))  # a decade, even if all are equal
     return FigureWithData(figure, table.rows())

@@ -193,7 +193,8 @@ def _draw_lost(ax: Axes, table: Table, x: np.ndarray, whole: Row, rows: Sequence
 
 def _draw_kinds(ax: Axes, table: Table, x: np.ndarray, rows: Sequence[Row]) -> None:
     """Draw the shares of the kinds of changes on top of each other, for each head."""
-    size = 8 if len(rows) < 20 else 6.5
+    most = max(sum(row[key] for key in CHANGES) for row in rows)
+    size = 6.5 if most > 999 and len(rows) > 20 else 8
     for place, row in zip(x, rows, strict=True):
         n, base = sum(row[key] for key in CHANGES), 0.0
         ax.text(place, 101, f"{n}", ha="center", va="bottom", size=size, color=GREY)

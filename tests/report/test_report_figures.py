@@ -189,10 +189,7 @@ def test_a_context_is_drawn_as_the_gain_from_it() -> None:
     figure = drawn_scores(records)
     labels = [text.get_text().split(" · ")[-1] for text in figure.legends[0].get_texts()]
     assert style.texts_of(figure)[0] == "Bits per byte saved by length (tokens)"
-    assert labels == [
-        "at 0: 2.25",
-        "at 0: 2.75",
-    ]  # bits per byte without context, each seed's its own
+    assert labels == ["at 0: 2.25", "at 0: 2.75"]  # bits per byte without context, each its own
     saved, gained = figure.axes[:2]
     assert np.allclose(saved.lines[0].get_ydata(), [0, 0.1, 0.2])
     assert np.allclose(saved.lines[3].get_ydata(), [0, 0.3, 0.6])
@@ -236,12 +233,8 @@ def test_a_baseline_is_drawn_and_printed() -> None:
 def test_records_without_the_tasks_measurements_are_named(capsys: Any) -> None:
     bare = fake_record("gpt", 1) | {"task": "distance"}
     bare["tests"][0]["name"] = "a b"
-    assert {*render_folder.draw_all(as_records([bare]), None)} == {
-        "curves",
-        "state",
-        "score-a-b",
-        "alignment",
-    }
+    names = {"curves", "state", "score-a-b", "alignment"}
+    assert {*render_folder.draw_all(as_records([bare]), None)} == names
     assert "whose records lack 'probe'" in capsys.readouterr().err
 
 
@@ -511,11 +504,9 @@ def test_a_sweep_is_drawn_over_the_values_of_one_field() -> None:
     assert line.axes.get_xscale() == "linear"
     for record in records:  # no length was trained: all of them
         record["tests"][0]["max_train_length"] = 0
-    losses = (
-        effects.draw_sweeps(as_records(records))["sweep-d_k"].figure.axes[1].lines[0].get_ydata()
-    )
+    (line,) = effects.draw_sweeps(as_records(records))["sweep-d_k"].figure.axes[1].lines
     overall = [r["tests"][0]["overall"]["nats"]["value"] for r in (*records[3:], records[2])]
-    assert [*losses] == pytest.approx(overall)
+    assert [*line.get_ydata()] == pytest.approx(overall)
 
 
 def test_values_far_apart_are_on_a_logarithmic_axis() -> None:
