@@ -56,7 +56,6 @@ SIZES = {
     "cache_bytes": "Kept by this implementation",
 }
 """Fields of a record with sizes in bytes, and the titles of their panels."""
-
 LEVEL, SLANTED = 0.5, 0.8
 """Inches below a panel with level and with slanted names of buckets."""
 
@@ -449,5 +448,6 @@ def draw_memory_size(records: Sequence[Record]) -> FigureWithData:
         ax.set_xlabel("source length S (tokens)")
         ax.grid(True, axis="both")
         ax.tick_params(axis="y", pad=1)
-    ax.set_ylim(min(ax.get_ylim()[0], ax.get_ylim()[1] / 10))  # a decade, even if all are equal
+    low, high = ax.get_ylim()
+    ax.set_ylim((low, high) if high > 10 * low else (low / 3, 3 * high))  # all may be equal
     return FigureWithData(figure, table.rows())
