@@ -43,6 +43,17 @@ def name_model(r: Record) -> str:
     return label if label.startswith("GPT") else f"the {label}"
 
 
+def draw_with_band(
+    ax: Axes, line_style: LineStyle, x: Sequence[float] | np.ndarray, scores: np.ndarray
+) -> None:
+    """Draw a line of scores (points, 3), value, low and high, with a band of its intervals."""
+    value, low, high = scores.T
+    ax.fill_between(x, low, high, color=line_style.colour, alpha=0.16, lw=0)
+    ax.plot(
+        x, value, line_style.marker, color=line_style.colour, ls=line_style.dashes, lw=1.8, ms=4
+    )
+
+
 def mark_trained(ax: Axes, test: Test) -> None:
     """Mark the longest texts of training on an axis that has a place for each bucket."""
     if longest := test.max_train_length:

@@ -32,7 +32,7 @@ def link_figures() -> str:
     captions = {
         "mistakes": "Learning curves and BLEU with each mistake",
         "losses": "The loss at once, by steps and with more pads",
-        "maps": "Attention to the source with each mistake",
+        "alignment": "Attention to the source with each mistake",
     }
     folder = f"../../results/{MISTAKES.folder}"
     return "\n\n".join(f"![{text}]({folder}/{name}.svg)" for name, text in captions.items())

@@ -24,8 +24,6 @@ SIGNS = {
     "…": "Ellipsis (…): the rest of the previous character.",
 }
 """Signs in tokens, and their meanings."""
-
-
 Panel = tuple[LineStyle, Alignment]
 """The look of a model, and its alignment."""
 
@@ -40,7 +38,7 @@ def draw_alignment(panels: Sequence[Panel], path: Path, subtitle: str = "") -> P
 
 
 def draw_heat_maps(panels: Sequence[Panel], subtitle: str) -> FigureWithData:
-    """Draw the heat maps in one row, with cells that fit the words, and one colour scale.
+    """Draw the heat maps in rows, with cells that fit the words, and one colour scale.
 
     Raises ValueError if there is nothing to draw, and unless `alpha` has one row per target word
     and one column per source word.
@@ -58,20 +56,27 @@ def draw_heat_maps(panels: Sequence[Panel], subtitle: str) -> FigureWithData:
     above, beside = (
         0.08 * max(len(w) for text in texts for w in text) for texts in sides
     )  # inches
-    cell = min(0.24, max(0.14, (WIDTH - 1.2 - beside) / n / n_src))
-    width = max(WIDTH, 1.2 + beside + n * cell * n_src)
+    room = WIDTH - 1.2 - beside
+    n_rows = -(-n // max(1, int(room / (0.12 * n_src))))
+    n_columns = -(-n // n_rows)
+    cell = min(0.24, max(0.12, room / n_columns / n_src))
+    width = max(WIDTH, 1.2 + beside + n_columns * cell * n_src)
     names = [textwrap.fill(look.label, max(12, int(11 * cell * n_src))) for look in looks]
-    body = 0.5 + 0.17 * max(name.count("\n") for name in names) + above + cell * n_tgt
-    figure = style.make_figure(body, _texts(alignments, subtitle), width, "compressed")
-    axes = figure.subplots(1, n, squeeze=False)[0]
+    height = 0.5 + 0.17 * max(name.count("\n") for name in names) + above + cell * n_tgt
+    figure = style.make_figure(n_rows * height, _texts(alignments, subtitle), width, "compressed")
+    axes = figure.subplots(n_rows, n_columns, squeeze=False).flatten()
+    for ax in axes[n:]:
+        ax.set_axis_off()
     is_same = len({tuple(a.tgt) for a in alignments}) == 1  # target words written once
     table = Table()
-    for ax, name, look, a in zip(axes, names, looks, alignments, strict=True):
-        _draw_heat(ax, a, is_labelled=ax is axes[0] or not is_same)
+    for i, (ax, name, look, a) in enumerate(zip(axes, names, looks, alignments, strict=False)):
+        _draw_heat(ax, a, is_labelled=i % n_columns == 0 or not is_same)
         ax.set_title(name, loc="left", color=look.colour, weight="bold", size=10)
         _add_weights(table, look.label, a)
     levels = ScalarMappable(cmap=style.HEAT.resampled(16))  # so few are drawn as paths
-    scale = figure.colorbar(levels, ax=[*axes], ticks=[0, 0.5, 1], aspect=12)
+    scale = figure.colorbar(
+        levels, ax=[*axes], ticks=[0, 0.5, 1], aspect=12, shrink=1 / n_rows, anchor=(0, 1)
+    )
     scale.outline.set_visible(False)
     scale.ax.set_title("weight", loc="left", size=8.5, color=GREY, pad=5)
     scale.ax.grid(False)
@@ -98,8 +103,10 @@ def _texts(alignments: Sequence[Alignment], subtitle: str) -> style.Texts:
     has_gold = any(a.gold is not None for a in alignments)
     caption = (
         "Each row shows the distribution of attention over the source words when one target word "
-        "is generated. Rows sum to one, or to less for models that also attend to the target. "
+        "is generated. Rows sum to one, or to less for models that also attend to the target"
     )
+    is_normal = all(sum(weights) < 1.01 for a in alignments for weights in a.alpha)
+    caption += ". " if is_normal else "; not so where weights are not normalised. "
     caption += "Open squares: gold links." if has_gold else "No gold links for this sentence."
     words = {word for a in alignments for word in (*a.src, *a.tgt)} - {"·"}
     caption += "".join(f" {text}" for sign, text in SIGNS.items() if sign in "".join(words))

@@ -56,7 +56,6 @@ SIZES = {
     "cache_bytes": "Kept by this implementation",
 }
 """Fields of a record with sizes in bytes, and the titles of their panels."""
-
 LEVEL, SLANTED = 0.5, 0.8
 """Inches below a panel with level and with slanted names of buckets."""
 
@@ -70,7 +69,7 @@ def draw_scores(records: Sequence[Record], test: Test) -> FigureWithData:
     metrics = (test.primary_metric, "token_accuracy" if is_loss else "nats")
     title = f"{name_score(test, test.primary_metric)} by {test.axis}"
     if test.name not in test.axis and len(load_records.tests_by_name(records)) > 1:
-        title += f": {test.name}"
+        title += f": {test.name.replace('_', ' ')}"
     line_styles = style.line_styles_for(load_records.group_by_model(records))
     labelled = dict(zip(line_styles, style.label_line_styles(records), strict=True))
     records = [r for r in records if r.test(test.name)]
@@ -142,11 +141,10 @@ def _explain_scores(groups: Groups, test: Test, metrics: Sequence[str]) -> str:
             f"{metric_of(metrics[0]).name} at context 0."
         )
     counts = {b.n for b in test.buckets}
-    caption += (
-        f" Bars: number of {test.noun}."
-        if len(counts) > 1
-        else (f" {min(counts):,} {test.noun} a point.")
-    )
+    if len(counts) > 1 and len(metrics) > 1:
+        caption += f" Bars: number of {test.noun}."
+    else:
+        caption += f" {format_ends(min(counts), max(counts))} {test.noun} a point."
     if min(counts) < MIN_EXAMPLES:
         caption += f" Hollow: fewer than {MIN_EXAMPLES}; lines end before."
     memories = {info.memory for group in groups.values() if (info := info_of(group[0]))}
@@ -284,12 +282,15 @@ def draw_differences(
     records = [record for record in records if record.model in compared]
     models, n, metric = [*line_styles], len(line_styles), comparison.metric
     cell_width = min(max((WIDTH - 1.7) / n, 1.12), 1.56)  # inches
+    names = [textwrap.fill(look.label, min(16, int(13 * cell_width)), break_long_words=False)
+             for look in line_styles.values()]  # fmt: skip
+    name_height = 0.15 * (1 + max(1, *(name.count("\n") for name in names)))  # inches
+    body = 0.2 + name_height + max(0.74, name_height + 0.1) * n
     texts = _difference_texts(records, test, comparison)
-    figure = style.make_figure(0.5 + 0.74 * n, texts, max(WIDTH, 1.7 + n * cell_width))
+    figure = style.make_figure(body, texts, max(WIDTH, 1.7 + n * cell_width))
     table = Table()
     ax = figure.subplots()
     ax.xaxis.tick_top()
-    names = [textwrap.fill(line_style.label, 16) for line_style in line_styles.values()]
     ax.set_xticks(np.arange(n) + 0.5, names, weight="bold")
     ax.set_yticks(np.arange(n) + 0.5, names, weight="bold")
     for labels in (ax.get_xticklabels(), ax.get_yticklabels()):
@@ -370,22 +371,21 @@ def _difference_texts(records: Sequence[Record], test: Test, comparison: Compari
     metric = metric_of(comparison.metric)
     title = f"Differences in {metric.name}: the model of the row minus that of the column"
     tested = [pair for pair in comparison.pairs if pair.is_tested]
-    caption = f"Over all {test.noun} of the test set {test.name}. Brackets: 95 % interval. "
+    name = test.name.replace("_", " ")
+    caption = f"Over all {test.noun} of the test set “{name}”. Brackets: 95 % interval. "
     cells = {outcome(pair.overall, comparison.metric) for pair in tested}
     cells |= {-value for value in cells}  # below the diagonal
     caption += explain_outcomes(cells, len(tested) < len(comparison.pairs), "plain")
     if tested:
         buckets = " to ".join(format_ends(*comparison.buckets[i]) for i in (0, -1))
         caption += f" Squares: the same by {test.axis}, {buckets}."
-    units = test.grouped_by or test.noun
-    return title, format_subtitle(records), f"{caption} {format_significance(comparison, units)}"
+    return title, format_subtitle(records), f"{caption} {format_significance(comparison, test)}"
 
 
 def explain_outcomes(outcomes: Collection[int], has_untested: bool, neither: str) -> str:
     """Explain the colours of these outcomes, and the hatch of what is not tested."""
-    names = {1: "blue: significantly better", -1: "orange: significantly worse"}
-    names[0] = f"{neither}: not significant"
-    parts = [name for value, name in names.items() if value in outcomes]
+    colours = {1: "blue", -1: "orange", 0: neither}
+    parts = [f"{colours[value]}: {OUTCOMES[value]}" for value in colours if value in outcomes]
     parts += ["hatched: not tested"] * has_untested
     return load_records.capitalise("; ".join(parts)) + "."
 
@@ -397,13 +397,15 @@ def draw_curves(records: Sequence[Record]) -> FigureWithData:
     """Draw validation loss against target tokens, one line per seed."""
     is_many = len(records) > len(load_records.group_by_model(records))
     caption = f"On the validation split. {'Each line is one seed.' if is_many else 'One seed.'}"
+    is_zero = any(point.valid_nats == 0 for r in records for point in r.curve)
+    caption += " A line that leaves the panel: a loss of 0." * is_zero
     figure, ((ax,),) = style.make_panels(
         ("Learning curves", format_subtitle(records), caption),
         style.label_line_styles(records),
         n_columns=1,
     )
     line_styles, table = style.line_styles_for(load_records.group_by_model(records)), Table()
-    style.set_log(ax, "y", format_short, subs=(1, 2, 5))
+    style.set_log(ax, "y", format_short)
     for r in records:
         points = {key: [getattr(p, key) for p in r.curve] for key in Point.model_fields}
         line_style = line_styles[r.model]
@@ -426,11 +428,12 @@ def draw_memory_size(records: Sequence[Record]) -> FigureWithData:
         "For one source, in float32. Left: the vectors that the decoder's equations read. Right: "
         "all tensors that encode returns. Where lines coincide, their markers alternate."
     )
+    is_limited = len({n for r in records for n, _ in (r.cache_bytes or ())[-1:]}) > 1
+    caption += " A line ends at the longest source that the model takes." * is_limited
     texts = "Bytes for the decoder by source length", format_subtitle(records), caption
-    groups = load_records.group_by_model(records)
+    groups, table = load_records.group_by_model(records), Table()
     figure, axes = style.make_panels(texts, style.label_line_styles(records))
     axes[0, 1].sharey(axes[0, 0])
-    table = Table()
     for ax, (field, title) in zip(axes[0], SIZES.items(), strict=True):
         style.set_log(ax, "x", format_plain, base=2)
         style.set_log(ax, "y", partial(format_short, unit="B"))
@@ -445,4 +448,6 @@ def draw_memory_size(records: Sequence[Record]) -> FigureWithData:
         ax.set_xlabel("source length S (tokens)")
         ax.grid(True, axis="both")
         ax.tick_params(axis="y", pad=1)
+    low, high = ax.get_ylim()
+    ax.set_ylim((low, high) if high > 10 * low else (low / 3, 3 * high))  # all may be equal
     return FigureWithData(figure, table.rows())

@@ -6,7 +6,7 @@ A sweep is a curve of the scores over the values of a number, such as a size or 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple, TypeGuard
+from typing import NamedTuple
 
 from matplotlib.axes import Axes
 from matplotlib.ticker import NullLocator
@@ -140,10 +140,10 @@ def draw_effects(
     colours = explain_outcomes(
         {outcome(effect.overall, metric) for effect in tested}, len(tested) < len(effects), "grey"
     )
-    units = test.grouped_by or test.noun
     caption = (
-        f"The score with the change minus that without, over all {test.noun} of the test set "
-        f"{test.name}. {colours} {format_significance(comparison, units)}"
+        f"The score with the change minus that without, over all {test.noun} of "
+        f"the test set “{test.name.replace('_', ' ')}”. {colours} "
+        f"{format_significance(comparison, test)}"
     )
     figure = style.make_figure(0.7 + 0.3 * len(effects), (title, format_subtitle(records), caption))
     ax, table = figure.subplots(), Table()
@@ -195,7 +195,7 @@ def find_sweeps(records: Sequence[Record]) -> dict[str, Sweep]:
             groups.setdefault((field, base), own)[value] = group
     sweeps: dict[str, Sweep] = {}
     for (field, model), own in groups.items():
-        values = sorted(filter(is_number, own))
+        values = sorted(value for value in own if isinstance(value, int | float))
         if len(values) >= MIN_VALUES:
             sweeps.setdefault(field, {})[model] = {value: own[value] for value in values}
     return sweeps
@@ -206,11 +206,6 @@ def changed_fields(record: Record) -> dict[str, Value]:
     if (arm := record.arm) is None:
         return {}
     return {**arm.sizes, **arm.training, **({"width": arm.width} if arm.width != 1 else {})}
-
-
-def is_number(value: Value) -> TypeGuard[float]:
-    """Return whether a value can be a place on an axis."""
-    return isinstance(value, int | float)
 
 
 def draw_sweeps(records: Sequence[Record]) -> dict[str, FigureWithData]:
@@ -258,7 +253,7 @@ def draw_sweep(
     axes[0, 1].set_title("Nats per token, teacher-forced, log scale", loc="left")
     if primary.top:
         axes[0, 0].set_ylim(0, primary.top)
-    style.set_log(axes[0, 1], "y", format_short, subs=(1, 2, 5))
+    style.set_log(axes[0, 1], "y", format_short)
     return FigureWithData(figure, table.rows())
 
 

@@ -309,8 +309,9 @@ def format_interval(difference: Difference, metric: str) -> str:
     return f"[{format_signed(difference.low, metric)}, {format_signed(difference.high, metric)}]"
 
 
-def format_significance(comparison: Comparison, units: str) -> str:
+def format_significance(comparison: Comparison, test: Test) -> str:
     """Explain the significance test and the limits of few seeds."""
+    units = test.grouped_by or test.noun
     if not comparison.n_tested:
         return f"Fewer than {MIN_SEEDS} seeds: nothing is tested; intervals are over {units} alone."
     text = (

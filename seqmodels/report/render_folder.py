@@ -206,11 +206,7 @@ def _index_entry(name: str, records: Sequence[Record], paths: Sequence[Path]) ->
     links = ", ".join(f"[{figure}]({name}/{figure}.svg)" for figure in figures)
     return [
         f"## {name}",
-        *(
-            text
-            for text in (f"{format_subtitle(records)}.", tables.format_shares(records, first))
-            if text
-        ),
+        *filter(None, (f"{format_subtitle(records)}.", tables.format_shares(records, first))),
         f"[Tables]({name}/tables.md) · [records]({name}) · figures: {links}",
         f"![{main}]({name}/{main}.svg)",
     ]

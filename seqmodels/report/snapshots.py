@@ -8,7 +8,6 @@ from difflib import SequenceMatcher
 from itertools import groupby, zip_longest
 from typing import Any
 
-import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
@@ -24,7 +23,7 @@ from seqmodels.report.load_records import (
     group_by_model,
     label_of,
 )
-from seqmodels.report.style import GREY, HEAT, INK, WIDTH, Texts
+from seqmodels.report.style import GREY, INK, WIDTH, Texts
 from seqmodels.report.tidy import FigureWithData, Table
 
 MAX_ROWS, MAX_MAPS = 15, 6
@@ -150,13 +149,10 @@ def _draw_words(ax: Axes, y: float, pieces: Sequence[tuple[str, str]], n_letters
 
 def _draw_map(ax: Axes, snapshot: Snapshot, words: Words) -> None:
     """Draw the attention of one snapshot, without the words."""
-    ax.pcolormesh(np.array(snapshot.alpha), cmap=HEAT, vmin=0, vmax=1, edgecolors="#EDEDED", lw=0.2)
+    style.draw_map(ax, snapshot.alpha or (), [], [], top=1, lw=0.2)
     for s, t in words.gold or ():
         style.mark_cell(ax, s, t, lw=0.7, colour=WRONG)
     ax.set_aspect("equal", anchor="NW")
-    ax.invert_yaxis()
-    ax.grid(False)
-    ax.set(xticks=[], yticks=[])
     ax.spines[:].set_visible(False)
     ax.set_title(f"{format_short(snapshot.tokens)} tokens", loc="left", size=SIZE, pad=3)
 

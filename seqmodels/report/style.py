@@ -24,7 +24,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 from matplotlib.text import Text
-from matplotlib.ticker import FuncFormatter, LogLocator
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator
 from matplotlib.transforms import Bbox
 from numpy.typing import ArrayLike
 
@@ -43,8 +43,6 @@ from seqmodels.utils import files
 
 Dashes = str | tuple[float, tuple[float, ...]]
 """Dashes of a line, as matplotlib takes them: a name, or an offset and lengths in points."""
-Points = Sequence[float] | np.ndarray
-"""Places on an axis."""
 
 
 class LineStyle(NamedTuple):
@@ -305,12 +303,23 @@ def make_panels(
     return figure, axes
 
 
-def set_log(ax: Axes, axis: str, write: Callable[..., str], base: float = 10, **ticks: Any) -> None:
-    """Give an axis, x or y, a logarithmic scale with written numbers; `ticks` are of LogLocator."""
+class LogTicks(LogLocator):
+    """Ticks at powers of ten; below two decades also at 2 and 5 times them, or evenly if few."""
+
+    def tick_values(self, vmin: float, vmax: float) -> Any:
+        """Return the ticks of an axis from `vmin` to `vmax`."""
+        self.set_params(subs=(1, 2, 5) if vmax < 100 * vmin else (1,))
+        ticks = np.asarray(super().tick_values(vmin, vmax))
+        is_enough = np.count_nonzero((vmin <= ticks) & (ticks <= vmax)) > 1
+        return ticks if is_enough else MaxNLocator(4).tick_values(vmin, vmax)
+
+
+def set_log(ax: Axes, axis: str, write: Callable[..., str], base: float = 10) -> None:
+    """Give an axis, x or y, a logarithmic scale with written numbers."""
     getattr(ax, f"set_{axis}scale")("log", base=base)
     its = getattr(ax, f"{axis}axis")
-    if ticks:
-        its.set_major_locator(LogLocator(**ticks))
+    if base == 10:
+        its.set_major_locator(LogTicks())
     its.set_major_formatter(FuncFormatter(write))
     ax.minorticks_off()
 
@@ -331,15 +340,6 @@ def make_panel(texts: Texts, body: float = 3.6, below: float = 0.5) -> tuple[Fig
     width, height = figure.get_size_inches()
     size = 1 - 2.85 / width, top - bottom - (0.5 + below) / height
     return figure, figure.add_axes((0.45 / width, bottom + below / height, *size))
-
-
-def draw_line(ax: Axes, line_style: LineStyle, x: Points, scores: np.ndarray) -> None:
-    """Draw a line of scores (points, 3), value, low and high, with a band of its intervals."""
-    value, low, high = scores.T
-    ax.fill_between(x, low, high, color=line_style.colour, alpha=0.16, lw=0)
-    ax.plot(
-        x, value, line_style.marker, color=line_style.colour, ls=line_style.dashes, lw=1.8, ms=4
-    )
 
 
 def name_lines(ax: Axes, names: Iterable[tuple[float, str, str]]) -> None:

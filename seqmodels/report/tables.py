@@ -258,7 +258,7 @@ def format_differences(records: Sequence[Record], test: Test, compared: Signific
                 format_p_value(overall.p),
                 *(_bold(bucket, metric) for bucket in pair.buckets),
             ])  # fmt: skip
-        explained = format_significance(comparison, test.grouped_by or test.noun)
+        explained = format_significance(comparison, test)
         title = f"### {test.name}: differences in {metric_of(metric).name}"
         note = f"Bold: significant. {explained}"
         parts.append(f"{title}\n\n{format_markdown(rows)}\n\n{note}")

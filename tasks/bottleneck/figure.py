@@ -16,6 +16,8 @@ from seqmodels.report import load_records, style
 from seqmodels.report.load_records import format_plain, format_subtitle, label_of
 from seqmodels.report.tidy import FigureWithData, Table
 
+from ..figures import draw_with_band
+
 ONE_VECTOR = "rnn_encdec"
 """Start of the names of the models that are compared by the width of their vector."""
 LOOKS_BACK = "bahdanau"
@@ -85,7 +87,7 @@ def draw_bits(records: Sequence[Record]) -> FigureWithData:
         bits, lows, highs = np.moveaxis(transmitted[model], -1, 0)
         table.add_seeds(groups[model], about, bits=bits, low=lows, high=highs)
         if model in chosen:
-            style.draw_line(ax, line_style, n, transmitted[model].mean(0))
+            draw_with_band(ax, line_style, n, transmitted[model].mean(0))
             names.append((bits.mean(0)[-1], line_style.label, line_style.colour))
     each = math.log2(records[0].data.count("n_symbols"))
     ax.plot([0, n[-1]], [0, each * n[-1]], ls=":", lw=1.8, color=style.INK)

@@ -75,7 +75,7 @@ def _draw_gradients(
         ax.fill_between(x, low, high, color=line_style.colour, alpha=0.12, lw=0)
         ax.plot(x, middle, color=line_style.colour, ls=line_style.dashes, lw=1.8)
     ax.axvline(n_source(groups[model][0]), color=GREY, lw=0.8, ls=":")
-    style.set_log(ax, "y", format_plain, numticks=8)
+    style.set_log(ax, "y", format_plain)
     ax.set_xlim(1, max(x))
     ax.xaxis.set_major_locator(MaxNLocator(5, integer=True))
     ax.set_xlabel("distance (tokens)")
@@ -137,7 +137,7 @@ def draw_depth(records: Sequence[Record]) -> FigureWithData:
                 look = line_styles[depth]
                 table.add(panel=title, model=look.label, distance=x, value=means)
                 ax.plot(x, means, look.marker, ls=look.dashes, color=look.colour, ms=4, lw=1.6)
-        style.set_log(ax, "y", format_short, numticks=8)
+        style.set_log(ax, "y", format_short)
         ax.set_xlabel("distance (tokens)")
         ax.set_title(title, loc="left")
     _share_limits(panels[0])

@@ -26,7 +26,7 @@ from seqmodels.report.load_records import (
 from seqmodels.report.style import GREY, INK, WIDTH
 from seqmodels.report.tidy import FigureWithData, Table
 
-from ..figures import CHANGES, average, name_model
+from ..figures import CHANGES, average
 
 ATTENTIONS = {
     "encoder": "Encoder to its own text",
@@ -77,7 +77,7 @@ def draw_heads(r: Record) -> FigureWithData:
         f"speech alone predict. {'GPT' if 'text' in kinds else 'The decoder'} sees no later "
         "words. R²: variance of the scores before the softmax that a least-squares fit explains."
     )
-    title = f"What the heads of {name_model(r)} look for"
+    title = f"{label_of(r)}: what the heads look for"
     maps = {attention: _list_cells(r, attention) for attention in kinds}
     heights = {key: CELL * (len(cells) + 0.4) for key, cells in maps.items()}
     tops = dict.fromkeys(kinds, 0.45) | {"source": 0.45 + heights.get("decoder", 0) + GAP}  # inches
@@ -152,7 +152,7 @@ def draw_muted(r: Record) -> FigureWithData:
         "word (choice), moves (order), is left out or added. Numbers: changed words; below "
         f"{FEW}, their kinds are not drawn."
     )
-    title = f"Without one head of {name_model(r)}: translations lost, words changed"
+    title = f"{label_of(r)}: translations lost and words changed without one head"
     of_whole = f"The whole model: {whole['exact']} of {whole['n']} translations exact"
     texts = title, f"{describe_run(r)}\n{of_whole}", caption
     figure = style.make_figure(4.3, texts, max(WIDTH, 0.9 + 0.34 * len(rows)))
@@ -193,9 +193,11 @@ def _draw_lost(ax: Axes, table: Table, x: np.ndarray, whole: Row, rows: Sequence
 
 def _draw_kinds(ax: Axes, table: Table, x: np.ndarray, rows: Sequence[Row]) -> None:
     """Draw the shares of the kinds of changes on top of each other, for each head."""
+    most = max(sum(row[key] for key in CHANGES) for row in rows)
+    size = 6.5 if most > 999 and len(rows) > 20 else 8
     for place, row in zip(x, rows, strict=True):
         n, base = sum(row[key] for key in CHANGES), 0.0
-        ax.text(place, 101, f"{n}", ha="center", va="bottom", size=8, color=GREY)
+        ax.text(place, 101, f"{n}", ha="center", va="bottom", size=size, color=GREY)
         for key, colour in CHANGES.items():
             share = 100 * row[key] / n if n >= FEW else None
             about = _about_head(row, "changed words (%)")
@@ -244,7 +246,7 @@ def draw_article_head(r: Record) -> FigureWithData:
         f"{' with the words of the target' if best['attention'] == 'text' else ''}. Squares: the "
         "article's noun."
     )
-    title = f"The head of {name_model(r)} by which an article finds its noun"
+    title = f"{label_of(r)}: the head that gives an article's noun the most weight"
     text = (
         f"{describe_run(r)}\n{ATTENTIONS[best['attention']]}, head {name_head(best)}: an article "
         f"gives its noun {best['share']:.0f} % of its weight, before training "

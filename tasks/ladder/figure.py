@@ -329,7 +329,7 @@ def draw_steps(records: Sequence[Record]) -> FigureWithData:
     axes[0].set_ylim(len(groups) - 0.5, -0.6)
     for ax in axes[1:3]:
         ax.set_xlim(0)
-    style.set_log(axes[3], "x", format_plain, subs=(1, 2, 5))
+    style.set_log(axes[3], "x", format_plain)
     axes[3].axvline(1, color=style.GREY, lw=0.8)
     return FigureWithData(figure, table.rows())
 

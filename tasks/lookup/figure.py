@@ -95,7 +95,7 @@ def draw_widths(comparisons: Sequence[Sequence[Record]]) -> FigureWithData:
         name = own[0].data.name
         ax.set_title(load_records.capitalise(name), loc="left")
         ax.set_xlabel("bytes kept of a source")
-        style.set_log(ax, "x", partial(format_short, unit="B"), 10)
+        style.set_log(ax, "x", partial(format_short, unit="B"))
         floor = test.buckets[place]["baseline"].value
         ax.axhline(floor, ls=":", lw=1.8, color=style.INK, zorder=5)
         ax.set_ylim(0, metric.top)

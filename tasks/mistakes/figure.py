@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -11,9 +11,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from seqmodels.records.schema import Alignment, Record
+from seqmodels.records.schema import Record
 from seqmodels.report import load_records, style
-from seqmodels.report.alignment import make_readable
 from seqmodels.report.effects import base_of
 from seqmodels.report.load_records import format_short, format_subtitle, label_of, score_array
 from seqmodels.report.style import GREY, LineStyle
@@ -99,7 +98,7 @@ def draw_mistakes(records: Sequence[Record]) -> FigureWithData:
         beside = ax.inset_axes((1.04, 0, 0.2, 1))
         for look, group in ((SOUND, case.sound), (MISTAKEN, case.mistaken)):
             _draw_case((ax, beside), table, case.name, look, group)
-        style.set_log(ax, "y", format_short, subs=(1, 2, 5))
+        style.set_log(ax, "y", format_short)
         ax.set_title(textwrap.fill(case.name, 34), loc="left", size=9)
         ax.set_xlim(0)
         ax.xaxis.set_major_locator(MaxNLocator(3))
@@ -150,44 +149,8 @@ def draw_losses(records: Sequence[Record]) -> FigureWithData:
                 table.add(model=label_of(r), seed=r.seed, way=way, nats=nats)
     ax.set_yticks(range(len(groups)), [name_of(group) for group in groups.values()])
     ax.invert_yaxis()
-    style.set_log(ax, "x", format_short, subs=(1, 2, 5))
+    style.set_log(ax, "x", format_short)
     ax.set_xlabel("nats per token")
-    return FigureWithData(figure, table.rows())
-
-
-# ---------------------------------------------------------------------------------------- Maps
-
-
-def list_maps(records: Sequence[Record]) -> Iterator[tuple[str, Alignment]]:
-    """Yield the label and the alignment of the first record of each model that has one."""
-    for group in load_records.group_by_model(records).values():
-        if group[0].alignment:
-            yield name_of(group), make_readable(group[0].alignment)
-
-
-def draw_maps(records: Sequence[Record]) -> FigureWithData:
-    """Draw the attention to the source of each model's first seed."""
-    maps = [*list_maps(records)]
-    caption = (
-        "Attention of the decoder's last layer, mean of its heads, of the first seed, while the "
-        "reference is read: target words (rows) attend to source words (columns). White: 0; dark: "
-        "1 or more. Open squares: gold links. Weights of a row sum to one, unless the softmax is "
-        "taken over the queries or not normalised."
-    )
-    texts = "Mistakes: attention to the source", format_subtitle(records), caption
-    figure, axes = make_grid(texts, len(maps), 4, 2.1, ())
-    table = Table()
-    for i, (ax, (label, a)) in enumerate(zip(axes, maps, strict=True)):
-        rows = a.tgt if i % 4 == 0 else [""] * len(a.tgt)
-        columns = a.src if i < 4 else [""] * len(a.src)
-        style.draw_map(ax, a.alpha, rows, columns, top=1, lw=0.2)
-        ax.tick_params(labelsize=5.5)
-        ax.set_xlabel(textwrap.fill(label, 30), size=8.5)
-        for s, t in a.gold or ():
-            style.mark_cell(ax, s, t, lw=0.7)
-        for t, (word, weights) in enumerate(zip(a.tgt, a.alpha, strict=True), 1):
-            table.add(model=label, target_place=t, target_word=word, source_word=a.src,
-                      weight=weights)  # fmt: skip
     return FigureWithData(figure, table.rows())
 
 
@@ -196,8 +159,6 @@ def draw_all(records: Sequence[Record]) -> dict[str, FigureWithData]:
     drawn = {"losses": draw_losses(records)}
     if list_cases(records):
         drawn = {"mistakes": draw_mistakes(records)} | drawn
-    if any(list_maps(records)):
-        drawn["maps"] = draw_maps(records)
     return drawn
 
 

@@ -181,7 +181,7 @@ def _scale(ax: Axes, column: str) -> None:
     """Give x a logarithmic axis, and y as well for nats; others begin at 0, distances end at 1."""
     style.set_log(ax, "x", format_plain, base=2)
     if column == "nats":
-        style.set_log(ax, "y", format_plain, subs=(1, 2, 5), numticks=9)
+        style.set_log(ax, "y", format_plain)
     else:
         ax.set_ylim(0, 1 if column == "distance" else None)
 

@@ -23,7 +23,7 @@ from seqmodels.report.load_records import (
 from seqmodels.report.style import LineStyle
 from seqmodels.report.tidy import FigureWithData, Table
 
-from ..figures import average, mark_trained
+from ..figures import average, draw_with_band, mark_trained
 
 Group = Sequence[Record]
 """The seeds of a model."""
@@ -144,7 +144,7 @@ def _draw_lengths(
     names = [*map(format_bucket, test.buckets)]
     for line, (group, test_name) in lines.items():
         scores = mean_scores(group, test_name, "bleu")[1:]
-        style.draw_line(ax, LINE_STYLES[line], range(len(names)), scores)
+        draw_with_band(ax, LINE_STYLES[line], range(len(names)), scores)
         about = {"panel": title, "seeds": len(lines["encoder"][0]), "line": LINE_STYLES[line].label}
         value, low, high = scores.T
         table.add(**about, words=names, bleu=value, low=low, high=high)

@@ -15,7 +15,7 @@ from seqmodels.report.load_records import format_bucket, format_subtitle
 from seqmodels.report.style import GREY, LineStyle
 from seqmodels.report.tidy import FigureWithData, Table
 
-from ..figures import average, mark_trained
+from ..figures import average, draw_with_band, mark_trained
 
 CUTS = {"clause ends": "cut at the end of a clause", "anywhere": "cut anywhere"}
 KEPT = {"content words": "Content words kept (%)", "roles": "Roles kept (%)"}
@@ -81,7 +81,7 @@ def _draw_kept(
         about = {**columns, "model": line_style.label, "words": words}
         table.add(**about, share=share, low=low, high=high, chance=chance)
         ax.plot(words, chance, color="#AAAAAA", lw=0.9, zorder=1)
-        style.draw_line(ax, line_style, words, np.stack([share, low, high], 1))
+        draw_with_band(ax, line_style, words, np.stack([share, low, high], 1))
     ax.set_xlim(0)
     ax.set_ylim(0, 103)
     ax.xaxis.set_major_locator(MaxNLocator(7, integer=True))
@@ -167,7 +167,7 @@ def draw_crossings(records: Sequence[Record]) -> FigureWithData:
             about = {**place, "bucket": names, "n": [bucket.n for bucket in test.buckets]}
             values, lows, highs = np.moveaxis(scores, -1, 0)
             table.add_seeds(groups[model], about, value=values, low=lows, high=highs)
-            style.draw_line(ax, line_style, x, scores.mean(0))
+            draw_with_band(ax, line_style, x, scores.mean(0))
         step = 1 + len(names) // 6
         ax.set_xticks(x[::step], names[::step])
         ax.set_ylim(0, 103)

@@ -320,6 +320,7 @@ def draw_plane(r: Record) -> FigureWithData:
         ax.set_title(f"{when} training: {shares}".capitalize(), loc="left", size=9.5)
         ax.axhline(0, color="#CCCCCC", lw=0.8)
         ax.axvline(0, color="#CCCCCC", lw=0.8)
+        ax.set(xlabel="first direction", ylabel="second direction")
         ax.grid(False)
     handles = axes[0, 0].get_legend_handles_labels()
     figure.legend(*handles, loc="outside right upper", fontsize=9)

@@ -189,10 +189,7 @@ def test_a_context_is_drawn_as_the_gain_from_it() -> None:
     figure = drawn_scores(records)
     labels = [text.get_text().split(" · ")[-1] for text in figure.legends[0].get_texts()]
     assert style.texts_of(figure)[0] == "Bits per byte saved by length (tokens)"
-    assert labels == [
-        "at 0: 2.25",
-        "at 0: 2.75",
-    ]  # bits per byte without context, each seed's its own
+    assert labels == ["at 0: 2.25", "at 0: 2.75"]  # bits per byte without context, each its own
     saved, gained = figure.axes[:2]
     assert np.allclose(saved.lines[0].get_ydata(), [0, 0.1, 0.2])
     assert np.allclose(saved.lines[3].get_ydata(), [0, 0.3, 0.6])
@@ -236,12 +233,8 @@ def test_a_baseline_is_drawn_and_printed() -> None:
 def test_records_without_the_tasks_measurements_are_named(capsys: Any) -> None:
     bare = fake_record("gpt", 1) | {"task": "distance"}
     bare["tests"][0]["name"] = "a b"
-    assert {*render_folder.draw_all(as_records([bare]), None)} == {
-        "curves",
-        "state",
-        "score-a-b",
-        "alignment",
-    }
+    names = {"curves", "state", "score-a-b", "alignment"}
+    assert {*render_folder.draw_all(as_records([bare]), None)} == names
     assert "whose records lack 'probe'" in capsys.readouterr().err
 
 
@@ -290,7 +283,7 @@ def test_tokens_are_shown_as_text() -> None:
         assert alignment.show_tokens(tokens.split()) == texts.split()
 
 
-def test_alignments_are_drawn_in_a_row_with_one_scale() -> None:
+def test_alignments_are_drawn_in_rows_with_one_scale() -> None:
     words: dict[str, Any] = {"src": ["▁a", "b", "▁c"], "tgt": ["▁d", "e"]}
     words["gold"] = [[0, 0], [2, 1]]
     whole = Alignment(**words, alpha=[[1.0, 0.0, 0.0], [0.0, 0.6, 0.4]])
@@ -313,6 +306,15 @@ def test_alignments_are_drawn_in_a_row_with_one_scale() -> None:
     assert [t.get_text() for t in maps[0].get_xticklabels()] == ["a", "·b", "c"]
     assert [t.get_text() for t in maps[0].get_yticklabels()] == ["d", "·e"]
     assert [square.get_xy() for square in maps[0].patches] == [(0.06, 0.06), (2.06, 1.06)]
+    long = Alignment(src=["a"] * 30, tgt=["b"], alpha=[[0.0] * 30], gold=None)  # two fit beside
+    *maps, _ = alignment.draw_heat_maps([(panels[0][0], long)] * 5, "").figure.axes
+    assert [ax.get_subplotspec().rowspan.start for ax in maps] == [0, 0, 1, 1, 2, 2]
+
+
+def test_a_logarithmic_axis_has_a_few_ticks() -> None:
+    for low, high, ticks in ((0.3, 4, [0.5, 1, 2]), (0.003, 4, [0.01, 0.1, 1]), (210, 260, [])):
+        drawn = [tick for tick in style.LogTicks().tick_values(low, high) if low <= tick <= high]
+        assert drawn == pytest.approx(ticks) if ticks else len(drawn) > 1
 
 
 def test_the_sentence_shown_is_the_longest_that_fits() -> None:
@@ -502,11 +504,9 @@ def test_a_sweep_is_drawn_over_the_values_of_one_field() -> None:
     assert line.axes.get_xscale() == "linear"
     for record in records:  # no length was trained: all of them
         record["tests"][0]["max_train_length"] = 0
-    losses = (
-        effects.draw_sweeps(as_records(records))["sweep-d_k"].figure.axes[1].lines[0].get_ydata()
-    )
+    (line,) = effects.draw_sweeps(as_records(records))["sweep-d_k"].figure.axes[1].lines
     overall = [r["tests"][0]["overall"]["nats"]["value"] for r in (*records[3:], records[2])]
-    assert [*losses] == pytest.approx(overall)
+    assert [*line.get_ydata()] == pytest.approx(overall)
 
 
 def test_values_far_apart_are_on_a_logarithmic_axis() -> None:

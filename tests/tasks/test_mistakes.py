@@ -80,7 +80,7 @@ def test_each_mistake_is_drawn_beside_its_sound_model() -> None:
     records = as_records(fields)
     with style.context():
         drawn = figure.draw_all(records)
-    assert [*drawn] == ["mistakes", "losses", "maps"]
+    assert [*drawn] == ["mistakes", "losses"]
     names, *rows = drawn["mistakes"].table
     table = [dict(zip(names, row, strict=True)) for row in rows]
     assert len({row["mistake"] for row in table}) == 3
@@ -95,6 +95,5 @@ def test_each_mistake_is_drawn_beside_its_sound_model() -> None:
     assert [float(curve[0][end]) for end in ("low", "high")] == pytest.approx(sorted(starts))
     names, *rows = drawn["losses"].table
     assert len(rows) == 9 * 3
-    assert len(drawn["maps"].figure.axes) == 8  # five maps in two rows of four
     alone = figure.draw_all(as_records([fake("gpt", 1, 0.0)]))
-    assert [*alone] == ["losses", "maps"]
+    assert [*alone] == ["losses"]
