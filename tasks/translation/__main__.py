@@ -101,7 +101,7 @@ PARSER = make_parser()
 if __name__ == "__main__":
     PARSER.parse_args()  # answer --help and mistakes before the slow imports below
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
@@ -203,7 +203,8 @@ SIZES, TOKENS = DEFAULT_SIZES, DEFAULT_TOKENS
 def builtin_task(args: argparse.Namespace) -> Task:
     """Return the task on sentences from the English–German grammar."""
     corpus = grammar.draw_corpus(seed=SEED, **SIZES[args.size])
-    tokens, is_small, train = args.tokens or TOKENS[args.size], args.size == "laptop", Words.train
+    tokens, is_small = args.tokens or TOKENS[args.size], args.size == "laptop"
+    train: Callable[[Iterable[str]], Tokenizer] = Words.train
     if args.tokenizer or args.vocab:
         kind = args.tokenizer or "words"
         n_ids = resolve_vocab_size(kind, args.vocab, DEFAULT.vocab)
