@@ -425,6 +425,8 @@ def make_sections(folders: Mapping[str, Folder]) -> list[Section]:
         for each in (figure, *FURTHER_FIGURES.get((name, figure), ())):
             drawn = draw_figure(folders[name], records, each)
             its.append(add_chart(charts, styles, name, drawn, f"{name}-{each}"))
+        is_alone = all(title != section.title for section in sections)
+        title = title if is_alone else f"{title} ({its[0].title})"
         sections.append(Section(title, asked, its, observed))
     in_findings = {finding.folder for finding in findings}
     others = {name: folder for name, folder in folders.items() if name not in in_findings}

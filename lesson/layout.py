@@ -41,6 +41,8 @@ GREEK |= {letter: rf"{{\{name}}}" for letter, name in zip(
 )}  # fmt: skip
 MAX_UNBROKEN = 40
 """Characters of a line of code from which it may also be broken before a dot."""
+LEFT_OUT = re.compile(r"^import .*\n|^export |^ *//.*\n|/\*\*(?:.|\n)*?\*/ ?", re.M)
+"""What pages leave out of a module of JavaScript: comments, and what makes it a module."""
 LEXER = PythonLexer(stripnl=False, ensurenl=False)
 
 
@@ -65,7 +67,8 @@ def select_rules(used: Collection[str]) -> str:
 
     css = re.sub(r"/\*.*?\*/", "", (FOLDER / "style.css").read_text(encoding="utf-8"))
     css = re.sub(r"([^{};]*)\{[^{}]*\}", keep, css)
-    return re.sub(r"@[^{}]*\{\s*\}|\s*\n\s*", "", css)
+    css = re.sub(r"@[^{}]*\{\s*\}|\s*\n\s*", "", css)
+    return re.sub(r" *([{};,]) *|(?<=:) ", r"\1", css)
 
 
 def checksum(name: str) -> str:
@@ -133,7 +136,7 @@ def script(name: str) -> Markup:
         for imported in re.findall(r'^import .* from "\./(.*)";$', text, re.M):
             if imported not in modules:
                 add(imported)
-        modules[name] = re.sub(r"^import .*\n|^export ", "", text, flags=re.M)
+        modules[name] = LEFT_OUT.sub("", text)
 
     add(name)
     return Markup('"use strict";\n' + "".join(modules.values()))

@@ -4,7 +4,7 @@ import { formatRight, markPart, showDifferences, splitWords, countRight } from "
 import { element, query } from "./page.js";
 
 const LEVELS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-const COLUMNS = 4, MOST_ROWS = 76, WIDEST = 16, SECONDS = 13, SLOWEST_MS = 320, LEAST_WEIGHT = 0.05;
+const COLUMNS = 4, MOST_ROWS = 76, WIDEST = 16, SECONDS = 10, SLOWEST_MS = 320, LEAST_WEIGHT = 0.05;
 
 /** The numbers of a text of digits, from -1 to 1. @param {string} text */
 export const readLevels = (text) => Array.from(text, (digit) => LEVELS.indexOf(digit) / 31.5 - 1);

@@ -229,12 +229,14 @@ def draw_biases(records: Sequence[Record]) -> FigureWithData:
     metric, place = test.primary_metric, longest_trained_bucket(test) or 0
     line_styles = {model: style.line_style_of(model) for model in (REVERSED, FORWARD)}
     caption = (
-        "Each point is one seed; lines join the means. Bias: the forget gate's before training; "
-        "the paper's is 0, that of the other figures 2. Loss: teacher-forced, over all test "
-        "sentences."
+        "Each point is one seed; lines join the means. Bias: the forget gate's before training. "
+        "Sutskever et al. read backwards and name no bias (0); other comparisons here begin with "
+        "2. Loss: teacher-forced, lower is better; BLEU at the longest lengths in training."
     )
     texts = "Reading backwards, by the forget gate's bias", format_subtitle(records), caption
-    figure, axes = style.make_panels(texts, list(line_styles.values()))
+    names = {REVERSED: "reads backwards", FORWARD: "reads forwards"}
+    looks = [look._replace(label=names[model]) for model, look in line_styles.items()]
+    figure, axes = style.make_panels(texts, looks)
     bucket = f"{format_bucket(test.buckets[place])} {test.unit}"
     panels = [("nats", 0, f"{load_records.capitalise(metric_of('nats').name)}, all lengths")]
     panels += [(metric, 1 + place, f"{metric_of(metric).name} at {bucket}")]

@@ -91,7 +91,7 @@ def test_the_opening_picture_shows_its_sentences(site_folder: Path) -> None:
         rights = re.findall(r'class="right">.*?: (\d+) of (\d+) words', shown[0])
         assert rights == [(str(m["n_right"]), str(m["n"])) for m in written]
         assert "<code>opening</code>, 5 M target tokens" in shown[0]
-        assert "the encoder does not write it" in shown[0]
+        assert "The encoder does not write it: from other numbers" in shown[0]
         labels = [r["label"] for r in json.loads(data[1])]
         assert labels[5:8] == ["30 words", "40 words", "50 words, more than in training"]
 
