@@ -117,7 +117,7 @@ def test_prose_code_and_tables_become_elements() -> None:
     assert table_of(layout.csv_url(table, is_packed=True)) == table
     css = layout.select_rules({"gap", "missing"})
     assert ".note,.missing,figcaption" in css
-    assert (".gap {" in css, "h1 {" in css, ".arcs" in css, "{}" in css) == (
+    assert (".gap{" in css, "h1{" in css, ".arcs" in css, "{}" in css) == (
         True,
         True,
         False,

@@ -38,7 +38,7 @@ RUNS = [
     ("distance", ["rnn_encdec", "transformer"], LENGTHS, DISTANCE, "distance depth"),
     pytest.param("heads", TRANSFORMER, [1, 11], HEADS, "muted-transformer", marks=slow),
     pytest.param("smoothing", TRANSFORMER, [1, 11], SMOOTHING, "smoothing-transformer", marks=slow),
-    pytest.param("mistakes", WRONG, [1, 11], ["losses", "texts"], "mistakes maps", marks=slow),
+    pytest.param("mistakes", WRONG, [1, 11], ["losses", "texts"], "mistakes", marks=slow),
     pytest.param("heads", ["gpt"], [1, 11], HEADS, "muted-gpt article-gpt", marks=slow),
     pytest.param("smoothing", ["gpt"], [1, 11], SMOOTHING, "smoothing-gpt", marks=slow),
     pytest.param("positions", KINDS, [1, 6, 11, 16], [], "score-length", marks=slow),
