@@ -44,6 +44,8 @@ def inline(drawn: FigureWithData, name: str, styles: Styles, has_buckets: bool =
         bottom = own[2].get_window_extent().y1 / figure.dpi
         for text in own:
             text.set_visible(False)
+    for patch in (figure.patch, *(ax.patch for ax in figure.axes)):
+        patch.set_visible(False)  # the page's paper, and its shadow, are seen behind
     svg = convert(style.render(figure, ".svg"), name, styles, has_buckets)
     width, height = (float(size) for size in svg.get("viewBox", "").split()[2:])
     least = PIXELS_PER_POINT * width
