@@ -33,7 +33,7 @@ NAMES = {
 }  # fmt: skip
 """Words of corpora's names, as they are written in a sentence."""
 FIELDS = {
-    "is_prenorm": "pre-norm", "d_model": "width", "d_k": "d_k", "lr": "learning rate",
+    "is_prenorm": "pre-norm", "d_model": "width", "d_k": "d_k", "d_v": "d_v", "lr": "learning rate",
     "muon_lr": "Muon’s learning rate", "tokens": "target tokens", "batch_tokens": "tokens a batch",
     "width": "× width",
 }  # fmt: skip
