@@ -367,6 +367,8 @@ def test_a_site_of_all_results_is_below_6_mb(tmp_path: Path) -> None:
         last = text.index(str(layout.format_prose(finding.observed)), last)
         last = text.index(f'id="{finding.folder}-{finding.figure}"', last)
     assert text.count('id="translation-grammar-state"') == 1
+    titles = re.findall(r'<h2 id="h-\d+">(.*?)</h2>', text)
+    assert len({*titles}) == len(titles) > 40
 
 
 def test_changes_can_be_seen_without_colours(chromium: Any, site_folder: Path) -> None:

@@ -284,8 +284,7 @@ def test_tokens_are_shown_as_text() -> None:
 
 
 def test_alignments_are_drawn_in_rows_with_one_scale() -> None:
-    words: dict[str, Any] = {"src": ["▁a", "b", "▁c"], "tgt": ["▁d", "e"]}
-    words["gold"] = [[0, 0], [2, 1]]
+    words: dict[str, Any] = {"src": ["▁a", "b", "▁c"], "tgt": ["▁d", "e"], "gold": [[0, 0], [2, 1]]}
     whole = Alignment(**words, alpha=[[1.0, 0.0, 0.0], [0.0, 0.6, 0.4]])
     partial = Alignment(**words, alpha=[[0.2, 0.6, 0.0], [0.0, 0.0, 1.0]])
     looks = map(style.line_style_of, ("bahdanau", "transformer", "gpt"))
@@ -298,16 +297,17 @@ def test_alignments_are_drawn_in_rows_with_one_scale() -> None:
     }  # fmt: skip
     assert len(points) == 18
     *maps, scale = figure.axes
-    assert scale.get_ylim() == (0, 1)
-    assert maps[0].collections[0].norm.vmax == 1
-    assert maps[0].yaxis_inverted()
-    assert not maps[0].xaxis_inverted()
+    assert (*scale.get_ylim(), maps[0].collections[0].norm.vmax) == (0, 1, 1)
+    assert (maps[0].yaxis_inverted(), maps[0].xaxis_inverted()) == (True, False)
+    assert [t.get_text() for t in maps[1].get_yticklabels()] == ["", ""]  # the same words
     assert np.allclose(maps[0].collections[0].get_array(), whole.alpha)
     assert [t.get_text() for t in maps[0].get_xticklabels()] == ["a", "·b", "c"]
     assert [t.get_text() for t in maps[0].get_yticklabels()] == ["d", "·e"]
     assert [square.get_xy() for square in maps[0].patches] == [(0.06, 0.06), (2.06, 1.06)]
     long = Alignment(src=["a"] * 30, tgt=["b"], alpha=[[0.0] * 30], gold=None)  # two fit beside
-    *maps, _ = alignment.draw_heat_maps([(panels[0][0], long)] * 5, "").figure.axes
+    every = [*[long] * 4, long.model_copy(update={"tgt": ["c"]})]
+    *maps, _ = alignment.draw_heat_maps([(panels[0][0], a) for a in every], "").figure.axes
+    assert [t.get_text() for t in maps[1].get_yticklabels()] == ["b"]  # others are not the same
     assert [ax.get_subplotspec().rowspan.start for ax in maps] == [0, 0, 1, 1, 2, 2]
 
 
