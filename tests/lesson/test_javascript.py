@@ -86,7 +86,9 @@ def test_the_modules_own_tests_pass(tmp_path: Path) -> None:
     (tmp_path / "pages.json").write_text(pages, encoding="utf-8")
     command = ["node", "--test", str(TESTS / "javascript.test.mjs")]
     env = {**os.environ, "PAGES": str(tmp_path / "pages.json")}
-    process = subprocess.run(command, capture_output=True, encoding="utf-8", check=False, env=env)
+    process = subprocess.run(
+        command, capture_output=True, encoding="utf-8", check=False, env=env, timeout=120
+    )
     assert process.returncode == 0, process.stdout + process.stderr
 
 
