@@ -1,7 +1,7 @@
 """Measure this library's speed: against an earlier commit, or against the length of the text.
 
     python -m benchmarks --against COMMIT      compare this working tree with a commit
-    python -m benchmarks                       cost against length, about 25 minutes on two cores
+    python -m benchmarks                       cost against length, about 10 minutes
     python -m benchmarks --draw FILE.json      redraw its figure without measuring
 
 Results go to OUT, with the commit in the name; the figure stands beside them.

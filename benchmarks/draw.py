@@ -58,7 +58,9 @@ def guides(ax: Axes, drawn: Mapping[int, float], slopes: Mapping[int, str]) -> N
     for slope, label in slopes.items():
         to = min(end, x * (top / y) ** (1 / slope))
         ax.plot([x, to], [y, y * (to / x) ** slope], ":", color=GREY, lw=1.2, zorder=1)
-        ax.text(to, y * (to / x) ** slope, f" {label}", color=GREY, fontsize=8.5, va="center")
+        sides = {"ha": "left", "va": "top"} if slope == 1 else {"ha": "right", "va": "bottom"}
+        place = x * (to / x) ** 0.8, y * (to / x) ** (0.8 * slope)
+        ax.text(*place, f" {label} ", color=GREY, fontsize=8.5, **sides)
     ax.set_ylim(top=top)
 
 
@@ -68,7 +70,8 @@ def draw_growth(results: dict[str, Any]) -> Figure:
     figure.subplots_adjust(left=0.085, right=0.985, top=0.8, bottom=0.12, wspace=0.3)
     figure.text(0.015, 0.955, "Cost against length", fontsize=12.5, weight="bold", va="center")
     where = results["provenance"]
-    note = f"{where['device']} · {where['threads']} threads · {where['date']} · float32"
+    note = f"{where['device']}, threads: {where['threads']}, {where['date']}, float32. "
+    note += "A line ends where a point needs more than 4 GB."
     figure.text(0.015, 0.905, note, color=GREY, va="center")
     trained, written = (
         results["parts"][f"growth-{axis}"]["points"] for axis in ("length", "writing")

@@ -49,7 +49,7 @@ def test_a_figure_is_drawn_from_its_results_alone(tmp_path: Path) -> None:
     copy = tmp_path / committed.name
     copy.write_bytes(committed.read_bytes())
     text = draw.draw(copy).read_text(encoding="utf-8")
-    assert "AMD EPYC · 2 threads · 2026-11-21" in text
+    assert "AMD EPYC, threads: 2, 2026-11-21" in text
     assert "Bahdanau" in text
     assert "Linear attention" not in text  # not measured then
     other = committed.with_name("2026-11-26-cpu.json")

@@ -1,4 +1,4 @@
-"""The tables of the exhibits: memories that nothing has trained."""
+"""The tables of the exhibits, memories that nothing has trained, and what length costs."""
 
 from __future__ import annotations
 
@@ -17,6 +17,13 @@ SHOWN = {"once": (16, 32, 64), "again": (4, 16, 32), "alike": (4, 8, 16)}
 def load_exhibit(name: str) -> Mapping[str, Any]:
     """Return settings and rows of an exhibit."""
     return dict(read_json(RESULTS / f"{name}.json"))
+
+
+def step_ms(model: str, n: int) -> float:
+    """Return the milliseconds of a training step on a source and a target of n tokens."""
+    path = RESULTS.parent / "benchmarks" / "results" / "2026-11-28-growth.json"
+    points = read_json(path)["parts"]["growth-length"]["points"]
+    return next(1e3 * p["step_s"] for p in points if (p["model"], p["n"]) == (model, n))
 
 
 def read_shares() -> dict[tuple[str, str, int], float]:

@@ -1,10 +1,11 @@
-"""docs/questions.md, from lesson/text/questions.toml: answers filled in from the records."""
+"""docs/questions.md, from lesson/text/questions.toml, with numbers of records; docs/glossary.md."""
 
 from __future__ import annotations
 
 import re
 from importlib import import_module
 
+from lesson.glossary import GLOSSARY
 from lesson.questions import GROUPS, Question
 from seqmodels.models import PAPERS
 from tools import numbers, page_mistakes
@@ -87,3 +88,9 @@ def print_questions() -> None:
             print(f"\n### {question.ask}\n")
             say(fill_answer(question))
             print("\n" + " · ".join(list_links(question)))
+
+
+def glossary_table(name: str) -> str:
+    """Return the words of a part of the glossary, and their meanings."""
+    rows = [f"| **{word}** | {text} |" for word, text in GLOSSARY[name].items()]
+    return "\n".join(["| word | meaning |", "| --- | --- |", *rows])

@@ -750,6 +750,7 @@ SECTIONS = {
     "look-up by heads": "lookup-state",
     "look-up of keys given again": "lookup-again",
     "look-up by the rule that writes": "lookup-rules",
+    "look-up in two hops": "lookup-hops",
     "tracking": "tracking-*",
     "random features": "favor",
     "letters and pieces": "tokenizer-*",

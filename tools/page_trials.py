@@ -109,14 +109,6 @@ def load_trials() -> list[Trial]:
         return [*csv.DictReader(file)]
 
 
-def two_hop_losses() -> dict[str, float]:
-    """Return the loss on valid of each trial of look-up with two hops, by its number of layers."""
-    path = RESULTS.parent / "tasks" / "lookup" / "trials.csv"
-    with path.open(encoding="utf-8") as file:
-        own = [t for t in csv.DictReader(file) if t["data"] == "keys of keys"]
-    return {t["changes"].removeprefix("n_layers="): float(t["valid_nats"]) for t in own}
-
-
 def grammar_trials(is_default: bool = False) -> list[Trial]:
     """Return the trials of the grammar with Muon, by model, tokens, batch and rate.
 
