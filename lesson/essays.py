@@ -516,7 +516,7 @@ def read_mirror(folders: Folders) -> Numbers | None:
         return None
     return {
         "most": f"{most:,}", "n_draws": settings["n_draws"], "n_cups": settings["n_cups"],
-        "betas": [f"{beta:g}" for beta in settings["betas"]],
+        "betas": [f"β {beta:g}" for beta in settings["betas"]],
         "rows": [{"label": label, "firsts": firsts} for label, firsts in by_keys.items()],
     }  # fmt: skip
 
