@@ -128,7 +128,8 @@ def write_home(site: Site) -> None:
     scores = taught or select_records(site.folders, site.main)
     chart = make_chapter_chart(site.folders, "index") or make_chart(site.main, draw_scores(scores))
     opening = site.numbers["opening"]
-    site.write("index", chart=chart, timeline=TIMELINE, opening=opening, page_script="opening.js")
+    script = "opening.js" if opening else ""
+    site.write("index", chart=chart, timeline=TIMELINE, opening=opening, page_script=script)
     figure = draw_preview(opening) if opening else draw_scores(scores).figure
     figure.savefig(site.out / "preview.png", dpi=100, metadata=style.STAMPS[".png"])
 
@@ -185,11 +186,11 @@ def write_essays(site: Site) -> None:
         if question.page == "attention":
             from lesson import attention  # imports torch
 
-            content = attention.describe() | {"page_script": "numbers.js"}
+            content = attention.describe()
         else:
             content = {"chart": make_chapter_chart(site.folders, question.page)}
-            content["page_script"] = essays.ENTRIES[question.page].get("script", "")
-        site.write(question.page, question=question, **content, **site.numbers)
+        content |= site.numbers | {"question": question, "page_script": question.script}
+        site.write(question.page, **content)
 
 
 def write_questions(site: Site, charts: Sequence[str]) -> None:

@@ -49,6 +49,7 @@ class Question(NamedTuple):
     """The records of the numbers, and the training behind them."""
     pair: str
     """The page of two chapters that shows it line by line."""
+    script: str = ""
 
 
 def ask(numbers: Numbers) -> list[Question]:
@@ -56,7 +57,8 @@ def ask(numbers: Numbers) -> list[Question]:
     questions = []
     for page, e in ENTRIES.items():
         if not e["needs"] or numbers[e["needs"]]:
-            texts = fill(numbers, e["question"], e["number"], e["answer"], e["source"], e["pair"])
+            keys = ("question", "number", "answer", "source", "pair", "script")
+            texts = fill(numbers, *(e.get(key, "") for key in keys))
             questions.append(Question._make([page, *texts]))
     return questions
 

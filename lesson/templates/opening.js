@@ -121,7 +121,7 @@ class Machine {
   }
 }
 
-if (query("#opening")) {
+{
   const rows = JSON.parse(document.getElementById("data").textContent), figure = query("#opening");
   const button = query("#play"), length = query("#length"), slider = query("#moment"), read = figure.querySelector(".read");
   const machines = [...figure.querySelectorAll(".machine")].map((section, kind) => new Machine(section, kind));

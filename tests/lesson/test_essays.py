@@ -11,9 +11,9 @@ from conftest import RESULTS, fields_of
 from fake_records import as_records, fake_record
 from test_javascript import run_node
 
-from lesson import attention, essays, glossary, layout
+from lesson import attention, build, essays, glossary, layout
 from seqmodels.records import snapshots
-from seqmodels.report import load_records
+from seqmodels.report import load_records, style
 from tasks.bottleneck.figure import find_plateaus
 from tools.numbers import span
 
@@ -94,6 +94,16 @@ def test_the_opening_picture_shows_its_sentences(site_folder: Path) -> None:
         assert "The encoder does not write it: from other numbers" in shown[0]
         labels = [r["label"] for r in json.loads(data[1])]
         assert labels[5:8] == ["30 words", "40 words", "50 words, more than in training"]
+
+
+def test_pages_without_the_opening_picture_have_no_script_for_it(tmp_path: Path) -> None:
+    with style.context():
+        site = build.Site(tmp_path, build.read_folders(RESULTS / "budgets"), url="")
+        build.write_home(site)
+    text = (tmp_path / "index.html").read_text(encoding="utf-8")
+    assert ("class Machine" in text, text.count("<script>")) == (False, 1)
+    scripts = {"long-sentences": "", "attention": "numbers.js", "cups": "cups.js"}
+    assert {q.page: q.script for q in site.questions} == scripts
 
 
 def test_a_sentence_is_judged_by_the_shares_that_are_right() -> None:
