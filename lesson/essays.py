@@ -7,7 +7,9 @@ whose main numbers are missing.
 
 from __future__ import annotations
 
+import base64
 import math
+import string
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import groupby, zip_longest
 from pathlib import Path
@@ -32,6 +34,8 @@ ENTRIES: dict[str, dict[str, str]] = read_toml("essays")
 """Question, answer, needed numbers and chapters of each essay, by the name of its page."""
 OPENING = "opening.json"
 """The numbers of the opening picture, beside the records of its models."""
+LEVELS = string.ascii_uppercase + string.ascii_lowercase + string.digits + "+/"
+"""The digit of each of 64 levels of these numbers, from -1 to 1, or from 0 for weights."""
 Folders = Mapping[str, Folder]
 Numbers = dict[str, Any]
 RNN, BAHDANAU, TRANSFORMER = "rnn_encdec", "bahdanau", "transformer"
@@ -333,11 +337,24 @@ def read_opening(folders: Folders) -> Numbers | None:
     for machine, output in zip(texts["machines"], row["outputs"], strict=True):
         (machine["text"],) = fill(numbers | {"steps": made["steps"][-1]}, machine["text"])
         machine["marked"] = mark(output, row["ref"])
+    cells = ("vectors", "annotations", "best")
+    packed = [row | {key: [*map(pack_levels, row[key])] for key in cells} for row in made["rows"]]
     return {
         "rows": made["rows"], "shown": made["rows"].index(row), "machines": texts["machines"],
+        "packed": packed,
         "folder": name, "most": most,
         "tokens": load_records.format_short(record.train_config.tokens),
     }  # fmt: skip
+
+
+def pack_levels(digits: str) -> str:
+    """Round 64 levels to 15, two of which are a byte, and return these in base64.
+
+    15 stands for a number that is not there.
+    """
+    levels = [round(LEVELS.index(digit) / 63 * 14) for digit in digits]
+    pairs = zip_longest(levels[::2], levels[1::2], fillvalue=15)
+    return base64.b64encode(bytes(16 * a + b for a, b in pairs)).decode().rstrip("=")
 
 
 def choose_shown(made: Mapping[str, Any]) -> Numbers:

@@ -84,9 +84,8 @@ def write_exercise(name: str, hidden: list[str], folder: Path) -> Path:
             line = lines[number - 1]
             statement = ast.parse(line.strip()).body[0]
             start = line[: len(line) - len(line.lstrip())]
-            what = "return" if isinstance(statement, ast.Return) else line.split("=")[0].strip()
-            if isinstance(statement, ast.Expr):
-                what = "call"
+            kinds = {ast.Return: "return", ast.Expr: "call"}
+            what = kinds.get(type(statement), line.split("=")[0].strip())
             todo = f'{start}raise NotImplementedError("{tag.tag}: {what} …")'
             lines[number - 1] = f"{todo}  #  {tag.tag}"
     return write_new(folder / f"{name}.py", "\n".join(lines))
@@ -121,15 +120,13 @@ def check_exercise(path: Path) -> str:
     if path.stem not in PAPERS:
         raise ValueError(f"{path}: an exercise has the name of a chapter, such as bahdanau.py")
     chapter = read_chapter(path.stem)
-    text, own = (p.read_text(encoding="utf-8") for p in (path, chapter.path))
     try:
-        tags = find_tags(text, chapter.own_class)
+        tags = find_tags(path.read_text(encoding="utf-8"), chapter.own_class)
     except SyntaxError as error:
         return f"line {error.lineno}: {error.msg}."
-    expected_tags = find_tags(own, chapter.own_class)
-    if lost := [tag for tag in expected_tags.values() if tag not in tags.values()]:
-        return f"{lost[0].unit} has no line with the tag {lost[0].tag}: keep it where it was."
     expected, weights = trace_chapter(path.stem)
+    if lost := [tag for tag in expected.tags.values() if tag not in tags.values()]:
+        return f"{lost[0].unit} has no line with the tag {lost[0].tag}: keep it where it was."
     found = Trace(path, tags)
     torch.manual_seed(1)
     try:

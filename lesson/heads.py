@@ -66,12 +66,11 @@ def mute_article_head(
     attention = [*map(find_place, paths)].index(place)
     run, mask = inference.load(path), torch.ones(1, manifest["heads"]["n"])
     mask[0, head] = 0
-    sources, references = zip(*((src, ref) for _, src, ref in examples), strict=True)
-    tried = slice(0, N_TRIED)
-    whole = run.translate(sources[tried])
+    _, sources, references = zip(*examples[:N_TRIED], strict=True)
+    whole = run.translate(sources)
     with mute_heads([run.model.get_submodule(f"{paths[attention]}.W_o")], mask):
-        muted = run.translate(sources[tried])
-    for src, ref, *outputs in zip(sources, references, whole, muted, strict=False):
+        muted = run.translate(sources)
+    for src, ref, *outputs in zip(sources, references, whole, muted, strict=True):
         if outputs[0] == ref != outputs[1]:
             return {"src": src, "attention": attention, "head": head}
     return None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import string
 from collections.abc import Mapping
 from textwrap import fill
 from typing import Any
@@ -11,9 +10,9 @@ import numpy as np
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 
+from lesson.essays import LEVELS
+
 TITLE = "Who loses a long sentence?"
-LEVELS = string.ascii_uppercase + string.ascii_lowercase + string.digits + "+/"
-"""The digits of the opening picture's numbers, from -1 to 1."""
 COLOURS = LinearSegmentedColormap.from_list("", ["#9a3412", "#ffffff", "#14527f"])
 N_COLUMNS, N_ROWS = 4, 76
 """Numbers beside each other in a strip, and rows of the longest one."""

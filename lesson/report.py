@@ -75,7 +75,11 @@ def describe(
 
     Without `has_further`, there are no figures but those of scores and learning curves.
     """
-    unfinished = find_unfinished(folder) if is_served else []
+    unfinished: list[Unfinished] = []
+    if is_served:
+        from seqmodels.training.unfinished import find  # imports torch
+
+        unfinished = find(folder)
     running = [run.record for run in unfinished]
     by_file = load_records.load_folder(folder, may_be_empty=is_served).records
     records, with_running = [*by_file.values()], [*by_file.values(), *running]
@@ -105,13 +109,6 @@ def describe(
         "labels": labels,
         "data": {"name": name, **describe_hypotheses(folder, by_file, tests, labels, n_maps)},
     }  # fmt: skip
-
-
-def find_unfinished(folder: Path) -> list[Unfinished]:
-    """Return the unfinished runs of a folder."""
-    from seqmodels.training import unfinished  # imports torch
-
-    return unfinished.find(folder)
 
 
 def draw_figures(

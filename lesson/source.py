@@ -115,18 +115,14 @@ def split_into_units(text: str, own_class: str) -> list[Unit]:
 
     All imports are one unit, "imports"; all assignments, the sizes in the paper, are "presets".
     """
+    kinds = {ast.Import: "imports", ast.ImportFrom: "imports", ast.Assign: "presets"}
     parts: list[tuple[str, ast.stmt]] = []
     for node in ast.parse(text).body:
-        if isinstance(node, ast.Import | ast.ImportFrom):
-            parts.append(("imports", node))
-        elif isinstance(node, ast.Assign):
-            parts.append(("presets", node))
-        elif isinstance(node, ast.FunctionDef):
-            parts.append((node.name, node))
-        elif isinstance(node, ast.ClassDef):
-            name = "Model" if node.name == own_class else node.name
+        if name := kinds.get(type(node)) or getattr(node, "name", ""):
+            name = "Model" if name == own_class else name
             parts.append((name, node))
-            methods = [n for n in node.body if isinstance(n, ast.FunctionDef)]
+            body = node.body if isinstance(node, ast.ClassDef) else []
+            methods = [n for n in body if isinstance(n, ast.FunctionDef)]
             parts += [(f"{name}.{method.name}", method) for method in methods]
     owners: dict[int, str] = {}  # a method follows its class, and takes its lines from it
     heads: dict[str, ast.stmt] = {}

@@ -96,13 +96,8 @@ def trace(model: SequenceModel) -> onnx.ModelProto:
     src = torch.full((N_PAIRS, MAX_WORDS), EOS)
     tgt = torch.full((N_PAIRS, MAX_WORDS + 2), EOS)
     given = src, tgt, theta, torch.zeros_like(theta), torch.zeros_like(theta), torch.zeros(())
-
-    def step(*given: Tensor) -> tuple[Tensor, ...]:
-        """Take a step of this model."""
-        return train_step(model, *given)
-
     decompositions: Any = core_aten_decompositions()
-    traced = make_fx(step, decompositions)(*given)
+    traced = make_fx(lambda *given: train_step(model, *given), decompositions)(*given)
     names, after = ["src", "tgt", *STATE], [f"{name}'" for name in STATE]
     module, fixed = graphs.TracedFunction(model, traced), [dict[int, Any]() for _ in given]
     # the optimiser of the exporter takes EPS for zero; that of onnxruntime does not

@@ -16,7 +16,6 @@ from __future__ import annotations
 import argparse
 import gzip
 import json
-import string
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -43,8 +42,6 @@ LENGTHS = (5, 10, 15, 20, 25, 30, 40, 50, 60)
 """Words of the sources."""
 STEPS = (25, 100, 400)
 """Steps of gradient descent after which the written vector is kept."""
-LEVELS = string.ascii_uppercase + string.ascii_lowercase + string.digits + "+/"
-"""The digit of each of 64 levels, from the lowest to the highest."""
 
 
 class Models(NamedTuple):
@@ -58,12 +55,12 @@ class Models(NamedTuple):
 def write_levels(numbers: Tensor, low: float = -1.0) -> list[str]:
     """Return a text for each row, with the nearest level's digit for each number."""
     places = ((numbers - low) / (1 - low) * 63).round().int().tolist()
-    return ["".join(LEVELS[place] for place in row) for row in places]
+    return ["".join(essays.LEVELS[place] for place in row) for row in places]
 
 
 def read_levels(rows: Sequence[str]) -> Tensor:
     """Return the numbers that `write_levels` has rounded, from -1 to 1."""
-    return torch.tensor([[LEVELS.index(digit) for digit in row] for row in rows]) / 31.5 - 1
+    return torch.tensor([[essays.LEVELS.index(digit) for digit in row] for row in rows]) / 31.5 - 1
 
 
 def read_sentences() -> list[tuple[str, str]]:

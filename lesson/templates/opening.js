@@ -6,24 +6,25 @@ import { element, query } from "./page.js";
 const LEVELS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 const COLUMNS = 4, MOST_ROWS = 76, WIDEST = 16, SECONDS = 10, SLOWEST_MS = 320, LEAST_WEIGHT = 0.05;
 
-/** The numbers of a text of digits, from -1 to 1. @param {string} text */
-export const readLevels = (text) => Array.from(text, (digit) => LEVELS.indexOf(digit) / 31.5 - 1);
+/** The numbers from -1 to 1 that essays.py has packed: two of 15 levels are a byte. @param {string} text in base64 */
+export const unpackLevels = (text) => Array.from(atob(text), (byte) => byte.charCodeAt(0)).flatMap((byte) => [byte >> 4, byte & 15])
+  .filter((level) => level < 15).map((level) => level / 7 - 1);
 
 /** What is done after so many moments: tokens read, then words written. @param {number} moment @param {number} nRead */
 export const splitMoment = (moment, nRead) => ({ read: Math.min(moment, nRead), written: Math.max(0, moment - nRead) });
 
-/** Where a word looks: places and weights. @param {string | undefined} weights a digit for each place; without them, all on the first */
+/** Where a word looks: places and weights. @param {string | undefined} weights a digit of 64 levels for each place; without them, all on the first */
 export function findLooks(weights) {
-  const all = weights === undefined ? [1] : readLevels(weights).map((level) => (level + 1) / 2);
+  const all = weights === undefined ? [1] : Array.from(weights, (digit) => LEVELS.indexOf(digit) / 63);
   return all.map((weight, place) => ({ place, weight })).filter(({ weight }) => weight >= LEAST_WEIGHT);
 }
 
 /** A strip of cells, one pixel each, in the colours of a canvas.
- * @param {string} text @param {CSSStyleDeclaration} style */
-function paintStrip(text, style) {
-  const strip = element("canvas", { width: COLUMNS, height: Math.ceil(text.length / COLUMNS) });
+ * @param {number[]} numbers @param {CSSStyleDeclaration} style */
+function paintStrip(numbers, style) {
+  const strip = element("canvas", { width: COLUMNS, height: Math.ceil(numbers.length / COLUMNS) });
   const context = strip.getContext("2d");
-  readLevels(text).forEach((x, i) => {
+  numbers.forEach((x, i) => {
     context.globalAlpha = Math.abs(x);
     context.fillStyle = x < 0 ? style.borderTopColor : style.color;
     context.fillRect(i % COLUMNS, Math.floor(i / COLUMNS), 1, 1);
@@ -73,7 +74,7 @@ class Machine {
     if (!context) return;
     const box = this.section.getBoundingClientRect(), area = this.section.querySelector(".cells").getBoundingClientRect();
     const style = getComputedStyle(this.canvas), sharp = devicePixelRatio;
-    this.strips ??= this.stages.map((text) => paintStrip(text, style));
+    this.strips ??= this.stages.map((text) => paintStrip(unpackLevels(text), style));
     Object.assign(this.canvas, { width: box.width * sharp, height: box.height * sharp });
     context.setTransform(sharp, 0, 0, sharp, -box.left * sharp, -box.top * sharp);
     const pitch = Math.min(WIDEST + 2, area.width / this.nRead), unit = area.height / MOST_ROWS;

@@ -226,7 +226,7 @@ test("a sentence is read, then written, and a word's lines lead to where it look
   const state = () => [".read .w", ".said .w", ".right", ".verdict"].map(seen);
   const end = ["A b .", "C x . C d e . C e .", "33 % right: 1 of 3 words 100 % right: 3 of 3 words 67 % right: 2 of 3 words", "so"];
   assert.deepEqual([state(), moment.value, button.textContent, all("output")[0].textContent], [end, "8", "Play again", "2 words"]); // motion is reduced
-  assert.deepEqual([ask("readLevels")("A/"), ask("splitMoment")(3, 4), ask("splitMoment")(6, 4)], [[-1, 1], { read: 3, written: 0 }, { read: 4, written: 2 }]);
+  assert.deepEqual([ask("unpackLevels")("B+8"), ask("splitMoment")(3, 4), ask("splitMoment")(6, 4)], [[-1, 0, 1], { read: 3, written: 0 }, { read: 4, written: 2 }]);
   assert.deepEqual([ask("findLooks")(), ask("findLooks")(weights(63, 3, 4)).map(({ place }) => place)], [[{ place: 0, weight: 1 }], [0, 2]]);
 
   const tick = () => { ask("ticks").at(-1)(); return state(); };

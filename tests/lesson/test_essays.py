@@ -84,7 +84,7 @@ def test_the_opening_picture_shows_its_sentences(site_folder: Path) -> None:
         data = re.search('<script type="application/json" id="data">(.*?)</script>', page, re.S)
         assert shown
         assert data
-        assert len(data[0]) + len(layout.script("opening.js")) < 300_000
+        assert len(data[0]) < 130_000
         row = next(r for r in json.loads(data[1]) if f">{r['src']}<" in shown[0])
         written = [essays.mark(output, row["ref"]) for output in row["outputs"]]
         assert written[0]["n_right"] < written[0]["n"] / 2
@@ -94,6 +94,11 @@ def test_the_opening_picture_shows_its_sentences(site_folder: Path) -> None:
         assert "The encoder does not write it: from other numbers" in shown[0]
         labels = [r["label"] for r in json.loads(data[1])]
         assert labels[5:8] == ["30 words", "40 words", "50 words, more than in training"]
+
+
+def test_numbers_of_the_picture_are_packed_in_levels_of_a_seventh() -> None:
+    assert essays.pack_levels("Af/") == "B+8"  # -1, nearly 0 and 1: 0, 7, 14 and none
+    assert essays.pack_levels("CD") == "AQ"  # on both sides of the middle of two levels
 
 
 def test_pages_without_the_opening_picture_have_no_script_for_it(tmp_path: Path) -> None:
