@@ -35,11 +35,8 @@ WITH_TERMS = {"chapter", "pair"}
 """The templates in which terms are linked, besides essays."""
 FIGURE_OF_CHAPTER: dict[str, dict[str, str]] = read_toml("figures")
 """The folder of records and the figure that illustrate each chapter and essay."""
-FURTHER_FIGURES = {
-    ("translation-grammar", "score-length"): ("state",),
-    ("bottleneck", "bits"): ("most-bits",),
-}
-"""Further figures of a finding, which has one in the documentation, by its folder and figure."""
+RESULTS: dict[str, Any] = read_toml("results")
+"""Names of comparisons, and further figures of findings, by the id of a figure."""
 MAIN = "translation-grammar"
 """The folder of the main comparison, as in the README."""
 N_MAPS = 2
@@ -414,16 +411,12 @@ class Section(NamedTuple):
 def make_sections(folders: Mapping[str, Folder]) -> list[Section]:
     """Return the findings of the documentation about these folders, then the other comparisons."""
     committed = render_folder.TASKS.parent / "results"
-    findings = [
-        finding
-        for finding in results.read_findings()
-        if (folder := folders.get(finding.folder))
-        and folder.path.resolve() == (committed / finding.folder).resolve()
-    ]
+    ours = {n for n, f in folders.items() if f.path.resolve() == (committed / n).resolve()}
+    findings = [finding for finding in results.read_findings() if finding.folder in ours]
     sections, charts, styles = list[Section](), list[Chart](), svg.Styles()
     for name, figure, title, asked, observed in findings:
         records, its = select_records(folders, name), list[Chart]()
-        for each in (figure, *FURTHER_FIGURES.get((name, figure), ())):
+        for each in (figure, *RESULTS["further"].get(f"{name}-{figure}", ())):
             drawn = draw_figure(folders[name], records, each)
             its.append(add_chart(charts, styles, name, drawn, f"{name}-{each}"))
         is_alone = all(title != section.title for section in sections)
@@ -432,8 +425,9 @@ def make_sections(folders: Mapping[str, Folder]) -> list[Section]:
     in_findings = {finding.folder for finding in findings}
     others = {name: folder for name, folder in folders.items() if name not in in_findings}
     for chart, task in make_comparison_charts(others, charts, styles):
-        is_alone = all(chart.title != section.title for section in sections)
-        title = chart.title if is_alone else f"{chart.title} ({chart.folder})"
+        is_ours = chart.folder.split(", ")[0] in ours
+        title = is_ours and RESULTS["titles"].get(chart.name)
+        title = title or f"{chart.title} ({chart.folder})"
         sections.append(Section(title, results.read_question(task), [chart], ""))
     return sections
 

@@ -375,6 +375,8 @@ def test_a_site_of_all_results_is_below_6_mb(tmp_path: Path) -> None:
     assert text.count('id="translation-grammar-state"') == 1
     titles = re.findall(r'<h2 id="h-\d+">(.*?)</h2>', text)
     assert len({*titles}) == len(titles) > 40
+    assert {*build.RESULTS["titles"].values()} < {*titles}
+    assert not [title for title in titles if re.search(r"BLEU|%|\((?!What)", title)]
 
 
 def test_changes_can_be_seen_without_colours(chromium: Any, site_folder: Path) -> None:
