@@ -124,7 +124,12 @@ Object.assign(document, {
   createElement: (name) => new FakeElement(name), createElementNS: (_, name) => new FakeElement(name),
   getElementById: (id) => document.all(`#${id}`)[0] ?? null,
 });
-const location = { hash: given.hash ?? "", search: given.search ?? "", pathname: "/page.html", protocol: given.protocol ?? "https:", href: "file:///page.html" };
+const location = { hash: given.hash ?? "", search: given.search ?? "", pathname: "/page.html", protocol: given.protocol ?? "https:", href: "file:///page.html",
+  assign(url) {
+    this.gone = /^page.html/.test(url) ? "" : url;
+    if (!this.gone) [this.hash] = url.match(/#.*/);
+    if (!this.gone) fire(document, "hashchange");
+  } };
 const history = { replaceState: (_, __, url) => { location.hash = url; } };
 const addEventListener = (type, listener) => document.addEventListener(type, listener), dispatchEvent = ({ type }) => fire(document, type);
 const requestAnimationFrame = (draw) => setTimeout(draw), matchMedia = () => ({ matches: !given.moves }), scrollTo = () => {};

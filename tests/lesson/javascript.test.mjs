@@ -306,7 +306,7 @@ test("a page is presented screen by screen, without those that are empty", () =>
   const at = () => [presentable(ask("document")).map(({ textContent }) => textContent.slice(0, 5)).join(" "), ask("document").all(".turner span")[0].textContent];
   assert.deepEqual(at(), ["three still", "3 of 5"]);
   const press = (key, extra = {}, on = "body") => { ask("fire")(ask("document").all(on)[0], "keydown", { key, ...extra }); return at()[1][0]; };
-  assert.deepEqual([["ArrowLeft"], ["PageUp"], ["PageUp"], ["PageDown"], ["ArrowRight"], ["ArrowUp"], ["ArrowRight", { shiftKey: true }], ["ArrowRight", { ctrlKey: true }], ["ArrowRight", { defaultPrevented: true }],
+  assert.deepEqual([["ArrowLeft"], ["PageUp"], ["PageUp"], ["PageDown"], ["ArrowRight"], ["ArrowUp"], ["ArrowRight", { altKey: true }], ["ArrowRight", { ctrlKey: true }], ["ArrowRight", { defaultPrevented: true }],
     ["ArrowRight", {}, "textarea"], ["PageDown", {}, "textarea"], ["ArrowLeft", {}, "input"], ["ArrowRight"], ["ArrowRight"], ["ArrowRight"]].map((one) => press(...one)).join(""), "211233333343455");
   const [back, on] = ask("document").all("button");
   assert.deepEqual([back, back, on].map((button) => { ask("fire")(button, "click"); return at(); }), [["four", "4 of 5"], ["three still", "3 of 5"], ["four", "4 of 5"]]);
@@ -319,17 +319,21 @@ test("a page is presented screen by screen, without those that are empty", () =>
 });
 
 test("a screen of the plan has its question, then its answer, then what is there at one turn alone", () => {
-  const steps = [["a.html", "z", "A?"], ["page.html", "q", "Q?", "p", 2], ["page.html", "r", "R?", "", 2], ["b.html", "z", "B?"]];
+  const steps = [["a.html", "z", "A?"], ["page.html", "q", "Q?", "p"], ["page.html", "r", "R?", "", 2], ["b.html", "z", "B?"]];
   const html = `<main><h2>first</h2><h2 id="q">q</h2><p><input type="radio" id="r"></p><i data-at="1">1</i><i data-at="2">2</i><u data-guest="g"></u><h2>last</h2><p id="g">g</p></main>
     <p id="steps">${steps.map(([page, id, asked, answer = "", n = 1], i) => `<a href="${page}?present#${id}" title="${asked}" data-answer="${answer}" data-screens="${n}">${i}</a>`).join("")}</p>`;
   const ask = load("present.js", { html, search: "?present", hash: "#q" }, "let clicks = 0; Object.assign(FakeElement.prototype, { checkVisibility: () => true, click() { clicks += 1; } });");
   const [go] = ask("document").all(".turner button").slice(-1);
   const see = () => [presentable(ask("document")).filter(({ classList }) => !classList.contains("untimely")).map(({ localName, textContent }) => localName + textContent).join(" "),
     ...[".turner p", ".turner span"].map((path) => ask("document").all(path)[0].textContent), ...ask("document").all(".turner a").slice(0, 1).map((a) => [a.getAttribute("href") ?? a.href, a.classList.contains("due")].join(" "))];
-  const seen = [see(), ...[1, 2, 3].map(() => { ask("fire")(go, "click"); return see(); })];
-  assert.deepEqual(seen, [["h2q ug", "Q?", "2 of 5", "page.html?present#r false"], ["h2q p i1 ug", "R?", "3 of 5", "b.html?present#z false"],
+  const seen = [see(), ...[{}, {}, { shiftKey: true }].map((extra) => { ask("fire")(go, "click", extra); return see(); })];
+  assert.deepEqual(seen, [["h2q ug", "Q?", "2 of 5", "page.html?present#r true"], ["h2q p i1 ug", "R?", "3 of 5", "b.html?present#z false"],
     ["h2q p i2 ug", "R?", "4 of 5", "b.html?present#z true"], ["h2last", "R?", "5 of 5", "b.html?present#z true"]]);
   assert.equal(ask("clicks"), 1);
+
+  const [back] = ask("document").all(".turner button");
+  const press = (button) => { ask("fire")(button, "click"); return [see()[2][0], ask("location.hash"), ask("location.gone")].join(" "); };
+  assert.deepEqual([go, back, back, back, back].map(press), ["5 #r b.html?present#z", "4 #r b.html?present#z", "3 #r b.html?present#z", "2 #q! ", "2 #q! a.html?present#z!"]);
 });
 
 // ------------------------------------------------------------------------------------- Training

@@ -58,6 +58,12 @@ def open_step(tab: Tab, lesson: Path, step: dict[str, Any]) -> None:
     assert tab.text(".turner p") == step["ask"]
 
 
+def turn_to(tab: Tab, key: str, step: dict[str, Any]) -> None:
+    """Press a key that leads to another step; wait for its question."""
+    tab.page.keyboard.press(key)
+    tab.page.locator(".turner p", has_text=step["ask"]).wait_for()
+
+
 def place(tab: Tab) -> str:
     """Return which screen is shown."""
     return tab.text(".turner [role=status]")
@@ -77,14 +83,12 @@ def test_no_screen_of_the_plan_scrolls(chromium: Any, lesson: Path, size: tuple[
     check_screen()
     for step in PLAN:
         open_step(tab, lesson, step)
-        for _ in range(step["screens"]):
+        for i in range(step["screens"]):
+            tab.page.keyboard.press("ArrowRight") if i else None
             check_screen()
             for choice in tab.page.locator("input[type=radio]:visible").all():
                 choice.check()
                 check_screen()
-            is_due = tab.page.locator(".due:visible").count()
-            tab.page.keyboard.press("ArrowRight")
-        assert is_due or step is PLAN[-1]
     assert (scrolled, tab.messages) == ([], [])
     tab.context.close()
 
@@ -115,7 +119,7 @@ def test_questions_come_before_their_answers(chromium: Any, lesson: Path) -> Non
         shown = tab.page.locator(step["answer"]).locator("visible=true")
         assert not shown.count(), step
         tab.page.keyboard.press("PageDown")
-        assert shown.count(), step
+        shown.first.wait_for()
     open_step(tab, lesson, PLAN[1])  # nothing is wrong in the shortest sentence
     assert not tab.page.locator(".written mark:visible").count()
     tab.check_access()
@@ -127,12 +131,47 @@ def test_each_step_leaves_half_of_its_time_for_the_class(chromium: Any, lesson: 
     for step in PLAN:
         open_step(tab, lesson, step)
         texts = set[str]()
-        for _ in range(step["screens"]):
+        for i in range(step["screens"]):
+            tab.page.keyboard.press("ArrowRight") if i else None
             texts |= {*tab.page.evaluate(READ)}
-            tab.page.keyboard.press("ArrowRight")
         first, last = map(int, step["minute"].split("–"))
         words = " ".join(texts).split()
         assert len(words) <= WORDS_A_MINUTE * (last - first) / 2, step
+    tab.context.close()
+
+
+def test_arrows_lead_through_the_plan_and_back(chromium: Any, lesson: Path) -> None:
+    """From the last screen of a step to the next step, and from its first to the end before it."""
+    tab, places = Tab(chromium, lesson / "teach.html"), list[str]()
+    open_step(tab, lesson, PLAN[0])
+    for step, after in zip(PLAN, [*PLAN[1:], None], strict=True):
+        for i in range(step["screens"]):
+            tab.page.keyboard.press("PageDown") if i else None
+            assert tab.text(".turner p") == step["ask"]
+            is_last = i == step["screens"] - 1
+            assert tab.page.locator(".due:visible").count() == (is_last and after is not None)
+            places.append(place(tab))
+        turn_to(tab, "PageDown", after) if after else None
+    for step, before in zip(PLAN[::-1], [*PLAN[-2::-1], None], strict=True):
+        for i in range(step["screens"]):
+            tab.page.keyboard.press("ArrowLeft") if i else None
+            assert (tab.text(".turner p"), place(tab)) == (step["ask"], places.pop())
+        turn_to(tab, "ArrowLeft", before) if before else None
+    seen = place(tab)
+    tab.page.keyboard.press("Shift+ArrowRight")  # stays in the page
+    assert (tab.text(".turner p"), place(tab) != seen) == (PLAN[0]["ask"], True)
+    tab.context.close()
+
+
+def test_arrows_up_and_down_choose(chromium: Any, lesson: Path) -> None:
+    tab = Tab(chromium, lesson / "teach.html")
+    for step, hint in ((PLAN[1], 1), (PLAN[3], 0), (PLAN[4], 1)):
+        open_step(tab, lesson, step)
+        assert tab.page.locator(".turner small:visible").count() == hint
+        chosen = "document.querySelector('input:checked')?.id"
+        before = tab.page.evaluate(chosen)
+        tab.page.keyboard.press("ArrowDown")
+        assert (tab.page.evaluate(chosen) != before) == bool(hint)
     tab.context.close()
 
 
