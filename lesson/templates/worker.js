@@ -82,15 +82,8 @@ function rankTokens(logits, { EOS }) {
 
 class Text {
   constructor(job) {
-    this.job = job.job; // its number in the request
-    this.run = job.run;
-    this.src = job.src;
-    this.limit = job.limit;
-    this.prefix = job.prefix ?? [];
-    this.temperature = job.temperature ?? 0;
-    this.muted = job.muted ?? [];
-    this.taken = job.taken ?? {}; // tokens by their places, in place of the model's own
-    this.isShown = job.isShown; // with all that can be seen of it
+    // of models.js, with its number in the request
+    this.job = { prefix: [], temperature: 0, muted: [], taken: {}, ...job };
     this.written = [];
   }
 
@@ -99,16 +92,16 @@ class Text {
   }
 
   async begin() {
-    this.model = models[this.run];
+    this.model = models[this.job.run];
     const { state, heads } = this.model.manifest;
     this.names = state.map((part) => part.name);
     if (heads) {
       const [n, each] = [heads.attentions.length, heads.n];
       const mask = new Float32Array(n * each).fill(1);
-      for (const [attention, head] of this.muted) mask[attention * each + head] = 0;
+      for (const [attention, head] of this.job.muted) mask[attention * each + head] = 0;
       this.mask = new ort.Tensor("float32", mask, [n, each]);
     }
-    this.storeState(await this.compute("encode", { src: tensorOf(this.src) }));
+    this.storeState(await this.compute("encode", { src: tensorOf(this.job.src) }));
   }
 
   // Run a graph on those of these inputs that it takes.
@@ -118,7 +111,7 @@ class Text {
   }
 
   get isFinished() {
-    return this.written.length >= this.limit || (this.written.length > 0 && this.written.at(-1) === this.model.manifest.ids.EOS);
+    return this.written.length >= this.job.limit || (this.written.length > 0 && this.written.at(-1) === this.model.manifest.ids.EOS);
   }
 
   // Write a token; return it and the weights of all layers and heads.
@@ -128,14 +121,14 @@ class Text {
     const outputs = await this.compute("step", { ...this.state, y });
     this.storeState(outputs);
     const place = this.written.length, { data: logits } = outputs.logits;
-    const token = this.prefix[place] ?? this.taken[place] ?? chooseToken(logits, this.temperature, manifest.ids);
+    const token = this.job.prefix[place] ?? this.job.taken[place] ?? chooseToken(logits, this.job.temperature, manifest.ids);
     this.written.push(token);
-    const top = this.isShown ? rankTokens(logits, manifest.ids) : undefined;
+    const top = this.job.isShown ? rankTokens(logits, manifest.ids) : undefined;
     return { token, top, weights: outputs.attention && this.sourceWeights(outputs.attention) };
   }
 
   sourceWeights({ data, dims: [L, H, M] }) {
-    const S = this.src.length, weights = new Float32Array(L * H * S);
+    const S = this.job.src.length, weights = new Float32Array(L * H * S);
     for (let i = 0; i < L * H; i++) weights.set(data.subarray(i * M, i * M + S), i * S);
     return weights;
   }
@@ -144,10 +137,10 @@ class Text {
   async attend() {
     const { ids, heads } = this.model.manifest;
     const n = this.written.length - (this.written.at(-1) === ids.EOS ? 1 : 0);
-    if (!heads || !n || !this.isShown) return undefined;
+    if (!heads || !n || !this.job.isShown) return undefined;
     this.model.attend ??= await this.model.open("attend");
     const read = [ids.BOS, ...this.written.slice(0, n - 1)];
-    const maps = await this.compute("attend", { src: tensorOf(this.src), tgt_in: tensorOf(read) });
+    const maps = await this.compute("attend", { src: tensorOf(this.job.src), tgt_in: tensorOf(read) });
     return heads.attentions.map((_, i) => ({ weights: maps[`w${i}`].data, dims: maps[`w${i}`].dims }));
   }
 }
@@ -164,14 +157,14 @@ function letMessagesIn() {
 async function writeAll(ownTurn, jobs) {
   let texts = jobs.map((job) => new Text(job));
   while (texts.length) {
-    const ready = texts.filter((text) => models[text.run]); // others wait for their model
+    const ready = texts.filter((text) => models[text.job.run]); // others wait for their model
     if (!ready.length) await new Promise((go) => { isLoaded = () => go(); });
     for (const text of ready) {
       await letMessagesIn();
       if (ownTurn !== turn) return;
       if (!text.model) await text.begin();
       const { token, top, weights } = await text.advance();
-      const { job } = text, isForced = text.written.length <= text.prefix.length;
+      const { job, prefix } = text.job, isForced = text.written.length <= prefix.length;
       postMessage({ turn: ownTurn, job, token, top, weights, isForced }, { transfer: weights ? [weights.buffer] : [] });
       if (text.isFinished) postMessage({ turn: ownTurn, job, finished: true, all: await text.attend() });
     }
