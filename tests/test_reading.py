@@ -344,7 +344,7 @@ BUDGETS = {
     "tasks": 11137,
     "lesson": 4200,
     "lesson, web": 3692,
-    "tools and benchmarks": 4313,
+    "tools and benchmarks": 4310,
     "tests without tests/lesson": 16043,
 }
 """The most lines of each part. They only go down: what a part needs beyond, it pays by deletion."""

@@ -85,18 +85,21 @@ def confirm_again() -> None:
 def say_tracking() -> None:
     """Print who follows the cups, for each number of cups that has records."""
     recorded = {n: models for n, results in CUPS.items() if (models := list_recorded(results))}
-    print("![balls found, by the moves](../results/tracking-3/score-moves.svg)\n")
-    say(describe_tracking(recorded[3]))
     moves = {"4 moves": "4", "8, most in training": "8"} | {n: n for n in ("16", "32", "96")}
     for n, models in recorded.items():
+        if n != 3:
+            name = {2: "Two", 5: "Five"}[n]
+            print(f"\n**{name} cups.** Who follows them (`python -m tasks.tracking --cups {n}`)?\n")
+        print(f"![balls found, by the moves](../results/tracking-{n}/score-moves.svg)\n")
+        say(describe_tracking(n, models))
         print(f"\nAll balls found, {n} cups:\n")
         columns = {name: (CUPS[n], bucket) for name, bucket in moves.items()}
         print(score_table(models, columns, "{:.0f} %", baseline="chance"))
 
 
-def describe_tracking(models: Sequence[str]) -> str:
-    """Return which models follow three cups in training and beyond."""
-    results = CUPS[3]
+def describe_tracking(n_cups: int, models: Sequence[str]) -> str:
+    """Return which models follow so many cups in training and beyond."""
+    results = CUPS[n_cups]
     at = {m: (results.mean(m, "8"), results.mean(m, "96")) for m in models}
     learned = [m for m in models if at[m][0] >= LEARNED]
     others = [at[m][0] for m in models if m not in learned]
@@ -104,13 +107,10 @@ def describe_tracking(models: Sequence[str]) -> str:
     rest = f", by the others in {span(others)} %" if others else ""
     chance = results.mean(best, "96", "baseline")
     return f"""
-**Observed** ([records](../results/tracking-3), seeds: {span(n_seeds)}): With 8 moves, the most in
-training, all balls are found in at least {LEARNED:.0f} % of the sources, on average, by
+**Observed** ([records](../results/tracking-{n_cups}), seeds: {span(n_seeds)}): With 8 moves, the
+most in training, all balls are found in at least {LEARNED:.0f} % of the sources, on average, by
 {join_names(learned)}{rest}. With 96 moves, {label_of(best)} finds them most often, in
-{span(results.seeds(best, "96"))} %, from seed to seed; chance is {chance:.0f} %. This is what
-these models have learned with this budget, and not what they can represent: with weights set by
-hand, the delta rule [follows thousands of
-swaps](../tasks/tracking/README.md#a-swap-is-a-mirror).
+{span(results.seeds(best, "96"))} %{", by seed" * (max(n_seeds) > 1)}; chance is {chance:.0f} %.
 """
 
 

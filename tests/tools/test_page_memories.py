@@ -56,7 +56,7 @@ def test_moves_that_are_learned_and_the_farthest_are_named(
     text = " ".join(capsys.readouterr().out.split())
     assert "seeds: 1 to 2" in text
     assert "90 % of the sources, on average, by LSTM seq2seq, by the others in 40 to 89 %." in text
-    assert "LSTM seq2seq finds them most often, in 60 to 70 %, from seed to seed; chance" in text
+    assert "LSTM seq2seq finds them most often, in 60 to 70 %, by seed; chance" in text
     assert "| LSTM seq2seq | 99 % | 95 % | 94 % | 93 % | 65 % |" in text
     assert "2 cups" not in text
 
