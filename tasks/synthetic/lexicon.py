@@ -204,24 +204,8 @@ def _auxiliary(forms: str) -> Verb:
     return Verb(("",) * 5, "", de, "", False, (), "", "", "")
 
 
-HABEN = _auxiliary("haben hat haben hatte gehabt")
-KOENNEN = _auxiliary("können kann können konnte gekonnt")
-MUESSEN = _auxiliary("müssen muss müssen musste gemusst")
-DUERFEN = _auxiliary("dürfen darf dürfen durfte gedurft")
-WOLLEN = _auxiliary("wollen will wollen wollte gewollt")
-WERDEN = _auxiliary("werden wird werden wurde geworden")
-SOLLEN = _auxiliary("sollen sollte sollten sollte gesollt")  # "should"
-OPERATORS = {  # English -> the German verb; "perfect" chooses haben or sein by the next verb
-    "will": WERDEN,
-    "must": MUESSEN,
-    "should": SOLLEN,
-    "can": KOENNEN,
-    "perfect": HABEN,
-    "able": KOENNEN,
-    "allowed": DUERFEN,
-    "want": WOLLEN,
-    "have": MUESSEN,
-}
+OPERATORS = {en: _auxiliary(forms) for en, forms in ROWS["operators"].items()}
+"""The German verb of each; "perfect" chooses haben or sein by the next verb."""
 MODALS = ("will", "must", "should", "can")
 HAVE = ("have", "has", "had", "had", "")
 WANT = ("want", "wants", "wanted", "wanted", "")
