@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from matplotlib.figure import Figure
 
 from seqmodels.report import style
-from seqmodels.report.tidy import FigureWithData
 from seqmodels.utils import files
 from seqmodels.utils.terminal import Parser, run_cli
 
@@ -44,10 +44,7 @@ def normalise(x: np.ndarray) -> np.ndarray:
 
 
 def run_exhibit(
-    name: str,
-    doc: str | None,
-    measure: Callable[[], Exhibit],
-    draw: Callable[[Exhibit], FigureWithData],
+    name: str, doc: str | None, measure: Callable[[], Exhibit], draw: Callable[[Exhibit], Figure]
 ) -> None:
     """Measure, write NAME.json with a line for each row, and draw NAME.svg from it, in --out."""
     p = Parser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -62,7 +59,8 @@ def run_exhibit(
         text = f'{{"settings": {settings},\n"rows": {rows}}}\n'.replace("}, {", "},\n{")
         path = files.write(out / f"{name}.json", text)
         with style.context():
-            drawn = style.save_own({name: draw(files.read_json(path))}, out)
+            figure = draw(files.read_json(path))
+            drawn = [style.save(figure, out / f"{name}{kind}") for kind in style.STAMPS]
         print("\n".join(map(str, [path, *drawn])))
 
     run_cli(f"tasks.{name}", write_files)

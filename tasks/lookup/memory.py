@@ -18,10 +18,10 @@ Question
 from __future__ import annotations
 
 import numpy as np
+from matplotlib.figure import Figure
 
 from seqmodels.report import style
 from seqmodels.report.load_records import format_plain
-from seqmodels.report.tidy import FigureWithData, Table
 
 from ..exhibits import Exhibit, normalise, run_exhibit, write_pair
 from .figure import ADD, BOTH, CORRECT, FORGET
@@ -75,9 +75,9 @@ def measure(settings: Exhibit = SETTINGS) -> Exhibit:
     return {"settings": {**settings, "rules": RULES}, "rows": rows}
 
 
-def draw(exhibit: Exhibit) -> FigureWithData:
+def draw(exhibit: Exhibit) -> Figure:
     """Draw a panel for each case: the share of reads that are right against the pairs."""
-    settings, table = exhibit["settings"], Table()
+    settings = exhibit["settings"]
     caption = (
         "Keys and values: random vectors of length 1. A read is right if the nearest of all values "
         f"written is the last one of its key. Mean of {settings['n_draws']} draws. Again: each key "
@@ -93,13 +93,12 @@ def draw(exhibit: Exhibit) -> FigureWithData:
             own = [r for r in exhibit["rows"] if (r["keys"], r["rule"]) == (case, look.label)]
             x, y = ([row[column] for row in own] for column in ("n_pairs", "right"))
             ax.plot(x, y, look.marker, c=look.colour, ls=look.dashes, lw=1.8, ms=4, clip_on=False)
-            table.add(keys=case, rule=look.label, n_pairs=x, right=y)
         ax.set_title(title, loc="left")
         ax.set_ylim(0, 100)
         style.set_log(ax, "x", format_plain, base=2)
         ax.set_xticks(settings["n_pairs"])
         ax.set_xlabel("keys")
-    return FigureWithData(figure, table.rows())
+    return figure
 
 
 if __name__ == "__main__":

@@ -19,10 +19,10 @@ from __future__ import annotations
 from itertools import product
 
 import numpy as np
+from matplotlib.figure import Figure
 
 from seqmodels.report import style
 from seqmodels.report.style import LineStyle
-from seqmodels.report.tidy import FigureWithData, Table
 
 from ..exhibits import Exhibit, normalise, run_exhibit, write_pair
 
@@ -73,9 +73,9 @@ def measure(settings: Exhibit = SETTINGS) -> Exhibit:
     return {"settings": settings, "rows": rows}
 
 
-def draw(exhibit: Exhibit) -> FigureWithData:
+def draw(exhibit: Exhibit) -> Figure:
     """Draw the first swap that is lost against β: median of the draws, and their range."""
-    settings, table = exhibit["settings"], Table()
+    settings = exhibit["settings"]
     betas, most = settings["betas"], settings["n_swaps"]
     labels = ["exact keys", *(f"keys with {100 * x:g} % noise" for x in settings["noises"][1:])]
     labels.append(f"{labels[-1]}, memory rounded")
@@ -103,13 +103,12 @@ def draw(exhibit: Exhibit) -> FigureWithData:
         fill = np.where(middle == most, "white", look.colour)
         kept = {"marker": look.marker, "ec": look.colour, "clip_on": False, "zorder": 4}
         ax.scatter(x, middle, 25, fill, **kept)
-        table.add(keys=look.label, beta=betas, median=middle, low=low, high=high)
     ax.set_xticks(range(len(betas)), [f"{beta:g}" for beta in betas])
     ax.set_xlabel("β: 1 erases, 2 mirrors")
     style.set_log(ax, "y", lambda y, _: f"{y:,.0f}", base=4)
     ax.set_ylim(0.8, most)
     ax.set_title("First swap after which a ball is read wrongly", loc="left")
-    return FigureWithData(figure, table.rows())
+    return figure
 
 
 if __name__ == "__main__":
