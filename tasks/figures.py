@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 from seqmodels.evaluation.metrics import metric_of
 from seqmodels.records.schema import Record, Test
@@ -21,6 +22,23 @@ CHANGES = {
     "addition": "#D5D5D5",
 }  # fmt: skip
 """The colour of each kind of changed word."""
+
+
+def make_grid(
+    texts: style.Texts, n: int, n_columns: int, height: float, key: Sequence[LineStyle]
+) -> tuple[Figure, list[Axes]]:
+    """Return a figure of n panels of this height in inches, below a legend."""
+    n_rows, above = -(-n // n_columns), 0.3 * bool(key)
+    figure, bottom, top = style.make_canvas(above + height * n_rows, *texts)
+    width, height = figure.get_size_inches()
+    size = 1 - 0.12 / width, top - bottom - above / height
+    figure.set_layout_engine("constrained", rect=(0.06 / width, bottom, *size))
+    axes = figure.subplots(n_rows, n_columns, squeeze=False).flatten()
+    for ax in axes[n:]:
+        ax.set_axis_off()
+    place = {"loc": "upper left", "bbox_to_anchor": (0.06 / width, top), "borderaxespad": 0}
+    style.add_legend(figure, key, ncols=5, **place)
+    return figure, [*axes[:n]]
 
 
 def average(group: Sequence[Record], analysis: str, *names: str, **columns: Any) -> np.ndarray:

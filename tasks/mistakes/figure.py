@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from seqmodels.records.schema import Record
@@ -18,7 +17,7 @@ from seqmodels.report.load_records import format_short, format_subtitle, label_o
 from seqmodels.report.style import GREY, LineStyle
 from seqmodels.report.tidy import FigureWithData, Table
 
-from ..figures import average
+from ..figures import average, make_grid
 
 SOUND = LineStyle("without the mistake", GREY, "-", "o")
 MISTAKEN = LineStyle("with it", "#D1495B", "-", "s")
@@ -61,23 +60,6 @@ def mean_curve(group: Sequence[Record]) -> np.ndarray:
         for field in ("tokens", "valid_nats")
     )
     return np.stack([tokens.mean(0), nats.mean(0), nats.min(0), nats.max(0)])
-
-
-def make_grid(
-    texts: style.Texts, n: int, n_columns: int, height: float, key: Sequence[LineStyle]
-) -> tuple[Figure, list[Axes]]:
-    """Return a figure of n panels of this height in inches, below a legend."""
-    n_rows, above = -(-n // n_columns), 0.3 * bool(key)
-    figure, bottom, top = style.make_canvas(above + height * n_rows, *texts)
-    width, height = figure.get_size_inches()
-    size = 1 - 0.12 / width, top - bottom - above / height
-    figure.set_layout_engine("constrained", rect=(0.06 / width, bottom, *size))
-    axes = figure.subplots(n_rows, n_columns, squeeze=False).flatten()
-    for ax in axes[n:]:
-        ax.set_axis_off()
-    place = {"loc": "upper left", "bbox_to_anchor": (0.06 / width, top), "borderaxespad": 0}
-    style.add_legend(figure, key, ncols=3, **place)
-    return figure, [*axes[:n]]
 
 
 # ------------------------------------------------------------------------------- Learning curves

@@ -6,33 +6,25 @@ from collections.abc import Sequence
 from statistics import mean
 from typing import Any
 
-import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 
 from seqmodels.records.schema import Record
 from seqmodels.report import load_records, style
-from seqmodels.report.load_records import (
-    Row,
-    format_plain,
-    format_subtitle,
-    rows_of,
-)
-from seqmodels.report.style import GREY, INK, WIDTH, LineStyle
+from seqmodels.report.load_records import Row, format_plain, format_subtitle, rows_of
+from seqmodels.report.style import GREY, INK, LineStyle
 from seqmodels.report.tidy import FigureWithData, Table
 
-from ..figures import average, name_model
+from ..figures import average, make_grid, name_model
 
 KINDS = {
-    "encoder": LineStyle("encoder to its own text", "#1B75BC", "-", "o"),
-    "decoder": LineStyle("decoder to its own text", "#C98200", "-", "o"),
-    "source": LineStyle("decoder to the source", "#009B77", "-", "o"),
-    "text": LineStyle("source and target as one text", "#1B75BC", "-", "o"),
+    "encoder": LineStyle("encoder to its own text", "#1B75BC", "", "s"),
+    "decoder": LineStyle("decoder to its own text", "#C98200", "", "s"),
+    "source": LineStyle("decoder to the source", "#009B77", "", "s"),
+    "text": LineStyle("source and target as one text", "#1B75BC", "", "s"),
 }
 """The look of each kind of attention."""
-SIDES = {"queries": "o", "keys": "^"}
-"""The markers of queries and keys, whose columns begin with q and k."""
+SIDES = [LineStyle("queries", GREY, "", "o"), LineStyle("keys", GREY, "", "^")]
+"""The looks of queries and keys, whose columns begin with q and k."""
 
 
 def rows_with(r: Record, analysis: str, column: str) -> list[Row]:
@@ -57,43 +49,20 @@ def draw_smoothing(group: Sequence[Record]) -> FigureWithData:
     )
     title = f"Attention of {name_model(group[0])} as kernel smoothing"
     kinds = dict.fromkeys(row["attention"] for row in rows_of(group[0], "lengths"))
-    figure, axes = _make_panels((title, format_subtitle(group), caption), [KINDS[k] for k in kinds])
+    key = [*(KINDS[kind] for kind in kinds), *SIDES]
+    texts = title, format_subtitle(group), caption
+    figure, (lengths, loss, features, kernel, entropy, distance) = make_grid(texts, 6, 3, 2.65, key)
     table = Table()
-    _draw_lengths(axes[0, 0], table, group)
-    _draw_kernel(axes[1, 0], table, group)
-    _draw_bandwidth(axes[0, 1], table, group, "nats")
-    _draw_bandwidth(axes[1, 1], table, group, "entropy")
-    _draw_favor(axes[0, 2], table, group, "nats")
-    _draw_favor(axes[1, 2], table, group, "distance")
+    _draw_lengths(lengths, table, group)
+    _draw_kernel(kernel, table, group)
+    _draw_bandwidth(loss, table, group, "nats")
+    _draw_bandwidth(entropy, table, group, "entropy")
+    _draw_favor(features, table, group, "nats")
+    _draw_favor(distance, table, group, "distance")
     exact = average(group, "favor", "nats", features=0)[0, 0]
-    for ax, value in ((axes[0, 1], nats["softmax"]), (axes[0, 2], exact)):
+    for ax, value in ((loss, nats["softmax"]), (features, exact)):
         ax.axhline(value, color=GREY, lw=0.8, ls=":")
     return FigureWithData(figure, table.rows())
-
-
-def _make_panels(texts: style.Texts, kinds: Sequence[LineStyle]) -> tuple[Figure, np.ndarray]:
-    """Return a figure with a legend above two rows of three panels."""
-    figure, bottom, top = style.make_canvas(5.6, *texts)
-    height, width = figure.get_figheight(), WIDTH
-    figure.legend(handles=_handles(kinds), loc="upper left", bbox_to_anchor=(0.06 / width, top),
-                  ncols=6, frameon=False, borderaxespad=0, fontsize=8.5, handletextpad=0.2,
-                  columnspacing=1.2)  # fmt: skip
-    axes = figure.subplots(2, 3, gridspec_kw={
-        "left": 0.55 / width, "right": 1 - 0.2 / width, "bottom": bottom + 0.45 / height,
-        "top": top - 0.6 / height, "hspace": 0.5, "wspace": 0.26,
-    })  # fmt: skip
-    return figure, axes
-
-
-def _handles(kinds: Sequence[LineStyle]) -> list[Line2D]:
-    """Return the entries of the legend."""
-    entries = [(kind.label, kind.colour, "s", kind.colour) for kind in kinds]
-    entries += [(side, GREY, marker, GREY) for side, marker in SIDES.items()]
-    entries += [("before training", GREY, "o", "white")]
-    return [
-        Line2D([], [], color=colour, marker=marker, mfc=fill, ls="", ms=5, label=label)
-        for label, colour, marker, fill in entries
-    ]
 
 
 def _draw_lengths(ax: Axes, table: Table, group: Sequence[Record]) -> None:
@@ -102,10 +71,10 @@ def _draw_lengths(ax: Axes, table: Table, group: Sequence[Record]) -> None:
         for row in rows_of(r, "lengths"):
             colour = KINDS[row["attention"]].colour
             fill = colour if row["when"] == "after" else "white"
-            for side, marker in SIDES.items():
-                x, y = row[f"{side[0]}_mean"], 100 * row[f"{side[0]}_std"] / row[f"{side[0]}_mean"]
-                ax.plot(x, y, marker, color=colour, mfc=fill, ms=4.5, mew=0.8, alpha=0.75)
-                table.add(**_about("lengths", r, row), of=side, mean_length=x, spread=y)
+            for side, look in zip("qk", SIDES, strict=True):
+                x, y = row[f"{side}_mean"], 100 * row[f"{side}_std"] / row[f"{side}_mean"]
+                ax.plot(x, y, look.marker, color=colour, mfc=fill, ms=4.5, mew=0.8, alpha=0.75)
+                table.add(**_about("lengths", r, row), of=look.label, mean_length=x, spread=y)
     ax.set_xlim(0)
     ax.set_ylim(0)
     ax.set_xlabel("mean length")
