@@ -14,7 +14,6 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from seqmodels.data.batches import Example, batches_by_length, collate
-from seqmodels.data.splits import Pair
 from seqmodels.data.tokenizers import Tokenizer
 from seqmodels.evaluation.evaluate import BATCH_TOKENS, generate_targets
 from seqmodels.interface import PAD, Batch, SequenceModel, device_of
@@ -24,7 +23,7 @@ from seqmodels.models.transformer import Transformer
 
 from .synthetic import grammar
 from .synthetic.changes import CHANGES, classify_changes
-from .synthetic.pairs import encode_pairs
+from .synthetic.pairs import encode_sentences
 from .synthetic.trees import Parse
 from .synthetic.words import KINDS
 
@@ -179,8 +178,7 @@ def draw_sample(
     """Draw sentences of these lengths in turn, none of which is in the corpus."""
     rng, seen = random.Random(seed), {s.en for split in corpus for s in split}
     parses = [grammar.draw_unseen_parse(rng, lengths[i % len(lengths)], seen) for i in range(n)]
-    pairs = [Pair(p.sentence.en_text, p.sentence.de_text) for p in parses]
-    return Sample(parses, encode_pairs(pairs, tokenizer), tokenizer)
+    return Sample(parses, encode_sentences((p.sentence for p in parses), tokenizer), tokenizer)
 
 
 def translate(model: SequenceModel, sample: Sample) -> list[list[str]]:

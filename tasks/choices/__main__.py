@@ -65,10 +65,7 @@ from ..synthetic.pairs import SHORT, SHORT_SMALL, SIZES, grammar_task
 
 # ---------------------------------------------------------------------------------------- Data
 #
-#     The sentences of tasks.translation, tested on lengths that occur in training:
-#
-#     Although the cat watched them, the hat had disappeared.
-#     Obwohl die Katze sie beobachtete, war der Hut verschwunden.
+# The sentences of tasks.translation, tested on lengths that occur in training.
 
 # ------------------------------------------------------------------------------------- Recipes
 #

@@ -39,7 +39,7 @@ from seqmodels.experiments.task import Recipe, Task, TestSet
 from seqmodels.interface import EOS
 
 from ..analyses import measure_gradients
-from ..recipes import HISTORY
+from ..recipes import COPYING, HISTORY
 from .figure import FIGURES
 from .measure import measure_depth, probe_states
 
@@ -88,13 +88,10 @@ def draw_texts(rng: random.Random, n: int) -> list[Example]:
 # weights' ±0.2 at this width give sums of about the size that the published ±0.08 gives at width
 # 1,000. The gradient before training depends on both.
 
-RECURRENT = {"d_embed": 64, "d_maxout": 64}
 TWO_LAYERS = {"n_layers": 2, "n_heads": 4, "dropout": 0.0}
 LSTM = {"d_embed": 64, "n_layers": 1, "init_range": 0.2, "is_reversed": False}
 DECODER = TWO_LAYERS | {"init_std": 0.08, "n_positions": 2 * LONGEST + 64}
-RECIPES = {
-    "rnn_encdec": Recipe(RECURRENT, lr=8e-3),
-    "bahdanau": Recipe(RECURRENT | {"d_align": 64}, lr=8e-3),
+RECIPES = COPYING | {
     "lstm_seq2seq": Recipe(LSTM, lr=8e-3),
     "transformer": Recipe(TWO_LAYERS | {"d_ff": 256, "is_prenorm": True}, lr=3e-3),
     "gpt": Recipe(DECODER, lr=2e-3),

@@ -83,12 +83,8 @@ from .measure import accuracy_by_place, count_sequential_steps
 
 # ---------------------------------------------------------------------------------------- Data
 #
-#     The sentences of tasks.translation, those in training of 4 to 20 words:
-#
-#     Although the cat watched them, the hat had disappeared.
-#     Obwohl die Katze sie beobachtete, war der Hut verschwunden.
-#
-# On the way to the Transformer, they are those of tasks.translation without exception.
+# The sentences of tasks.translation, those in training of 4 to 20 words; on the way to
+# the Transformer, all of them.
 
 SIZES = {
     "smoke": {"n_train": 1_000, "n_valid": 50, "max_train": 20, "max_test": 30, "per_bucket": 10},

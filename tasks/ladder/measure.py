@@ -42,26 +42,17 @@ def accuracy_by_place(examples: Sequence[Example], model: SequenceModel, _: Sequ
     ]
 
 
-def sequential_steps(model: Bahdanau | Transformer, n_source: int, n_target: int) -> int:
-    """Return how many layers, or steps of a recurrence, follow one another in a forward pass.
-
-    Layers are computed one after the other; a recurrent one takes a step per token.
-    """
-    if isinstance(model, Bahdanau):
-        return n_source + n_target
-    encoder = n_source if isinstance(model, RecurrentTransformer) else 1
-    decoder = n_target if isinstance(model, RecurrentDecoder) else 1
-    return model.config.n_layers * (encoder + decoder)
-
-
 def count_sequential_steps(
     model: SequenceModel, _: SequenceModel, n_source: int, n_target: int
 ) -> Rows:
-    """Return a row with the sequential steps of training on one pair of these lengths.
+    """Return a row with how many layers, or steps of a recurrence, follow one another in training.
 
-    A model of another kind has no row.
+    Layers are computed one after the other; a recurrent one takes a step per token of this pair's
+    lengths. A model of another kind than Bahdanau's or the Transformer has no row.
     """
     if not isinstance(model, (Bahdanau, Transformer)):
         return []
-    steps = sequential_steps(model, n_source, n_target)
+    encoder = n_source if isinstance(model, (Bahdanau, RecurrentTransformer)) else 1
+    decoder = n_target if isinstance(model, (Bahdanau, RecurrentDecoder)) else 1
+    steps = getattr(model.config, "n_layers", 1) * (encoder + decoder)
     return [{"n_source": float(n_source), "n_target": float(n_target), "steps": float(steps)}]

@@ -41,10 +41,7 @@ from .figure import FIGURES
 
 # ---------------------------------------------------------------------------------------- Data
 #
-# The sentences of tasks.translation:
-#
-#     Although the cat watched them, the hat had disappeared.
-#     Obwohl die Katze sie beobachtete, war der Hut verschwunden.
+# The sentences of tasks.translation.
 
 N_MEASURED = 200
 """Validation sentences on which losses are measured in other ways."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import torch
 import torch.nn.functional as F
@@ -11,7 +11,7 @@ from torch import Tensor
 from seqmodels.data.batches import Example, batches_by_length
 from seqmodels.data.tokenizers import Tokenizer
 from seqmodels.evaluation.evaluate import BATCH_TOKENS, generate_targets
-from seqmodels.interface import PAD, Batch, SequenceModel
+from seqmodels.interface import PAD, SequenceModel
 from seqmodels.search import unroll
 
 from ..analyses import Rows, batch_of
@@ -20,43 +20,31 @@ N_PADS = 20
 """Pads that are added to each source."""
 
 
-def compute_at_once(model: SequenceModel, batch: Batch) -> Tensor:
-    """Return the logits of the pass that training takes."""
-    return model(batch.src, batch.src_mask, batch.tgt_in)
-
-
-def compute_by_steps(model: SequenceModel, batch: Batch) -> Tensor:
-    """Return the logits of the true words one by one, as search takes its own."""
-    return unroll(model, model.encode(batch.src, batch.src_mask), batch.tgt_in)[0]
-
-
-def compute_padded(model: SequenceModel, batch: Batch) -> Tensor:
-    """Return the logits with N_PADS more pads behind each source."""
-    src = F.pad(batch.src, (0, N_PADS), value=PAD)
-    return model(src, src != PAD, batch.tgt_in)
-
-
-WAYS: dict[str, Callable[[SequenceModel, Batch], Tensor]] = {
-    "at once": compute_at_once, "by steps": compute_by_steps, "padded": compute_padded,
-}  # fmt: skip
-"""Ways to compute the same logits, of a sound model."""
-
-
 @torch.no_grad()
 def measure_losses(model: SequenceModel, _: SequenceModel, examples: Sequence[Example]) -> Rows:
-    """Return a row for each of WAYS: nats per token and the share (%) of right tokens."""
+    """Return nats per token and the share (%) of right tokens, in three ways.
+
+    They are the pass that training takes, the true words one by one as search takes its own, and
+    N_PADS more pads behind each source: of a sound model, the logits are the same.
+    """
     model.eval()
-    totals = {way: torch.zeros(2, dtype=torch.double) for way in WAYS}
+    totals: dict[str, Tensor] = {}
     n_tokens = sum(len(example.tgt) for example in examples)
     for indices in batches_by_length(examples, BATCH_TOKENS):
         batch = batch_of(model, [examples[i] for i in indices])
-        for way, compute in WAYS.items():
-            logits = compute(model, batch)
+        padded = F.pad(batch.src, (0, N_PADS), value=PAD)
+        ways = {
+            "at once": model(batch.src, batch.src_mask, batch.tgt_in),
+            "by steps": unroll(model, model.encode(batch.src, batch.src_mask), batch.tgt_in)[0],
+            "padded": model(padded, padded != PAD, batch.tgt_in),
+        }
+        for way, logits in ways.items():
             nats = F.cross_entropy(
                 logits.flatten(0, 1), batch.tgt_out.flatten(), ignore_index=PAD, reduction="sum"
             )
             is_right = (logits.argmax(-1) == batch.tgt_out) & (batch.tgt_out != PAD)
-            totals[way] += torch.tensor([nats.item(), 100 * is_right.sum().item()])
+            both = torch.tensor([nats.item(), 100 * is_right.sum().item()], dtype=torch.double)
+            totals[way] = totals.get(way, 0) + both
     return [
         {"way": way, "nats": nats / n_tokens, "accuracy": right / n_tokens}
         for way, (nats, right) in ((way, total.tolist()) for way, total in totals.items())

@@ -38,10 +38,7 @@ from ..synthetic.pairs import grammar_task
 
 # ---------------------------------------------------------------------------------------- Data
 #
-#     The sentences of tasks.translation, those in training of 4 to 20 words:
-#
-#     Although the cat watched them, the hat had disappeared.
-#     Obwohl die Katze sie beobachtete, war der Hut verschwunden.
+# The sentences of tasks.translation, those in training of 4 to 20 words.
 
 SIZES = {
     "smoke": {"n_train": 1_000, "n_valid": 50, "max_train": 20, "max_test": 40, "per_bucket": 10},

@@ -72,15 +72,10 @@ def length_test(pairs: Sequence[Pair], kind: str, tokenizer: Tokenizer, max_trai
         unit="symbols",
         primary_metric="accuracy",
         examples=encode_pairs(own, tokenizer),
-        x=[n_symbols(pair) for pair in own],
+        x=[len(pair.src.split()) - 1 for pair in own],  # without the kind
         buckets=[(n, n) for n in LENGTHS],
         max_train_length=max_train,
     )
-
-
-def n_symbols(pair: Pair) -> int:
-    """Return the source's length without the kind."""
-    return len(pair.src.split()) - 1
 
 
 # ------------------------------------------------------------------------------------- Recipes

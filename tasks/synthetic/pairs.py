@@ -18,6 +18,7 @@ from seqmodels.training.config import Optimizer
 
 from .. import recipes
 from . import grammar
+from .trees import Sentence
 
 SIZES = {
     "smoke": {"n_train": 1_000, "n_valid": 50, "max_train": 20, "max_test": 40, "per_bucket": 5},
@@ -48,6 +49,11 @@ def encode_pairs(
         Example([*tokenizer.encode(pair.src), *end], [*tokenizer.encode(pair.tgt), EOS])
         for pair in pairs
     ]
+
+
+def encode_sentences(sentences: Iterable[Sentence], tokenizer: Tokenizer) -> list[Example]:
+    """Encode sentences with their translations."""
+    return encode_pairs((Pair(s.en_text, s.de_text) for s in sentences), tokenizer)
 
 
 def describe_data(

@@ -57,7 +57,7 @@ from seqmodels.data.tokenizers import Tokenizer, Words
 from seqmodels.experiments.task import Recipe, Task, TestSet
 from seqmodels.interface import EOS
 
-from ..recipes import HISTORY, MEMORIES, with_positions
+from ..recipes import COPYING, HISTORY, MEMORIES, with_positions
 from ..synthetic.pairs import describe_data
 
 # ---------------------------------------------------------------------------------------- Data
@@ -131,15 +131,12 @@ def moves_test(pairs: Sequence[Pair], tokenizer: Tokenizer, n_cups: int, longest
 #
 # The LSTM reads the source forwards, as the others do. trials.csv has what was tried.
 
-RECURRENT = {"d_embed": 64, "d_maxout": 64}
 TWO_LAYERS = {"n_layers": 2, "n_heads": 4, "dropout": 0.0}
 DECODER = Recipe(TWO_LAYERS | {"init_std": 0.08}, lr=3e-3)
 LSTM = {
     "d_embed": 64, "n_layers": 1, "init_range": 0.3, "forget_bias": 2.0, "is_reversed": False,
 }  # fmt: skip
-RECIPES = {
-    "rnn_encdec": Recipe(RECURRENT, lr=8e-3),
-    "bahdanau": Recipe(RECURRENT | {"d_align": 64}, lr=8e-3),
+RECIPES = COPYING | {
     "lstm_seq2seq": Recipe(LSTM, lr=8e-3),
     "transformer": Recipe(TWO_LAYERS | {"d_ff": 160, "is_prenorm": True}, lr=3e-3),
     "gpt": DECODER,

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -208,24 +209,20 @@ class Written(NamedTuple):
     """By steps of gradient descent: the encoder's State (0) and the best one."""
 
 
+@dataclass
 class BestState:
     """Writes the best States of a test set once, for the set on which they are scored and for more.
 
     A run first scores its test sets, then measures.
     """
 
-    def __init__(
-        self,
-        test: TestSet,
-        tokenizer: Tokenizer,
-        bleu_tokenize: str,
-        n_steps: int,
-        surprisal: Sequence[float] | None = None,
-    ):
-        self.test, self.tokenizer, self.bleu_tokenize = test, tokenizer, bleu_tokenize
-        self.n_steps, self.surprisal = n_steps, surprisal
-        self.model: SequenceModel | None = None
-        self.written: Written | None = None
+    test: TestSet
+    tokenizer: Tokenizer
+    bleu_tokenize: str
+    n_steps: int
+    surprisal: Sequence[float] | None = None
+    model: SequenceModel | None = None
+    written: Written | None = None
 
     def write(self, model: SequenceModel, status: StatusFile = SILENT) -> Written:
         """Return what was written for a model's test sentences; write it if it is another model."""

@@ -31,7 +31,7 @@ from seqmodels.experiments.task import Task, TestSet
 
 from ..synthetic import grammar
 from ..synthetic.grammar import garden
-from ..synthetic.pairs import SIZES, TOKENS, grammar_task, n_crossings
+from ..synthetic.pairs import SIZES, TOKENS, encode_sentences, grammar_task, n_crossings
 from ..synthetic.trees import Parse, render
 from . import measure
 from .figure import FIGURES
@@ -85,7 +85,7 @@ def make_task(args: argparse.Namespace) -> Task:
         unit="crossings",
         kind="count",
         primary_metric="bleu",
-        examples=measure.encode_sentences(crossing, task.tokenizer),
+        examples=encode_sentences(crossing, task.tokenizer),
         x=[n_crossings(sentence.links) for sentence in crossing],
         buckets=CROSSINGS,
         noun="sentences",

@@ -126,12 +126,7 @@ def draw_probe(records: Sequence[Record]) -> FigureWithData:
 
 
 def _draw_probes(
-    ax: Axes,
-    table: Table,
-    group: Sequence[Record],
-    score: str,
-    line_style: LineStyle,
-    place: float,
+    ax: Axes, table: Table, group: Sequence[Record], score: str, line_style: LineStyle, place: float
 ) -> None:
     """Draw the probe of one model's state and its controls, at its place beside each kind."""
     for x, (kind, words) in enumerate(KINDS.items()):

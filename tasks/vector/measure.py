@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,14 +16,13 @@ from jaxtyping import Float
 from torch import Tensor
 
 from seqmodels.data.batches import Example
-from seqmodels.data.splits import Pair
 from seqmodels.data.tokenizers import Tokenizer
 from seqmodels.evaluation.evaluate import generate_targets
 from seqmodels.evaluation.intervals import compute_interval
 from seqmodels.interface import EOS, SequenceModel
 
 from ..analyses import WORDS, Rows, collect_states, fit_ridge, mix_features
-from ..synthetic.pairs import encode_pairs
+from ..synthetic.pairs import encode_sentences
 from ..synthetic.trees import Parse, Sentence
 from ..synthetic.words import KINDS, english_words, german_words
 from .roles import TreeReader, clause_ends, german_roles
@@ -44,11 +43,6 @@ def interval_columns(
     columns = np.array(counts, float)
     interval = compute_interval(columns[columns[:, 1] > 0], score, is_percent=True)
     return {f"{name}_{key}": end for key, end in interval.items() if end is not None}
-
-
-def encode_sentences(sentences: Iterable[Sentence], tokenizer: Tokenizer) -> list[Example]:
-    """Encode sentences with their translations."""
-    return encode_pairs((Pair(s.en_text, s.de_text) for s in sentences), tokenizer)
 
 
 def percentage(sums: np.ndarray) -> np.ndarray:

@@ -21,7 +21,6 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from seqmodels.data.batches import Example, batches_by_length
-from seqmodels.data.splits import Pair
 from seqmodels.evaluation.evaluate import BATCH_TOKENS
 from seqmodels.interface import EOS, PAD, Batch, SequenceModel
 from seqmodels.models.gpt import GPT
@@ -47,7 +46,7 @@ from ..analyses import (
 )
 from ..synthetic.grammar import garden
 from ..synthetic.lexicon import ADJECTIVES, DEGREE, NOUNS, VERBS
-from ..synthetic.pairs import encode_pairs
+from ..synthetic.pairs import encode_sentences
 from ..synthetic.trees import NP, VP, Clause, Forms, Parse, Sentence, render
 from ..synthetic.words import english_words
 
@@ -777,8 +776,8 @@ class States:
 def read_states(reader: Reader) -> States:
     """Return the states after 0, 1, 2, … words of the German of each sentence."""
     sentences = [parse.sentence for parse in reader.sample.parses] + [render([garden()])]
-    pairs = [Pair(s.en_text, s.de_text) for s in sentences[-1:]]
-    examples = [*reader.sample.examples, *encode_pairs(pairs, reader.sample.tokenizer)]
+    shown = encode_sentences(sentences[-1:], reader.sample.tokenizer)
+    examples = [*reader.sample.examples, *shown]
     x = mix_features(collect_states(reader.model, examples))
     starts = [0, *accumulate(len(s.de) + 1 for s in sentences)]
     return States(x, sentences, starts, starts[2 * len(reader.sample.parses) // 3])

@@ -17,7 +17,7 @@ from seqmodels.experiments.specs import make_spec, model_sizes
 from seqmodels.training.optimizers import hidden_matrices
 from tasks.ladder import __main__ as ladder
 from tasks.ladder import figure
-from tasks.ladder.measure import sequential_steps
+from tasks.ladder.measure import count_sequential_steps
 from tasks.synthetic import pairs
 from tasks.translation import __main__ as translation
 
@@ -118,7 +118,8 @@ def test_recurrence_word_by_word(name: str, tiny: Tiny) -> None:
 
 
 def test_the_ladder_counts_steps_and_gradients(tiny: Tiny) -> None:
-    steps = [sequential_steps(tiny(name), 7, 5) for name in RUNGS]  # of two layers
+    rungs = map(tiny, RUNGS)  # of two layers
+    steps = [count_sequential_steps(model, model, 7, 5)[0]["steps"] for model in rungs]
     assert steps == [12, 12, 12, 12, 24, 24, 12, 4]
     ends = (("before", 2), ("before", 90), ("before", 8), ("after", 6), ("after", 90), ("after", 3))
     spread = (1.75, 0.25, 0.5, 1.5, 1.0, 1.0, 1.25, 0.75)  # their mean is 1
