@@ -141,10 +141,7 @@ def bold_interval(found: Difference, digits: int = 1) -> str:
 
 
 def score_table(
-    models: Sequence[str],
-    columns: Mapping[str, tuple[Results, str]],
-    form: str,
-    baseline: str = "",
+    models: Sequence[str], columns: Mapping[str, tuple[Results, str]], form: str, baseline: str = ""
 ) -> str:
     """Return a table of the mean scores of models, with columns of results and a bucket each.
 

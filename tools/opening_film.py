@@ -205,10 +205,7 @@ def draw_annotations(
 
 
 def draw_states(
-    film: Film,
-    states: Sequence[Sequence[float]],
-    place: tuple[float, float, float],
-    seconds: float,
+    film: Film, states: Sequence[Sequence[float]], place: tuple[float, float, float], seconds: float
 ) -> None:
     """Draw one strip, which has each state in turn and keeps the last."""
     each = seconds / len(states)

@@ -121,8 +121,7 @@ def main() -> None:
     table = ROOT / "tasks" / own.task / TABLE
     own.out.mkdir(parents=True, exist_ok=True)
     run_cli(
-        "tools.trials",
-        lambda: run_trials(*task_of(own.task, others), own.trials, own.out, table),
+        "tools.trials", lambda: run_trials(*task_of(own.task, others), own.trials, own.out, table)
     )
 
 

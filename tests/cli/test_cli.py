@@ -18,15 +18,7 @@ from unittest.mock import Mock
 from xml.etree import ElementTree
 
 import pytest
-from conftest import (
-    RESULTS,
-    ROOT,
-    Call,
-    check_one_line,
-    copy_records,
-    needs_lesson,
-    needs_tasks,
-)
+from conftest import RESULTS, ROOT, Call, check_one_line, copy_records, needs_lesson, needs_tasks
 from toys import options, toy
 
 import seqmodels

@@ -19,9 +19,7 @@ from seqmodels import BOS, EOS
 from seqmodels.cli import main, translate
 from seqmodels.data.batches import Example
 from seqmodels.evaluation.evaluate import score_teacher_forced
-from seqmodels.experiments import (
-    inference,
-)
+from seqmodels.experiments import inference
 from seqmodels.experiments.inference import TrainedModel, check_search, load_model
 from seqmodels.records.schema import Data
 

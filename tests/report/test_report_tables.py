@@ -15,14 +15,7 @@ from seqmodels.cli.score import format_score
 from seqmodels.models import PAPERS, model_of, papers
 from seqmodels.records.schema import Record
 from seqmodels.records.significance import ALPHA, Difference
-from seqmodels.report import (
-    bucket_plots,
-    ledger,
-    load_records,
-    render_folder,
-    style,
-    tables,
-)
+from seqmodels.report import bucket_plots, ledger, load_records, render_folder, style, tables
 
 Records = list[dict[str, Any]]
 
