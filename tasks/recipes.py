@@ -5,10 +5,13 @@ The trials behind them are in tasks/translation/README.md.
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Mapping
+from pathlib import Path
 
 from seqmodels.experiments.task import Recipe
 
+FILE = Path(__file__).with_name("comparisons.toml")
 RECURRENT = {"d_embed": 128, "d_maxout": 128}
 RECIPES = {
     "rnn_encdec": Recipe(RECURRENT, lr=8e-3),
@@ -55,24 +58,11 @@ SMALL = GRAMMAR_MUON | {
     "gated_deltanet": RECIPES["gated_deltanet"]._replace(lr=8e-3, muon_lr=9e-3),
 }
 """Recipes of the default comparison, in which models have half the parameters."""
-HISTORY = (
-    ("lstm_seq2seq", "rnn_encdec"), ("bahdanau", "rnn_encdec"), ("bahdanau", "lstm_seq2seq"),
-    ("transformer", "bahdanau"), ("gpt", "transformer"), ("gpt", "bahdanau"),
-    ("linear_attention", "gpt"), ("mamba2", "linear_attention"), ("gated_deltanet", "mamba2"),
-    ("gated_deltanet", "linear_attention"), ("rnn_encdec_tanh", "rnn_encdec"),
-    ("rnn_encdec_wide", "rnn_encdec"), ("rnn_encdec_narrow", "rnn_encdec"),
-    ("linear_attention_favor", "linear_attention"),
-)  # fmt: skip
-"""The contrasts of a comparison of all models: what each of them changed, and what looking back
-gains; of a variant, the model that it varies."""
-MEMORIES = (
-    ("gated_deltanet", "gated_deltanet_sum"), ("gated_deltanet", "gated_deltanet_fade"),
-    ("gated_deltanet", "gated_deltanet_delta"), ("gated_deltanet_delta", "gated_deltanet_sum"),
-    ("gated_deltanet_fade", "gated_deltanet_sum"), ("gated_deltanet_2", "gated_deltanet"),
-    ("gated_deltanet", "gpt"), ("gated_deltanet", "lstm_seq2seq"),
-    ("mamba2", "gated_deltanet_fade"), ("mamba2", "linear_attention"),
-)  # fmt: skip
-"""The contrasts of memories of a fixed size: what it gains to forget, to correct, and both."""
+CONTRASTS = {
+    name: [(model, base) for model, base in (pair.split() for pair in text.split(","))]
+    for name, text in tomllib.loads(FILE.read_text(encoding="utf-8"))["contrasts"].items()
+}
+HISTORY, MEMORIES = CONTRASTS["history"], CONTRASTS["memories"]
 POSITIONED = ("gpt", "linear_attention")
 """Models whose learned positions have to suffice for source and target together."""
 

@@ -34,6 +34,7 @@ from .lexicon import (
     NOUNS,
     PREPOSITIONS,
     PRONOUNS,
+    ROWS,
     TIME,
     VERBS,
     Adverb,
@@ -54,17 +55,9 @@ NOUNS_BY = {
     for kinds in ("h", "a", "t", "p", "ha", "hp", "ht", "tp", "hap", "htp", "hat", "hatp")
 }
 COSTS = {"able": 3, "allowed": 3, "want": 2, "have": 2}  # in English words; others cost one
-PLAIN = [(), ("perfect",)]
-MODAL = [("will",), ("must",), ("must", "perfect"), ("will", "perfect")]
-SEMI = [
-    *(("able",), ("allowed",), ("want",), ("have",), ("want", "able"), ("have", "able")),
-    *(("perfect", "able"), ("perfect", "have"), ("perfect", "want"), ("perfect", "allowed")),
-    ("perfect", "want", "able"),
-]
-MODAL_SEMI = [
-    *(("can",), ("should",), ("will", "able"), ("will", "have"), ("must", "able")),
-    *(("should", "able"), ("must", "perfect", "able"), ("will", "perfect", "have")),
-]
+PLAIN, MODAL, SEMI, MODAL_SEMI = (
+    [tuple(chain.split()) for chain in text.split(",")] for text in ROWS["chains"].values()
+)
 
 
 def _operators(is_past: bool, is_stative: bool) -> list[list[tuple[str, ...]]]:

@@ -172,27 +172,15 @@ CONJUNCTIONS = {en[0]: de[0] for en, de in _rows(ROWS["conjunctions"])}
 
 # ---- Morphology ------------------------------------------------------------------------------
 
-# Rows are nominative, accusative, dative; columns masculine, feminine, neuter, plural.
-STRONG = (("er", "e", "es", "e"), ("en", "e", "es", "e"), ("em", "er", "em", "en"))
-WEAK = (("e", "e", "e", "en"), ("en", "e", "e", "en"), ("en", "en", "en", "en"))
-MIXED = (("er", "e", "es", "en"), ("en", "e", "es", "en"), ("en", "en", "en", "en"))
-EIN = (("", "e", "", "e"), ("en", "e", "", "e"), ("em", "er", "em", "en"))
-DER = (("der", "die", "das", "die"), ("den", "die", "das", "die"), ("dem", "der", "dem", "den"))
+ENDINGS = {  # rows are nominative, accusative, dative; columns masculine, feminine, neuter, plural
+    name: tuple(tuple(end.strip("-") for end in row.split()) for row in text.split(","))
+    for name, text in ROWS["endings"].items()
+}
+STRONG, WEAK, MIXED, DER = (ENDINGS[name] for name in ("strong", "weak", "mixed", "der"))
 RELATIVE = (*DER[:2], ("dem", "der", "dem", "denen"))
 DETERMINERS = {  # English -> German stem, its endings, the endings of adjectives behind it
-    "the": ("", DER, WEAK),
-    "this": ("dies", STRONG, WEAK),
-    "these": ("dies", STRONG, WEAK),
-    "every": ("jed", STRONG, WEAK),
-    "all": ("all", STRONG, WEAK),
-    "a": ("ein", EIN, MIXED),
-    "no": ("kein", EIN, MIXED),
-    "my": ("mein", EIN, MIXED),
-    "his": ("sein", EIN, MIXED),
-    "our": ("unser", EIN, MIXED),
-    "many": ("viel", STRONG, STRONG),
-    "some": ("einig", STRONG, STRONG),
-    "": ("", EIN, STRONG),
+    en: (stem.strip("-"), ENDINGS[own], ENDINGS[behind])
+    for en, (stem, own, behind) in ((en, row.split()) for en, row in ROWS["determiners"].items())
 }
 DEFINITE = ("the", "this", "these", "my", "his", "our")
 
