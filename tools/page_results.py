@@ -6,9 +6,11 @@ Each function named `confirm_…` raises an error where the records no longer su
 from __future__ import annotations
 
 import math
+import tomllib
 from collections import Counter
 from functools import cache
 from itertools import pairwise
+from pathlib import Path
 from statistics import mean
 
 import numpy as np
@@ -737,52 +739,7 @@ def relation_table(folder: str) -> str:
     return format_markdown(format_best_heads(rows_of(run, "heads")))
 
 
-SECTIONS = {
-    "grammar": "translation-grammar",
-    "grammar with the default budget": "translation-grammar-laptop",
-    "grammar in bfloat16": "translation-grammar-bfloat16",
-    "grammar with other budgets": "budgets",
-    "grammar with other widths": "widths",
-    "grammar with other batches": "batches",
-    "encoders for a frozen decoder": "encoders",
-    "look-up": "lookup",
-    "look-up with a convolution": "lookup-convolution",
-    "look-up by heads": "lookup-state",
-    "look-up of keys given again": "lookup-again",
-    "look-up by the rule that writes": "lookup-rules",
-    "look-up in two hops": "lookup-hops",
-    "tracking": "tracking-*",
-    "random features": "favor",
-    "letters and pieces": "tokenizer-*",
-    "look-up by width": "lookup-width-*",
-    "steps to attention": "ladder",
-    "reading backwards by forget gate": "ladder-bias",
-    "distance": "distance",
-    "bottleneck": "bottleneck",
-    "positions": "positions",
-    "Bible": "translation-bible",
-    "Bible with twice the budget": "translation-bible-8m",
-    "Bible with Muon": "translation-bible-muon",
-    "Bible with 30 million tokens": "translation-bible-30m",
-    "Multi30k": "translation-multi30k",
-    "Multi30k into German": "translation-multi30k-en-de",
-    "Shakespeare": "next_token-shakespeare",
-    "War and Peace": "next_token-war-and-peace",
-    "recall": "recall",
-    "stories": "next_token",
-    "stories with a loss on the source": "next_token-source-loss",
-    "parts of the Transformer": "choices",
-    "parts of GPT": "choices-gpt",
-    "units and widths of the encoder": "units",
-    "mistakes": "mistakes",
-    "heads": "heads",
-    "heads after a larger budget": "heads-full",
-    "heads of GPT": "heads-gpt",
-    "kernel": "smoothing",
-    "kernel of GPT": "smoothing-gpt",
-    "words and roles": "vector",
-    "Bahdanau to Transformer": "ladder-transformer",
-}
+SECTIONS = tomllib.loads(Path(__file__).with_name("sections.toml").read_text(encoding="utf-8"))
 """The sections of the page, and the folder of each, or a pattern of folders."""
 
 
