@@ -1,9 +1,9 @@
-"""The tables of the exhibits, memories that nothing has trained, and what length costs."""
+"""The numbers and tables of the exhibits: what is measured without training."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from statistics import median
+from statistics import mean, median
 from typing import Any
 
 from seqmodels.report.tables import format_markdown
@@ -84,3 +84,42 @@ def find_gain() -> int:
     first = gains.index(True)
     assert all(gains[first:])
     return int(numbers[first])
+
+
+def read_start(model: str, d_k: int, column: str) -> float:
+    """Return what is measured before training at this width of a head: the mean of the seeds."""
+    own = [r for r in load_exhibit("scale")["rows"] if (r["model"], r["d_k"]) == (model, d_k)]
+    return mean(row[column] for row in own)
+
+
+def compare_starts(column: str, d_k: int, model: str = "transformer") -> float:
+    """Return how many times as large a measurement is without the division by √d_k."""
+    return read_start(f"{model}_unscaled", d_k, column) / read_start(model, d_k, column)
+
+
+def confirm_scale() -> None:
+    """Confirm: without 1/√d_k, saturation and the gradient of W_q and W_k grow with the width.
+
+    And in wide heads, the median gradient at the scores is smaller, but not the root mean square.
+    """
+    for model in ("transformer", "gpt"):
+        for column in ("largest", "relative"):
+            without = [read_start(f"{model}_unscaled", d, column) for d in (16, 32, 64, 128)]
+            assert without == sorted(without)
+            assert all(compare_starts(column, d, model) > 1 for d in (16, 32, 64, 128))
+        times = [compare_starts(column, 128, model) for column in ("median", "root_mean_square")]
+        assert times[0] < 1 < times[1]
+
+
+def read_distances(when: str, column: str = "pairs") -> list[float]:
+    """Return the mean distance of two heads ("equal": of a head to equal weights) by layer."""
+    layers: dict[tuple[str, int], list[float]] = {}
+    for row in (row for row in load_exhibit("two_heads")["rows"] if row["when"] == when):
+        layers.setdefault((row["attention"], row["layer"]), []).extend(row[column])
+    return [mean(own) for own in layers.values()]
+
+
+def confirm_two_heads() -> None:
+    """Confirm: before training, in every layer, two heads are further apart than from equal."""
+    apart, equal = read_distances("before"), read_distances("before", "equal")
+    assert all(own > other for own, other in zip(apart, equal, strict=True))

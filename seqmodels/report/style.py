@@ -20,7 +20,7 @@ import numpy as np
 from matplotlib import font_manager
 from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap
-from matplotlib.figure import Figure
+from matplotlib.figure import Figure, FigureBase
 from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 from matplotlib.text import Text
@@ -324,7 +324,7 @@ def set_log(ax: Axes, axis: str, write: Callable[..., str], base: float = 10) ->
     ax.minorticks_off()
 
 
-def add_legend(figure: Figure, key: Sequence[LineStyle], **place: Any) -> None:
+def add_legend(figure: FigureBase, key: Sequence[LineStyle], **place: Any) -> None:
     """Add a legend of these looks, if there are any."""
     handles = [
         Line2D([], [], color=k.colour, ls=k.dashes, marker=k.marker, lw=2, ms=5, label=k.label)

@@ -12,20 +12,16 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from matplotlib.patches import Patch, Rectangle
 
 from seqmodels.records.schema import Record
 from seqmodels.report import load_records, style
-from seqmodels.report.load_records import (
-    Row,
-    describe_run,
-    format_subtitle,
-    label_of,
-    rows_of,
-)
-from seqmodels.report.style import GREY, INK, WIDTH
+from seqmodels.report.load_records import Row, describe_run, format_subtitle, label_of, rows_of
+from seqmodels.report.style import GREY, INK, WIDTH, LineStyle
 from seqmodels.report.tidy import FigureWithData, Table
 
+from ..exhibits import Exhibit
 from ..figures import CHANGES, average
 
 ATTENTIONS = {
@@ -335,6 +331,51 @@ def draw_distances(records: Sequence[Record]) -> FigureWithData:
         ax.set_title(title, loc="left")
     panels[0, 0].set_ylabel("share of weight (%)")
     return FigureWithData(figure, table.rows())
+
+
+# -------------------------------------------------------------------------------------- two heads
+
+PLACES = {"encoder": "encoder", "decoder": "decoder", "source": "to source", "text": "GPT"}
+LOOKS = {
+    ("before", "pairs"): LineStyle("two heads,\nbefore training", "#C98200", "", "o"),
+    ("after", "pairs"): LineStyle("two heads,\nafter training", "#11538F", "", "s"),
+    ("before", "equal"): LineStyle("a head and equal weights,\nbefore training", GREY, "", "_"),
+}
+
+
+def draw_two_heads(exhibit: Exhibit) -> Figure:
+    """Draw two heads' weights before and after training, and the distances in each layer."""
+    settings, rows = exhibit["settings"], exhibit["rows"]
+    caption = (
+        "Distance: total variation between the weights of a query, mean of the queries with "
+        f"several keys in {settings['n_sentences']} sentences; 0: the same, 1: no key in common. "
+        "Maps: a row is a query, a column a key; darker is more. Below: mean of the pairs of heads "
+        f"of a layer; whisker: the least and the most. Before training: {len(settings['seeds'])} "
+        "seeds; after it: one."
+    )
+    shown = [row for row in rows if "maps" in row]
+    apart = " and ".join(f"{row['pairs'][0]:.2f} {row['when']} training" for row in shown)
+    text = f"Transformer, heads 1 and 2 of the encoder's second layer: a distance of {apart}"
+    figure = style.make_figure(5.0, ("How far apart are two heads of a layer?", text, caption))
+    above, below = figure.subfigures(2, 1, height_ratios=(1, 0.9))
+    maps = [(f"head {i}, {row['when']} training", w) for row in shown
+            for i, w in enumerate(row["maps"], 1)]  # fmt: skip
+    for ax, (name, weights) in zip(above.subplots(1, len(maps)), maps, strict=True):
+        style.draw_map(ax, weights, *2 * [settings["sentence"]], top=100, lw=0.3)
+        ax.set_xlabel(name, weight="bold")
+    ax = below.subplots()
+    for i, ((when, column), look) in enumerate(LOOKS.items()):
+        layers: dict[str, list[float]] = {}
+        for row in (row for row in rows if row["when"] == when):
+            name = f"{PLACES[row['attention']]}\n{row['layer']}"
+            layers.setdefault(name, []).extend(row[column])
+        places = {x + 0.22 * (i - 1): np.array(own) for x, own in enumerate(layers.values())}
+        style.draw_seeds(ax, look, places)
+    ax.set_xticks(range(len(layers)), [*layers])
+    ax.set_ylim(0, 1)
+    ax.set_title("Distance, by layer", loc="left")
+    style.add_legend(below, [*LOOKS.values()], loc="outside right center")
+    return figure
 
 
 def draw(records: Sequence[Record]) -> dict[str, FigureWithData]:

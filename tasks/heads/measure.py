@@ -7,8 +7,9 @@ rows. Shares and explained variance are in percent.
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -293,4 +294,40 @@ def map_article_heads(model: SequenceModel, untrained: SequenceModel, sample: Sa
                 words = {"query": query, "keys": " ".join(keys), "weights": text}
                 place = name_head(*heads_of(model, kind)[best])
                 rows.append({"when": when, **place, **words, "noun": nouns[0] if nouns else -1})
+    return rows
+
+
+# ------------------------------------------------------------------------------------ two heads
+
+SHOWN = {"model": "transformer", "seed": 1, "attention": "encoder", "layer": 2}
+"""The layer whose first two heads are drawn."""
+
+
+def measure_distances(
+    w: Float[Tensor, "B H N M"], visible: Bool[Tensor, "B N M"]
+) -> Float[Tensor, "H+1 H+1"]:
+    """Return the mean total variation between each two heads; the last one has equal weights."""
+    equal = visible / visible.sum(-1, keepdim=True).clamp_min(1)
+    rows = torch.cat([w, equal.unsqueeze(1)], 1).transpose(1, 2)[visible.sum(-1) > 1]
+    return torch.cdist(rows, rows, p=1).mean(0) / 2
+
+
+def compare_heads(model: SequenceModel, sample: Sample, about: Mapping[str, Any]) -> list[Any]:
+    """Return a row for each layer: the distances of its pairs of heads, and to equal weights.
+
+    SHOWN has the weights (%) of its first two heads in the first sentence as well.
+    """
+    rows: list[Any] = []
+    n_heads, n = model.config.n_heads, len(sample.examples[0].src)
+    for attention, w in collect_weights(model, sample).items():
+        distances = measure_distances(w, make_grid(attention, sample.parses).visible)
+        for first in range(0, w.shape[1], n_heads):
+            own = distances[first : first + n_heads]
+            pairs = own[:, first:][*torch.triu_indices(n_heads, n_heads, 1)]
+            row = {**about, "attention": attention, "layer": 1 + first // n_heads}
+            each = {"pairs": pairs, "equal": own[:, -1]}
+            row |= {name: [round(d, 3) for d in ds.tolist()] for name, ds in each.items()}
+            if row.items() >= SHOWN.items():
+                row["maps"] = (100 * w[0, first : first + 2, :n, :n]).round().int().tolist()
+            rows.append(row)
     return rows

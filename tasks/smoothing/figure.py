@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from statistics import mean
 from typing import Any
 
+import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 from seqmodels.records.schema import Record
 from seqmodels.report import load_records, style
@@ -14,6 +16,7 @@ from seqmodels.report.load_records import Row, format_plain, format_subtitle, ro
 from seqmodels.report.style import GREY, INK, LineStyle
 from seqmodels.report.tidy import FigureWithData, Table
 
+from ..exhibits import Exhibit
 from ..figures import average, make_grid, name_model
 
 KINDS = {
@@ -153,6 +156,49 @@ def _scale(ax: Axes, column: str) -> None:
         style.set_log(ax, "y", format_plain)
     else:
         ax.set_ylim(0, 1 if column == "distance" else None)
+
+
+# ------------------------------------------------------------------------------- before training
+
+STARTS = ("transformer", "transformer_unscaled", "gpt", "gpt_unscaled")
+"""Models whose scores are divided by √d_k, or not."""
+PANELS = {
+    "spread": "a  Scores: standard deviation", "largest": "b  Largest weight of a query",
+    "median": "c  Gradient at the scores, median", "relative": "d  Gradient of W_q, W_k / norm",
+}  # fmt: skip
+
+
+def draw_scale(exhibit: Exhibit) -> Figure:
+    """Draw what `measure_start` returns against the width of a head's queries and keys."""
+    settings, seeds = exhibit["settings"], dict[float, list[float]]()
+    caption = (
+        f"Four heads at every width. Line: mean of {len(settings['seeds'])} seeds; whisker: lowest "
+        "to highest. Only queries with several keys count. Dotted: √d_k. b: mean of the queries. "
+        "c: norm of the loss's gradient with respect to a query's scores, which enter the softmax. "
+        "d: norm of the gradient with respect to all W_q and W_k, over their own. The first "
+        "weights of GPT are as large at every width, the Transformer's smaller in wider ones."
+    )
+    subtitle = f"The same first weights, on {settings['n_sentences']} sentences of the grammar"
+    texts = "Scores divided by √d_k or not, before any training", subtitle, caption
+    looks = {model: style.line_style_of(model) for model in STARTS}
+    figure, axes = style.make_panels(texts, [*looks.values()], (1, 1), gap=0.55)
+    for ax, (column, title) in zip(axes.flat, PANELS.items(), strict=True):
+        for model, look in looks.items():
+            seeds = {}
+            for row in (row for row in exhibit["rows"] if row["model"] == model):
+                seeds.setdefault(row["d_k"], []).append(row[column])
+            style.draw_seeds(ax, look, {x: np.array(y) for x, y in seeds.items()})
+        ax.set_title(title, loc="left")
+        style.set_log(ax, "x", format_plain, base=2)
+        ax.set_xticks([*seeds])
+        if column == "largest":
+            ax.set_ylim(0, 1)
+        else:
+            style.set_log(ax, "y", lambda y, _: f"{y:g}" if y > 1e-3 else f"{y:.0e}")
+    axes[0, 0].plot([*seeds], [d_k**0.5 for d_k in seeds], ":", color=INK, lw=1.2)
+    for ax in axes[1]:
+        ax.set_xlabel("width of a head's queries and keys, d_k")
+    return figure
 
 
 def draw(records: Sequence[Record]) -> dict[str, FigureWithData]:

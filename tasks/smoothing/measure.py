@@ -26,7 +26,7 @@ from torch import Tensor, nn
 
 from seqmodels.data.batches import Example, batches_by_length
 from seqmodels.evaluation.evaluate import BATCH_TOKENS, score_teacher_forced
-from seqmodels.interface import PAD, SequenceModel
+from seqmodels.interface import PAD, Batch, SequenceModel
 from seqmodels.models import build, gpt, transformer
 from seqmodels.models.transformer import softmax
 from seqmodels.models.variants.favor import RandomFeatures
@@ -70,16 +70,21 @@ def collect_calls(
         batch = batch_of(model, [examples[i] for i in indices])
         with watch(a.module for a in attentions) as each:
             model(batch.src, batch.src_mask, batch.tgt_in)
-        src, tgt = batch.src_mask, batch.tgt_in != PAD
-        for a, own in zip(attentions, each, strict=True):
-            for (q, k, _, mask), _ in own:
-                queries = src if a.kind == "encoder" else tgt
-                keys = tgt if a.kind == "decoder" else src
-                if a.kind == "text":  # in the last layer, the target alone has queries
-                    keys = torch.cat([src, tgt], 1)
-                    queries = keys[:, -q.shape[2] :]
-                calls.append(Call(a, q, k, mask, queries, keys))
+        calls += [
+            Call(a, q, k, mask, *find_tokens(a, batch, q.shape[2]))
+            for a, own in zip(attentions, each, strict=True)
+            for (q, k, _, mask), _ in own
+        ]
     return calls
+
+
+def find_tokens(a: Attention, batch: Batch, n: int) -> tuple[Tensor, Tensor]:
+    """Return which of n queries of an attention are not pads, and which of its keys."""
+    src, tgt = batch.src_mask, batch.tgt_in != PAD
+    if a.kind == "text":  # in the last layer, the target alone has queries
+        text = torch.cat([src, tgt], 1)
+        return text[:, -n:], text
+    return src if a.kind == "encoder" else tgt, tgt if a.kind == "decoder" else src
 
 
 @contextmanager
@@ -316,3 +321,44 @@ def measure_favor(model: SequenceModel, _: SequenceModel, examples: Sequence[Exa
         loss, distances = try_weights(model, examples, calls, weights)
         rows.append({"features": n, "draw": draw, **loss, "distance": mean_of(distances)})
     return rows
+
+
+# ------------------------------------------------------------------------------ Before training
+
+
+def measure_start(model: SequenceModel, batch: Batch) -> dict[str, float]:
+    """Return what is measured in one batch, over all heads and all queries with several keys.
+
+    Columns: the standard deviation of a query's scores (the root of the mean variance); its largest
+    weight (mean); the norm of the loss's gradient with respect to its scores (median, and root mean
+    square); that with respect to all W_q and W_k, over their own norm.
+    """
+    calls: list[tuple[Attention, Tensor, Tensor]] = []
+
+    def weigh(a: Attention, q: Tensor, k: Tensor, mask: Tensor) -> Tensor:
+        score = q @ k.mT / (q.shape[-1] ** 0.5 if type(a.module) in EXACT else 1)
+        calls.append((a, score, mask.expand_as(score)))
+        return softmax(score, mask)
+
+    with replace_weights({a.module: partial(weigh, a) for a in list_attentions(model)}):
+        logits = model(batch.src, batch.src_mask, batch.tgt_in)
+    loss = F.cross_entropy(logits.transpose(1, 2), batch.tgt_out, ignore_index=PAD)
+    names = ("W_q.weight", "W_k.weight", "W_qkv.weight")
+    weights = [p for name, p in model.named_parameters() if name.endswith(names)]
+    grads = torch.autograd.grad(loss, [*weights, *(score for _, score, _ in calls)])
+    gradient, size = (  # the last third of W_qkv makes values
+        torch.cat([x[: 2 * x.shape[1]].flatten() for x in own]).norm()
+        for own in (grads[: len(weights)], weights)
+    )
+    values = []
+    for (a, score, mask), grad in zip(calls, grads[len(weights) :], strict=True):
+        is_real = find_tokens(a, batch, score.shape[2])[0].unsqueeze(1)
+        variance = mean_visible((score - mean_visible(score, mask)).square(), mask).squeeze(-1)
+        each = variance, softmax(score, mask).amax(-1), grad.norm(dim=-1)
+        values.append(torch.stack(each)[:, is_real & (mask.sum(-1) > 1)])
+    variance, largest, norm = torch.cat(values, 1)
+    found = {
+        "spread": variance.mean().sqrt(), "largest": largest.mean(), "median": norm.median(),
+        "root_mean_square": norm.square().mean().sqrt(), "relative": gradient / size,
+    }  # fmt: skip
+    return {name: float(f"{value.item():.4g}") for name, value in found.items()}

@@ -3,11 +3,12 @@
 import random
 from collections import Counter
 from copy import deepcopy
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from conftest import Tiny
+from conftest import ROOT, Tiny
 from fake_records import as_records, fake_record, points_of
 from torch import Tensor, nn
 from torch.testing import assert_close
@@ -17,7 +18,8 @@ from seqmodels import SequenceModel, build
 from seqmodels.data.batches import collate
 from seqmodels.data.splits import Pair
 from seqmodels.data.tokenizers import Words
-from tasks.heads import figure, measure, pairs
+from seqmodels.utils import files
+from tasks.heads import figure, measure, pairs, two_heads
 from tasks.heads.__main__ import MEASURES
 from tasks.synthetic import changes, grammar, lexicon
 from tasks.synthetic.pairs import encode_pairs
@@ -280,3 +282,52 @@ def test_a_model_without_heads_has_no_rows(tiny: Tiny) -> None:
     for measurement in MEASURES.values():
         assert measurement(bahdanau, bahdanau, SAMPLE) == []
     assert figure.draw(as_records([fake_record("bahdanau", 1)])) == {}
+
+
+def test_the_distance_of_heads_is_their_total_variation() -> None:
+    """The first query sees one key, which does not count; 0 is the same, 1 nothing in common."""
+    visible = torch.tensor([[1, 0, 0, 0], [1, 1, 0, 0], [1, 1, 1, 1]]).bool()[None]
+    heads = [
+        [[1, 0, 0, 0], [1, 0, 0, 0], [1, 0, 0, 0]], [[1, 0, 0, 0], [1, 0, 0, 0], [1, 0, 0, 0]],
+        [[1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 0.4, 0.6]],
+        [[1, 0, 0, 0], [0.8, 0.2, 0, 0], [0.4, 0.1, 0, 0.5]],
+    ]  # fmt: skip
+    found = measure.measure_distances(torch.tensor(heads)[None].double(), visible)
+    assert found[0].tolist() == pytest.approx([0, 0, 1, 0.4, 0.625])  # (0.2 + 0.6)/2, (1/2 + 3/4)/2
+    assert found[2, 3].item() == pytest.approx((0.8 + 0.5) / 2)
+    assert_close(found, found.mT)
+
+
+def test_heads_with_the_same_weights_have_no_distance() -> None:
+    torch.manual_seed(3)
+    sizes: dict[str, Any] = {"d_model": 24, "n_heads": 3, "n_layers": 2, "d_ff": 8}
+    model = build("transformer", WORDS.vocab_size, **sizes)
+    a = model.encoder[1].self_attention
+    for W in (a.W_q, a.W_k):
+        W.weight.data[16:] = W.weight.data[8:16]
+    rows = measure.compare_heads(model, SAMPLE, {"model": "transformer", "seed": 1})
+    assert [(row["attention"], row["layer"]) for row in rows] == [
+        (kind, layer) for kind in ("encoder", "decoder", "source") for layer in (1, 2)
+    ]
+    pairs = {(row["attention"], row["layer"]): row["pairs"] for row in rows}
+    one, other, same = pairs.pop(("encoder", 2))
+    assert one == pytest.approx(other, abs=1e-3)
+    assert one > 0.05 > same == 0
+    assert min(d for own in pairs.values() for d in own) > 0.05
+    (maps,) = [row["maps"] for row in rows if "maps" in row]
+    assert np.shape(maps) == (2, 11, 11)  # ten words and EOS
+    assert np.sum(maps, -1) == pytest.approx(100, abs=6)
+
+
+def test_the_record_of_two_heads_can_be_measured_again() -> None:
+    record = files.read_json(ROOT / "results" / "two_heads.json")
+    again = two_heads.measure({**two_heads.SETTINGS, "models": ["transformer"], "seeds": [2]})
+    own = [r for r in record["rows"] if r["model"] == "transformer" and
+           (r["when"], r["seed"]) in (("before", 2), ("after", 1))]  # fmt: skip
+    for row, found in zip(own, again["rows"], strict=True):
+        assert found["pairs"] == pytest.approx(row["pairs"], abs=0.003)
+    *maps, ax = figure.draw_two_heads(record).axes
+    assert maps[2].get_xlabel() == "head 1, after training"
+    first = [r["pairs"] for r in record["rows"] if (r["attention"], r["layer"]) == ("encoder", 1)]
+    drawn = [line.get_ydata()[0] for line in ax.lines]
+    assert drawn[:2] == pytest.approx([np.mean(first[:5]), np.mean(first[5])])

@@ -1,17 +1,21 @@
 """Attention as kernel smoothing: the weights, what is measured with them, and its figure."""
 
+from itertools import product
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
-from conftest import Tiny
+from conftest import ROOT, Tiny
 from fake_records import as_records, fake_record, points_of
 from torch.testing import assert_close
 
-from seqmodels import EOS, SequenceModel
-from seqmodels.data.batches import Example
+from seqmodels import EOS, SequenceModel, build
+from seqmodels.data.batches import Example, collate
 from seqmodels.evaluation.evaluate import score_teacher_forced
+from seqmodels.utils import files
 from tasks.smoothing import figure, measure
+from tasks.smoothing import scale as exhibit
 
 EXAMPLES = [
     Example([5, 6, 7, EOS], [8, 9, 10, EOS]),
@@ -173,3 +177,51 @@ def test_what_is_drawn_of_smoothing_is_known() -> None:
     assert "with keys of equal length 6." in drawn.figure.get_label()
     widths = [smoothed(1, 1.0), smoothed(1, 1.0, d_k=None), smoothed(1, 1.0, d_k=5)]
     assert [figure.key_width(r) for r in as_records(widths)] == [16, 16, 5]
+
+
+def test_scores_spread_as_the_root_of_their_width_unless_divided_by_it() -> None:
+    """Queries and keys have unit variance: W_q and W_k of N(0, 1/D) read what LayerNorm returns."""
+    examples = [Example(own, own) for own in torch.randint(4, 300, (20, 40)).tolist()]
+    found = []
+    for d_model, name in product((32, 128), figure.STARTS[:2]):
+        torch.manual_seed(5)
+        sizes: dict[str, Any] = {"d_model": d_model, "d_ff": 8, "n_heads": 2, "n_layers": 1}
+        model = build(name, 300, **sizes, is_prenorm=True, dropout=0.0)
+        model.embedding.weight.data *= 30  # positions hardly count
+        for W in (W for a in measure.list_attentions(model) for W in (a.module.W_q, a.module.W_k)):
+            torch.nn.init.normal_(W.weight, std=d_model**-0.5)
+        found.append(measure.measure_start(model, collate(examples)))
+    spread, largest = ([row[key] for row in found] for key in ("spread", "largest"))
+    assert spread == pytest.approx([1, 4, 1, 8], rel=0.06)  # d_k: 16, 64
+    assert largest[0] == pytest.approx(largest[2], abs=0.03)
+    assert largest[2] + 0.2 < largest[1] < largest[3] - 0.1
+
+
+@pytest.mark.parametrize("name", figure.STARTS)
+def test_gradients_of_a_start_are_those_of_the_models_own_pass(name: str, tiny: Tiny) -> None:
+    """And a softmax that has chosen has almost none."""
+    model, batch, squares = tiny(name), collate(EXAMPLES), torch.zeros(2)
+    found = measure.measure_start(model, batch)
+    logits = model(batch.src, batch.src_mask, batch.tgt_in)
+    torch.nn.functional.cross_entropy(logits.mT, batch.tgt_out, ignore_index=0).backward()
+    for key, W in model.named_parameters():
+        if key.endswith(("W_q.weight", "W_k.weight", "W_qkv.weight")):
+            n = 2 * len(W) // 3 if name.startswith("gpt") else len(W)  # without W_v
+            squares += torch.stack([x[:n].square().sum() for x in (W.grad, W.detach())])
+            W.data *= 1e3
+    assert found["relative"] == pytest.approx((squares[0] / squares[1]).sqrt().item(), rel=1e-3)
+    chosen = measure.measure_start(model, batch)
+    assert found["largest"] < 0.9 < 0.999 < chosen["largest"]
+    assert chosen["median"] == 0 < found["median"] < found["root_mean_square"]
+
+
+def test_the_record_of_the_scale_can_be_measured_again() -> None:
+    record = files.read_json(ROOT / "results" / "scale.json")
+    again = exhibit.measure({**exhibit.SETTINGS, "seeds": [2], "d_model": [64]})["rows"]
+    rows = [row for row in record["rows"] if (row["d_k"], row["seed"]) == (16, 2)]
+    for row, found in zip(rows, again, strict=True):
+        assert row.pop("model") == found.pop("model")
+        assert found == pytest.approx(row, rel=0.02)
+    ax = figure.draw_scale(files.read_json(ROOT / "results" / "scale.json")).axes[3]
+    own = [r["relative"] for r in record["rows"] if r.get("model") == "gpt_unscaled"]
+    assert ax.lines[3].get_ydata()[1:] == pytest.approx(np.reshape(own[-9:], (3, 3)).mean(1))
