@@ -36,6 +36,8 @@ OPENING = "opening.json"
 """The numbers of the opening picture, beside the records of its models."""
 LEVELS = string.ascii_uppercase + string.ascii_lowercase + string.digits + "+/"
 """The digit of each of 64 levels of these numbers, from -1 to 1, or from 0 for weights."""
+whole = "{:.0f}".format
+"""Formats a number without decimals."""
 Folders = Mapping[str, Folder]
 Numbers = dict[str, Any]
 RNN, BAHDANAU, TRANSFORMER = "rnn_encdec", "bahdanau", "transformer"
@@ -97,11 +99,6 @@ def collect(folders: Folders, main: str) -> Numbers:
         "cups": compare_cups(records("tracking-3")),
         "mirror": read_mirror(folders),
     }
-
-
-def whole(value: float) -> str:
-    """Format a number without decimals."""
-    return f"{value:.0f}"
 
 
 def span(values: Iterable[float], write: Callable[[float], str] = whole) -> str:
@@ -348,13 +345,10 @@ def read_opening(folders: Folders) -> Numbers | None:
 
 
 def pack_levels(digits: str) -> str:
-    """Round 64 levels to 15, two of which are a byte, and return these in base64.
-
-    15 stands for a number that is not there.
-    """
-    levels = [round(LEVELS.index(digit) / 63 * 14) for digit in digits]
-    pairs = zip_longest(levels[::2], levels[1::2], fillvalue=15)
-    return base64.b64encode(bytes(16 * a + b for a, b in pairs)).decode().rstrip("=")
+    """Round an even number of levels to 15 levels; return these in base64, two a byte."""
+    levels = [round(LEVELS.index(digit) / 4.5) for digit in digits]
+    pairs = zip(levels[::2], levels[1::2], strict=True)
+    return base64.b64encode(bytes(16 * a + b for a, b in pairs)).decode()
 
 
 def choose_shown(made: Mapping[str, Any]) -> Numbers:

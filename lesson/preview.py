@@ -36,8 +36,7 @@ def draw_preview(opening: Mapping[str, Any]) -> Figure:
         axes.imshow(image, COLOURS, aspect="auto", vmin=-1, vmax=1, extent=extent)
         axes.axis((0, n * pitch, N_ROWS, 0))
         axes.set_axis_off()
-        written = fill(row["outputs"][k], 44)
-        figure.text(left, 0.37, written, size=11, va="top", linespacing=1.4)
+        figure.text(left, 0.37, fill(row["outputs"][k], 44), size=11, va="top", linespacing=1.4)
         share = f"{100 * marked['n_right'] / marked['n']:.0f} % right"
         figure.text(left, 0.07, share, size=30, weight="bold")
     return figure

@@ -1,5 +1,5 @@
 // The attention panel of the report and the live page: which head is shown, and its map.
-import { addressWith, chooser, csvAddress, element, parseIndex, patch, readAddress } from "./page.js";
+import { addressWith, changeAddress, chooser, csvAddress, element, parseIndex, patch, readAddress } from "./page.js";
 
 const MIN_TARGET_WEIGHT = 0.02; // from which a map has a column for it: GPT also attends to the target
 const MIN_DRAWN = 0.004;
@@ -140,11 +140,17 @@ export class AttentionPanel {
       ...(heads > 1 || layers > 1 ? numbered(others.length ? "to the source, layer" : "layer", layers) : []), ...others];
     const lists = [["model", "m", models, run], ["attention", "l", layersListed, layer],
       ...(layer === ALIGN ? [] : [["head", "h", numbered("head", heads).map(([i, own]) => [i, names[i] ? `${own}: ${names[i]}` : own]), head]])];
-    patch(this.controls, mute ? [...lists, []] : lists, ([name, , options]) => JSON.stringify([name, options]), ([name, key, options, chosen]) => (
-      name ? chooser(name, key, options, chosen) : element("label", {}, element("input", { type: "checkbox", "data-key": "mute" }), "mute this head")));
+    const isMean = layer === ALIGN, muting = isMean ? ["choose a head to mute", "", sizes.aligned_layers.at(-1)] : ["mute this head", ""];
+    patch(this.controls, mute ? [...lists, muting] : lists, ([name, , options]) => JSON.stringify([name, options]), ([name, key, options, chosen]) => {
+      if (key) return chooser(name, key, options, chosen);
+      if (!isMean) return element("label", {}, element("input", { type: "checkbox", "data-key": "mute" }), name);
+      const button = element("button", { type: "button" }, name);
+      button.addEventListener("click", () => changeAddress({ l: String(options), h: "0" }));
+      return button;
+    });
     const set = (key, values) => Object.assign(this.controls.querySelector(`[data-key=${key}]`), values);
     for (const [, key, , chosen] of lists) set(key, { value: chosen });
-    if (mute) set("mute", { checked: mute.isMuted, onchange: mute.toggle });
+    if (mute && !isMean) set("mute", { checked: mute.isMuted, onchange: mute.toggle });
     const isOnSource = layer === ALIGN || typeof layer === "number";
     const hasMap = !note && (isOnSource ? tgt.length > 0 && rows.length > 0 : Boolean(map));
     for (const part of [this.map.root, this.map.readout, this.legend, this.links]) part.hidden = !hasMap;

@@ -1,4 +1,3 @@
-"use strict";
 // A shell game: the reader swaps cups, and the table marks the tested number of moves up to theirs.
 const SWAPS = [[1, 2], [1, 3], [2, 3]];
 

@@ -1,4 +1,3 @@
-"use strict";
 // One slider for the films of all models; without JavaScript, every moment is in the page.
 {
   const slider = /** @type {HTMLInputElement} */ (document.getElementById("moment"));

@@ -375,6 +375,7 @@ function walk(event) {
 // ------------------------------------------------------------------------------- Attention
 
 const panel = new AttentionPanel("h2");
+const labels = (ids) => ids.map((id) => tokenizer.labels[id]);
 const selectedRun = () => (canAttend.includes(Number(readAddress().m)) && readAddress().m !== undefined ? Number(readAddress().m) : canAttend[0]);
 
 /** The name of an attention, from the path of its module. */
@@ -396,7 +397,6 @@ function showAttention() {
   const attention = typeof layer === "number" ? sizes.mask_rows[layer] : Number(layer.slice(1));
   const name = `${run}-${attention}-${head}`, list = muted.split(",").filter(Boolean), isMuted = list.includes(name);
   const toggle = () => changeAddress({ mute: (isMuted ? list.filter((one) => one !== name) : [...list, name]).join(",") });
-  const labels = (ids) => ids.map((id) => tokenizer.labels[id]);
   const isLate = sizes.graph === "attend" && !isFinished;
   query("#attention").hidden = false;
   panel.show({
@@ -405,7 +405,7 @@ function showAttention() {
     map: typeof layer === "string" && layer !== "align" ? mapOnText(run, attention, head) : undefined,
     names: runs[run].head_names?.[attention],
     note: job.problem ?? (isLate || (typeof layer === "string" && layer !== "align" && !isFinished) ? "drawn when the text is finished" : ""),
-    mute: heads && layer !== "align" ? { isMuted, toggle } : null,
+    mute: heads ? { isMuted, toggle } : null,
   });
   query("#unmute").hidden = !list.length;
 }
@@ -414,7 +414,6 @@ function showAttention() {
 function mapOnText(run, attention, head) {
   const { maps, job, tokens } = written[run];
   if (!maps[attention]) return undefined;
-  const labels = (ids) => ids.map((id) => tokenizer.labels[id]);
   const { weights, dims: [, Q, M] } = maps[attention], read = labels([1, ...(job.prefix ?? []), ...tokens].slice(0, -1)), src = labels(job.src);
   const words = runs[run].manifest.heads.attentions[attention].startsWith("encoder") ? src : M === read.length ? read : [...src, ...read];
   const row = (q) => Array.from(weights.subarray((head * Q + q) * M, (head * Q + q + 1) * M));

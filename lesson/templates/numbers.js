@@ -1,4 +1,3 @@
-"use strict";
 // Compute the tables of the page again when a weight, the query or the bandwidth changes.
 const multiply = (A, B) => A.map((row) => B[0].map((_, j) => row.reduce((sum, a, i) => sum + a * B[i][j], 0)));
 const transpose = (A) => A[0].map((_, j) => A.map((row) => row[j]));

@@ -7,8 +7,8 @@ const LEVELS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/
 const COLUMNS = 4, MOST_ROWS = 76, WIDEST = 16, SECONDS = 10, SLOWEST_MS = 320, LEAST_WEIGHT = 0.05;
 
 /** The numbers from -1 to 1 that essays.py has packed: two of 15 levels are a byte. @param {string} text in base64 */
-export const unpackLevels = (text) => Array.from(atob(text), (byte) => byte.charCodeAt(0)).flatMap((byte) => [byte >> 4, byte & 15])
-  .filter((level) => level < 15).map((level) => level / 7 - 1);
+export const unpackLevels = (text) => Array.from(atob(text), (byte) => byte.charCodeAt(0))
+  .flatMap((byte) => [(byte >> 4) / 7 - 1, (byte & 15) / 7 - 1]);
 
 /** What is done after so many moments: tokens read, then words written. @param {number} moment @param {number} nRead */
 export const splitMoment = (moment, nRead) => ({ read: Math.min(moment, nRead), written: Math.max(0, moment - nRead) });

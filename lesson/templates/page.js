@@ -42,15 +42,11 @@ export function parseIndex(value, n, otherwise = 0) {
   return value !== "" && Number.isInteger(number) && number >= 0 && number < n ? number : otherwise;
 }
 
-/** Replace the content of a section, but keep the focus and the list's scroll position. */
+/** Replace the content of a section, but keep the focus. */
 export function redraw(root, ...children) {
-  const now = /** @type {HTMLElement} */ (document.activeElement), list = root.contains(now) && now.closest("nav, .pick");
-  const focus = list ? `${list.localName === "nav" ? "nav" : ".pick"} [aria-current]`
-    : root.contains(now) && now.dataset.key ? `[data-key="${now.dataset.key}"]` : null;
-  const scrolled = root.querySelector(".pick")?.scrollTop ?? 0;
+  const now = /** @type {HTMLElement} */ (document.activeElement), key = root.contains(now) && now.dataset.key;
   root.replaceChildren(...children);
-  if (root.querySelector(".pick")) root.querySelector(".pick").scrollTop = scrolled;
-  if (focus) root.querySelector(focus)?.focus({ preventScroll: true });
+  if (key) root.querySelector(`[data-key="${key}"]`)?.focus({ preventScroll: true });
 }
 
 /** Make the children of an element equal to a list, leaving those that are already in their place.

@@ -1,4 +1,3 @@
-"use strict";
 // ?present: one section a screen, in large letters. Arrow keys, PageUp, PageDown and the buttons turn
 // the pages. If the address is that of a step of the plan, the bar has its question, and they lead
 // from its last screen to the next step and from its first back to the end of the one before; with
@@ -72,8 +71,7 @@ if (new URLSearchParams(location.search).has("present")) {
     for (const node of timed()) node.classList.toggle("untimely", node.dataset.at ? Number(node.dataset.at) !== turn : turnOf(node) > turn);
     root.classList.toggle("asking", nodes.every((node) => node.matches("h2, .untimely")));
     for (const node of nodes) if (node.dataset.guest) node.append(document.getElementById(node.dataset.guest));
-    const input = steps.find(({ target }) => target && screenOf(target) === place)?.target;
-    if (input?.matches("[type=radio]")) input.click();
+    for (const { target } of steps) if (target?.matches("[type=radio]") && screenOf(target) === place) target.click();
     hint.hidden = !listRadios().length;
     at.textContent = `${live.indexOf(place) + 1} of ${live.length}`;
     asked.textContent = step ? step.link.title : "";

@@ -113,9 +113,8 @@ function drawErrors({ test, listed, runs }) {
 }
 
 function drawExample({ test, e, runs }) {
-  const { src, ref, hyps, scores } = test.examples[e];
+  const { src, ref, hyps, scores, errors } = test.examples[e];
   const written = hyps.some((hyp) => hyp !== null);
-  const { errors } = test.examples[e];
   const head = ["model", ...(written ? ["written"] : []), ...test.scores.map((score) => score.name), ...(written ? ["words right"] : []), ...(errors ? ["wrong words by kind"] : [])];
   const rows = runs.map((run) => element("tr", {},
     element("th", { scope: "row" }, run.label),

@@ -97,8 +97,8 @@ def test_the_opening_picture_shows_its_sentences(site_folder: Path) -> None:
 
 
 def test_numbers_of_the_picture_are_packed_in_levels_of_a_seventh() -> None:
-    assert essays.pack_levels("Af/") == "B+8"  # -1, nearly 0 and 1: 0, 7, 14 and none
-    assert essays.pack_levels("CD") == "AQ"  # on both sides of the middle of two levels
+    assert essays.pack_levels("Af/A") == "B+A="  # 0 7, 14 0: -1, nearly 0, 1 and -1
+    assert essays.pack_levels("CD") == "AQ=="  # on both sides of the middle of 0 and 1
 
 
 def test_pages_without_the_opening_picture_have_no_script_for_it(tmp_path: Path) -> None:
