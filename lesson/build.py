@@ -105,7 +105,7 @@ def build(
         reports = write_reports(site, live)
         print("writing results")
         sections = make_sections(site.folders)
-        site.write("results", sections=sections, reports=reports)
+        site.write("results", sections=sections, reports=reports, page_script="figures.js")
         if site.shared["answers"]:
             write_questions(site, [chart.name for section in sections for chart in section.charts])
     site.write("sources", groups=compute_checksums(site.chapters, site.folders))
@@ -401,11 +401,7 @@ class Section(NamedTuple):
     asked: str
     charts: list[Chart]
     observed: str
-
-    @property
-    def question(self) -> str:
-        """Return the question alone."""
-        return results.find_question(self.asked)
+    question: str = ""
 
 
 def make_sections(folders: Mapping[str, Folder]) -> list[Section]:
@@ -421,7 +417,7 @@ def make_sections(folders: Mapping[str, Folder]) -> list[Section]:
             its.append(add_chart(charts, styles, name, drawn, f"{name}-{each}"))
         is_alone = all(title != section.title for section in sections)
         title = title if is_alone else f"{title} ({its[0].title})"
-        sections.append(Section(title, asked, its, observed))
+        sections.append(Section(title, asked, its, observed, results.find_question(asked)))
     in_findings = {finding.folder for finding in findings}
     others = {name: folder for name, folder in folders.items() if name not in in_findings}
     for chart, task in make_comparison_charts(others, charts, styles):

@@ -8,6 +8,8 @@ from xml.etree import ElementTree
 from xml.etree.ElementTree import Element
 
 from markupsafe import Markup
+from matplotlib.colors import to_hex
+from matplotlib.figure import Figure
 
 from lesson import colours
 from seqmodels.report import style
@@ -17,8 +19,10 @@ DROPPED = {"metadata", "style", "title", "desc"}
 """Elements that a page has no use for: names and descriptions are texts beside the figure."""
 FIGURE = Markup(
     '<p class="title" id="{name}-title">{title}</p><p class="note" id="{name}-about">{about}</p>'
-    '<div class="plot" tabindex="0"><style>{css}</style>{svg}</div>{caption}'
+    '{keys}<div class="plot" tabindex="0"><style>{css}</style>{svg}</div>{caption}'
 )
+MARKS = {"s": "■", "o": "●", "D": "◆", "^": "▲", "v": "▼", "P": "✚", "X": "✖", "*": "★"}
+"""Markers of lines, as signs of a text."""
 PIXELS_PER_POINT = 1.16
 """Least scale of figures in pages: a figure in its usual width has 793 pixels."""
 Styles = dict[str, str]
@@ -55,15 +59,29 @@ def inline(drawn: FigureWithData, name: str, styles: Styles, has_buckets: bool =
         "role": "img", "aria-labelledby": f"{name}-title", "aria-describedby": f"{name}-about",
     }  # fmt: skip
     css = "".join(f".{its}{{{rule}}}" for rule, its in [*styles.items()][n_styles:])
-    caption = figure.get_label()
+    caption, keys = figure.get_label(), Markup(" · ").join(format_keys(figure))
     return FIGURE.format(
         name=name,
         title=" ".join(title.split()),
         about=Markup("<br>").join(about.split("\n")),
         css=Markup(css),
+        keys=Markup('<p class="keys">{}</p>').format(keys) * bool(keys),
         svg=Markup(ElementTree.tostring(svg, "unicode").replace(" />", "/>")),
         caption=Markup('<p class="note">{}</p>').format(caption) * bool(caption),
     )
+
+
+def format_keys(figure: Figure) -> Iterator[Markup]:
+    """Yield signs and labels of the lines in a figure's legends, or that have names beside them."""
+    pairs = [pair for key in figure.legends
+             for pair in zip(key.get_lines(), key.get_texts(), strict=False)]  # fmt: skip
+    names = [(MARKS.get(str(line.get_marker()), "■"), line, text) for line, text in pairs]
+    texts = [text for ax in figure.axes for text in ax.texts]
+    names += [("■", text, text) for text in texts if text.get_weight() == "bold"]
+    for sign, line, text in names:
+        colour = colours.declare("color", to_hex(line.get_color()), True)
+        key = Markup('<span style="{}">{}</span> {}')
+        yield key.format(colour, sign, " ".join(text.get_text().split()))
 
 
 def convert(svg: bytes, prefix: str, styles: Styles, has_buckets: bool) -> Element:
@@ -75,8 +93,8 @@ def convert(svg: bytes, prefix: str, styles: Styles, has_buckets: bool) -> Eleme
     root = ElementTree.fromstring(svg)
     viewbox = root.get("viewBox", "")
     for element in root.iter():
-        element.tag = strip_namespace(element.tag)
-        element.attrib = {strip_namespace(key): value for key, value in element.items()}
+        element.tag = element.tag.rpartition("}")[2]  # without its namespace, as HTML has it
+        element.attrib = {key.rpartition("}")[2]: value for key, value in element.items()}
         element.tail = None
         if element.tag != "text":
             element.text = None
@@ -91,11 +109,6 @@ def convert(svg: bytes, prefix: str, styles: Styles, has_buckets: bool) -> Eleme
             del element.attrib["transform"]
     root.attrib = {"viewBox": viewbox}
     return root
-
-
-def strip_namespace(name: str) -> str:
-    """Return the name of an element or attribute as HTML has it."""
-    return name.rpartition("}")[2]
 
 
 def find_references(element: Element) -> Iterator[tuple[str, str, str]]:

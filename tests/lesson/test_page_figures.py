@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -107,7 +108,7 @@ def test_larger_weights_stand_out_more_by_day_and_by_night() -> None:
     fills = re.findall(r'<path d="[^"]*"(?: clip-path="[^"]*")? class="(c[0-9]+)"/>', text)
     cells = [rules[name] for name in fills if "stroke:light-dark(#ededed" in rules[name]]
     colours_of = [re.findall(r"fill:light-dark\((.*?),(.*?)\)", cell)[0] for cell in cells]
-    papers = re.findall(r"--paper: (#\w+);", CSS)
+    papers = re.findall(r"--paper: light-dark\((#\w+), (#\w+)\);", CSS)[0]
     assert [*map(to_hex, papers)] == [colours.DAY, colours.NIGHT]
     for paper, fills_of in zip(papers, zip(*colours_of, strict=True), strict=True):
         contrasts = [colours.contrast(colour, paper) for colour in fills_of]
@@ -144,6 +145,51 @@ def test_a_figure_in_a_page_is_that_of_the_file() -> None:
     assert svg.round_numbers("rotate(-90.04 3.06 2)") == "rotate(-90 3.1 2)"
 
 
+def test_names_of_lines_are_a_text_as_well() -> None:
+    """The signs are those of the markers, the colours those of the lines, dark enough by day."""
+    looks = [
+        style.LineStyle("one\n0.3 M", "#b02a1e", "-", "^"),
+        style.LineStyle("b", "#111111", "-", "8"),
+    ]
+    with style.context():
+        figure, axes = style.make_panels(("", "", ""), looks, n_columns=1)
+        style.name_lines(axes[0, 0], [(1, "beside", "#e0e000")])
+        text = svg.inline(FigureWithData(figure, []), "f", svg.Styles())
+    pattern = r'<span style="color:light-dark\((#\w+),#\w+\);">(.)</span> ([^<·]*[^<· ])'
+    red, black, yellow = re.findall(pattern, text.partition("<div")[0])
+    assert red == ("#b02a1e", "▲", "one 0.3 M")
+    assert black == ("#111111", "■", "b")
+    assert yellow[1:] == ("■", "beside")
+    assert colours.contrast(yellow[0], colours.DAY) >= 4.5
+
+
+def test_a_figure_can_be_saved_as_a_file(chromium: Any, site_folder: Path) -> None:
+    """It has the figure's texts, and the colours of day in a page or without one."""
+    tab = Tab(chromium, site_folder / "results.html", color_scheme="dark")
+    figure = tab.page.locator("figure[id='bottleneck']")
+    with tab.page.expect_download() as download:
+        figure.get_by_role("link", name="the figure as SVG").click()
+    assert download.value.suggested_filename == "bottleneck.svg"
+    path = download.value.path()
+    text = path.read_text(encoding="utf-8")
+    ElementTree.fromstring(text)
+    shown = [figure.locator(".title").inner_text(), *figure.locator(".note").all_inner_texts()]
+    drawn = " ".join(re.findall(r"<text [^>]*>([^<]*)</text>", text))
+    assert all(word in drawn for part in shown for word in part.split())
+    assert "light-dark" not in text
+    assert {*re.findall(r"url\(#([^)]*)\)", text)} == {*re.findall(r' id="([^"]*)"', text)} != set()
+    (opened := tab.context.new_page()).goto(path.as_uri())
+    fills = "new Set([...document.querySelectorAll('text')].map((e) => getComputedStyle(e).fill))"
+    papers = "getComputedStyle(document.documentElement).backgroundColor"
+    inks, paper = opened.evaluate(f"[[...{fills}], {papers}]")
+    assert paper == "rgb(255, 255, 255)"
+    for ink in inks:
+        rgb = [int(x) / 255 for x in re.findall(r"\d+", ink)]
+        assert colours.contrast(to_hex(rgb), colours.DAY) >= 4.5
+    tab.check_isolation()
+    tab.context.close()
+
+
 def test_text_on_fills_can_be_read() -> None:
     heat = to_hex(style.HEAT(0.45))  # the darkest cell with a number
     pale = bucket_plots.BETTER[0], bucket_plots.WORSE[0]
@@ -164,6 +210,7 @@ def test_figures_fit_the_page(chromium: Any, site_folder: Path, name: str, width
         for selector in (".plot", ".plot svg")
     )
     assert (figure > frame) == (width == 390)
+    assert tab.page.locator(".keys").first.is_visible() == (width == 390)
     assert frame <= width
     assert tab.width() <= width
     tab.context.close()
