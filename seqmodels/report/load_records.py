@@ -30,8 +30,9 @@ from seqmodels.utils import files
 NAMES = {
     "war-and-peace": "War and Peace", "shakespeare": "Shakespeare", "multi30k": "Multi30k",
     "bible": "Bible", "de→en": "German→English", "en→de": "English→German",
+    "keys given again": "keys given again, last value counts",
 }  # fmt: skip
-"""Words of corpora's names, as they are written in a sentence."""
+"""Names of data, and words of corpora's names, as they are written in a sentence."""
 FIELDS = {
     "is_prenorm": "pre-norm", "d_model": "width", "d_k": "d_k", "d_v": "d_v", "lr": "learning rate",
     "muon_lr": "Muon’s learning rate", "tokens": "target tokens", "batch_tokens": "tokens a batch",
@@ -140,8 +141,7 @@ def score_array(group: Sequence[Record], name: str, metric: str) -> np.ndarray:
     """
     tests = [test for r in group if (test := r.test(name))]
     scores = [[t.overall.get(metric), *(b.get(metric) for b in t.buckets)] for t in tests]
-    unrecorded = (np.nan, np.nan, np.nan)
-    ends = [[(s.value, s.low, s.high) if s else unrecorded for s in own] for own in scores]
+    ends = [[(s.value, s.low, s.high) if s else (np.nan,) * 3 for s in own] for own in scores]
     return np.array(ends, float)
 
 
@@ -223,7 +223,7 @@ def format_field(field: str, value: Value) -> str:
 
 def name_data(r: Record) -> str:
     """Return the name of a record's data as it is written in a sentence."""
-    return re.sub(r"[\w→-]+", lambda word: NAMES.get(word[0], word[0]), r.data.name)
+    return re.sub(r"keys given again|[\w→-]+", lambda m: NAMES.get(m[0], m[0]), r.data.name)
 
 
 def capitalise(text: str) -> str:

@@ -275,15 +275,15 @@ def test_each_rule_has_its_line_on_each_data() -> None:
     other = [with_rules("gpt", 1, "keys and values", "01", 50)]
     draw = lookup_figure.draw_rules_across
     assert draw([*map(as_records, (once, other))]) == {}  # one rule says nothing
-    drawn = draw([*map(as_records, (fewer, other, again, once))])
-    assert [*drawn] == ["rules-lookup"]
-    by_title = {ax.get_title(loc="left"): ax for ax in drawn["rules-lookup"].figure.axes}
+    ((name, (figure, table)),) = draw([*map(as_records, (fewer, other, again, once))]).items()
+    assert (name, "last value counts" in figure.texts[1].get_text()) == ("rules-lookup", True)
+    by_title = {ax.get_title(loc="left"): ax for ax in figure.axes}
     assert by_title.keys() == {"Keys and values", "Keys given again"}
     for title, scores in (("Keys and values", [62]), ("Keys given again", [20, 80])):
         lines = [line for line in by_title[title].lines if len(line.get_xdata()) == 8]
         firsts = [line.get_ydata()[0] for line in lines]
         assert firsts == [*(score + 1 for score in scores), 9]  # the baseline comes last
-    rules = {row[1] for row in drawn["rules-lookup"].table[1:]}
+    rules = {row[1] for row in table[1:]}
     assert rules == {lookup_figure.ADD.label, lookup_figure.BOTH.label}
 
 
