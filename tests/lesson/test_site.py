@@ -397,8 +397,17 @@ def test_changes_can_be_seen_without_colours(chromium: Any, site_folder: Path) -
     tab.context.close()
 
 
+def test_no_page_is_wider_than_a_phone(chromium: Any, site_folder: Path) -> None:
+    tab, wide = Tab(chromium, site_folder / "index.html", **PHONE), list[tuple[str, int]]()
+    for path in sorted(site_folder.glob("*.html")):
+        tab.open(path)
+        wide.extend([(path.name, tab.width())] * (tab.width() > 390))
+    assert wide == []
+    tab.context.close()
+
+
 SLOW_PAGES = [*essays.ENTRIES, "glossary", "questions", "bahdanau", "rnn_encdec-bahdanau"]
-SLOW_PAGES += ["rnn_encdec-gpt", "results", "sources"]
+SLOW_PAGES += ["rnn_encdec-gpt", "gpt-linear_attention", "results", "sources"]
 
 
 @pytest.mark.parametrize(
