@@ -140,7 +140,7 @@ export class AttentionPanel {
       ...(heads > 1 || layers > 1 ? numbered(others.length ? "to the source, layer" : "layer", layers) : []), ...others];
     const lists = [["model", "m", models, run], ["attention", "l", layersListed, layer],
       ...(layer === ALIGN ? [] : [["head", "h", numbered("head", heads).map(([i, own]) => [i, names[i] ? `${own}: ${names[i]}` : own]), head]])];
-    const isMean = layer === ALIGN, muting = isMean ? ["choose a head to mute", "", sizes.aligned_layers.at(-1)] : ["mute this head", ""];
+    const isMean = layer === ALIGN, muting = /** @type {any[]} */ (isMean ? ["choose a head to mute", "", sizes.aligned_layers.at(-1)] : ["mute this head", ""]);
     patch(this.controls, mute ? [...lists, muting] : lists, ([name, , options]) => JSON.stringify([name, options]), ([name, key, options, chosen]) => {
       if (key) return chooser(name, key, options, chosen);
       if (!isMean) return element("label", {}, element("input", { type: "checkbox", "data-key": "mute" }), name);
