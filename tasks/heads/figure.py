@@ -357,11 +357,12 @@ def draw_two_heads(exhibit: Exhibit) -> Figure:
     apart = " and ".join(f"{row['pairs'][0]:.2f} {row['when']} training" for row in shown)
     text = f"Transformer, heads 1 and 2 of the encoder's second layer: a distance of {apart}"
     figure = style.make_figure(5.0, ("How far apart are two heads of a layer?", text, caption))
-    above, below = figure.subfigures(2, 1, height_ratios=(1, 0.9))
+    (above,), (below,) = figure.subfigures(2, 1, squeeze=False, height_ratios=(1, 0.9))
+    words = settings["sentence"]
     maps = [(f"head {i}, {row['when']} training", w) for row in shown
             for i, w in enumerate(row["maps"], 1)]  # fmt: skip
     for ax, (name, weights) in zip(above.subplots(1, len(maps)), maps, strict=True):
-        style.draw_map(ax, weights, *2 * [settings["sentence"]], top=100, lw=0.3)
+        style.draw_map(ax, weights, words, words, top=100, lw=0.3)
         ax.set_xlabel(name, weight="bold")
     ax = below.subplots()
     for i, ((when, column), look) in enumerate(LOOKS.items()):

@@ -12,6 +12,8 @@ Question
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 
 from seqmodels.experiments.inference import load
@@ -34,10 +36,11 @@ def measure(settings: Exhibit = SETTINGS) -> Exhibit:
     for name in settings["models"]:
         run = load(name)
         assert run.record
+        sizes: dict[str, Any] = dict(run.record.settings)
         sample = draw_sample(settings["n_sentences"], LENGTHS, Splits([], [], []), run.tokenizer)
         for seed in settings["seeds"]:
             torch.manual_seed(seed)
-            start = build(name, **run.record.settings)
+            start = build(name, **sizes)
             rows += compare_heads(start, sample, {"model": name, "when": "before", "seed": seed})
         about = {"model": name, "when": "after", "seed": run.record.seed}
         rows += compare_heads(run.model, sample, about)
