@@ -7,10 +7,10 @@ Question
 
     python -m tasks.smoothing.scale
 
-    Half a minute on one core; nothing is trained. Without the division, scores spread as √d_k does,
-    the softmax saturates, and from some width on the gradient that most queries have at its input
-    is smaller. But that of a few is large, and nothing divides it on its way to W_q and W_k: their
-    gradient is larger than with 1/√d_k at every width, the more the wider.
+    Half a minute on one core; nothing is trained. Without the division, the scores spread (in the
+    Transformer as √d_k does), the softmax saturates, and in wide heads the median query has a
+    smaller gradient at its input. But a few have a large one, and nothing divides it on its way to
+    W_q and W_k: their gradient is larger than with 1/√d_k at every width, the more the wider.
 """
 
 from __future__ import annotations
