@@ -422,7 +422,7 @@ def make_sections(folders: Mapping[str, Folder]) -> list[Section]:
     others = {name: folder for name, folder in folders.items() if name not in in_findings}
     for chart, task in make_comparison_charts(others, charts, styles):
         is_ours = chart.folder.split(", ")[0] in ours
-        title = is_ours and RESULTS["titles"].get(chart.name)
+        title = RESULTS["titles"].get(chart.name, "") if is_ours else ""
         title = title or f"{chart.title} ({chart.folder})"
         sections.append(Section(title, results.read_question(task), [chart], ""))
     return sections

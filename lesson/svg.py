@@ -75,13 +75,13 @@ def format_keys(figure: Figure) -> Iterator[Markup]:
     """Yield signs and labels of the lines in a figure's legends, or that have names beside them."""
     pairs = [pair for key in figure.legends
              for pair in zip(key.get_lines(), key.get_texts(), strict=False)]  # fmt: skip
-    names = [(MARKS.get(str(line.get_marker()), "■"), line, text) for line, text in pairs]
+    names = [(MARKS.get(str(k.get_marker()), "■"), k.get_color(), text) for k, text in pairs]
     texts = [text for ax in figure.axes for text in ax.texts]
-    names += [("■", text, text) for text in texts if text.get_weight() == "bold"]
-    for sign, line, text in names:
-        colour = colours.declare("color", to_hex(line.get_color()), True)
+    names += [("■", text.get_color(), text) for text in texts if text.get_fontweight() == "bold"]
+    for sign, colour, text in names:
+        rule = colours.declare("color", to_hex(colour), True)
         key = Markup('<span style="{}">{}</span> {}')
-        yield key.format(colour, sign, " ".join(text.get_text().split()))
+        yield key.format(rule, sign, " ".join(text.get_text().split()))
 
 
 def convert(svg: bytes, prefix: str, styles: Styles, has_buckets: bool) -> Element:

@@ -177,7 +177,8 @@ def test_a_figure_can_be_saved_as_a_file(chromium: Any, site_folder: Path) -> No
     drawn = " ".join(re.findall(r"<text [^>]*>([^<]*)</text>", text))
     assert all(word in drawn for part in shown for word in part.split())
     assert "light-dark" not in text
-    assert {*re.findall(r"url\(#([^)]*)\)", text)} == {*re.findall(r' id="([^"]*)"', text)} != set()
+    names = {*re.findall(r"(?:url\(#|href=\"#)([^\")]*)", text)}
+    assert {*re.findall(r' id="([^"]*)"', text)} == names != set()
     (opened := tab.context.new_page()).goto(path.as_uri())
     fills = "new Set([...document.querySelectorAll('text')].map((e) => getComputedStyle(e).fill))"
     papers = "getComputedStyle(document.documentElement).backgroundColor"
