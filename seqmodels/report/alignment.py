@@ -102,7 +102,7 @@ def _texts(alignments: Sequence[Alignment], subtitle: str) -> style.Texts:
     """Return the title, subtitle and caption of the figure."""
     has_gold = any(a.gold is not None for a in alignments)
     caption = (
-        "Each row shows the distribution of attention over the source words when one target word "
+        "Each row shows the distribution of attention over the source when one token of the target "
         "is generated. Rows sum to one, or to less for models that also attend to the target"
     )
     is_normal = all(sum(weights) < 1.01 for a in alignments for weights in a.alpha)
@@ -110,7 +110,7 @@ def _texts(alignments: Sequence[Alignment], subtitle: str) -> style.Texts:
     caption += "Open squares: gold links." if has_gold else "No gold links for this sentence."
     words = {word for a in alignments for word in (*a.src, *a.tgt)} - {"·"}
     caption += "".join(f" {text}" for sign, text in SIGNS.items() if sign in "".join(words))
-    return "Alignments: target words (rows) attend to source words (columns)", subtitle, caption
+    return "Alignments: the target (rows) attends to the source (columns)", subtitle, caption
 
 
 def _draw_heat(ax: Axes, a: Alignment, is_labelled: bool = True) -> None:
