@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple, TypedDict
+from typing import Any, NamedTuple
 
 import numpy as np
 from sacrebleu.metrics import BLEU, CHRF
@@ -19,13 +19,6 @@ from seqmodels.data.scripts import count_words, unit_of
 from seqmodels.data.text import read_lines, sha256
 from seqmodels.evaluation import intervals, metrics
 from seqmodels.utils.terminal import printable
-
-
-class Difference(TypedDict):
-    """The score of a system less that of the first one, and the p of sacreBLEU's test."""
-
-    difference: float
-    p: float | None
 
 
 class Text(NamedTuple):
@@ -78,17 +71,23 @@ def score_translations(
     if not any(lengths := [*map(count_words, src.lines)]):
         raise ValueError(f"{src.path} has no words; scores are by the number of source words")
     metrics.check_tokenizer(tokenize, "--tokenize")
-    scorers = metrics.sacrebleu_metrics(tokenize, is_lowercase, [ref.lines for ref in refs])
+    scorers = metrics.sacrebleu_metrics(tokenize, is_lowercase)
+    references = [ref.lines for ref in refs]
     longer = [max(lengths)] if max(lengths) > ends[-1] else []
     buckets = [(low + 1, high) for low, high in pairwise([0, *ends, *longer])]
     all_counts, entries = [], []
     for text, name in zip(systems, name_systems([text.path for text in systems]), strict=True):
-        counts, scores = score_system(text, scorers, lengths, buckets)
+        counts = {
+            key: metrics.sacrebleu_counts(scorer, text.lines, references)
+            for key, scorer in scorers.items()
+        }
         all_counts.append(counts)
-        entries.append({"name": name, **text.facts(), **scores})
+        n_tokenized = sum(line.endswith(" .") for line in text.lines)
+        about = {"name": name, **text.facts(), "n_tokenized": n_tokenized}
+        entries.append(about | score_counts(counts, lengths, buckets))
     paired = dict[str, str]()
     if len(systems) > 1:
-        paired, differences = compare_with_first(scorers, systems, all_counts)
+        paired, differences = compare_with_first(scorers, systems, references, all_counts)
         for entry, difference in zip(entries[1:], differences, strict=True):
             entry["against_first"] = difference
     return {
@@ -104,24 +103,17 @@ def score_translations(
     }
 
 
-def score_system(
-    text: Text,
-    scorers: Mapping[str, BLEU | CHRF],
-    lengths: Sequence[int],
-    buckets: Sequence[tuple[int, int]],
-) -> tuple[dict[str, np.ndarray], dict[str, object]]:
-    """Return the counts of a system's lines by metric, and its scores overall and by bucket."""
-    counts = {
-        key: metrics.sacrebleu_counts(scorer, text.lines, None) for key, scorer in scorers.items()
-    }
+def score_counts(
+    counts: Mapping[str, np.ndarray], lengths: Sequence[int], buckets: Sequence[tuple[int, int]]
+) -> dict[str, object]:
+    """Return the scores of a system's lines, by their counts, overall and by bucket."""
 
     def score(indices: np.ndarray) -> dict[str, intervals.Interval | float]:
         scores = {key: metrics.METRICS[key].score(each[indices]) for key, each in counts.items()}
         n_hyp, n_ref = counts["bleu"][indices, :2].sum(0)
         return {**scores, "length_ratio": float(n_hyp / n_ref) if n_ref else 0.0}
 
-    return counts, {
-        "n_tokenized": sum(line.endswith(" .") for line in text.lines),
+    return {
         "overall": {"n": len(lengths), **score(np.arange(len(lengths)))},
         "buckets": metrics.map_buckets(lengths, buckets, score),
     }
@@ -130,15 +122,17 @@ def score_system(
 def compare_with_first(
     scorers: Mapping[str, BLEU | CHRF],
     systems: Sequence[Text],
+    references: Sequence[Sequence[str]],
     counts_by_system: Sequence[Mapping[str, np.ndarray]],
-) -> tuple[dict[str, str], list[dict[str, Difference]]]:
+) -> tuple[dict[str, str], list[dict[str, dict[str, float | None]]]]:
     """Return the signatures of sacreBLEU's paired bootstrap, and each other system's differences.
 
-    p is None if all counts are equal, which the test would call significant.
+    Each has a p, which is None if all counts are equal: the test would call that significant.
     """
     named = [(str(i), text.lines) for i, text in enumerate(systems)]
-    signatures, columns = PairedTest([*named], {**scorers}, None, "bs", intervals.N_BOOTSTRAP)()
-    entries: list[dict[str, Difference]] = [{} for _ in systems[1:]]
+    test = PairedTest([*named], {**scorers}, references, "bs", intervals.N_BOOTSTRAP)
+    signatures, columns = test()
+    entries = [dict[str, dict[str, float | None]]() for _ in systems[1:]]
     for key, name in zip(scorers, signatures, strict=True):
         first, *others = (result for result in columns[name] if isinstance(result, Result))
         for entry, counts, other in zip(entries, counts_by_system[1:], others, strict=True):

@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -60,7 +59,7 @@ class Metric:
     ratio: tuple[str, str | None, float] | None = None
     """(above, below, scale): scale × Σ above / Σ below of these fields; None below: per row."""
     sacrebleu: Callable[..., BLEU | CHRF] | None = None
-    """make(tokenize, is_lowercase=False, references=None) returns sacreBLEU's metric object."""
+    """make(tokenize, is_lowercase=False) returns sacreBLEU's metric object."""
     score_from_stats: Score = quotient
     """Computes the score from summed terms, for many resamples at once."""
     compute: Callable[[Part], Interval | None] | None = None
@@ -86,8 +85,8 @@ class Metric:
     def terms(self, rows: Sequence[Row], tokenize: str) -> np.ndarray | None:
         """Return each row's terms, whose sums give the score; None if the rows lack its fields."""
         if self.sacrebleu and "hyp" in rows[0]:
-            hyps, refs = (tuple(row[key] for row in rows) for key in ("hyp", "ref"))
-            return count_texts(self.sacrebleu, tokenize, hyps, refs)
+            hyps, refs = ([row[key] for row in rows] for key in ("hyp", "ref"))
+            return sacrebleu_counts(self.sacrebleu(tokenize), hyps, [refs])
         if self.ratio and self.ratio[0] in rows[0]:
             above, below, scale = self.ratio
             pairs = [(scale * row[above], row[below] if below else 1.0) for row in rows]
@@ -176,21 +175,10 @@ def without_interval(value: float) -> Interval:
 # ------------------------------------------------------------------------------------ sacreBLEU
 
 
-@lru_cache(maxsize=4)
-def count_texts(
-    make: Callable[[str], BLEU | CHRF], tokenize: str, hyps: tuple[str, ...], refs: tuple[str, ...]
-) -> np.ndarray:
-    """Return the counts of texts once for their scores and for the sums beside the record."""
-    return sacrebleu_counts(make(tokenize), hyps, [refs])
-
-
 def sacrebleu_counts(
-    metric: BLEU | CHRF, hyps: Sequence[str], refs: Sequence[Sequence[str]] | None
+    metric: BLEU | CHRF, hyps: Sequence[str], refs: Sequence[Sequence[str]]
 ) -> np.ndarray:
-    """Return the counts of a sacreBLEU metric, one row per sentence; scores depend on their sums.
-
-    Without `refs`, the references are those with which the metric was made.
-    """
+    """Return the counts of a sacreBLEU metric, a row per sentence; scores depend on their sums."""
     return np.array(metric._extract_corpus_statistics(hyps, refs), dtype=np.float64)
 
 
@@ -221,22 +209,18 @@ def chrf_of_counts(sums: np.ndarray) -> np.ndarray:
     return 100 * np.divide(5 * precision * recall, below, out=np.zeros_like(below), where=below > 0)
 
 
-def make_bleu(
-    tokenize: str, is_lowercase: bool = False, references: Sequence[Sequence[str]] | None = None
-) -> BLEU:
+def make_bleu(tokenize: str, is_lowercase: bool = False) -> BLEU:
     """Return sacreBLEU's BLEU, without its warning about texts that look tokenized."""
     from sacrebleu.metrics import BLEU  # only where a text is scored
 
-    return BLEU(lowercase=is_lowercase, force=True, tokenize=tokenize, references=references)
+    return BLEU(lowercase=is_lowercase, force=True, tokenize=tokenize)
 
 
-def make_chrf(
-    tokenize: str, is_lowercase: bool = False, references: Sequence[Sequence[str]] | None = None
-) -> CHRF:
+def make_chrf(tokenize: str, is_lowercase: bool = False) -> CHRF:
     """Return sacreBLEU's chrF, which needs no tokenizer."""
     from sacrebleu.metrics import CHRF
 
-    return CHRF(lowercase=is_lowercase, references=references)
+    return CHRF(lowercase=is_lowercase)
 
 
 TOKENIZER_OF_SCRIPT = {"han": "zh", "kana": "ja-mecab", "other": "flores200", None: "13a"}
@@ -320,17 +304,10 @@ def metric_of(key: str) -> Metric:
     return METRICS.get(key) or Metric(label=key)
 
 
-def sacrebleu_metrics(
-    tokenize: str = "13a",
-    is_lowercase: bool = False,
-    references: Sequence[Sequence[str]] | None = None,
-) -> dict[str, BLEU | CHRF]:
+def sacrebleu_metrics(tokenize: str, is_lowercase: bool = False) -> dict[str, BLEU | CHRF]:
     """Return sacreBLEU's objects for its metrics in the table."""
-    return {
-        key: metric.sacrebleu(tokenize, is_lowercase, references)
-        for key, metric in METRICS.items()
-        if metric.sacrebleu
-    }
+    makers = {key: metric.sacrebleu for key, metric in METRICS.items() if metric.sacrebleu}
+    return {key: make(tokenize, is_lowercase) for key, make in makers.items()}
 
 
 def compute_scores_by_bucket(
