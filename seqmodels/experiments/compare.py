@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from concurrent.futures import Executor
 from pathlib import Path
 
 from seqmodels.experiments.executors import connect_launcher
 from seqmodels.experiments.forecast import format_forecast
-from seqmodels.experiments.launch import Submitter, Summarize, n_parallel_runs, run_all
+from seqmodels.experiments.launch import Summarize, n_parallel_runs, run_all
 from seqmodels.experiments.options import Options
 from seqmodels.experiments.plan import Plan, plan_runs, resolve_device
 from seqmodels.experiments.task import Task
@@ -30,7 +31,7 @@ class FailedRunsError(ValueError):
 def compare(
     task: Task,
     options: Options,
-    executor: Submitter | None = None,
+    executor: Executor | None = None,
     summarize: Summarize | None = None,
 ) -> Path | None:
     """Train every spec and seed without a record; return the folder, or None for a dry run.

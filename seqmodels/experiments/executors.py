@@ -9,9 +9,11 @@ import logging
 import os
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import Executor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from seqmodels.data.cache import cache_dir, ensure_dir
 from seqmodels.experiments.launch import Outcome, RunLostError, n_remote_threads
@@ -77,7 +79,7 @@ class RemoteTask:
             raise RunLostError(f"lost with its {self.name} ({type(error).__name__})") from error
 
 
-class RayLauncher:
+class RayLauncher(Executor):
     """Ray tasks, on the cluster at RAY_ADDRESS or, without it, on this machine."""
 
     def __init__(self, device: str):
@@ -98,7 +100,7 @@ class RayLauncher:
         has_gpu = ray.cluster_resources().get("GPU", 0) > 0
         self.device = ("cuda" if has_gpu else "cpu") if device == "auto" else device
 
-    def submit(self, task: Callable[..., Outcome], /, *args: object) -> RemoteTask:
+    def submit(self, task: Callable[..., Any], /, *args: object, **_: object) -> Any:
         """Submit a task to any node with free resources."""
         ray, needs = self.ray, {"num_cpus": n_remote_threads()}
         needs["num_gpus"] = int(self.device == "cuda")
@@ -114,7 +116,7 @@ class RayLauncher:
         self.tasks.append(submitted)
         return submitted
 
-    def shutdown(self) -> None:
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """Leave the cluster."""
         if self.is_own:
             self.ray.shutdown()
@@ -123,7 +125,7 @@ class RayLauncher:
 # ---------------------------------------------------------------------------------------- SLURM
 
 
-class SlurmLauncher:
+class SlurmLauncher(Executor):
     """SLURM jobs, by submitit, whose files are in the cache folder.
 
     Partition, account and time limit are given as for `sbatch`: SBATCH_PARTITION and so on.
@@ -148,7 +150,7 @@ class SlurmLauncher:
             gpus_per_node=int(self.device == "cuda"),
         )
 
-    def submit(self, task: Callable[..., Outcome], /, *args: object) -> RemoteTask:
+    def submit(self, task: Callable[..., Any], /, *args: object, **_: object) -> Any:
         """Submit a job; at its time limit it is queued again, and resumes from its checkpoint."""
         from submitit.core.utils import FailedJobError, UncompletedJobError
         from submitit.helpers import Checkpointable
@@ -170,7 +172,7 @@ class SlurmLauncher:
         self.pickles += [job.paths.submitted_pickle, job.paths.result_pickle]
         return submitted
 
-    def shutdown(self) -> None:
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """Delete the pickles of all jobs, and keep their logs."""
         for path in self.pickles:
             path.unlink(missing_ok=True)

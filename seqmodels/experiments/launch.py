@@ -9,9 +9,9 @@ import signal
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from concurrent.futures import Executor, Future
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
-from typing import Protocol, runtime_checkable
 
 import torch
 
@@ -42,30 +42,8 @@ Summarize = Callable[[Path], str]
 """Draws the records of a folder so far, and returns their scores as text."""
 
 
-@runtime_checkable
-class Pending(Protocol):
-    """A submitted run, such as a `concurrent.futures.Future`."""
-
-    def done(self) -> bool:
-        """Return whether it has ended."""
-
-    def result(self) -> Outcome:
-        """Return what came of the run; raise RunLostError if its machine was lost."""
-
-    def cancel(self) -> object:
-        """Drop the run, or interrupt it."""
-
-
-@runtime_checkable
-class Submitter(Protocol):
-    """Carries out runs elsewhere, such as a `concurrent.futures.Executor`."""
-
-    def submit(self, execute: Callable[[Run, int], Outcome], run: Run, threads: int, /) -> Pending:
-        """Have a run carried out by `execute`, with so many threads."""
-
-
 class RunLostError(ConnectionError):
-    """The machine or the process that carried out a run has ended."""
+    """The machine or the process that carried out a run has ended: raised by a future's result."""
 
 
 def n_parallel_runs(n_runs: int, device: str) -> int:
@@ -85,7 +63,7 @@ def n_remote_threads() -> int:
 def run_all(
     plan: Plan,
     n_parallel: int,
-    executor: Submitter | None = None,
+    executor: Executor | None = None,
     summarize: Summarize | None = None,
 ) -> list[str]:
     """Carry out the runs of a plan that are not recorded; return a line for each failure.
@@ -136,7 +114,7 @@ class Reporter:
         times = f"{record.train_s:.0f} s training, {record.evaluate_s:.0f} s evaluation"
         self.board.print(wrap(f"{run.title}: {format_first_score(record)}, {times}"))
         is_due = time.monotonic() >= self.summarized_s + SUMMARIZE_EVERY_S
-        if self.summarize and is_due and not self.board.is_complete:
+        if self.summarize and is_due and self.board.records.keys() - self.board.ended:
             try:
                 self.board.print(self.summarize(run.path.parent))
             except (ValueError, OSError) as error:  # the other runs go on
@@ -146,7 +124,7 @@ class Reporter:
 
 
 def submit_all(
-    todo: Sequence[Run], executor: Submitter, threads: int, reporter: Reporter
+    todo: Sequence[Run], executor: Executor, threads: int, reporter: Reporter
 ) -> list[str]:
     """Submit each run with so many threads; return a line for each failure.
 
@@ -154,7 +132,7 @@ def submit_all(
     loop polls: a signal to a suspended process can reach a thread that wakes no other.
     """
     failures, n_lost = list[str](), Counter[str]()
-    waiting: dict[Pending, Run] = {}
+    waiting: dict[Future[Outcome], Run] = {}
     poll_s = 0.1 if isinstance(executor, ProcessPool) else 1.0
     try:
         for run in todo:

@@ -74,11 +74,6 @@ class Status(BaseModel):
         """Return the fraction of the budget that is spent."""
         return self.tokens / max(self.budget, 1)
 
-    @property
-    def trained_before(self) -> float:
-        """Return the fraction of the budget that was spent before this process began."""
-        return (self.first_tokens or 0) / max(self.budget, 1)
-
 
 def status_path(record: Path) -> Path:
     """Return the path of a run's status, from that of its record."""
@@ -236,11 +231,6 @@ class ProgressBoard:
             self.read(title)
             self.ended.add(title)
 
-    @property
-    def is_complete(self) -> bool:
-        """Return whether all runs have ended."""
-        return self.ended >= self.records.keys()
-
     def print(self, line: str) -> None:
         """Print a line, above the bar if there is one."""
         with self.lock:
@@ -259,7 +249,8 @@ class ProgressBoard:
         """Return the line about all runs: the time left at the speed so far, which is never cut."""
         n_ended, n, running = len(self.ended), len(self.records), self.running()
         done, left = f"{self.n_recorded + n_ended} of {self.n_recorded + n} runs done", ""
-        before = TRAINING_SHARE * sum(run.trained_before for run in self.runs.values())
+        resumed = ((run.first_tokens or 0) / max(run.budget, 1) for run in self.runs.values())
+        before = TRAINING_SHARE * sum(resumed)
         if n_ended < n and (gained := self.count_done() - before) > 0:
             seconds = (time.monotonic() - self.since_s) * (n - self.count_done()) / gained
             left = f"{format_duration(seconds)} left, "
