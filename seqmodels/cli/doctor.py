@@ -14,30 +14,6 @@ from seqmodels.cli.arguments import Add
 
 DEVELOPERS = ("dev", "notebook")
 """Extras whose packages are not listed."""
-USES = {
-    "torch": "models, training and search",
-    "numpy": "bootstrap and scores",
-    "scipy": "quantiles for intervals and tests",
-    "jaxtyping": "shapes of tensors in signatures",
-    "safetensors": "files of weights",
-    "tokenizers": "trains BPE",
-    "tiktoken": "encodes with BPE",
-    "datasets": "reads tables and the hub",
-    "tqdm": "progress bars",
-    "sacrebleu": "BLEU, chrF and test sets",
-    "matplotlib": "figures",
-    "pydantic": "checks records and options",
-    "psutil": "memory on Windows",
-    "latex2mathml": "equations of the lesson",
-    "pygments": "listings of the lesson",
-    "onnx": "models in a page",
-    "onnxscript": "models in a page",
-    "onnxruntime": "checks models for a page",
-    "ray": "runs on a cluster",
-    "submitit": "runs in SLURM's queue",
-    "tensorboard": "curves during training",
-}
-"""The use of each required package."""
 
 
 def add_arguments(arg: Add) -> None:
@@ -72,18 +48,15 @@ def check_versions() -> Iterator[tuple[str, str, bool]]:
         extra = re.search(r"extra == .(\w+)", str(needed.marker))
         if extra and extra[1] in DEVELOPERS:
             continue
-        use = USES.get(needed.name, "another requirement")
         install = f"pip install '{needed.name}{needed.specifier}'"
         try:
             version = metadata.version(needed.name)
         except metadata.PackageNotFoundError:
             optional = " (optional)" if needed.marker else ""
-            yield needed.name, f"not installed{optional}: {use}; {install}", not optional
+            yield needed.name, f"not installed{optional}; {install}", not optional
             continue
         is_right = needed.specifier.contains(version, prereleases=True)
-        finding = f"{version}: {use}"
-        if not is_right:
-            finding = f"{version} is not supported; {install}"
+        finding = version if is_right else f"{version} is not supported; {install}"
         yield needed.name, finding, not is_right
 
 

@@ -294,8 +294,7 @@ def test_doctor_lists_versions_and_models(examine: Examine) -> None:
     assert {"python", "seqmodels", *needed, "onnx", "ray", "submitit", *MODELS} <= findings.keys()
     assert not {"ruff", "joeynmt"} & findings.keys()
     assert (code, wrong) == (0, []), findings
-    assert findings["tqdm"] == f"{metadata.version('tqdm')}: progress bars"
-    assert not [line for line in findings.values() if "another requirement" in line]
+    assert findings["tqdm"] == metadata.version("tqdm")
     assert all(findings[name] == "the contract holds" for name in MODELS)
 
 
