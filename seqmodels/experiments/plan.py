@@ -82,7 +82,7 @@ def check_folder(out: Path, planned: Mapping[Path, Run], is_fresh: bool) -> set[
             was, varied = recorded_settings(old), old.arm.training if old.arm else {}
             recorded.add(path)
         elif checkpoint := Checkpoints(path).latest(lambda line: None):
-            was = checkpoint.settings
+            was = checkpoint.state["settings"]
             varied = {key: value for key, value in was.items() if not key.startswith("data.")}
         else:
             continue

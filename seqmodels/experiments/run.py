@@ -30,7 +30,7 @@ from seqmodels.records.schema import Event, Record
 from seqmodels.training import checkpoint
 from seqmodels.training.checkpoint import Checkpoints
 from seqmodels.training.config import Progress, TrainConfig
-from seqmodels.training.curves import TensorBoard
+from seqmodels.training.curves import open_curves
 from seqmodels.training.loop import train
 from seqmodels.training.trainer import Trainer
 from seqmodels.utils.files import LOCK, Lock
@@ -105,8 +105,8 @@ class Evaluation(NamedTuple):
     """The entries in the record."""
     seconds: float
     alignment: dict[str, Any] | None
-    peak_memory_bytes: int
-    """Of training and evaluation."""
+    peak_memory_bytes: int | None
+    """Of training and evaluation; None: the system does not say."""
 
 
 def train_and_record(run: Run, patience_s: float | None = None) -> Record:
@@ -151,7 +151,7 @@ def fit(run: Run, status: StatusFile = SILENT) -> tuple[SequenceModel, Progress]
             )
         trainer.log(f"training on {run.cfg.tokens:,} tokens")
     is_drawn = run.options.tensorboard
-    with TensorBoard(run.curves, trainer.progress.step) if is_drawn else nullcontext() as curves:
+    with open_curves(run.curves, trainer.progress.step) if is_drawn else nullcontext() as curves:
         take_if_due = Snapshots(run.task, run.options.snapshots).take_if_due
         train(trainer, run.task.train, run.task.valid, checkpoints, curves, take_if_due)
     return model, trainer.progress
@@ -159,7 +159,7 @@ def fit(run: Run, status: StatusFile = SILENT) -> tuple[SequenceModel, Progress]
 
 def resume(trainer: Trainer, saved: checkpoint.Checkpoint, about: Mapping[str, Any]) -> None:
     """Restore a checkpoint; raise ValueError if it belongs to another run."""
-    check_same_settings(saved.path, saved.settings, about["settings"])
+    check_same_settings(saved.path, saved.state["settings"], about["settings"])
     try:
         trainer.restore(saved.tensors, saved.state)
     except ValueError as error:

@@ -20,7 +20,7 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from seqmodels.interface import SequenceModel
-from seqmodels.models import Value, build
+from seqmodels.models import build
 from seqmodels.training.trainer import check_shapes
 from seqmodels.utils import files
 from seqmodels.utils.terminal import defer_signals
@@ -38,12 +38,7 @@ class Checkpoint(NamedTuple):
     path: Path
     tensors: dict[str, Tensor]
     state: dict[str, Any]
-    """Everything except the tensors, unchecked."""
-
-    @property
-    def settings(self) -> dict[str, Value]:
-        """Return the settings of its run."""
-        return self.state["settings"]
+    """Everything except the tensors, unchecked, with the `settings` of its run."""
 
 
 class Checkpoints:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from seqmodels.models import Value
@@ -84,8 +83,3 @@ class Progress:
     """Events for the record: the step, the kind of event, and what happened."""
     snapshots: list[dict[str, Any]] = field(default_factory=list)
     """Snapshots of the model so far; see records/snapshots.py."""
-
-    @classmethod
-    def restore(cls, state: Mapping[str, Any]) -> Progress:
-        """Return the progress that a checkpoint holds; earlier versions have more fields."""
-        return cls(**{f.name: state[f.name] for f in fields(cls) if f.name in state})

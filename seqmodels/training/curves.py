@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 from statistics import fmean
+from typing import TYPE_CHECKING
 
 from seqmodels.training.trainer import Trainer
+
+if TYPE_CHECKING:
+    from torch.utils.tensorboard import SummaryWriter
 
 EVERY = 10
 """Steps between two points of the training loss; each is the mean of this many losses."""
@@ -24,24 +28,14 @@ def points_of(trainer: Trainer) -> dict[str, float]:
     return points
 
 
-class TensorBoard:
-    """A run's curves, as a context manager.
+def open_curves(folder: Path, first_step: int) -> SummaryWriter:
+    """Return what writes a run's curves; if it resumes, steps from `first_step` on are replaced."""
+    from torch.utils.tensorboard import SummaryWriter
 
-    If the run resumes, steps from `first_step` on are dropped and drawn again.
-    """
+    return SummaryWriter(str(folder), purge_step=first_step, flush_secs=20)
 
-    def __init__(self, folder: Path, first_step: int):
-        from torch.utils.tensorboard import SummaryWriter
 
-        self.writer = SummaryWriter(str(folder), purge_step=first_step, flush_secs=20)
-
-    def __enter__(self) -> TensorBoard:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.writer.close()
-
-    def add_points(self, trainer: Trainer) -> None:
-        """Add the points of the latest step."""
-        for name, value in points_of(trainer).items():
-            self.writer.add_scalar(name, value, trainer.progress.step)
+def add_points(writer: SummaryWriter, trainer: Trainer) -> None:
+    """Write the points of the latest step."""
+    for name, value in points_of(trainer).items():
+        writer.add_scalar(name, value, trainer.progress.step)

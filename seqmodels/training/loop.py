@@ -26,6 +26,7 @@ from seqmodels.evaluation.evaluate import score_teacher_forced
 from seqmodels.interface import PAD, Batch, SequenceModel
 from seqmodels.training.checkpoint import Checkpoints
 from seqmodels.training.config import Point, Progress, TrainConfig
+from seqmodels.training.curves import add_points
 from seqmodels.training.graphs import BackwardGraphs
 from seqmodels.training.optimizers import groups_of
 from seqmodels.training.trainer import (
@@ -38,7 +39,7 @@ from seqmodels.utils.progress import SILENT, TRAINING, StatusFile
 from seqmodels.utils.terminal import defer_signals
 
 if TYPE_CHECKING:
-    from seqmodels.training.curves import TensorBoard
+    from torch.utils.tensorboard import SummaryWriter
 
 T = TypeVar("T")
 TRIM_EVERY = 20
@@ -50,7 +51,7 @@ def train(
     examples: Sequence[Example],
     valid: Sequence[Example],
     checkpoints: Checkpoints | None = None,
-    curves: TensorBoard | None = None,
+    curves: SummaryWriter | None = None,
     take_snapshot_if_due: Callable[[Trainer], None] = lambda trainer: None,
 ) -> list[Point]:
     """Train until the budget is spent; leave the model with its best weights, return the curve.
@@ -178,7 +179,7 @@ def cross_entropy(
 # ---------------------------------------------------------------------------------- Validation
 
 
-def measure(trainer: Trainer, valid: Sequence[Example], curves: TensorBoard | None) -> None:
+def measure(trainer: Trainer, valid: Sequence[Example], curves: SummaryWriter | None) -> None:
     """Add a point to the learning curve if it is due, and show how far the training is."""
     progress, n = trainer.progress, trainer.cfg.tokens
     if is_validation_due(progress, trainer.cfg):
@@ -186,7 +187,7 @@ def measure(trainer: Trainer, valid: Sequence[Example], curves: TensorBoard | No
         with defer_signals():
             trainer.add_point(scores)
     if curves:
-        curves.add_points(trainer)
+        add_points(curves, trainer)
     trainer.status.update(TRAINING, min(progress.tokens, n), n, describe_losses(progress))
 
 

@@ -44,7 +44,11 @@ class Muon(torch.optim.Optimizer):
     def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
         """Take one step. Matrices without a gradient stay as they are."""
         for group in self.param_groups:
-            for shape, matrices in group_by_shape(group["params"]).items():
+            by_shape = defaultdict(list)  # by their sides, the shorter one first
+            for p in group["params"]:
+                if p.grad is not None:
+                    by_shape[tuple(sorted(p.shape))].append(p)
+            for shape, matrices in by_shape.items():
                 update = orthogonalize(torch.stack([self.momentum(p) for p in matrices]))
                 lr = group["lr"] * RMS_OF_ADAMW * math.sqrt(max(shape))
                 for p, u in zip(matrices, update, strict=True):
@@ -61,15 +65,6 @@ class Muon(torch.optim.Optimizer):
         if self.is_bfloat16:
             update = update.bfloat16()
         return update.T if p.shape[0] > p.shape[1] else update
-
-
-def group_by_shape(params: Iterable[Tensor]) -> dict[tuple[int, ...], list[Tensor]]:
-    """Return the matrices that have a gradient, by their sides, the shorter one first."""
-    groups = defaultdict(list)
-    for p in params:
-        if p.grad is not None:
-            groups[tuple(sorted(p.shape))].append(p)
-    return groups
 
 
 def orthogonalize(matrices: Float[Tensor, "n rows columns"]) -> Float[Tensor, "n rows columns"]:

@@ -64,9 +64,12 @@ class Trainer:
             yield batch._replace(next_place=(place.epoch, place.batch + 1))
 
     def prepare(self, batch: Batch) -> PreparedBatch:
-        """Move a batch to the model's device, and count its targets."""
+        """Move a batch to the model's device, a GPU asynchronously, and count its targets."""
         n_targets = int((batch.tgt_out != PAD).sum())
-        return PreparedBatch(to_device(batch, self.device), n_targets)
+        if self.device.type == "cuda" and not batch.src.is_cuda:
+            batch = Batch(*(tensor.contiguous().pin_memory() for tensor in batch))
+        rows = Batch(*(tensor.to(self.device, non_blocking=True) for tensor in batch))
+        return PreparedBatch(rows, n_targets)
 
     # ------------------------------------------------------------------------- Progress
 
@@ -149,7 +152,8 @@ class Trainer:
             for key, p in product(OPTIMIZER_STATE[type(optimizer).__name__], parameters):
                 if names[p] in kinds[key]:  # none before the first step
                     optimizer.state[p][key] = kinds[key][names[p]].to(self.device)
-        self.progress = Progress.restore(state["progress"])
+        known = asdict(Progress())  # earlier versions have more fields
+        self.progress = Progress(**{k: v for k, v in state["progress"].items() if k in known})
         generators = [state["generators"]["torch"], *state["generators"]["cuda"]]
         bits = [torch.frombuffer(bytearray.fromhex(text), dtype=torch.uint8) for text in generators]
         set_rng_states(bits)
@@ -169,13 +173,6 @@ def check_shapes(tensors: Mapping[str, Tensor], expected: Mapping[str, Tensor]) 
         )
         if actual != wanted:
             raise ValueError(f"{name} is {actual}, expected {wanted}")
-
-
-def to_device(batch: Batch, device: torch.device) -> Batch:
-    """Return a batch on a device; the copy to a GPU is asynchronous."""
-    if device.type == "cuda" and not batch.src.is_cuda:
-        batch = Batch(*(tensor.contiguous().pin_memory() for tensor in batch))
-    return Batch(*(tensor.to(device, non_blocking=True) for tensor in batch))
 
 
 # ------------------------------------------------------------------------------ Random generator

@@ -86,7 +86,8 @@ def test_a_stopped_run_of_another_corpus(tmp_path: Path, monkeypatch: Any) -> No
     for name in ("gpt-seed1.checkpoint-000001-0.safetensors", "tokenizer.json"):
         (tmp_path / name).write_text("before")
     settings = {"data.name": "syllables", "data.sha256": "1" * 64, "tokens": 9}
-    of_gpt, none = Mock(latest=lambda log: Mock(settings=settings)), Mock(latest=lambda log: None)
+    of_gpt, none = Mock(), Mock(latest=lambda log: None)
+    of_gpt.latest = lambda log: Mock(state={"settings": settings})
     monkeypatch.setattr(plan, "Checkpoints", lambda path: of_gpt if "gpt" in path.stem else none)
     with pytest.raises(ValueError, match=r"gpt-seed1\.json .*name was syllables, is letters;"):
         compare.compare(toy(), options(tmp_path, models=["bahdanau"]))
