@@ -11,6 +11,8 @@ from typing import Annotated, Any, ClassVar, Final, Generic, Literal, TypeVar
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from seqmodels.models import Value
+
 SCHEMA: Final = "seqmodels.record/4"
 Name = Annotated[str, Field(pattern=r"^\w[\w. -]{0,63}$")]
 """Can become part of a file name."""
@@ -28,9 +30,6 @@ Kind = Literal["length", "count", "distance", "context", "place"]
 distance back to what is needed, the length of the context before the same target, or the place of
 the target in a text."""
 
-
-Value = int | float | str | bool | None
-"""The value of a setting."""
 T = TypeVar("T")
 
 
@@ -157,8 +156,6 @@ class Provenance(Strict):
     device: str
     threads: Count
     """Threads of a process."""
-    processes: Count = 1
-    """Processes that trained the model together, in a record of version 0.1."""
 
 
 class Speed(Strict):
@@ -211,13 +208,13 @@ class Record(Strict):
     """(n, bytes that this implementation keeps for a source of n tokens)."""
     flops_per_token: float | None = None
     """Floating-point operations of training per target token; None: not counted."""
-    peak_memory_bytes: Count
+    peak_memory_bytes: Count | None
     train_s: float
     hypotheses: FileName
     intervals: dict[Name, str] | None
     """How the interval of each score was computed; None: not recorded."""
-    continued: dict[Name, Count | float | str] | None = None
-    """The finished run that this one began with, in a record of version 0.1."""
+    continued: None = None
+    """Null in records of version 0.1."""
     analyses: dict[Name, list[dict[Name, int | float | str]]] = {}
     """Rows of named values that the task measured besides scores, by measurement."""
     speed: Speed

@@ -221,11 +221,6 @@ def format_field(field: str, value: Value) -> str:
     return f"{name} {value:g}" if isinstance(value, float) else f"{name} {value}"
 
 
-def name_data(r: Record) -> str:
-    """Return the name of a record's data as it is written in a sentence."""
-    return re.sub(r"keys given again|[\w→-]+", lambda m: NAMES.get(m[0], m[0]), r.data.name)
-
-
 def capitalise(text: str) -> str:
     """Return a text with a capital at its beginning, the rest unchanged."""
     return text[:1].upper() + text[1:]
@@ -272,10 +267,11 @@ def format_subtitle(records: Sequence[Record]) -> str:
     seeds = format_range(Counter((model, width) for model, width, _ in runs).values(), str)
     tokens = format_range((r.train_config.tokens for r in records), format_short)
     parts = [records[0].task.replace("_", " ").capitalize()]
-    parts += dict.fromkeys(map(name_data, records))
+    data = dict.fromkeys(r.data.name for r in records)
+    known = r"keys given again|[\w→-]+"
+    parts += [re.sub(known, lambda word: NAMES.get(word[0], word[0]), name) for name in data]
     parts += [f"{format_parameters(records)} parameters", f"{tokens} target tokens"]
     parts += ["one seed" if seeds == "1" else f"{seeds} seeds"]
-    parts += ["trained further"] * any(r.continued for r in records)
     return " · ".join(parts)
 
 
