@@ -9,12 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 from pathlib import Path, PurePosixPath
-from tempfile import TemporaryDirectory
 
-from huggingface_hub import HfApi, hf_hub_download
+from huggingface_hub import CommitOperationAdd, HfApi, hf_hub_download
 
 from seqmodels.experiments.gpt2 import CONFIG, WEIGHTS
-from seqmodels.utils import files
 from seqmodels.utils.terminal import one_line
 
 PREFIX = "hub:"
@@ -63,17 +61,12 @@ def push(run: Path, name: str, card: str, more: dict[str, bytes], is_private: bo
     the Hub answered if it refuses.
     """
     own = (run, run.with_suffix(".safetensors"), run.with_name(TOKENIZER))
-    with TemporaryDirectory() as folder:
-        for path in own:
-            files.write(Path(folder) / path.name, path.read_bytes())
-        for file, content in {"README.md": card.encode(), **more}.items():
-            (Path(folder) / file).parent.mkdir(parents=True, exist_ok=True)
-            files.write(Path(folder) / file, content)
-        try:
-            HfApi().create_repo(name, exist_ok=True, private=is_private)
-            commit = HfApi().upload_folder(
-                repo_id=name, folder_path=folder, commit_message=f"Add {run.stem}"
-            )
-        except Exception as fault:  # of the network, or of what the Hub answers
-            raise ValueError(f"{name} cannot be written: {one_line(str(fault))}") from None
+    contents = {path.name: path.read_bytes() for path in own}
+    contents |= {"README.md": card.encode(), **more}
+    added = [CommitOperationAdd(file, content) for file, content in contents.items()]
+    try:
+        HfApi().create_repo(name, exist_ok=True, private=is_private)
+        commit = HfApi().create_commit(name, added, commit_message=f"Add {run.stem}")
+    except Exception as fault:  # of the network, or of what the Hub answers
+        raise ValueError(f"{name} cannot be written: {one_line(str(fault))}") from None
     return f"{PREFIX}{name}@{commit.oid}"

@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock, create_autospec
@@ -12,7 +12,7 @@ import pytest
 import tokenizers
 import torch
 from conftest import Call, check_one_line, needs_lesson
-from huggingface_hub import HfApi
+from huggingface_hub import CommitOperationAdd, HfApi
 from huggingface_hub.hf_api import RepoSibling
 from transformers import GPT2Config, GPT2LMHeadModel
 
@@ -35,9 +35,8 @@ def serve(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Serve:
     def model_info(*_: object, **__: object) -> Mock:
         return Mock(siblings=[RepoSibling(name) for name in held], sha=SHA)
 
-    def upload(*, folder_path: str, **_: object) -> Mock:
-        paths = [path for path in Path(folder_path).rglob("*") if path.is_file()]
-        held.update({str(path.relative_to(folder_path)): path.read_bytes() for path in paths})
+    def commit(_: str, added: Sequence[CommitOperationAdd], **__: object) -> Mock:
+        held.update({each.path_in_repo: each.path_or_fileobj for each in added})
         return Mock(oid=SHA)
 
     def download(_: str, file: str, revision: str) -> str:
@@ -46,7 +45,7 @@ def serve(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Serve:
         path.write_bytes(held[file])
         return str(path)
 
-    api.model_info.side_effect, api.upload_folder.side_effect = model_info, upload
+    api.model_info.side_effect, api.create_commit.side_effect = model_info, commit
     monkeypatch.setattr(hub, "HfApi", lambda: api)
     download = create_autospec(hub.hf_hub_download, side_effect=download)
     monkeypatch.setattr(hub, "hf_hub_download", download)
