@@ -12,7 +12,6 @@ from typing import Any
 
 from seqmodels.models import PAPERS, register_file
 from seqmodels.utils.imports import SHIPPED
-from seqmodels.utils.terminal import with_reason
 
 Add = Callable[..., Any]
 """`add_argument` of a command's parser."""
@@ -27,7 +26,7 @@ def add_run(arg: Add, help: str = RUN) -> None:
 
 def add_model(arg: Add) -> None:
     """Add the class of a model of the user's own."""
-    arg("--model", type=with_reason(register_file), metavar="FILE.py:CLASS",
+    arg("--model", type=register_file, metavar="FILE.py:CLASS",
         help="the class of a run of your own model; FILE.py is enough if it has one")  # fmt: skip
 
 

@@ -5,7 +5,6 @@ A field of `Options` with a help text is a flag that every task has.
 
 from __future__ import annotations
 
-from argparse import ArgumentTypeError
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,7 +12,7 @@ from typing import Any, get_args
 
 from seqmodels.models import PAPERS, Value, paper_of, register_file
 from seqmodels.training.config import Precision
-from seqmodels.utils.terminal import non_negative, positive, positive_float, with_reason
+from seqmodels.utils.terminal import non_negative, positive, positive_float
 from seqmodels.utils.values import Count, check_fields
 
 SIZES = {
@@ -38,7 +37,7 @@ def parse_vary(text: str) -> tuple[str, list[str]]:
     """Parse FIELD=A,B,C."""
     name, _, values = text.partition("=")
     if not name or not all(values.split(",")):
-        raise ArgumentTypeError(f"expected FIELD=A,B,C, not {text!r}")
+        raise ValueError(f"expected FIELD=A,B,C, not {text!r}")
     return name, values.split(",")
 
 
@@ -61,7 +60,7 @@ class Options:
 
     # fmt: off
     models: Sequence[str] = flag(tuple(PAPERS), "models to train",
-        nargs="+", type=with_reason(parse_model), metavar="NAME")
+        nargs="+", type=parse_model, metavar="NAME")
     vary: Sequence[tuple[str, Sequence[Value]]] = flag((),
         "besides each model, train it with each of these values of a field of its Config (d_k), "
         "its learning rate (lr), another field of training (label_smoothing) or a multiple of its "

@@ -72,7 +72,7 @@ class Parser(argparse.ArgumentParser):
         self.given: set[str] = set()
         for name in (None, "store"):
             self.register("action", name, StoreOnce)
-        self.register("type", Path, with_reason(check_path))
+        self.register("type", Path, check_path)
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Parse the flags, none of which has been given yet."""
@@ -91,6 +91,13 @@ class Parser(argparse.ArgumentParser):
         if counts and not counts[-1] and "A" in arg_strings_pattern[sum(counts) :]:
             counts.pop()
         return counts
+
+    def _get_value(self, action: argparse.Action, arg_string: str) -> Any:
+        """Return a text as its action's type; an error says why it cannot be one."""
+        try:
+            return self._registry_get("type", action.type, action.type)(arg_string)
+        except (argparse.ArgumentTypeError, ValueError) as error:
+            raise argparse.ArgumentError(action, str(error)) from None
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         """Raise ArgumentError for a value that is not one of the choices."""
@@ -138,18 +145,6 @@ def increasing(text: str) -> list[int]:
     if any(second <= first for first, second in pairwise(numbers)):
         raise argparse.ArgumentTypeError(f"{text} does not increase from each number to the next")
     return numbers
-
-
-def with_reason(parse: Callable[[str], object]) -> Callable[[str], object]:
-    """Return a parser of an argument that says why `parse` raised ValueError."""
-
-    def parse_or_explain(text: str) -> object:
-        try:
-            return parse(text)
-        except ValueError as error:
-            raise argparse.ArgumentTypeError(str(error)) from None
-
-    return parse_or_explain
 
 
 # ----------------------------------------------------------------------------------------- Output
