@@ -8,28 +8,22 @@ from typing import TYPE_CHECKING, Any
 
 from seqmodels.utils.values import check_arguments
 
-if TYPE_CHECKING:
-    from seqmodels.cli.run import Comparison, compare
-    from seqmodels.experiments.inference import load
-    from seqmodels.interface import BOS, EOS, PAD, UNK, Batch, SequenceModel, reorder
-    from seqmodels.models import MODELS, build
-    from seqmodels.search import unroll
+if TYPE_CHECKING:  # what `__getattr__` imports
+    from seqmodels.cli.run import Comparison, compare  # noqa: F401
+    from seqmodels.experiments.inference import load  # noqa: F401
+    from seqmodels.interface import BOS, EOS, PAD, UNK, Batch, SequenceModel, reorder  # noqa: F401
+    from seqmodels.models import MODELS, build  # noqa: F401
+    from seqmodels.search import unroll  # noqa: F401
 
-__all__ = [
-    "BOS",
-    "EOS",
-    "MODELS",
-    "PAD",
-    "UNK",
-    "Batch",
-    "Comparison",
-    "SequenceModel",
-    "build",
-    "compare",
-    "load",
-    "reorder",
-    "unroll",
-]
+HOMES = {
+    "interface": ("BOS", "EOS", "PAD", "UNK", "Batch", "SequenceModel", "reorder"),
+    "models": ("MODELS", "build"),
+    "search": ("unroll",),
+    "experiments.inference": ("load",),
+    "cli.run": ("Comparison", "compare"),
+}
+"""The public names of each module."""
+__all__ = sorted(name for names in HOMES.values() for name in names)
 
 
 def __dir__() -> list[str]:
@@ -44,15 +38,8 @@ def __getattr__(name: str) -> Any:
     """
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    homes = {
-        "Comparison": "cli.run",
-        "MODELS": "models",
-        "build": "models",
-        "compare": "cli.run",
-        "load": "experiments.inference",
-        "unroll": "search",
-    }
-    value = getattr(import_module(f"seqmodels.{homes.get(name, 'interface')}"), name)
+    home = next(home for home, names in HOMES.items() if name in names)
+    value = getattr(import_module(f"seqmodels.{home}"), name)
     if isinstance(value, FunctionType):
         value = check_arguments(value)
         value.__module__ = __name__  # where pickle finds it

@@ -8,26 +8,12 @@ from importlib.metadata import version
 
 from seqmodels.utils.terminal import Parser, run_cli
 
-COMMANDS = {
-    "models": "models",
-    "run": "task",
-    "doctor": "doctor",
-    "check": "check",
-    "exercise": "exercise",
-    "new-model": "new_model",
-    "plot": "plot",
-    "status": "status",
-    "report": "report",
-    "site": "site",
-    "score": "score",
-    "translate": "translate",
-    "generate": "generate",
-    "export": "export",
-    "push": "push",
-    "live": "live",
-}
-"""The module of each command: its docstring is the line of help, `add_arguments` adds its
-arguments, and `run` carries it out."""
+COMMANDS = (
+    "models run doctor check exercise new-model plot status report site score translate generate "
+    "export push live"
+)
+"""Each is a module of this folder (`run` is `task`): its docstring is the line of help,
+`add_arguments` adds its arguments, and `run` carries it out."""
 
 
 def build_parser() -> Parser:
@@ -35,8 +21,9 @@ def build_parser() -> Parser:
     p = Parser(prog="seqmodels", description=__doc__)
     p.add_argument("--version", action="version", version=f"seqmodels {version('seqmodels')}")
     commands = p.add_subparsers(metavar="COMMAND", parser_class=Parser)
-    for name, module_name in COMMANDS.items():
-        module = import_module(f"seqmodels.cli.{module_name}")
+    for name in COMMANDS.split():
+        home = "task" if name == "run" else name.replace("-", "_")
+        module = import_module(f"seqmodels.cli.{home}")
         command = commands.add_parser(name, help=module.__doc__)
         module.add_arguments(command.add_argument)
         command.set_defaults(run_command=module.run)
