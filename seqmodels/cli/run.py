@@ -17,13 +17,6 @@ if TYPE_CHECKING:
     from seqmodels.records.schema import Record
 
 
-def import_task(name: str) -> Any:
-    """Import the program of a task, which names itself as it is run here in its messages."""
-    program = import_beside(f"tasks.{name}.__main__")
-    program.PARSER.prog = f"seqmodels run {name}"
-    return program
-
-
 def compare(task: str, **flags: Any) -> Comparison | None:
     """Run a task's comparison, as `seqmodels run TASK` does; return it, or None for a dry run.
 
@@ -38,7 +31,8 @@ def compare(task: str, **flags: Any) -> Comparison | None:
         raise ValueError(
             f"there is no task {task!r}{similar}; choose from {', '.join(list_tasks())}"
         )
-    program, flags_of_tasks = import_task(task), import_beside("tasks.flags")
+    program, flags_of_tasks = import_beside(f"tasks.{task}.__main__"), import_beside("tasks.flags")
+    program.PARSER.prog = f"seqmodels run {task}"  # in its messages
     if not hasattr(program, "make_task"):
         raise ValueError(f"{task} measures trained runs; give them to: seqmodels run {task} RUN …")
     args = program.PARSER.read_values(flags)
@@ -66,14 +60,12 @@ def summarize(out: Path, task: Task) -> str:
 
 def draw_and_print(out: Path, task: Task) -> None:
     """Draw and print a folder's records."""
-    from seqmodels.report import load_records, render_folder, tables
+    from seqmodels.report import render_folder
 
     if not any(out.glob("*-seed*[0-9].json")):
         return
-    folder = load_records.load_folder(out)
-    paths = render_folder.plot_folder(folder, own=task.figures)
-    compared = render_folder.find_significance(out, folder.records)
-    print(f"\n{tables.format_summary([*folder.records.values()], compared)}")
+    paths = render_folder.plot_folder(out, own=task.figures)
+    print(f"\n{Comparison(out)!r}")
     print(f"\n{wrap(f'Records, hypotheses, weights and figures are in {out}:')}")
     names = ", ".join(sorted(path.name for path in paths))
     print(wrap(f"  {names}"))
@@ -107,8 +99,3 @@ class Comparison:
         from seqmodels.report.tables import format_summary
 
         return format_summary(self.records, self.significance)
-
-    def _repr_html_(self) -> str:
-        from seqmodels.report.tables import format_html
-
-        return format_html(self.records, self.significance)

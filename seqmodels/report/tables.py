@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 import textwrap
 from collections.abc import Callable, Sequence
-from html import escape
 
 import numpy as np
 
@@ -31,7 +30,6 @@ from seqmodels.report.load_records import (
     format_subtitle,
     label_of,
 )
-from seqmodels.utils import html
 from seqmodels.utils.terminal import format_table, pad_columns, terminal_width
 
 MIN_SCORE = 1.0
@@ -87,20 +85,6 @@ def format_scores(records: Sequence[Record], test: Test) -> list[str]:
     notes = textwrap.wrap("; ".join(notes), terminal_width())
     shares = textwrap.wrap(format_shares(records, test), terminal_width())
     return [*textwrap.wrap(title, terminal_width()), *format_table(rows), *notes, *shares]
-
-
-def format_html(records: Sequence[Record], compared: Significance | None = None) -> str:
-    """Format for a notebook what `format_summary` formats for a terminal."""
-    parts = [format_subtitle(records)]
-    for test in load_records.tests_by_name(records).values():
-        title, rows, notes = score_rows(records, test, _mean)
-        parts += [title, html.format_table(rows), "; ".join(notes), format_shares(records, test)]
-        if changes := effects.effect_rows(records, test, compared):
-            parts.append(html.format_table(changes))
-    parts.append(html.format_table(cost_rows(records)))
-    return "".join(
-        part if part.startswith("<table>") else f"<p>{escape(part)}</p>" for part in parts if part
-    )
 
 
 def format_tables(records: Sequence[Record], compared: Significance | None = None) -> str:
