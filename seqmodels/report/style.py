@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -67,27 +68,16 @@ LINE_STYLES = {
 """Colour and marker of each model."""
 FURTHER = (("#6B6B6B", "P"), ("#9A4E00", "X"), ("#4F6D7A", "*"))
 """The same for further models, used in turn."""
-SHADES_OF = {
-    "#C98200": "#D48E23 #A2A62A #505200 #E87A67 #7E3125 #51B770 #055D2C #DE77AB "
-    "#773056 #00B5CC #005C6C #9B8FF0 #4C4185 #4EA4F1 #11538F #723F00",
-    "#1B75BC": "#4EA4F1 #9B8FF0 #4C4185 #00B5CC #005C6C #DE77AB #773056 #51B770 "
-    "#055D2C #E87A67 #7E3125 #A2A62A #505200 #D48E23 #723F00 #11538F",
-    "#B02A1E": "#E87A67 #DE77AB #773056 #D48E23 #723F00 #9B8FF0 #4C4185 #A2A62A "
-    "#505200 #4EA4F1 #11538F #51B770 #055D2C #00B5CC #005C6C #7E3125",
-    "#009B77": "#51B770 #00B5CC #005C6C #A2A62A #505200 #4EA4F1 #11538F #D48E23 "
-    "#723F00 #9B8FF0 #4C4185 #E87A67 #7E3125 #DE77AB #773056 #055D2C",
-    "#3B2A84": "#9B8FF0 #DE77AB #773056 #4EA4F1 #11538F #E87A67 #7E3125 #00B5CC "
-    "#005C6C #D48E23 #723F00 #51B770 #055D2C #A2A62A #505200 #4C4185",
-    "#C2459A": "#DE77AB #E87A67 #7E3125 #9B8FF0 #4C4185 #D48E23 #723F00 #4EA4F1 "
-    "#11538F #A2A62A #505200 #00B5CC #005C6C #51B770 #055D2C #773056",
-    "#7F8F00": "#A2A62A #51B770 #055D2C #D48E23 #723F00 #00B5CC #005C6C #E87A67 "
-    "#7E3125 #4EA4F1 #11538F #DE77AB #773056 #9B8FF0 #4C4185 #505200",
-    "#6B6B6B": "#00B5CC #4EA4F1 #11538F #51B770 #055D2C #9B8FF0 #4C4185 #A2A62A "
-    "#505200 #DE77AB #773056 #D48E23 #723F00 #E87A67 #7E3125 #005C6C",
-    "#7A5230": "#D48E23 #A2A62A #505200 #E87A67 #7E3125 #51B770 #055D2C #DE77AB "
-    "#773056 #00B5CC #005C6C #9B8FF0 #4C4185 #4EA4F1 #11538F #723F00",
-}
-"""Colour of a model -> colours of its variants, used in turn."""
+WHEEL = (
+    ("#D48E23", "#723F00"), ("#A2A62A", "#505200"), ("#51B770", "#055D2C"), ("#00B5CC", "#005C6C"),
+    ("#4EA4F1", "#11538F"), ("#9B8FF0", "#4C4185"), ("#DE77AB", "#773056"), ("#E87A67", "#7E3125"),
+)  # fmt: skip
+"""Hues in a circle, orange to red: a light and a dark shade of each, for variants."""
+PLACES = {
+    "#C98200": 0.1, "#1B75BC": 4.1, "#B02A1E": 6.9, "#009B77": 2.1, "#3B2A84": 5.1, "#C2459A": 6.1,
+    "#7F8F00": 1.1, "#7A5230": 0.1, "#6B6B6B": 3.1, "#9A4E00": 0.1, "#4F6D7A": 4.1,
+}  # fmt: skip
+"""Colour of a model -> its place in that circle, which is nearer to one of its neighbours."""
 DASHES: list[Dashes] = [(0, (4, 1.6)), (0, (1.6, 1.2)), (0, (6, 1.2, 1.6, 1.2))]
 """Line styles of the models with one vector, in order of history."""
 LATER: Dashes = (0, (1.2, 1.6, 6, 1.6, 1.2, 1.6))
@@ -196,8 +186,16 @@ def variants_of(model: str) -> list[str]:
 def shade_of(model: str, number: int) -> tuple[str, str]:
     """Return the colour and the marker of the variant of this number of one of PAPERS."""
     colour, marker = colour_of(model)
-    shades, markers = SHADES_OF[colour].split(), VARIANT_MARKERS.replace(marker, "")
+    shades, markers = list_shades(PLACES[colour]), VARIANT_MARKERS.replace(marker, "")
     return shades[number % len(shades)], markers[number % len(markers)]
+
+
+def list_shades(place: float) -> list[str]:
+    """Return all shades, those of the nearest hue first, but its dark one last."""
+    n = len(WHEEL)
+    by_distance = sorted(range(n), key=lambda i: abs((i - place + n / 2) % n - n / 2))
+    (light, dark), *others = (WHEEL[i] for i in by_distance)
+    return [light, *chain(*others), dark]
 
 
 def label_line_styles(records: Sequence[Record]) -> list[LineStyle]:
