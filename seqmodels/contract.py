@@ -81,13 +81,6 @@ def require(is_right: bool | Tensor, fault: str) -> None:
         raise ContractError(fault)
 
 
-def build_tiny(model_type: type[SequenceModel], **sizes: Value) -> SequenceModel:
-    """Build a model with its default sizes, but small, without dropout, and with these sizes."""
-    has = {field.name for field in fields(model_type.config_type)}
-    small = {k: v for k, v in SIZES.items() if k in has}
-    return model_type(model_type.config_type(**small | sizes)).eval()
-
-
 def build_again(model: SequenceModel) -> SequenceModel:
     """Build a model of the same sizes as it is before training."""
     return type(model)(model.config)
@@ -117,7 +110,8 @@ def check_class(model_type: type, **sizes: Value) -> Case:
     require(names[:1] == ["vocab_size"], "The first field of its Config is not vocab_size.")
     counts = hasattr(config_type, "source_floats")
     require(counts, "Its Config lacks the method source_floats(n).")
-    model = build_tiny(model_type, **sizes).double()
+    small = {name: size for name, size in SIZES.items() if name in names}
+    model = model_type(model_type.config_type(**small | sizes)).eval().double()
     for p in model.parameters():
         nn.init.normal_(p, std=0.3)
     src_mask = torch.arange(5) < torch.tensor([5, 1, 3, 4]).unsqueeze(1)

@@ -36,7 +36,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from functools import partial
 from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import torch
@@ -153,13 +152,6 @@ def device_of(model: nn.Module) -> str:
     return str(next((p.device for p in model.parameters()), "cpu"))
 
 
-def append_weights(
-    alphas: list[Tensor], module: nn.Module, args: tuple[object, ...], _: object
-) -> None:
-    """Append the weights of one call of an attention: a forward hook."""
-    alphas.append(module.attention_weights(*args))  # type: ignore[operator]
-
-
 @contextmanager
 def watch_attention(modules: Sequence[nn.Module]) -> Iterator[list[list[Tensor]]]:
     """Collect the weights of each of these modules inside the context, one tensor per call.
@@ -169,7 +161,11 @@ def watch_attention(modules: Sequence[nn.Module]) -> Iterator[list[list[Tensor]]
     calls: list[list[Tensor]] = [[] for _ in modules]
     with ExitStack() as hooks:
         for module, alphas in zip(modules, calls, strict=True):
-            hooks.enter_context(module.register_forward_hook(partial(append_weights, alphas)))
+
+            def watch(module: Any, args: Any, _: Any, alphas: list[Tensor] = alphas) -> None:
+                alphas.append(module.attention_weights(*args))
+
+            hooks.enter_context(module.register_forward_hook(watch))
         yield calls
 
 

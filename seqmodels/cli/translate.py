@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -55,7 +55,9 @@ def run(args: argparse.Namespace) -> None:
         while chunk := [run.encode_line(line) for line in islice(rest, LINES_AT_ONCE)]:
             bar.update(len(chunk))
             for row in translate_sources(run, chunk, len(sources), args):
-                print_json(row) if args.json else print(format_translation(row), flush=True)
+                fields = row["line"], f"{row.get('log_p', 0):z.4f}", row["text"]
+                text = "\t".join(map(str, fields)) if args.n_best else row["text"]
+                print_json(row) if args.json else print(text, flush=True)
             sources += chunk
     if args.alignment:
         draw_translation(run, args)
@@ -85,11 +87,6 @@ def translate_sources(
     for number, hypotheses in enumerate(found, n_before + 1):
         for tokens, log_p in hypotheses:
             yield {"line": number, "log_p": log_p, "text": decode(tokens)}
-
-
-def format_translation(row: Mapping[str, Any]) -> str:
-    """Return the text of a translation; of one of several, after line number and log p."""
-    return f"{row['line']}\t{row['log_p']:z.4f}\t{row['text']}" if "log_p" in row else row["text"]
 
 
 def draw_translation(run: TrainedModel, args: argparse.Namespace) -> None:

@@ -24,7 +24,7 @@ from seqmodels.data.names import (
     language_of,
     stem_of,
 )
-from seqmodels.data.tables import TABLES, Table, table_ending, visible_files
+from seqmodels.data.tables import TABLES, table_ending, visible_files
 from seqmodels.data.text import count_lines, lines, preview
 from seqmodels.utils.terminal import one_line
 
@@ -169,17 +169,14 @@ def read_table(data: str, languages: Languages, limit: int | None) -> ParallelCo
     """Open a table, a folder of tables, or a dataset on the hub, with a column for each side."""
     table = tables.open_table(data, languages, limit)
     src_lang, tgt_lang = resolve_direction(table.columns, languages, table.origin)
-    readers = {
-        split: partial(read_pairs, table, split, src_lang, tgt_lang) for split in table.splits
-    }
+
+    def read(split: str) -> Iterator[Pair]:
+        for n, row in table.splits[split]():
+            yield Pair(table.cell(n, row, src_lang), table.cell(n, row, tgt_lang), n)
+
+    readers = {split: partial(read, split) for split in table.splits}
     origins = f"{table.origin}, column {src_lang}", f"{table.origin}, column {tgt_lang}"
     return ParallelCorpus(table.name, src_lang, tgt_lang, readers, table.key, origins, table.unread)
-
-
-def read_pairs(table: Table, split: str, src_lang: str, tgt_lang: str) -> Iterator[Pair]:
-    """Yield the pairs of a table; missing sides are blank."""
-    for n, row in table.splits[split]():
-        yield Pair(table.cell(n, row, src_lang), table.cell(n, row, tgt_lang), n)
 
 
 def read_folder(folder: Path, languages: Languages) -> ParallelCorpus:

@@ -7,6 +7,7 @@ To a chapter `attend` is its equation, and a `KVCache` is `torch.cat` along the 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
@@ -58,18 +59,14 @@ def attend(
 # ------------------------------------------------------------------------------------- The cache
 
 
+@dataclass
 class Buffer:
     """Slots for the keys and values of tokens in every layer, which several caches can share."""
 
-    def __init__(self, layers: Iterable[tuple[Tensor, Tensor]], n_taken: int):
-        self.layers = list(layers)
-        """Keys (B,H,M,K) and values (B,H,M,Kv) of each layer, in M slots."""
-        self.n_taken = n_taken
-        """How many slots are in use, from the first on; the others are spare room."""
-
-    def has_room(self, n: int) -> bool:
-        """Return whether every layer has n spare slots."""
-        return all(k.shape[2] >= self.n_taken + n for k, _ in self.layers)
+    layers: list[tuple[Tensor, Tensor]]
+    """Keys (B,H,M,K) and values (B,H,M,Kv) of each layer, in M slots."""
+    n_taken: int
+    """How many slots are in use, from the first on; the others are spare room."""
 
 
 class KVCache:
@@ -138,8 +135,8 @@ class KVCache:
             own = torch.eye(n_beams, dtype=torch.bool, device=own.device).repeat(self.n_sources, 1)
         visible, buffer = self.visible, self.buffer
         if torch.is_grad_enabled():
-            buffer = Buffer(buffer.layers, n + n_beams)
-        elif buffer.n_taken == n and buffer.has_room(n_beams):
+            buffer = Buffer([*buffer.layers], n + n_beams)
+        elif buffer.n_taken == n and all(k.shape[2] >= n + n_beams for k, _ in buffer.layers):
             buffer.n_taken += n_beams
         else:
             visible, buffer = self.copy_with_room(n_beams)

@@ -161,7 +161,7 @@ def load_or_compute(folder: Path, records: Records) -> Significance | None:
         return stored
     missing = [p.name for r in records.values() if not (p := sums_path(folder, r)).exists()]
     if not missing:
-        comparisons = compare_folder(folder, records)
+        comparisons = [compare_models(family) for family in score_folder(folder, records)]
         value = {"schema": SCHEMA, "records": checksums, "comparisons": comparisons}
         return Significance.model_validate(value) if comparisons else None
     if stored is None:
@@ -173,14 +173,6 @@ def load_or_compute(folder: Path, records: Records) -> Significance | None:
 
 
 # --------------------------------------------------------------------------------- The comparison
-
-
-def compare_folder(folder: Path, records: Records) -> list[Comparison]:
-    """Compare all pairs of models on each test set whose primary metric is one of sums.
-
-    Where the losses are kept, they are compared as well, as a family of their own.
-    """
-    return [compare_models(family) for family in score_folder(folder, records)]
 
 
 class Family(NamedTuple):
@@ -211,7 +203,10 @@ class Family(NamedTuple):
 
 
 def score_folder(folder: Path, records: Records) -> Iterator[Family]:
-    """Yield the families of a folder; raise ValueError if their test examples differ."""
+    """Yield a family for each test set whose primary metric is one of sums, and of their losses.
+
+    Raises ValueError if the test examples of the runs differ.
+    """
     tests: dict[str, Test] = {}
     runs: dict[str, dict[str, list[Sums]]] = {}
     contrasts = {record.model: record.contrasts for record in records.values()}

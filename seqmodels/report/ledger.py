@@ -24,21 +24,9 @@ FILE = "ledger.json"
 """Name of the ledger in a folder of results."""
 
 
-def check_model(name: str) -> str:
-    """Return the name of a model; raise ValueError if it is unknown."""
-    paper_of(name)
-    return name
-
-
-def check_metric(key: str) -> str:
-    """Return the key of a metric; raise ValueError if it is not in the table of metrics."""
-    if key not in METRICS:
-        raise ValueError(f"unknown metric {key!r}; choose from {', '.join(METRICS)}")
-    return key
-
-
-Metric = Annotated[str, AfterValidator(check_metric)]
-Model = Annotated[str, AfterValidator(check_model)]
+Metric = Annotated[str, Field(pattern=rf"^({'|'.join(METRICS)})$")]
+Model = Annotated[str, AfterValidator(lambda name: paper_of(name) and name)]
+"""One that is known: `paper_of` refuses others."""
 Phrase = Annotated[str, Field(pattern=r"^[^|\s\x00-\x1f\x7f-\x9f][^|\x00-\x1f\x7f-\x9f]{0,299}$")]
 """Text that fits into one table cell."""
 Link = Annotated[str, Field(pattern=r"^https://[^\s()|]{1,200}$")]
