@@ -11,7 +11,7 @@ from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, overload
 
 import numpy as np
 import torch
@@ -56,7 +56,11 @@ class LazyExamples(Sequence[Example]):
     def build(self, i: int) -> Example:
         """Return one example, 0 ≤ i < n."""
 
-    def __getitem__(self, i: Any) -> Any:
+    @overload
+    def __getitem__(self, i: int) -> Example: ...
+    @overload
+    def __getitem__(self, i: slice) -> list[Example]: ...
+    def __getitem__(self, i: int | slice) -> Example | list[Example]:
         """Return one example, or a list of some; raises IndexError."""
         index = range(len(self))[i]
         return self.build(index) if isinstance(index, int) else [self.build(j) for j in index]

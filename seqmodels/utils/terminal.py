@@ -93,7 +93,9 @@ class Parser(argparse.ArgumentParser):
         return counts
 
     def _get_value(self, action: argparse.Action, arg_string: str) -> Any:
-        """Return a text as its action's type; an error says why it cannot be one."""
+        """Return a text as its action's type; an error of a type of ours says why it is none."""
+        if action.type in (int, float):
+            return super()._get_value(action, arg_string)
         try:
             return self._registry_get("type", action.type, action.type)(arg_string)
         except (argparse.ArgumentTypeError, ValueError) as error:
