@@ -611,7 +611,7 @@ live("heads are muted, and words chosen in place of a model's own", async () => 
   assert.deepEqual(seen(), [["", "", "", ""], "b d f a g", true, 4]);
   await go({ m: "2" });
   await click(document.all("#attention button").find(({ textContent }) => textContent === "choose a head to mute"));
-  assert.deepEqual([address().l, address().h, query("[data-key=mute]").checked], ["2", "0", false]);
+  assert.deepEqual([address().l, address().h, query("[data-key=mute]").checked], ["1", "0", false]);
   await go({ m: "2", l: "1", h: "1" });
   for (const [mute, isMuted] of [["2-1-1", true], ["", false]]) {
     fire(query("[data-key=mute]"), "change");
