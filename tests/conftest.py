@@ -299,7 +299,6 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def train_toys(out: Path) -> None:
-    """Train the three toy runs."""
     models = "bahdanau", "lstm_seq2seq", "gpt"
     given = ["--models", *models, "--size", "smoke", "--tokens", 400, "--device", "cpu"]
     given += ["--snapshots", 3]
@@ -336,7 +335,6 @@ def fields_of(path: Path) -> dict[str, Any]:
 
 
 def check_folder(folder: Path, models: Sequence[str]) -> list[Record]:
-    """Check all that a task leaves behind; return the records."""
     records = load_records.load_records(folder)
     assert {r.model for r in records} == set(models)
     for made in records:

@@ -121,6 +121,15 @@ def fake_record(model: str, seed: int, task: str = "translation") -> dict[str, A
     }  # fmt: skip
 
 
+def as_arm(
+    record: dict[str, Any], label: str = "", sizes: Any = None, **training: Any
+) -> dict[str, Any]:
+    """Make of a model's record that of an arm with these sizes and this training changed."""
+    name = "-".join([record["model"], *(f"{k}-{v}" for k, v in ((sizes or {}) | training).items())])
+    arm = {"varies": record["model"], "label": label, "sizes": sizes or {}, "width": 1}
+    return record | {"model": name, "arm": arm | {"training": training}}
+
+
 def as_records(fields: Iterable[dict[str, Any]]) -> list[Record]:
     return [*map(build, fields)]
 
@@ -225,6 +234,5 @@ def points_of(drawn: FigureWithData, **columns: Any) -> list[dict[str, Any]]:
 
 
 def drawn_scores(fields: list[dict[str, Any]], index: int = 0) -> Any:
-    """Draw a test set."""
     records = as_records(fields)
     return bucket_plots.draw_scores(records, records[0].tests[index]).figure

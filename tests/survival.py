@@ -1,23 +1,21 @@
 """Kill a comparison repeatedly, and check that it still ends with the same results.
 
-A smoke comparison is killed (SIGKILL) at random moments, in turn while it trains, writes a
-checkpoint, evaluates, records and draws: either all its processes or only the main one. The same
-command then resumes it. Once finished it is compared byte by byte with an uninterrupted one; if
-kills are left, the next one begins.
+A smoke comparison is killed (SIGKILL) while it trains, writes a checkpoint, evaluates, records and
+draws: either all its processes or only the main one. The same command then resumes it. Once
+finished it is compared byte by byte with an uninterrupted one.
 """
 
 from __future__ import annotations
 
-import itertools
 import json
 import os
 import random
 import re
+import shutil
 import signal
 import subprocess
 import sys
 import time
-from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -72,7 +70,6 @@ def kill_in(phase: str, program: Any, out: Path, rng: random.Random) -> bool:
 
 
 def names_in(folder: Path) -> set[str]:
-    """Return the names of a folder's files, if it exists."""
     return {entry.name for entry in os.scandir(folder)} if folder.is_dir() else set()
 
 
@@ -89,34 +86,28 @@ def results(out: Path) -> dict[str, Any]:
     return files | fixed(records)
 
 
-def survive(
-    n_kills: int, models: Sequence[str], tokens: int, seed: int, folder: Path
-) -> tuple[int, Counter[str]]:
-    """Kill n times; return the number of finished comparisons, and the kills per phase.
-
-    Raises AssertionError with what differs.
-    """
-    rng, kills, n = random.Random(seed), Counter[str](), 0
-    whole = begin(command(folder / "whole", models, tokens))
-    output, _ = whole.communicate()
-    assert whole.returncode == 0, output
-    wanted = results(folder / "whole")
+def survive(models: Sequence[str], tokens: int, folder: Path) -> None:
+    """Kill a comparison in each phase, and let it end; raise AssertionError with what differs."""
+    rng, whole, killed = random.Random(1), folder / "whole", folder / "killed"
+    wanted = finish(begin(command(whole, models, tokens)), whole)
     assert len(wanted) == 4 * len(models), sorted(wanted)
-    phases = itertools.cycle(PHASES)
-    phase = next(phases)
-    while kills.total() < n_kills:
-        n += 1
-        out = folder / f"killed-{n}"
-        program = begin(command(out, models, tokens))
-        while kills.total() < n_kills and kill_in(phase, program, out, rng):
-            kills[phase] += 1
-            print(f"kill {kills.total():3} in comparison {n}, {phase}", flush=True)
-            phase = next(phases)
-            program = begin(command(out, models, tokens))
-        output, _ = program.communicate()
-        assert program.returncode == 0, output
-        files = results(out)
-        differ = [name for name in {*wanted, *files} if wanted.get(name) != files.get(name)]
-        assert not differ, f"{sorted(differ)} are not those of an uninterrupted comparison: {out}"
-        assert not [name for name in names_in(out) if ".part" in name]
-    return n, kills
+    for phase in PHASES:
+        program = begin(command(killed, models, tokens))
+        while not kill_in(phase, program, killed, rng):  # it ended before
+            check_same(finish(program, killed), wanted)
+            shutil.rmtree(killed)
+            program = begin(command(killed, models, tokens))
+    check_same(finish(begin(command(killed, models, tokens)), killed), wanted)
+
+
+def finish(program: Any, out: Path) -> dict[str, Any]:
+    """Return the results of a program that ends without an error or a half-written file."""
+    output, _ = program.communicate()
+    assert program.returncode == 0, output
+    assert not [name for name in names_in(out) if ".part" in name]
+    return results(out)
+
+
+def check_same(found: dict[str, Any], wanted: dict[str, Any]) -> None:
+    differ = [name for name in {*wanted, *found} if wanted.get(name) != found.get(name)]
+    assert not differ, f"{sorted(differ)} are not those of an uninterrupted comparison"

@@ -123,7 +123,6 @@ def is_of_kind(name: str, value: Any, right: Any) -> bool:
 
 
 def call(function: Callable[..., Any], arguments: dict[str, Any]) -> str:
-    """Return the message of the error of a call, or nothing."""
     try:
         function(**arguments)
     except (ValueError, TypeError) as error:

@@ -121,7 +121,6 @@ def test_finished_rows_leave_the_batch(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def every_search(model: SequenceModel, max_len: int) -> list[list[int]]:
-    """Write with each search from one source."""
     draw = torch.Generator().manual_seed(1)
     return [
         *search.greedy(model, *ONE_SOURCE, max_len),
@@ -156,9 +155,6 @@ def test_samples_follow_the_model(settings: Any, p: list[float]) -> None:
     shares = [drawn.count([y]) / n for y in (4, 5, 6)]
     assert shares == pytest.approx(p, abs=0.03)
     assert [share == 0 for share in shares] == [share == 0 for share in p]
-    for temperature in (-1.0, 1e-4, math.inf, math.nan):
-        with pytest.raises(ValueError, match=f"temperature {temperature}: choose"):
-            search.sampler(torch.Generator(), temperature)
 
 
 def test_a_sampler_up_to_its_limits() -> None:
@@ -166,12 +162,9 @@ def test_a_sampler_up_to_its_limits() -> None:
     generator = torch.Generator()
     for settings in ((1e-3,), (1e3,), (1.0, 1), (1.0, None, 1.0)):
         search.sampler(generator, *settings)
-    for settings, fault in (
-        ((1.0, 0), "top-k 0"),
-        ((1.0, None, 0.0), "top-p 0.0"),
-        ((1.0, None, 1.25), "top-p 1.25"),
-        ((1025.0,), "temperature 1025.0"),
-    ):
+    faults = {(t,): f"temperature {t}" for t in (-1.0, 1e-4, 1025.0, math.inf, math.nan)}
+    faults |= {(1.0, 0): "top-k 0", (1.0, None, 0.0): "top-p 0.0", (1.0, None, 1.25): "top-p 1.25"}
+    for settings, fault in faults.items():
         with pytest.raises(ValueError, match=f"{fault}: choose"):
             search.sampler(generator, *settings)
     for n, top_p, n_kept in ((2, 0.5, 1), (4, 0.5, 2), (4, 0.75, 3), (4, 1.0, 4)):

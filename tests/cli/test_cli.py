@@ -130,17 +130,14 @@ def test_a_model_without_context_continues_in_blocks(
 
 
 # ------------------------------------------------------------------------------ Runs by their names
+LIVE = RESULTS / "translation-live"
+SHIPPED = [name for name in PAPERS if (LIVE / f"{name}-seed1.json").exists()]
 USES_RUN = {
     "translate": ["the cat sleeps ."],
     "generate": ["the cat sleeps .", "--length", "2"],
     "export": ["--out", "onnx"],
     "push": ["me/run"],
 }
-
-
-SHIPPED = [
-    name for name in PAPERS if (RESULTS / "translation-live" / f"{name}-seed1.json").exists()
-]
 
 
 @needs_lesson
@@ -162,7 +159,7 @@ def test_every_command_that_takes_a_run_takes_a_shipped_one(
     (tmp_path / name).mkdir()  # a folder without a run is not meant
     printed = {c: call(main, c, name, *rest) for c, rest in USES_RUN.items()}
     assert {(code, err) for code, _, err in printed.values()} == {(0, "")}
-    run = seqmodels.load(shipped := RESULTS / "translation-live" / f"{name}-seed1")
+    run = seqmodels.load(shipped := LIVE / f"{name}-seed1")
     assert printed["translate"][1] == f"{run.translate([SENTENCE[:7] + ' sleeps .'])[0]}\n"
     assert printed["generate"][1].startswith("the cat sleeps.")
     assert push.call_args.args[:2] == (shipped.with_suffix(".json"), "me/run")
@@ -176,7 +173,7 @@ def test_every_command_that_takes_a_run_takes_a_shipped_one(
 @pytest.mark.parametrize("command", ["plot", "status", "report --out a.html", "live --out a.html"])
 def test_a_folder_that_is_a_run_is_named(command: str, call: Call, trained: Path) -> None:
     name, *flags = command.split()
-    for run, home in (("gpt", RESULTS / "translation-live"), (trained / "gpt-seed1", trained)):
+    for run, home in (("gpt", LIVE), (trained / "gpt-seed1", trained)):
         check_one_line(call(main, name, run, *flags), f"such as {home}, which has the run {run}")
 
 
@@ -273,7 +270,6 @@ Examine = Callable[[], tuple[int, dict[str, str], list[str]]]
 
 @pytest.fixture
 def examine(call: Call, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Examine:
-    """Return a function that runs the command in an empty folder: code, findings, wrong ones."""
     monkeypatch.chdir(tmp_path)
 
     def run() -> tuple[int, dict[str, str], list[str]]:

@@ -160,14 +160,10 @@ def test_merges_by_hand() -> None:
             BPE.train(LINES, vocab_size)
 
 
-def test_tiktoken_merges_as_trained() -> None:
+def test_tiktoken_merges_as_trained_and_as_saved(tmp_path: Path) -> None:
     bpe, trained = BPE.train(TEXT, 600), tokenizers.train_merges(iter(TEXT), 596)
     for line in [*TEXT, *LINES, "\u00a0!\u202f? \x85\u2028 1234 \r\n\n  x  "]:
         assert bpe.encode(line) == [N_SPECIALS + i for i in trained.encode(line).ids]
-
-
-def test_tiktoken_encodes_with_the_saved_ranks(tmp_path: Path) -> None:
-    bpe = BPE.train(TEXT, 600)
     bpe.save(tmp_path / "tokenizer.json")
     saved = json.loads((tmp_path / "tokenizer.json").read_text())
     ranks = {base64.b64decode(piece): rank for rank, piece in enumerate(saved["ranks"])}

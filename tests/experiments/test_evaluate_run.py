@@ -62,16 +62,12 @@ def test_a_row_holds_its_own_texts(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_row_without_a_search(monkeypatch: pytest.MonkeyPatch) -> None:
-    rows, entry, beams = evaluate(
-        monkeypatch, is_generated=False, primary_metric="perplexity", groups=[7, 8, 7],
-        baseline=[0.5, 0.25, 0.0],
-    )  # fmt: skip
+    about = {"is_generated": False, "primary_metric": "perplexity"}
+    rows, entry, beams = evaluate(monkeypatch, **about)
     assert (beams, "beam" in entry) == ([], False)
     assert [row["ref"] for row in rows] == ["a b", "c", "a"]
     assert [row["n_bytes"] for row in rows] == [3 + 1, 1, 1 + 1]
     assert [row["exact_match"] for row in rows] == [False, True, True]
-    assert [row["group"] for row in rows] == [7, 8, 7]
-    assert [row["baseline"] for row in rows] == [0.5, 0.25, 0.0]
     for part in (entry["overall"], *entry["buckets"]):
         assert part["perplexity"]["value"] == pytest.approx(math.exp(part["nats"]["value"]))
 

@@ -58,14 +58,12 @@ def serve(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Serve:
 
 
 def files_of(run: Path) -> dict[str, bytes]:
-    """Return the three files of a run by name."""
     paths = [run.with_name(f"{run.name}{kind}") for kind in (".json", ".safetensors")]
     return {path.name: path.read_bytes() for path in (*paths, run.with_name("tokenizer.json"))}
 
 
 @needs_lesson
 def test_pushed_and_fetched(trained: Path, serve: Serve, call: Call, monkeypatch: Any) -> None:
-    """Keeps out other bytes, a card of other numbers, and a run that works here alone."""
     run = trained / "lstm_seq2seq-seed1"
     monkeypatch.setitem(sys.modules, "lesson.export", None)
     code, out, err = call(main, "push", run, "me/run")
@@ -98,13 +96,11 @@ STRANGE: dict[str, tuple[Callable[[dict[str, bytes]], object], str]] = {
 
 
 def flip(found: dict[str, bytes], name: str) -> None:
-    """Change the last byte of a file."""
     found[name] = found[name][:-1] + bytes([found[name][-1] ^ 1])
 
 
 @pytest.mark.parametrize("name", STRANGE)
 def test_a_strangers_repository(name: str, trained: Path, serve: Serve, call: Call) -> None:
-    """Keeps out a traceback, a full disk, code that runs, and weights that nobody has checked."""
     change, reason = STRANGE[name]
     contents = files_of(trained / NAME)
     change(contents)
@@ -113,7 +109,6 @@ def test_a_strangers_repository(name: str, trained: Path, serve: Serve, call: Ca
 
 
 def test_no_hub(trained: Path, call: Call, monkeypatch: Any) -> None:
-    """Keeps out a traceback for a repository that is not there, or a name that is none."""
     nowhere = HfApi(endpoint="http://127.0.0.1:9", token="hf_x")
     monkeypatch.setattr(hub, "HfApi", lambda: nowhere)
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", False)
@@ -178,7 +173,6 @@ def test_gpt2s_weights_are_ours(width: int, n_heads: int, tmp_path: Path, call: 
 
 
 def test_a_strangers_gpt2(tmp_path: Path, serve: Serve, call: Call) -> None:
-    """Keeps out another activation or size that is read as GPT-2's, and weights of another one."""
     write_gpt2(tmp_path, 32, 2)
     names = "config.json", "model.safetensors", "tokenizer.json"
     contents = {name: (tmp_path / name).read_bytes() for name in names}

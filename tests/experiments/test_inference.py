@@ -24,11 +24,7 @@ from seqmodels.experiments.inference import TrainedModel, check_search, load_mod
 from seqmodels.records.schema import Data
 
 FOLDER = ROOT / "results" / "translation-live"
-
-
 SOURCES = ["The cat sees the dog.", "Although it rained, the man slept.", "They sing."]
-
-
 REFERENCES = ["Die Katze sieht den Hund.", "Obwohl es regnete, schlief der Mann.", "Sie singen."]
 
 
@@ -52,7 +48,7 @@ def test_translations_are_the_commands(run: TrainedModel, call: Call, monkeypatc
     lines = [SOURCES[1], "", SOURCES[0]]
     monkeypatch.setattr(translate, "LINES_AT_ONCE", 2)
     given = "--beam", 4, "--n-best", 3, "--length-penalty", 0
-    code, out, _ = call(main, "translate", FOLDER / "bahdanau-seed1", "\n".join(lines), *given)
+    code, out, _ = call(main, "translate", path, "\n".join(lines), *given)
     rows = [row.split("\t") for row in out.splitlines()]
     assert (code, [row[0] for row in rows]) == (0, [*"1112333"])
 

@@ -15,7 +15,7 @@ from unittest.mock import Mock
 import psutil
 import pytest
 from conftest import ROOT, check_one_line
-from survival import PHASES, command, results, survive
+from survival import command, results, survive
 from toys import options, toy
 
 from seqmodels.cli.status import format_status
@@ -48,7 +48,6 @@ class LossyExecutor(Executor):
 
 @pytest.fixture
 def local(compared: Path) -> dict[str, Any]:
-    """Return the files of two models that were trained on this machine."""
     return {k: v for k, v in results(compared).items() if k.split("-")[0] in PAIR}
 
 
@@ -141,9 +140,7 @@ def test_a_folder_and_a_run_have_one_owner(tmp_path: Path, monkeypatch: Any) -> 
 
 @pytest.mark.slow
 def test_kills_leave_no_trace(tmp_path: Path) -> None:
-    n, kills = survive(len(PHASES), ["lstm_seq2seq", "gpt"], 3_000, 1, tmp_path)
-    assert n >= 1
-    assert kills == dict.fromkeys(PHASES, 1)
+    survive(["lstm_seq2seq", "gpt"], 3_000, tmp_path)
 
 
 @pytest.mark.slow

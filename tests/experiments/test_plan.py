@@ -108,12 +108,6 @@ def test_the_device_is_a_gpu_if_there_is_one(monkeypatch: pytest.MonkeyPatch) ->
             plan.resolve_device(missing)
 
 
-def test_training_is_in_float32_unless_asked(tmp_path: Path) -> None:
-    for given, expected in (({}, "float32"), ({"precision": "bfloat16"}, "bfloat16")):
-        planned = plan_runs(tmp_path, "cuda", toy(), options(tmp_path, models=GPT, **given))
-        assert [run.cfg.precision for run in planned.missing] == [expected]
-
-
 def test_a_plan_changes_nothing(recorded_gpt: Path) -> None:
     before, listed = contents(recorded_gpt), dict(models.VARIANTS)
     given = options(recorded_gpt, models=GPT, seeds=[1, 2], vary=[("n_heads", ["1"])])

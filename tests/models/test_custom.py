@@ -41,7 +41,6 @@ NAMES = "bag", "attending", "mingru"
 
 @pytest.fixture(autouse=True)
 def _forgotten() -> Iterator[None]:
-    """Take models of files away again."""
     yield
     for name in [name for name, paper in models.PAPERS.items() if ".py:" in paper.class_path]:
         del models.PAPERS[name]
@@ -51,7 +50,6 @@ def _forgotten() -> Iterator[None]:
 
 @pytest.fixture
 def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Write the files of the tutorial to a folder of their own."""
     folder = tmp_path / "own"
     folder.mkdir()
     for name, text in zip(NAMES, FILES, strict=True):

@@ -52,7 +52,6 @@ def naive(model: SequenceModel, src: Tensor, tgt_in: Tensor) -> tuple[Tensor, Te
 @pytest.mark.parametrize("name", FED)
 @pytest.mark.parametrize(("end", "is_reversed"), [(EOS, True), (7, True), (EOS, False)])
 def test_a_rung_is_its_equations(name: str, end: int, is_reversed: bool, tiny: Tiny) -> None:
-    """All scores, with and without input feeding, equal a loop over words."""
     model = tiny(name, n_layers=1, is_reversed=is_reversed)
     src, tgt_in = torch.tensor([4, 9, 5, 6, end]), torch.tensor([BOS, 5, 8, 4])
     logits, weights = naive(model, src, tgt_in)

@@ -15,7 +15,6 @@ from seqmodels.models import lstm_seq2seq
 
 
 def affine(linear: nn.Linear, x: Tensor) -> Tensor:
-    """Return W x + b; a layer without b raises."""
     return linear.weight @ x + linear.bias
 
 
@@ -103,7 +102,6 @@ def naive_bahdanau(model: SequenceModel, src: Tensor, tgt_in: Tensor) -> tuple[T
 
 
 def test_bahdanau_is_its_equations(tiny: Tiny, pairs: Pairs) -> None:
-    """The score reads s_{i-1}, and the keys are computed once for each source."""
     model, calls = tiny("bahdanau"), []
     model.attention.U_a.register_forward_hook(lambda *_: calls.append(1))
     logits, alphas = model(*pairs), model.align(*pairs)

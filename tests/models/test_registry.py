@@ -17,7 +17,6 @@ ONE_VECTOR = ("rnn_encdec", "lstm_seq2seq")
 
 
 def test_the_papers_describe_the_classes(fresh: Tiny) -> None:
-    """They are in order of history."""
     five = ["rnn_encdec", "bahdanau", "lstm_seq2seq", "transformer", "gpt"]
     assert [name for name, paper in PAPERS.items() if paper.group == "five"] == five
     years = [paper.year for paper in PAPERS.values()]
@@ -62,7 +61,6 @@ def test_the_committed_records_hold_what_is_handed_over() -> None:
 
 
 def test_a_variant_follows_its_model() -> None:
-    """It is not among the models, and its class is a subclass of theirs."""
     names = list(papers())
     assert list(MODELS) == list(PAPERS) == [name for name in names if name not in VARIANTS]
     for name, entry in VARIANTS.items():

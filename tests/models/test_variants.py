@@ -155,6 +155,5 @@ def test_what_an_ablation_leaves_out(fresh: Tiny, pairs: Pairs) -> None:
 
 
 def ablated_attention(without: Any) -> Any:
-    """Return attention of two heads without a part."""
     cfg = ablations.Config(vocab_size=9, d_model=16, n_heads=2, d_k=4, without=without)
     return ablations.AblatedAttention(cfg)

@@ -149,11 +149,6 @@ def test_three_seeds_are_tested_and_two_are_shown() -> None:
         assert by_name[name].overall.low is not None
 
 
-def test_intervals_are_of_four_thousand_draws() -> None:
-    part = score_models(losses(np.random.default_rng(1)), ratio)
-    assert {mean.resampled.shape for mean in part.means.values()} == {(4_000,)}
-
-
 def test_the_priors_degrees_of_freedom_are_estimated() -> None:
     rng = np.random.default_rng(1)
     for d_0 in (3.0, 12.0):

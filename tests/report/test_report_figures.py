@@ -12,6 +12,7 @@ import pytest
 from conftest import needs_tasks
 from fake_records import (
     MODELS,
+    as_arm,
     as_records,
     drawn_scores,
     fake_record,
@@ -25,7 +26,6 @@ from matplotlib.collections import PathCollection, QuadMesh
 from matplotlib.colors import same_color, to_rgba
 from matplotlib.figure import Figure
 
-from seqmodels.evaluation.metrics import METRICS
 from seqmodels.models import model_of, papers
 from seqmodels.records.schema import Alignment, Record
 from seqmodels.records.significance import SCHEMA, Comparison, Difference, Pair, Significance
@@ -172,11 +172,6 @@ def test_no_two_variants_look_alike() -> None:
     assert (
         len({str(line_styles[m].dashes) for m in ("rnn_encdec", "lstm_seq2seq", "aa", "gpt")}) == 4
     )
-
-
-def test_losses_are_the_metrics_of_which_less_is_better() -> None:
-    losses = {key for key, metric in METRICS.items() if metric.is_loss}
-    assert losses == {"nats", "bits_per_byte", "perplexity"}
 
 
 def test_a_context_is_drawn_as_the_gain_from_it() -> None:
@@ -392,13 +387,13 @@ def cells(
 BLUE, ORANGE = ("#A9D3EE", "#1B75BC"), ("#F6C9A0", "#E8741C")
 
 
-@pytest.mark.parametrize(
-    ("metric", "better", "worse"), [("bleu", BLUE, ORANGE), ("nats", ORANGE, BLUE)]
-)
-def test_a_cell_is_row_minus_column(metric: str, better: Any, worse: Any) -> None:
+@pytest.mark.parametrize(("metric", "digits", "better", "worse"), [
+    ("bleu", ".1f", BLUE, ORANGE), ("nats", ".3f", ORANGE, BLUE),
+    ("bits_per_byte", ".3f", ORANGE, BLUE), ("perplexity", ".1f", ORANGE, BLUE),
+])  # fmt: skip
+def test_a_cell_is_row_minus_column(metric: str, digits: str, better: Any, worse: Any) -> None:
     contents = cells(*compared(metric))
     assert all(contents[model, model] == ([], []) for model in COMPARED)
-    digits = ".1f" if metric == "bleu" else ".3f"
     above, below = contents["bahdanau", "rnn_encdec"], contents["rnn_encdec", "bahdanau"]
     assert above[0] == [f"{30:+{digits}}", f"[{28:+{digits}}, {32:+{digits}}]"]
     assert below[0] == [f"−{30:{digits}}", f"[−{32:{digits}}, −{28:{digits}}]"]
@@ -467,14 +462,11 @@ def test_a_caption_explains_what_is_drawn_alone_and_is_in_the_file() -> None:
         assert said.split()[0] in " ".join(re.findall(r">([^<>]+)</text>", drawn))
 
 
-def swept(model: str, seed: int, field: str, value: Any, bleu: float, **more: Any) -> Any:
-    """Make the record of a model with fields changed, of this BLEU at 31 to 40 words."""
-    record = fake_record(model, seed)
+def swept(bleu: float, **training: Any) -> Any:
+    """Make the record of GPT with these fields changed, of this BLEU at 31 to 40 words."""
+    record = fake_record("gpt", 1)
     record["tests"][0]["buckets"][3]["bleu"]["value"] = bleu
-    changed = {field: value, **more}
-    record["model"] = "-".join([model, *(f"{k}-{v}" for k, v in changed.items())])
-    record["arm"] = {"varies": model, "label": "", "sizes": {}, "width": 1, "training": changed}
-    return record
+    return as_arm(record, **training)
 
 
 def test_a_sweep_is_drawn_over_the_values_of_one_field() -> None:
@@ -482,9 +474,9 @@ def test_a_sweep_is_drawn_over_the_values_of_one_field() -> None:
     for record, bleu in zip(base, (40.0, 44.0), strict=True):
         record["tests"][0]["buckets"][3]["bleu"]["value"] = bleu  # at 2 M tokens
     records = [
-        *base, swept("gpt", 1, "tokens", 16_000_000, 90.0), swept("gpt", 1, "tokens", 400_000, 7.0),
-        swept("gpt", 1, "tokens", 800_000, 99.0, lr=0.1),
-        swept("gpt", 1, "lr", 0.1, 3.0),  # with the model as it is, two values
+        *base, swept(90.0, tokens=16_000_000), swept(7.0, tokens=400_000),
+        swept(99.0, tokens=800_000, lr=0.1),
+        swept(3.0, lr=0.1),  # with the model as it is, two values
     ]  # fmt: skip
     drawn = effects.draw_sweeps(as_records(records))
     assert [*drawn] == ["sweep-tokens"]
@@ -499,7 +491,7 @@ def test_a_sweep_is_drawn_over_the_values_of_one_field() -> None:
     assert nats.lines[0].get_ydata()[1] == pytest.approx(np.mean(losses))
     assert (bleu.get_xscale(), nats.get_yscale()) == ("log", "log")
     # without the model, whose own value is no number; near values on a linear axis
-    records = [*base, *(swept("gpt", 1, "d_k", n, 10.0 * n) for n in (7, 2, 3))]
+    records = [*base, *(swept(10.0 * n, d_k=n) for n in (7, 2, 3))]
     (line,) = effects.draw_sweeps(as_records(records))["sweep-d_k"].figure.axes[0].lines
     assert ([*line.get_xdata()], [*line.get_ydata()]) == ([2, 3, 7], [20.0, 30.0, 70.0])
     assert line.axes.get_xscale() == "linear"
@@ -511,7 +503,6 @@ def test_a_sweep_is_drawn_over_the_values_of_one_field() -> None:
 
 
 def test_values_far_apart_are_on_a_logarithmic_axis() -> None:
-    """From eight times on, and above zero."""
     for values, scale in (([1, 8], "log"), ([1, 7], "linear"), ([0, 8], "linear")):
         ax = Figure().subplots()
         effects._scale(ax, [*map(float, values)])
@@ -524,8 +515,8 @@ def test_the_effect_of_a_change_is_the_arm_minus_the_model_as_it_is(monkeypatch:
         return Difference(value=value, low=value - 1.5, high=value + 4.0, p=p)
 
     noise, rise, fall = difference(2.0, 0.5), difference(9.0, 0.01), difference(-9.0, 0.01)
-    records = [fake_record("gpt", 1), swept("gpt", 1, "lr", 0.5, 3.0)]
-    records += [swept("gpt", 1, "tokens", 400_000, 7.0, lr=0.5), fake_record("transformer", 1)]
+    records = [fake_record("gpt", 1), swept(3.0, lr=0.5)]
+    records += [swept(7.0, tokens=400_000, lr=0.5), fake_record("transformer", 1)]
     base, one, two, other = (r["model"] for r in records)
     tested: dict[str, Any] = {"n_seeds": [3, 3], "is_tested": True}
     pairs = [  # the first has its base in the row

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from conftest import RESULTS
-from fake_records import MODELS, as_records, fake_record, row, scored, several, write
+from fake_records import MODELS, as_arm, as_records, fake_record, row, scored, several, write
 
 from seqmodels.cli.score import format_score
 from seqmodels.models import PAPERS, model_of, papers
@@ -80,15 +80,7 @@ def test_models_that_learned_nothing_are_marked() -> None:
     assert [label for label in marked if label] == labels
 
 
-def swept(model: str, seed: int, training: dict[str, Any]) -> Any:
-    """Make the record of a model with fields of its training changed, labelled as `specs` does."""
-    label = ", ".join(["GPT", *(f"{field} {value}" for field, value in training.items())])
-    arm = {"varies": model, "label": label, "sizes": {}, "width": 1, "training": training}
-    return fake_record(model, seed) | {"model": f"{model}-changed", "arm": arm}
-
-
 def test_formats_at_their_borders() -> None:
-    """Each number is exactly where a format begins, beside one that is just before."""
     short = {0: "0", 0.0005: "5e-4", 0.001: "0.001", 999: "999", 1000: "1 k", 1e6: "1 M"}
     assert {n: load_records.format_short(n) for n in short} == short
     fields = {
@@ -98,7 +90,8 @@ def test_formats_at_their_borders() -> None:
         ("optimizer", "muon"): "optimizer muon", ("width", 2): "2 × width",
     }  # fmt: skip
     assert {field: load_records.format_field(*field) for field in fields} == fields
-    fake = swept("gpt", 1, {"muon_lr": 0.5, "lr": 0.5, "batch_tokens": 4, "tokens": 4})
+    label = "GPT, muon_lr 0.5, lr 0.5, batch_tokens 4, tokens 4"  # as `specs` has it
+    fake = as_arm(fake_record("gpt", 1), label, muon_lr=0.5, lr=0.5, batch_tokens=4, tokens=4)
     (record,) = as_records([fake])
     assert load_records.label_of(record) == (
         "GPT, Muon’s learning rate 0.5, learning rate 0.5, 4 tokens a batch, 4 target tokens"
@@ -122,6 +115,7 @@ def test_a_table_of_unequal_seeds_and_one_bucket() -> None:
     assert row(text, "GPT")[1:3] == ["31.2 ± 1.5", "31.5 ± 1.5"]
     assert row(text, "Bahdanau")[1:3] == ["39.6 [39.1, 40.1]", "40.0 [39.0, 41.0]"]
     assert "Mean over the seeds ± half their range, or score of one seed [95 %" in text
+    assert "[95 %" not in tables.format_tables(as_records(fields))
     assert tables.format_shares(made, made[0].tests[0]) == ""
     assert row(text.partition("### Costs")[2], "GPT")[2] == "1 2"
 
@@ -180,9 +174,6 @@ def test_costs_are_means_of_the_seeds(n: int, shown: str) -> None:
 
 
 # ------------------------------------------------------------------------------ Records of a folder
-def fake_arm(n_heads: int) -> dict[str, Any]:
-    spec = {"varies": "gpt", "label": f"{n_heads} heads", "sizes": {"n_heads": n_heads}}
-    return fake_record(f"gpt-n_heads-{n_heads}", 1) | {"arm": spec | {"width": 1, "training": {}}}
 
 
 def test_a_folder_is_drawn_as_if_alone(tmp_path: Path, monkeypatch: Any) -> None:
@@ -193,7 +184,8 @@ def test_a_folder_is_drawn_as_if_alone(tmp_path: Path, monkeypatch: Any) -> None
 
     monkeypatch.setattr(render_folder, "draw_all", draw_few)
     for n_heads, more in ((4, []), (2, [fake_record("gpt", 2)])):
-        made = [fake_record("gpt", 1), fake_arm(n_heads), *more]
+        arm = as_arm(fake_record("gpt", 1), f"{n_heads} heads", {"n_heads": n_heads})
+        made = [fake_record("gpt", 1), arm, *more]
         write(tmp_path / str(n_heads), made)
     render_folder.plot_results(tmp_path)
     found = [path.read_text(encoding="utf-8") for path in tmp_path.glob("*/curves.svg")]
@@ -206,7 +198,7 @@ def test_a_folder_is_drawn_as_if_alone(tmp_path: Path, monkeypatch: Any) -> None
 
 def test_models_are_in_order_of_history(tmp_path: Path) -> None:
     seeds = [fake_record("gpt", seed) for seed in (10, 9)]
-    specs = [fake_arm(n) for n in (16, 4)]
+    specs = [as_arm(fake_record("gpt", 1), f"{n} heads", {"n_heads": n}) for n in (16, 4)]
     folder = write(tmp_path, [fake_record("a_sixth", 1), *seeds, *several(1), *specs])
     records = load_records.load_records(folder)
     names = [*MODELS[:-1], "gpt", "gpt", "gpt", "gpt-n_heads-4", "gpt-n_heads-16", "a_sixth"]
@@ -273,16 +265,6 @@ def test_what_cannot_be_compared_is_refused(tmp_path: Path) -> None:
         tables.format_tables(as_records(records))
 
 
-def test_an_interval_is_of_one_training() -> None:
-    for n_seeds, pattern, has_interval in (
-        (1, r"\d+\.\d \[\d+\.\d, \d+\.\d\]", True),
-        (3, r"\d+\.\d ± \d+\.\d", False),
-    ):
-        text = tables.format_tables(as_records(several(n_seeds)))
-        assert all(re.fullmatch(pattern, cell) for cell in row(text, "Bahdanau")[1:4])
-        assert ("[95 % interval (" in text.partition("### Costs")[0]) == has_interval
-
-
 # -------------------------------------------------------------------------------- Published figures
 @pytest.fixture
 def valid() -> dict[str, Any]:
@@ -315,7 +297,6 @@ def test_the_committed_tables_are_those_of_the_records(tmp_path: Path, monkeypat
 def test_our_score_is_that_over_all_examples(
     key: str, value: Any, shown: str, valid: Any, tmp_path: Path
 ) -> None:
-    """A record that is missing is a dash."""
     record, (entry, *_) = fake_record("bahdanau", 1), valid["entries"]
     record["tests"][0]["overall"]["bleu"] = {"value": 31.5, "low": 30.5, "high": 33.0}
     (ours,) = (f["ours"] for f in entry["figures"] if f["model"] == "bahdanau")

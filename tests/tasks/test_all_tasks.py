@@ -14,7 +14,7 @@ from conftest import Run, check_folder
 from seqmodels import MODELS
 from seqmodels.data.batches import Example
 from seqmodels.experiments import compare
-from seqmodels.experiments.specs import make_spec, model_sizes, task_specs
+from seqmodels.experiments.specs import count_parameters, make_spec, model_sizes, task_specs
 from seqmodels.models import VARIANTS
 from seqmodels.report import render_folder
 from seqmodels.utils import files
@@ -29,13 +29,16 @@ HEADS = ["heads", "scores", "distances", "muting", "article", "maps"]
 SMOOTHING = ["lengths", "kernel", "bandwidth", "favor"]
 DISTANCE = ["gradients", "depth", "probe"]
 KINDS = [f"transformer_{kind}" for kind in ("sinusoids", "learned", "rotary", "none")]
-TRANSFORMER = ["transformer"]
+FED = [f"lstm_seq2seq_{kind}{fed}" for kind in ("last", "dot", "general", "additive")
+       for fed in ("", "_fed")]  # fmt: skip
+LSTM, TRANSFORMER = ["lstm_seq2seq", "lstm_seq2seq_forward"], ["transformer"]
 WRONG = [*TRANSFORMER, "transformer_no_bos", "transformer_wrong_axis"]
 VECTOR, DRAWN = ["prefixes", "probe", "garden"], "prefixes probe crossings score-crossings"
 slow = pytest.mark.slow
 RUNS = [
     ("bottleneck", ["rnn_encdec_32", "bahdanau_2"], [1, 2, 3, 4], [], "bits reach"),
     ("distance", ["rnn_encdec", "transformer"], LENGTHS, DISTANCE, "distance depth"),
+    ("ladder", [*LSTM, FED[3]], [1, 6, 11, 16], ["places"], "rungs places"),
     pytest.param("heads", TRANSFORMER, [1, 11], HEADS, "muted-transformer", marks=slow),
     pytest.param("smoothing", TRANSFORMER, [1, 11], SMOOTHING, "smoothing-transformer", marks=slow),
     pytest.param("mistakes", WRONG, [1, 11], ["losses", "texts"], "mistakes", marks=slow),
@@ -55,6 +58,31 @@ def test_tasks_run(name, models, lows, analyses, drawn, run: Run, tmp_path: Path
         assert [bucket.low for bucket in made.tests[0].buckets] == lows
         assert [*made.analyses] == analyses
     assert {f"{name}.svg" for name in drawn.split()} <= {path.name for path in tmp_path.iterdir()}
+
+
+ARMS = [
+    ("positions", KINDS, {"positions"}),
+    ("ladder", [*LSTM, *FED], {"attention", "is_input_feeding", "is_reversed"}),
+]  # fmt: skip
+"""Tasks, their models, and the fields in which they differ, besides their widths."""
+
+
+@pytest.mark.parametrize("size", ["smoke", "full"])
+@pytest.mark.parametrize(("name", "models", "switches"), ARMS)
+def test_models_of_one_size_differ_in_their_switches_alone(
+    name: str, models: list[str], switches: set[str], size: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = import_module(f"tasks.{name}.__main__")
+    monkeypatch.setitem(module.SIZES, size, module.SIZES[size] | {"n_train": 200, "n_valid": 10})
+    args = module.PARSER.parse_args(["--size", size])
+    task, specs = module.make_task(args), [*map(make_spec, models)]
+    sizes = [model_sizes(spec, task) for spec in specs]
+    counts = [count_parameters(spec.build(own)) for spec, own in zip(specs, sizes, strict=True)]
+    assert max(counts) / min(counts) < 1.1
+    assert {*args.models} == {*models}
+    assert len({task.recipe(model).lr for model in models}) == 1
+    shared = [{k: own[k] for k in own.keys() - switches - {"d_model"}} for own in sizes]
+    assert all(own == shared[0] for own in shared)
 
 
 def write_short_files(folder: Any, **_: object) -> list[Path]:

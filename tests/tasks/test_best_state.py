@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 from conftest import fields_of
-from fake_records import as_records, scored
+from fake_records import as_arm, as_records, metric, points_of, scored
 from torch import Tensor
 from toys import CFG, TOKENIZER, options, toy
 
@@ -47,12 +47,9 @@ class State(NamedTuple):
 
 @dataclass(frozen=True)
 class Config:
-    """The least that a model has."""
-
     vocab_size: int = V
 
     def source_floats(self, n: int) -> int:
-        """Return a number that does not depend on the source."""
         return N * V
 
 
@@ -67,7 +64,6 @@ class Copier(SequenceModel):
         self.weight = torch.nn.Parameter(torch.zeros(1))
 
     def encode(self, src: Tensor, src_mask: Tensor) -> State:
-        """Return random logits, the same for the same source."""
         rows = []
         for source in src:
             draw = torch.Generator().manual_seed(
@@ -77,7 +73,6 @@ class Copier(SequenceModel):
         return State(torch.stack(rows), torch.zeros(len(src), dtype=torch.long))
 
     def step(self, y: Tensor, state: State) -> tuple[Tensor, State]:
-        """Return the next row of the table, or always the same logits."""
         rows = torch.arange(len(y))
         logits = state.table[rows, state.n.clamp(max=N - 1)]
         if self.is_deaf:
@@ -85,7 +80,6 @@ class Copier(SequenceModel):
         return logits, state._replace(n=state.n + 1)
 
     def forward(self, src: Tensor, src_mask: Tensor, tgt_in: Tensor) -> Tensor:
-        """Loop over `step`."""
         return best_state.unroll(self, self.encode(src, src_mask), tgt_in)[0]
 
 
@@ -96,13 +90,11 @@ class Deaf(Copier):
 
 
 def best_of(n_steps: int, surprisal: Sequence[float] | None = None) -> BestState:
-    """Return what writes the States of the toy task."""
     (test,) = TASK.tests
     return BestState(test, TOKENIZER, "13a", n_steps, surprisal)
 
 
 def bleu(rows: Sequence[Any], **columns: Any) -> list[float]:
-    """Return the BLEU of the rows with these values."""
     return [row["bleu"] for row in rows if row.items() >= columns.items()]
 
 
@@ -288,9 +280,7 @@ def test_only_the_encoder_learns_for_a_frozen_decoder(tmp_path: Path) -> None:
 
 def values_of(drawn: FigureWithData) -> list[float]:
     """Return the last BLEU of each line."""
-    names, *rows = drawn.table
-    lines = {row[names.index("line")]: float(row[names.index("bleu")]) for row in rows}
-    return [*lines.values()]
+    return [*{point["line"]: float(point["bleu"]) for point in points_of(drawn)}.values()]
 
 
 def test_three_curves_are_those_of_the_records(tmp_path: Path) -> None:
@@ -304,38 +294,29 @@ def test_three_curves_are_those_of_the_records(tmp_path: Path) -> None:
     out = compare(task, options(out=tmp_path, models=["rnn_encdec", "bahdanau"], seeds=[1, 2]))
     assert out is not None
     runs = [f"{model}-seed{seed}" for model in ("rnn_encdec", "bahdanau") for seed in (1, 2)]
-    records = [fields_of(out / f"{run}.json") for run in runs]
+    records, translated_greedily = [fields_of(out / f"{run}.json") for run in runs], []
     for r, shift in zip(records, (3.0, 9.0, 20.0, 30.0), strict=True):
         for t, more in zip(r["tests"], (0.0, 40.0), strict=True):
             for part in (t["overall"], *t["buckets"]):
-                part["bleu"] = {
-                    "value": shift + more,
-                    "low": shift + more - 1,
-                    "high": shift + more + 1,
-                }
+                part["bleu"] = metric(shift + more, 1)
+        greedy = copy.deepcopy(r["tests"][0]) | {"name": "greedy"}
+        for part in (greedy["overall"], *greedy["buckets"]):
+            part["bleu"] = metric(shift + 7, 1)
+        translated_greedily.append(as_arm(r | {"tests": [*r["tests"], greedy]}, "slow", lr=0.5))
+    changed = best_state_figure.draw(as_records(translated_greedily))
+    assert values_of(changed["best-state"]) == [13, 46, 32]
     drawn = best_state_figure.draw(as_records(records))
     assert drawn.keys() == {"best-state"}  # symbols have no bits of choice
     assert values_of(drawn["best-state"]) == [6, 46, 25]  # encoder, best, Bahdanau
-    for r in records:
-        greedy = copy.deepcopy(r["tests"][0]) | {"name": "greedy"}
-        for part in (greedy["overall"], *greedy["buckets"]):
-            part["bleu"] = {key: value + 7 for key, value in part["bleu"].items()}
-        r["tests"].append(greedy)
-        r["arm"] = {"varies": r["model"], "label": "slow", "sizes": {}, "width": 1}
-        r["arm"]["training"] = {"lr": 0.5}
-        r["model"] += "-lr-0.5"
-    changed = best_state_figure.draw(as_records(records))
-    assert values_of(changed["best-state"]) == [13, 46, 32]
 
 
 def test_an_interval_of_a_mean_has_both_sources_of_chance() -> None:
     group = [scored({"gpt": [x]}, counts=[20])[0] for x in (50.0, 56.0)]
     _, bucket = load_records.mean_scores(as_records(group), "length", "bleu")
     sentences, seeds = (1 / student_quantile(19)) ** 2, 18 / 2
-    quantile = (sentences * student_quantile(19) + seeds * student_quantile(1)) / (
-        sentences + seeds
-    )
-    half = quantile * math.sqrt(sentences + seeds)
+    total = sentences + seeds
+    quantile = (sentences * student_quantile(19) + seeds * student_quantile(1)) / total
+    half = quantile * math.sqrt(total)
     assert bucket.tolist() == pytest.approx([53, 53 - half, 53 + half])
 
 
@@ -343,7 +324,6 @@ class Right(Copier):
     """An encoder that lists the letters to be said again, as the task asks."""
 
     def encode(self, src: Tensor, src_mask: Tensor) -> State:
-        """Return logits of the source's letters, then of EOS."""
         letters = torch.full((len(src), N), EOS)
         letters[:, : src.shape[1]] = torch.where(src_mask, src, EOS)
         table = torch.nn.functional.one_hot(letters, V).float()
@@ -362,10 +342,8 @@ def test_fewer_bits_are_those_of_the_sentences_that_have_fewer() -> None:
     examples, bits = best.test.examples, [float(i) for i in range(len(best.test.x))]
     state, wrong = (best_state.read_states(kind, examples) for kind in (model, Copier()))
     in_bucket = [i for i, x in enumerate(best.test.x) if x >= 5]
-    table = state.table.clone()
-    table[in_bucket[(len(in_bucket) + 1) // 2 :]] = wrong.table[
-        in_bucket[(len(in_bucket) + 1) // 2 :]
-    ]
+    table, half = state.table.clone(), in_bucket[(len(in_bucket) + 1) // 2 :]
+    table[half] = wrong.table[half]
     rows = best.score(model, state._replace(table=table), examples, best.test.x, bits)
     (row,) = [row for row in rows if row["low"] == 5]
     assert row["bleu_fewer_bits"] == pytest.approx(100)

@@ -41,7 +41,22 @@ def write_ebible(splits: dict[str, list[tuple[str, str, str]]]) -> dict[str, byt
     return {name: "".join(f"{line}\n" for line in side).encode() for name, side in sides}
 
 
-def check_splits(cached: Path) -> None:
+@pytest.mark.parametrize("is_downloaded", [True, False])
+def test_ebibles_files_are_split(
+    is_downloaded: bool, cached: Path, tmp_path: Path, monkeypatch: Any
+) -> None:
+    contents = write_ebible(VERSES)
+
+    def urlopen(address: str, timeout: float) -> io.BytesIO:
+        return io.BytesIO(contents[address.rpartition("/")[2]])
+
+    if is_downloaded:
+        monkeypatch.setattr(corpora, "urlopen", urlopen)
+    else:
+        (tmp_path / "bible").mkdir()
+        for name, content in contents.items():
+            (tmp_path / "bible" / name).write_bytes(content)
+        monkeypatch.setenv("SEQMODELS_DATA", str(tmp_path))
     opened = bible.open_bible(("de", None))
     assert (opened.name, opened.src_lang, opened.tgt_lang) == ("bible", "de", "en")
     for split in SPLITS:
@@ -49,24 +64,6 @@ def check_splits(cached: Path) -> None:
         assert read_texts(opened, split) == verses
     (books,) = cached.glob("*/test_books.en")
     assert books.read_text() == "RUT\nJON\nMRK\nPHP\n"
-
-
-def test_ebibles_files_are_downloaded_and_split(cached: Path, monkeypatch: Any) -> None:
-    contents = write_ebible(VERSES)
-
-    def urlopen(address: str, timeout: float) -> io.BytesIO:
-        return io.BytesIO(contents[address.rpartition("/")[2]])
-
-    monkeypatch.setattr(corpora, "urlopen", urlopen)
-    check_splits(cached)
-
-
-def test_ebibles_files_in_a_folder_are_split(cached: Path, tmp_path: Path, monkeypatch) -> None:
-    (tmp_path / "bible").mkdir()
-    for name, content in write_ebible(VERSES).items():
-        (tmp_path / "bible" / name).write_bytes(content)
-    monkeypatch.setenv("SEQMODELS_DATA", str(tmp_path))
-    check_splits(cached)
 
 
 def test_splits_in_a_folder_are_read_as_they_are(tmp_path: Path, monkeypatch: Any) -> None:

@@ -5,12 +5,11 @@ from typing import Any
 
 import pytest
 from conftest import Call, check_one_line
-from toys import toy
 
 from seqmodels.cli import run as by_name
 from seqmodels.experiments import compare
 from seqmodels.models import PAPERS
-from tasks.flags import options_of, read_task
+from tasks.flags import options_of
 from tasks.ladder import __main__ as ladder
 from tasks.recall import __main__ as recall
 from tasks.translation import __main__ as translation
@@ -52,14 +51,6 @@ def test_wrong_values_from_python_are_named(values: dict[str, Any], match: str) 
 def test_as_many_snapshots_as_there_may_be() -> None:
     for n in (0, 2, 20):
         assert options_of(recall.PARSER.read_values({"snapshots": n})).snapshots == n
-
-
-def test_a_tasks_own_changes_are_of_its_default_models() -> None:
-    changes = {"gpt": [{"n_heads": 1}]}
-    for argv, expected in (([], changes), (["--models", "gpt"], {})):
-        args = recall.PARSER.parse_args([*argv, "--seeds", "3"])
-        task, options = read_task(recall.PARSER, lambda _: toy(vary=changes), args)
-        assert (task.vary, options.seeds) == (expected, [3])
 
 
 def test_all_stands_for_the_models_with_a_chapter() -> None:

@@ -1,30 +1,22 @@
 """Steps from one vector to attention."""
 
-import argparse
 import math
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from conftest import Run, V, check_folder
+from conftest import V
 from fake_records import as_records, fake_record, scored
 from matplotlib.colors import to_hex
 from torch import Tensor, nn
 
-from seqmodels import SequenceModel, build
+from seqmodels import SequenceModel
 from seqmodels.data.batches import Example
 from seqmodels.evaluation.intervals import wilson_interval
-from seqmodels.experiments.specs import count_parameters, make_spec, model_sizes
 from seqmodels.models import papers
-from tasks.ladder import __main__ as ladder
 from tasks.ladder import figure
 from tasks.ladder.measure import accuracy_by_place
-
-KINDS = ["last", "dot", "general", "additive"]
-FED = [f"lstm_seq2seq_{kind}{fed}" for kind in KINDS for fed in ("", "_fed")]
-NAMES = ["lstm_seq2seq", "lstm_seq2seq_forward", *FED]
 
 
 class Fixed(SequenceModel):
@@ -83,36 +75,6 @@ def test_biases_are_those_of_the_records() -> None:
         points = [line.get_ydata() for line in ax.lines if line.get_linestyle() == "None"]
         assert [len(values) for values in points] == [3] * 4
         assert forward + reverse == pytest.approx([values.mean() for values in points])
-
-
-def test_the_ladder_runs(run: Run, tmp_path: Path) -> None:
-    names = ["lstm_seq2seq", "lstm_seq2seq_forward", "lstm_seq2seq_dot_fed"]
-    assert run(ladder, "--models", *names, "--out", tmp_path) == 0
-    records = check_folder(tmp_path, names)
-    rungs = [("none", False), ("forward", False), ("dot", True)]
-    assert [figure.identify_rung(r) for r in records] == rungs
-    for r in records:
-        (test,) = r.tests
-        n_trained = sum(b.n for b in test.buckets if b.high <= test.max_train_length)
-        assert sum(row["n"] for row in r.analyses["places"]) > 3 * n_trained
-    assert (tmp_path / "rungs.svg").exists()
-    assert (tmp_path / "places.svg").exists()
-
-
-@pytest.mark.parametrize("size", ["smoke", "full"])
-def test_rungs_differ_in_nothing_else(size: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(ladder.SIZES, size, ladder.SIZES[size] | {"n_train": 200, "n_valid": 10})
-    task = ladder.make_task(argparse.Namespace(size=size, tokens=None, to="attention"))
-    sizes = {name: model_sizes(make_spec(name), task) for name in NAMES}
-    counts = [count_parameters(build(name, **sizes[name])) for name in NAMES]
-    assert max(counts) / min(counts) < 1.1
-    for own in sizes.values():
-        for switch in ("attention", "is_input_feeding", "is_reversed", "d_model"):
-            own.pop(switch, None)
-    assert len({str(own) for own in sizes.values()}) == 1
-    assert [task.recipe(name) for name in NAMES] == [ladder.RECIPES[name] for name in NAMES]
-    assert len({task.recipe(name).lr for name in NAMES}) == 1
-    assert set(ladder.PARSER.parse_args(["--size", size]).models) == {*NAMES}
 
 
 LAST, DOT, DOT_FED = "lstm_seq2seq_last", "lstm_seq2seq_dot", "lstm_seq2seq_dot_fed"

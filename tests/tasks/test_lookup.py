@@ -1,6 +1,5 @@
 """Looking up values by their keys."""
 
-import argparse
 import random
 from collections import Counter
 from pathlib import Path
@@ -9,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from conftest import ROOT
-from fake_records import as_records, fake_record
+from fake_records import as_arm, as_records, fake_record, metric, points_of
 
 from seqmodels import EOS, MODELS
 from seqmodels.experiments.specs import make_spec, model_sizes
@@ -22,10 +21,8 @@ from tasks.lookup import figure as lookup_figure
 from tasks.lookup import memory
 
 
-def make_lookup(**given: object) -> Task:
-    flags = {"size": "smoke", "tokens": None, "width": None, "pairs": 8}
-    flags |= {"again": False, "two_hops": False} | given
-    return lookup.make_task(argparse.Namespace(**flags))
+def make_lookup(*flags: str) -> Task:
+    return lookup.make_task(lookup.PARSER.parse_args(["--size=smoke", *flags]))
 
 
 @pytest.mark.parametrize("n", [2, 5, 16])
@@ -52,12 +49,16 @@ def test_every_answer_is_in_the_source(n: int) -> None:
     assert 70 < asked[n] < 130
 
 
-def test_the_last_value_of_a_key_is_asked_for() -> None:
-    source = [("c", "7"), ("a", "12"), ("c", "3"), ("b", "1"), ("a", "5"), ("c", "9")]
-    pair = lookup.make_pair(source, ["a", "c", "b"])
-    assert pair[:2] == ("c 7 a 12 c 3 b 1 a 5 c 9", "a a 5 c c 9 b b 1")
-    assert lookup.n_pairs(pair) == 6
-    assert lookup.guess_last(pair) == 1 / 3
+@pytest.mark.parametrize(("source", "asked", "target", "chance"), [
+    ("c 7 a 12 c 3 b 1 a 5 c 9", "a c b", "a a 5 c c 9 b b 1", 1 / 3),  # the last value of a key
+    ("f 12 c a a 7 b f", "c b", "c c 7 b b 12", 1 / 2),  # the value of a value
+])  # fmt: skip
+def test_answers_by_hand(source: str, asked: str, target: str, chance: float) -> None:
+    words = source.split()
+    pair = lookup.make_pair([*zip(words[0::2], words[1::2], strict=True)], asked.split())
+    assert pair[:2] == (source, target)
+    assert lookup.n_pairs(pair) == len(words) // 2
+    assert lookup.guess_last(pair) == chance
 
 
 def test_keys_given_again_are_of_half_as_many() -> None:
@@ -81,13 +82,6 @@ def test_keys_given_again_are_of_half_as_many() -> None:
     assert hits[0] / n_draws < 0.1
 
 
-def test_two_hops_lead_to_the_value_of_a_value() -> None:
-    source = [("f", "12"), ("c", "a"), ("a", "7"), ("b", "f")]
-    pair = lookup.make_pair(source, ["c", "b"])
-    assert pair[:2] == ("f 12 c a a 7 b f", "c c 7 b b 12")
-    assert lookup.guess_last(pair) == 1 / 2
-
-
 def test_half_of_the_keys_lead_to_another_key() -> None:
     rng, symbols = random.Random(5), lookup.make_symbols(30, has_two_hops=True)
     is_first, n_asked = Counter[bool](), Counter[int]()
@@ -106,18 +100,8 @@ def test_half_of_the_keys_lead_to_another_key() -> None:
     assert sizes == {2, 4, 6, 8}
 
 
-GOLDEN = [
-    "l 11 m 1 m m 1 l l 11",
-    "j 16 i 2 g 11 f 7 l 13 j j 16 g g 11 f f 7 l l 13 i i 2",
-    "d 16 p 15 c 12 h 6 l 3 b 4 n 1 e 5 e e 5",
-]
-"""The first examples at the size smoke, as they were before keys could be given again."""
-
-
 def test_the_data_of_the_records_are_drawn_as_before() -> None:
-    once, again = make_lookup(), make_lookup(again=True)
-    first = [" ".join(map(once.tokenizer.decode, e[:2])) for e in (*once.train[:2], once.valid[0])]
-    assert first == GOLDEN
+    once, again = make_lookup(), make_lookup("--again")
     assert once.data["sha256"].startswith("8e28f995f02506d1")
     assert "keys" in once.data["name"] != again.data["name"]
     assert once.data["sha256"] != again.data["sha256"]
@@ -125,7 +109,7 @@ def test_the_data_of_the_records_are_drawn_as_before() -> None:
     assert links == [(11, 2), (9, 5), (1, 8)]
     assert all(example.src[s] == example.tgt[t] for s, t in links)
     assert max(test.baseline[-1] for test in again.tests) > 1 / 16
-    hops = make_lookup(two_hops=True)
+    hops = make_lookup("--two-hops")
     assert len({task.data["name"] for task in (once, again, hops)}) == 3
     assert {test.baseline[-1] for test in hops.tests} == {1 / 8}
     example, links = hops.alignment_example
@@ -143,12 +127,11 @@ def test_keys_given_again_have_their_own_folder() -> None:
         read(["--two-hops", "--again"])
 
 
-TESTED = [(8, [2, 4, 6, 8, 12, 16]), (12, [3, 6, 9, 12, 18, 24])]
-
-
-@pytest.mark.parametrize(("most", "tested"), TESTED)
+@pytest.mark.parametrize(
+    ("most", "tested"), [(8, [2, 4, 6, 8, 12, 16]), (12, [3, 6, 9, 12, 18, 24])]
+)
 def test_values_alone_are_scored(most: int, tested: list[int]) -> None:
-    task = make_lookup(pairs=most)
+    task = make_lookup(f"--pairs={most}")
     (test,) = task.tests
     for example in (*task.train, *task.valid, *test.examples):
         assert task.tokenizer.tokens(example.scored()) == task.tokenizer.tokens(example.tgt)[2::3]
@@ -168,10 +151,11 @@ def test_a_width_holds_for_all_models() -> None:
     """Wider models have lower rates, except for the LSTM."""
     names = [*MODELS, "transformer_rotary"]
     assert "transformer_rotary" in VARIANTS
-    wide = make_lookup(width=48)
+    wide = make_lookup("--width=48")
     assert {model_sizes(make_spec(name), wide)["d_model"] for name in names} == {48}
     assert len({model_sizes(make_spec(name), make_lookup())["d_model"] for name in names}) > 2
-    equal, narrow, wide = (make_lookup(width=width).recipes for width in (None, 128, 256))
+    flags = ([], ["--width=128"], ["--width=256"])
+    equal, narrow, wide = (make_lookup(*given).recipes for given in flags)
     for name, recipe in equal.items():
         factor = 1 if name == "lstm_seq2seq" else 0.5
         assert (narrow[name].lr, wide[name].lr) == (recipe.lr, factor * recipe.lr)
@@ -217,8 +201,7 @@ def wide(model: str, seed: int, d_model: int, score: float) -> dict[str, Any]:
     record["cache_bytes"] = [[n, 3 * d_model * k] for n, k in lengths]
     record["tests"][0]["baseline"] = "knows nothing"
     for i, bucket in enumerate(record["tests"][0]["buckets"]):  # the fourth is the longest trained
-        value = score if i == 3 else float(i)
-        bucket["bleu"] = {"value": value, "low": value, "high": value}
+        bucket["bleu"] = metric(score if i == 3 else float(i), 0)
         bucket["baseline"] = {"value": 7.0 + i, "low": None, "high": None}
     return record
 
@@ -228,8 +211,7 @@ def test_a_point_is_its_bytes_and_its_score() -> None:
         [wide("gpt", 1, d, 60 + d), wide("gpt", 2, d, 64 + d), wide("lstm_seq2seq", 1, d, d)]
         for d in (16, 32)
     )
-    spec = {"varies": "gpt", "label": "", "sizes": {}, "width": 1, "training": {}}
-    arm = [wide("gpt", 1, 8, 50) | {"model": "gpt-n_heads-1", "arm": spec}]
+    arm = [as_arm(wide("gpt", 1, 8, 50), sizes={"n_heads": 1})]
     other = [r | {"data": r["data"] | {"sha256": "11"}} for r in two]
     short = [r | {"train_config": r["train_config"] | {"tokens": 9}} for r in two]
     again = [r | {"data": r["data"] | {"sha256": "12", "name": "again"}} for r in (*one, *arm)]
@@ -237,7 +219,7 @@ def test_a_point_is_its_bytes_and_its_score() -> None:
         assert lookup_figure.draw_across([*map(as_records, folders)]) == {}
     drawn = lookup_figure.draw_across([*map(as_records, (other, one, short, two, arm, again))])
     assert [*drawn] == ["widths-lookup"]
-    figure, table = drawn["widths-lookup"]
+    figure, _ = drawn["widths-lookup"]
     assert any("1–2 seeds" in text.get_text() for text in figure.texts)  # at each width
     by_title = {ax.get_title(loc="left"): ax for ax in figure.axes}
     for title, model, sizes, means in (
@@ -249,9 +231,8 @@ def test_a_point_is_its_bytes_and_its_score() -> None:
         line = next(its for its in by_title[title].lines if its.get_color() == colour)
         assert np.allclose(line.get_xdata(), sizes)
         assert np.allclose(line.get_ydata(), means)
-    column = {name: i for i, name in enumerate(table[0])}
-    (row,) = (r for r in table if r[column["run"]] == "gpt-n_heads-1" and r[0] == "keys")
-    assert [float(row[column[name]]) for name in ("cache_bytes", "source_bytes")] == [408, 136]
+    point, _ = points_of(drawn["widths-lookup"], run="gpt-n_heads-1")
+    assert [float(point[name]) for name in ("cache_bytes", "source_bytes")] == [408, 136]
 
 
 def with_rules(model: str, seed: int, name: str, sha: str, score: float) -> dict[str, Any]:

@@ -20,11 +20,9 @@ def test_the_target_repeats_or_reverses_the_source(kind: str) -> None:
         assert {*symbols} <= {*recall.SYMBOLS}
 
 
-def test_tests_have_exact_lengths() -> None:
+def test_each_kind_has_its_test_set() -> None:
     task = recall.make_task(argparse.Namespace(size="smoke", tokens=None))
     for kind, test in zip(recall.KINDS, task.tests, strict=True):
-        assert [len(e.scored()) for e in test.examples] == [n + 1 for n in test.x]
-        assert test.max_train_length == max(len(e.src) for e in task.train) - 2  # the kind, EOS
         assert {task.tokenizer.decode(e.src).split()[0] for e in test.examples} == {kind}
     assert all(e.tgt[-1] == EOS for e in task.train)
     assert {len(e.tgt) - 1 for e in task.train} == {*range(4, 17, 2)}

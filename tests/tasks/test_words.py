@@ -39,7 +39,6 @@ FEW = draw(12)
 
 
 def make(name: str, **sizes: Any) -> SequenceModel:
-    """Build a tiny model whose parameters are all random."""
     longer = {"n_positions": 90} if "n_positions" in TINY[name] else {}
     model = build(name, LEXICON.vocab_size, **TINY[name] | longer | sizes).eval()
     for p in model.parameters():

@@ -125,7 +125,6 @@ def test_validation_is_exact_and_leaves_no_trace(tiny: Tiny) -> None:
 
 
 def draw_curves(out: Path, **changes: Any) -> None:
-    """Run the toy comparison of GPT with curves."""
     training = {"tokens": 2_000, "batch_tokens": 100, "n_validations": 4}
     given = {"models": ["gpt"], "tensorboard": True, "checkpoint_every": 1e-6} | changes
     compare.compare(toy(training=training), options(out, **given))
@@ -184,18 +183,11 @@ def test_tensorboard_is_optional(recorded_gpt: Path, monkeypatch: pytest.MonkeyP
 
 
 # ----------------------------------------------------------------------------------------- Failures
-def lose(monkeypatch: pytest.MonkeyPatch, steps: set[int]) -> None:
-    loss_of, step = loop.loss_of, itertools.count(1)
-
-    def sometimes(*given: Any) -> torch.Tensor:
-        return loss_of(*given) * (math.inf if next(step) in steps else 1.0)
-
-    monkeypatch.setattr(loop, "loss_of", sometimes)
 
 
 def test_a_loss_that_is_not_finite_ends_the_run(fresh: Tiny, monkeypatch: Any) -> None:
-    one, saved = Trainer(fresh("gpt"), CFG), []
-    lose(monkeypatch, {3})
+    one, saved, scale = Trainer(fresh("gpt"), CFG), [], iter([1.0, 1.0, math.inf])
+    monkeypatch.setattr(loop, "loss_of", lambda *given: loss_of(*given) * next(scale))
     with pytest.raises(ValueError, match=r"diverged at step 3: .* use an lr below"):
         finish(one, save=lambda: saved.append(one.progress.step))  # it would be recorded
     assert (one.progress.step, len(one.progress.losses), saved) == (2, 2, [])
