@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from seqmodels.data import TOKENIZERS
+from seqmodels.data import TOKENIZERS, corpora
 from seqmodels.experiments.options import SIZES, Options
 from seqmodels.models import PAPERS, list_models
 from seqmodels.utils import files
@@ -53,7 +53,17 @@ class TaskParser(Parser):
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
         self.check, self.defaults = check, [list(models), *others]
+        self.own_data: tuple[argparse._ArgumentGroup, str, Iterable[str]] | None = None
         add_shared_flags(self, list(models), sizes)
+
+    def add_data_group(self, builtin: str, names: Iterable[str]) -> Callable[..., Any]:
+        """Return what adds the flags that require --data, which takes corpora by these names.
+
+        `builtin` tells what the built-in data are without them.
+        """
+        group = self.add_argument_group("with --data")
+        self.own_data = group, builtin, names
+        return group.add_argument
 
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Parse the command line; exit with 2 if flags contradict each other."""
@@ -89,6 +99,13 @@ class TaskParser(Parser):
         if "all" in args.models:
             each = [PAPERS if name == "all" else [name] for name in args.models]
             args.models = [*chain.from_iterable(each)]
+        if self.own_data:
+            group, builtin, names = self.own_data
+            own = [a for a in group._group_actions if getattr(args, a.dest) != a.default]
+            if own and not args.data:
+                raise ValueError(f"{own[0].option_strings[0]} needs --data; {builtin}")
+            if args.data and len(args.data) == 1:
+                corpora.check_name(str(args.data[0]), names)
         self.check(args)
         options_of(args)
 

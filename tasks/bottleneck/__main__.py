@@ -95,7 +95,7 @@ def make_task(args: argparse.Namespace) -> Task:
     test = [draw_pair(rng, n) for n in x]
     tokenizer, splits = Words(SYMBOLS), (train, valid, test)
     train_ids, valid_ids, test_ids = (  # without EOS: the loss is that of the symbols alone
-        [e._replace(tgt=e.tgt[:-1]) for e in encode_pairs(pairs, tokenizer)] for pairs in splits
+        encode_pairs(pairs, tokenizer, has_target_eos=False) for pairs in splits
     )
     about = {"n_symbols": len(SYMBOLS), "source_end": "EOS"}
     return Task(

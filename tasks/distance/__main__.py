@@ -33,13 +33,13 @@ import random
 from functools import partial
 
 from seqmodels.data.batches import Example
-from seqmodels.data.text import sha256
 from seqmodels.data.tokenizers import Words
 from seqmodels.experiments.task import Recipe, Task, TestSet
 from seqmodels.interface import EOS
 
 from ..analyses import measure_gradients
 from ..recipes import COPYING, HISTORY
+from ..synthetic.pairs import describe_data
 from .figure import FIGURES
 from .measure import measure_depth, probe_states
 
@@ -114,15 +114,11 @@ def make_task(args: argparse.Namespace) -> Task:
     unended = [e._replace(tgt=e.tgt[:-1]) for e in measured[: size["n_gradient"]]]
     return Task(
         name="distance",
-        data={
-            "name": "symbols said twice",
-            "sha256": sha256(tokenizer.decode(e.src) for e in [*train, *valid, *test, *measured]),
-            "n_train": len(train),
-            "n_valid": len(valid),
-            "n_test": len(test),
-            "source_end": "none",
-            "tokenizer": tokenizer.name,
-        },
+        data=describe_data(
+            "symbols said twice", (train, valid, test), tokenizer,
+            (tokenizer.decode(e.src) for e in [*train, *valid, *test, *measured]),
+            source_end="none",
+        ),
         tokenizer=tokenizer,
         train=train,
         valid=valid,

@@ -38,27 +38,16 @@ DATA_HELP = (
     f"a text by name ({', '.join(corpora.TEXT)}); text files, concatenated in order; a .tsv, .csv, "
     ".jsonl or .parquet file, or a folder of them; OWNER/NAME or OWNER/NAME:CONFIG on the hub"
 )
-OWN_DATA_FLAGS = ("column", "limit", "block", "stride", "tokenizer", "vocab", "parameters")
-"""Flags that require --data."""
-
-
-def check_flags(args: argparse.Namespace) -> None:
-    """Raise ValueError if flags of one's own data are given without it."""
-    given = [f"--{name}" for name in OWN_DATA_FLAGS if getattr(args, name) is not None]
-    if given and not args.data:
-        raise ValueError(f"{given[0]} needs --data; the built-in stories have fixed settings")
-    if args.data and len(args.data) == 1:
-        corpora.check_name(str(args.data[0]), corpora.TEXT)
 
 
 def make_parser() -> TaskParser:
     """Return the parser of the command line."""
-    p = TaskParser("tasks.next_token", __doc__, sizes=["smoke", "laptop"], check=check_flags)
+    p = TaskParser("tasks.next_token", __doc__, sizes=["smoke", "laptop"])
     p.add_argument("--context", type=non_negative, metavar="N",
                    help="longest context in tokens; 0: none (default: 128, or "
                         "the text's own)")  # fmt: skip
     p.add_argument("--data", nargs="+", metavar="WHAT", help=DATA_HELP)
-    add = p.add_argument_group("with --data").add_argument
+    add = p.add_data_group("the built-in stories have fixed settings", corpora.TEXT)
     add("--column", metavar="NAME",
         help="column with the texts, by name or number (default: text or sentence)")  # fmt: skip
     add("--limit", type=positive, metavar="N",
@@ -90,13 +79,13 @@ from seqmodels.data.batches import ContextWindows, Example, SlidingWindow, conte
 from seqmodels.data.batches import longest as longest_of
 from seqmodels.data.prepare import PrepareConfig, Prepared, prepare, summarize
 from seqmodels.data.running_text import open_text
-from seqmodels.data.text import sha256
 from seqmodels.data.tokenizers import MAX_VOCAB, Words, resolve_vocab_size
 from seqmodels.experiments.task import Recipe, Task, TestSet
 from seqmodels.interface import BOS
 
 from ..recipes import HISTORY, POSITIONED, PROSE, RECIPES, with_dropout, with_positions
 from ..synthetic import stories
+from ..synthetic.pairs import describe_data
 
 # ---------------------------------------------------------------------------------------- Data
 #
@@ -268,15 +257,7 @@ def builtin_task(args: argparse.Namespace) -> Task:
     train_windows = windows(train, context, seed=1)
     return Task(
         name="next_token",
-        data={
-            "name": "stories",
-            "sha256": sha256(texts),
-            "context": context,
-            "n_train": len(train),
-            "n_valid": len(valid),
-            "n_test": len(test),
-            "tokenizer": tokenizer.name,
-        },
+        data=describe_data("stories", corpus, tokenizer, texts, context=context),
         tokenizer=tokenizer,
         train=train_windows,
         valid=windows(valid, context, seed=2),

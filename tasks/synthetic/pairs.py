@@ -41,12 +41,15 @@ SYMBOLS = [consonant + vowel for consonant in "bdfgklmnprstvwxz" for vowel in "a
 
 
 def encode_pairs(
-    pairs: Iterable[Pair], tokenizer: Tokenizer, has_source_eos: bool = True
+    pairs: Iterable[Pair],
+    tokenizer: Tokenizer,
+    has_source_eos: bool = True,
+    has_target_eos: bool = True,
 ) -> list[Example]:
-    """Encode pairs; targets end with EOS, and so do sources by default."""
-    end = [EOS] if has_source_eos else []
+    """Encode pairs; sources and targets end with EOS by default."""
+    src_end, tgt_end = ([EOS] * has_end for has_end in (has_source_eos, has_target_eos))
     return [
-        Example([*tokenizer.encode(pair.src), *end], [*tokenizer.encode(pair.tgt), EOS])
+        Example([*tokenizer.encode(pair.src), *src_end], [*tokenizer.encode(pair.tgt), *tgt_end])
         for pair in pairs
     ]
 
@@ -57,13 +60,21 @@ def encode_sentences(sentences: Iterable[Sentence], tokenizer: Tokenizer) -> lis
 
 
 def describe_data(
-    name: str, splits: Sequence[Sequence[Pair]], tokenizer: Tokenizer, **more: Any
+    name: str,
+    splits: Sequence[Sequence[Any]],
+    tokenizer: Tokenizer,
+    texts: Iterable[str] | None = None,
+    **more: Any,
 ) -> dict[str, Any]:
-    """Return what a record says of the data: train, valid and test, and `more`."""
+    """Return what a record says of the data: train, valid and test, and `more`.
+
+    The checksum is that of the texts; by default, of both sides of all pairs.
+    """
     train, valid, test = splits
+    texts = texts or (text for split in splits for pair in split for text in pair[:2])
     return {
         "name": name,
-        "sha256": sha256(text for split in splits for pair in split for text in pair[:2]),
+        "sha256": sha256(texts),
         "n_train": len(train),
         "n_valid": len(valid),
         "n_test": len(test),

@@ -51,14 +51,12 @@ from functools import partial
 from itertools import combinations
 from math import factorial
 
-from seqmodels.data.batches import Example
 from seqmodels.data.splits import Pair
 from seqmodels.data.tokenizers import Tokenizer, Words
 from seqmodels.experiments.task import Recipe, Task, TestSet
-from seqmodels.interface import EOS
 
 from ..recipes import COPYING, HISTORY, MEMORIES, with_positions
-from ..synthetic.pairs import describe_data
+from ..synthetic.pairs import describe_data, encode_pairs
 
 # ---------------------------------------------------------------------------------------- Data
 #
@@ -66,7 +64,8 @@ from ..synthetic.pairs import describe_data
 #
 # The source begins with the balls, so that a memory that is empty at first has something to swap;
 # the move "-" swaps nothing: without it, the length of a source would give the parity of its swaps.
-# The cups are asked for after the last move alone: no token of the source says where a ball is.
+# The cups are asked for after the last move alone: no token of the source says where a ball is. The
+# target ends with its last ball, without EOS.
 
 BALLS = "abcde"
 LENGTHS = (4, 8, 16, 24, 32, 48, 96)
@@ -103,11 +102,6 @@ def draw_pairs(rng: random.Random, n: int, n_cups: int, longest: int) -> list[Pa
     return [draw_pair(rng, n_cups, k) for k in rng.choices(numbers, [1 / k for k in numbers], k=n)]
 
 
-def encode_pair(pair: Pair, tokenizer: Tokenizer) -> Example:
-    """Encode a pair; the target ends with its last ball."""
-    return Example([*tokenizer.encode(pair.src), EOS], tokenizer.encode(pair.tgt))
-
-
 def moves_test(pairs: Sequence[Pair], tokenizer: Tokenizer, n_cups: int, longest: int) -> TestSet:
     """Return the test set: the share of sources whose balls are all found, against the moves."""
     return TestSet(
@@ -116,7 +110,7 @@ def moves_test(pairs: Sequence[Pair], tokenizer: Tokenizer, n_cups: int, longest
         unit="moves",
         kind="count",
         primary_metric="exact_match",
-        examples=[encode_pair(pair, tokenizer) for pair in pairs],
+        examples=encode_pairs(pairs, tokenizer, has_target_eos=False),
         x=[len(pair.src.split()) - n_cups for pair in pairs],
         buckets=[(n, n) for n in LENGTHS],
         max_train_length=longest,
@@ -160,8 +154,8 @@ def make_task(args: argparse.Namespace) -> Task:
         name="tracking",
         data=describe_data(f"{n} cups", (train, valid, test), tokenizer, **about),
         tokenizer=tokenizer,
-        train=[encode_pair(pair, tokenizer) for pair in train],
-        valid=[encode_pair(pair, tokenizer) for pair in valid],
+        train=encode_pairs(train, tokenizer, has_target_eos=False),
+        valid=encode_pairs(valid, tokenizer, has_target_eos=False),
         tests=[moves_test(test, tokenizer, n, longest)],
         contrasts=[*HISTORY, *MEMORIES],
         recipes=with_positions(RECIPES, 2 * n + max(longest, LENGTHS[-1]) + 2),

@@ -29,25 +29,14 @@ DATA_HELP = (
     ".tsv, .csv, .jsonl or .parquet file, a text with tabs such as Anki's deu.txt, or a folder of "
     "tables; OWNER/NAME or OWNER/NAME:CONFIG on the hub"
 )
-OWN_DATA_FLAGS = (
-    "source", "target", "valid", "test", "limit", "lowercase", "clean", "max_tokens", "parameters",
-    "optimizer", "bleu_tokenize",
-)  # fmt: skip
-"""Flags that require --data."""
 
 
 def check_flags(args: argparse.Namespace) -> None:
-    """Raise ValueError if flags of one's own data are given without it."""
-    given = [name for name in OWN_DATA_FLAGS if getattr(args, name) != PARSER.get_default(name)]
-    if given and not args.data:
-        flag = given[0].replace("_", "-")
-        raise ValueError(f"--{flag} needs --data; the built-in grammar is English to German")
+    """Raise ValueError if a budget of the built-in grammar is chosen for one's own data."""
     if args.data and args.size == "full":
         raise ValueError(
             "--size full is for the built-in grammar; with --data, give a budget with --tokens"
         )
-    if args.data and len(args.data) == 1:
-        corpora.check_name(str(args.data[0]), corpora.PARALLEL)
 
 
 def make_parser() -> TaskParser:
@@ -67,7 +56,7 @@ def make_parser() -> TaskParser:
                         "existing tokenizer.json, of a run or Hugging Face's library")  # fmt: skip
     p.add_argument("--vocab", type=positive, metavar="N", help="vocabulary size (default: 4,000)")
     p.add_argument("--data", nargs="+", metavar="WHAT", help=DATA_HELP)
-    add = p.add_argument_group("with --data").add_argument
+    add = p.add_data_group("the built-in grammar is English to German", corpora.PARALLEL)
     add("--source", metavar="LANG",
         help="language to translate from: the ending of the source file; a label for the first "
              "file if the endings are not languages (a.txt b.txt); or a column, by name, or by "

@@ -14,13 +14,13 @@ from seqmodels.data.batches import Example, collate, shuffled_batches
 from seqmodels.experiments.specs import make_spec, model_sizes
 from seqmodels.experiments.task import Task
 from tasks.next_token import __main__ as next_token
-from tasks.next_token.__main__ import OWN_DATA_FLAGS
 
 
 def task_on(*data: object, **flags: Any) -> Task:
     """Return the task on one's own text, or on a text by name."""
-    given = dict.fromkeys(OWN_DATA_FLAGS) | {"context": None, "tokens": 1, "size": "smoke"}
-    return next_token.corpus_task(argparse.Namespace(data=[*map(str, data)], **given | flags))
+    given = vars(next_token.PARSER.parse_args(["--size", "smoke", "--tokens", "1"]))
+    given |= {"data": [*map(str, data)]} | flags
+    return next_token.corpus_task(argparse.Namespace(**given))
 
 
 @pytest.fixture
