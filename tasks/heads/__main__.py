@@ -58,8 +58,8 @@ LENGTHS = range(6, 25)
 # ----------------------------------------------------------------------------------------- Run
 
 MEASURES = {
-    "heads": measure.describe_heads,
-    "scores": measure.describe_scores,
+    "heads": partial(measure.describe_attentions, describe=measure.describe_heads),
+    "scores": partial(measure.describe_attentions, describe=measure.describe_scores),
     "distances": measure.describe_distances,
     "muting": measure.mute_each,
     "article": measure.describe_article_heads,

@@ -150,14 +150,14 @@ def measure_heads(
     w, texts = weigh_words(model, ids), pad_texts(ids)
     grid = lay_out([pair_sentence(sentence) for sentence in sentences], is_causal=True)
     places = measure.heads_of(model)
-    heads = measure.list_head_shares(places, w, grid)
+    heads = measure.describe_heads(places, w, grid)
     muting: Rows = [{"layer": 0, "head": 0, "nats": compute_nats(model, texts)}]
     best = {(row["layer"], row["head"]) for row in find_best_heads(heads)}
     for a, head in places:
         if (a.layer, head) in best:
             with measure.muted(a.module.W_o, head, model.config.n_heads):
                 muting.append({**name_head(a, head), "nats": compute_nats(model, texts)})
-    return {"heads": heads, "scores": measure.list_explained(places, w, grid), "muting": muting}
+    return {"heads": heads, "scores": measure.describe_scores(places, w, grid), "muting": muting}
 
 
 # --------------------------------------------------------------------------------------- Run

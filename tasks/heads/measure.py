@@ -7,7 +7,7 @@ rows. Shares and explained variance are in percent.
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -65,14 +65,10 @@ def collect_weights(model: SequenceModel, sample: Sample) -> dict[str, Float[Ten
     }
     if is_text:
         real = torch.cat([batch.src_mask, batch.tgt_in != PAD], 1).cpu()
-        weights["text"] = move_pads(weights["text"], real)
+        order = real.sort(stable=True, descending=True).indices[:, None, : int(real.sum(1).max())]
+        moved = weights["text"].take_along_dim(order.unsqueeze(3), 2)
+        weights["text"] = moved.take_along_dim(order.unsqueeze(2), 3)
     return weights
-
-
-def move_pads(w: Float[Tensor, "B H N N"], real: Bool[Tensor, "B N"]) -> Tensor:
-    """Move pads behind the text; leave out the places that are pads in all rows."""
-    order = real.sort(stable=True, descending=True).indices[:, None, : int(real.sum(1).max())]
-    return w.take_along_dim(order.unsqueeze(3), 2).take_along_dim(order.unsqueeze(2), 3)
 
 
 def share(weights: Float[Tensor, "B H N M"], pair: Bool[Tensor, "B N M"]) -> Float[Tensor, " H"]:
@@ -140,23 +136,25 @@ def list_shares(w: Float[Tensor, "B H N M"], grid: Grid) -> dict[str, dict[str, 
     }
 
 
-def describe_heads(model: SequenceModel, _: SequenceModel, sample: Sample) -> Rows:
+def describe_attentions(
+    model: SequenceModel, _: SequenceModel, sample: Sample, describe: Callable[..., Rows]
+) -> Rows:
+    """Return what `describe_heads` or `describe_scores` returns, of all kinds of attention."""
+    rows: Rows = []
+    for kind, w in collect_weights(model, sample).items():
+        rows += describe(heads_of(model, kind), w, make_grid(kind, sample.parses))
+    return rows
+
+
+def describe_heads(
+    heads: Sequence[tuple[Attention, int]], w: Float[Tensor, "B H N M"], grid: Grid
+) -> Rows:
     """Return a row for each kind of pair and each head.
 
     Columns: the queries that have a key of this kind; the share of their weight (%) on such keys;
     the same share of weights that are predicted by the offset alone, and by the key's part of
     speech alone, in proportion to the head's mean weights.
     """
-    rows: Rows = []
-    for kind, w in collect_weights(model, sample).items():
-        rows += list_head_shares(heads_of(model, kind), w, make_grid(kind, sample.parses))
-    return rows
-
-
-def list_head_shares(
-    heads: Sequence[tuple[Attention, int]], w: Float[Tensor, "B H N M"], grid: Grid
-) -> Rows:
-    """Return the rows of `describe_heads` for one kind of attention."""
     rows: Rows = []
     for name, columns in list_shares(w, grid).items():
         n = int(grid.pairs[name].any(-1).sum())
@@ -166,18 +164,10 @@ def list_head_shares(
     return rows
 
 
-def describe_scores(model: SequenceModel, _: SequenceModel, sample: Sample) -> Rows:
-    """Return a row for each head: what of its scores' variance (%) `explain_scores` explains."""
-    rows: Rows = []
-    for kind, w in collect_weights(model, sample).items():
-        rows += list_explained(heads_of(model, kind), w, make_grid(kind, sample.parses))
-    return rows
-
-
-def list_explained(
+def describe_scores(
     heads: Sequence[tuple[Attention, int]], w: Float[Tensor, "B H N M"], grid: Grid
 ) -> Rows:
-    """Return the rows of `describe_scores` for one kind of attention."""
+    """Return a row for each head: what of its scores' variance (%) `explain_scores` explains."""
     explained = explain_scores(w, grid)
     return [
         name_head(a, head) | {key: round(values[i], 3) for key, values in explained.items()}
@@ -271,15 +261,14 @@ def map_article_heads(model: SequenceModel, untrained: SequenceModel, sample: Sa
     written), the source words with EOS, the weights on them, the place of the article's noun or -1.
     """
     rows: Rows = []
-    if not (after := collect_weights(model, sample)):
-        return rows
+    after, before = (collect_weights(each, sample) for each in (model, untrained))
     shown = max(
         range(len(sample.parses)),
         key=lambda b: (
             8 <= (p := sample.parses[b]).sentence.n_words <= 12, p.en.kinds.count("article"),
         ),
     )  # fmt: skip
-    sentence, before = sample.parses[shown].sentence, collect_weights(untrained, sample)
+    sentence = sample.parses[shown].sentence
     keys = [*sentence.en, "<eos>"]
     for kind in [kind for kind in NOUN_OF if kind in after]:
         pair = make_grid(kind, sample.parses).pairs[NOUN_OF[kind]]

@@ -227,7 +227,7 @@ def test_gpts_pairs_are_those_of_one_text() -> None:
 def test_a_planted_head_is_found() -> None:
     """Between source and target are pads; the first token has nothing before it."""
     looks_back = planted_gpt(3 * torch.eye(64).roll(-1, 0))  # the query at p is the key at p - 1
-    rows = {row["pair"]: row for row in measure.describe_heads(looks_back, looks_back, SAMPLE)}
+    rows = {row["pair"]: row for row in MEASURES["heads"](looks_back, looks_back, SAMPLE)}
     assert rows["previous"]["share"] > 99.9
     assert 99 > rows["previous"]["by_offset"] > 95
     assert rows["previous"]["n"] == sum(len(p.sentence.en) + len(p.sentence.de) + 1 for p in PARSES)
@@ -240,7 +240,7 @@ def test_a_planted_head_is_found() -> None:
     assert rows["noun → article"]["share"] == pytest.approx(adjacent, abs=0.1)
     assert rows["noun → article"]["by_offset"] == pytest.approx(adjacent, abs=5)
     uniform = planted_gpt(torch.zeros(64, 64))
-    rows = {row["pair"]: row for row in measure.describe_heads(uniform, uniform, SAMPLE)}
+    rows = {row["pair"]: row for row in MEASURES["heads"](uniform, uniform, SAMPLE)}
     for name in ("noun → article", "verb → subject", "start of sentence", pairs.WRITTEN):
         named = [
             {pair for pair in pairs.pair_sentence("text", p)[0] if pair[0] == name} for p in PARSES
