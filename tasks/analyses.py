@@ -187,6 +187,21 @@ def translate(model: SequenceModel, sample: Sample) -> list[list[str]]:
     return [sample.tokenizer.tokens(output) for output in outputs]
 
 
+def write_texts(
+    model: SequenceModel,
+    _: SequenceModel,
+    examples: Sequence[Example],
+    tokenizer: Tokenizer,
+    column: str = "text",
+) -> Rows:
+    """Return a row per example: source, reference, and in a column what greedy search writes."""
+    names, outputs = ("source", "reference", column), generate_targets(model, examples, width=1)
+    return [
+        dict(zip(names, map(tokenizer.decode, (*example[:2], output)), strict=True))
+        for example, output in zip(examples, outputs, strict=True)
+    ]
+
+
 def compare_translations(
     sample: Sample, whole: Sequence[list[str]], other: Sequence[list[str]]
 ) -> dict[str, float | str]:

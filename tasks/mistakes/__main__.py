@@ -34,6 +34,7 @@ from functools import partial
 
 from seqmodels.experiments.task import Task
 
+from ..analyses import write_texts
 from ..synthetic import grammar
 from ..synthetic.pairs import DEFAULT_SIZES, DEFAULT_TOKENS, grammar_task
 from . import measure
@@ -66,7 +67,7 @@ def make_task(args: argparse.Namespace) -> Task:
         contrasts=[(name, "transformer") for name in (*VARIANTS, "gpt")],
         measure={
             "losses": partial(measure.measure_losses, examples=task.valid[:N_MEASURED]),
-            "texts": partial(measure.write_texts, examples=shown, tokenizer=task.tokenizer),
+            "texts": partial(write_texts, examples=shown, tokenizer=task.tokenizer),
         },
         figures=FIGURES,
     )

@@ -1,4 +1,4 @@
-"""Measure what tells a mistake: the loss if the future or the padding is another, and a text."""
+"""Measure what tells a mistake: the loss if the future or the padding is another."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from seqmodels.data.batches import Example, batches_by_length
-from seqmodels.data.tokenizers import Tokenizer
-from seqmodels.evaluation.evaluate import BATCH_TOKENS, generate_targets
+from seqmodels.evaluation.evaluate import BATCH_TOKENS
 from seqmodels.interface import PAD, SequenceModel
 from seqmodels.search import unroll
 
@@ -48,19 +47,4 @@ def measure_losses(model: SequenceModel, _: SequenceModel, examples: Sequence[Ex
     return [
         {"way": way, "nats": nats / n_tokens, "accuracy": right / n_tokens}
         for way, (nats, right) in ((way, total.tolist()) for way, total in totals.items())
-    ]
-
-
-def write_texts(
-    model: SequenceModel, _: SequenceModel, examples: Sequence[Example], tokenizer: Tokenizer
-) -> Rows:
-    """Return a row per example: the source, its reference, and what greedy search writes."""
-    written = generate_targets(model, examples, width=1)
-    return [
-        {
-            "source": tokenizer.decode(example.src),
-            "reference": tokenizer.decode(example.tgt),
-            "text": tokenizer.decode(text),
-        }
-        for example, text in zip(examples, written, strict=True)
     ]

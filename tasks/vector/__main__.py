@@ -29,6 +29,7 @@ from functools import partial
 
 from seqmodels.experiments.task import Task, TestSet
 
+from ..analyses import write_texts
 from ..synthetic import grammar
 from ..synthetic.grammar import garden
 from ..synthetic.pairs import SIZES, TOKENS, encode_sentences, grammar_task, n_crossings
@@ -91,6 +92,7 @@ def make_task(args: argparse.Namespace) -> Task:
         noun="sentences",
     )
     parsed, words = drawn["prefixes"], task.tokenizer
+    shown = encode_sentences([render([garden()])], words)
     return replace(
         task,
         name="vector",
@@ -98,7 +100,7 @@ def make_task(args: argparse.Namespace) -> Task:
         measure={
             "prefixes": partial(measure.measure_prefixes, parsed=parsed, tokenizer=words),
             "probe": partial(measure.probe_state, sentences=probed, tokenizer=words),
-            "garden": partial(measure.translate, sentence=render([garden()]), tokenizer=words),
+            "garden": partial(write_texts, examples=shown, tokenizer=words, column="translation"),
         },
         figures=FIGURES,
     )

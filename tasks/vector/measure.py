@@ -1,6 +1,6 @@
 """Measure what a model keeps of a text, and what its decoder's state says is left to translate.
 
-`measure_prefixes`, `probe_state` and `translate` are analyses of a task.
+`measure_prefixes` and `probe_state` are analyses of a task.
 """
 
 from __future__ import annotations
@@ -181,16 +181,14 @@ def label_states(sentences: Sequence[Sentence]) -> Labels:
     return Labels(*(np.array(column) for column in zip(*columns, strict=True)))
 
 
-class Tested(NamedTuple):
-    """The scores of a probe, higher for words that it takes to be translated; 0 is the border."""
+def score_probe(
+    x: Float[Tensor, "N F"], labels: Labels, n_fit: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Fit a probe for each word on the first sentences that have it; score it in the others.
 
-    entries: np.ndarray
-    """Indices of the labels."""
-    scores: np.ndarray
-
-
-def score_probe(x: Float[Tensor, "N F"], labels: Labels, n_fit: int) -> Tested:
-    """Fit a probe for each word on the first sentences that have it; score it in the others."""
+    Return the indices of the labels and their scores, higher for words that the probe takes to be
+    translated; 0 is the border.
+    """
     target = torch.tensor(labels.is_said).double() * 2 - 1
     entries, scores = [], []
     for word in np.unique(labels.word):
@@ -200,7 +198,7 @@ def score_probe(x: Float[Tensor, "N F"], labels: Labels, n_fit: int) -> Tested:
             weights = fit_ridge(x[labels.row[fit]], target[fit, None])
             entries.append(test)
             scores.append((x[labels.row[test]] @ weights).squeeze(1).numpy())
-    return Tested(np.concatenate(entries), np.concatenate(scores))
+    return np.concatenate(entries), np.concatenate(scores)
 
 
 def balanced_accuracy(sums: np.ndarray) -> np.ndarray:
@@ -232,14 +230,13 @@ def rank_pairs(row: np.ndarray, said: np.ndarray, scores: np.ndarray) -> list[np
     return [lower, total]
 
 
-def describe_probe(labels: Labels, tested: Tested) -> Rows:
+def describe_probe(labels: Labels, entries: np.ndarray, scores: np.ndarray) -> Rows:
     """Return a row for all content words and for each kind: accuracy and pairs (%).
 
     Accuracy is balanced. Pairs: of two words of one state, one translated and one to come, how
     often the first has the higher score; what only tells how far a translation is scores 50 here.
     """
     rows: Rows = []
-    entries, scores = tested
     kind_of = np.array([kind for kind, _ in WORDS])[labels.word[entries]]
     for kind in ("all", *KINDS):
         own = (kind_of == kind) | (kind == "all")
@@ -275,20 +272,5 @@ def probe_state(
     return [
         {"probe": name, **row}
         for name, (features, own) in probes.items()
-        for row in describe_probe(own, score_probe(features, own, n_fit))
+        for row in describe_probe(own, *score_probe(features, own, n_fit))
     ]
-
-
-# -------------------------------------------------------------------------------- one sentence
-
-
-def translate(
-    model: SequenceModel, _: SequenceModel, sentence: Sentence, tokenizer: Tokenizer
-) -> Rows:
-    """Return the greedy translation of a sentence, and its reference."""
-    examples = encode_sentences([sentence], tokenizer)
-    (output,) = generate_targets(model, examples, 1)
-    return [{
-        "source": sentence.en_text, "reference": sentence.de_text,
-        "translation": tokenizer.decode(output),
-    }]  # fmt: skip

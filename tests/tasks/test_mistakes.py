@@ -12,6 +12,7 @@ from seqmodels import EOS
 from seqmodels.data.batches import Example, collate
 from seqmodels.data.tokenizers import Words
 from seqmodels.report import style
+from tasks import analyses
 from tasks.mistakes import __main__ as mistakes
 from tasks.mistakes import figure, measure
 
@@ -54,8 +55,8 @@ def test_a_loss_is_the_mean_over_the_tokens(tiny: Tiny) -> None:
 
 def test_texts_are_what_search_writes(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
     tokenizer = Words.train(["a b c d e f g"])
-    monkeypatch.setattr(measure, "generate_targets", lambda model, examples, width: [[5], [6, 4]])
-    rows = measure.write_texts(tiny("transformer"), torch.nn.Module(), EXAMPLES[:2], tokenizer)
+    monkeypatch.setattr(analyses, "generate_targets", lambda model, examples, width: [[5], [6, 4]])
+    rows = analyses.write_texts(tiny("transformer"), torch.nn.Module(), EXAMPLES[:2], tokenizer)
     read = [tokenizer.decode(ids) for ids in ([5, 6, 7], [8, 9], [5], [6, 4])]
     assert [row["text"] for row in rows] == read[2:]
     assert rows[0]["source"] == read[0]
