@@ -22,7 +22,7 @@ from torch import Tensor, nn
 
 from seqmodels.data.batches import Example, batches_by_length
 from seqmodels.evaluation.evaluate import BATCH_TOKENS
-from seqmodels.interface import EOS, PAD, Batch, SequenceModel
+from seqmodels.interface import PAD, Batch, SequenceModel
 from seqmodels.models.gpt import GPT
 from seqmodels.models.linear_attention import LinearAttention
 from seqmodels.models.memory import rotate
@@ -133,17 +133,17 @@ def source_neurons(model: Any, batch: Batch) -> list[Float[Tensor, "B S _"]]:
 
 @torch.inference_mode()
 def collect(
-    read_words: Callable[[Any, Batch], list[Tensor]], model: Any, sample: Sample
+    read_words: Callable[[Any, Batch], list[Tensor]], model: Any, examples: Sequence[Example]
 ) -> list[Float[Tensor, "N _"]]:
-    """Return what is read at all words of `list_words`, layer by layer."""
+    """Return what is read at all words of these sources but EOS, layer by layer."""
     by_sentence: dict[int, list[Tensor]] = {}
     is_reversed = getattr(model.config, "is_reversed", False)
-    for run in batches_by_length(sample.examples, BATCH_TOKENS):
-        layers = read_words(model, batch_of(model, [sample.examples[i] for i in run]))
+    for run in batches_by_length(examples, BATCH_TOKENS):
+        layers = read_words(model, batch_of(model, [examples[i] for i in run]))
         for row, i in enumerate(run):
-            own = [x[row, : len(sample.parses[i].sentence.en)].cpu() for x in layers]
+            own = [x[row, : len(examples[i].src) - 1].cpu() for x in layers]
             by_sentence[i] = [x.flip(0) for x in own] if is_reversed else own
-    each = (by_sentence[i] for i in range(len(sample.parses)))
+    each = (by_sentence[i] for i in range(len(examples)))
     return [torch.cat(parts) for parts in zip(*each, strict=True)]
 
 
@@ -163,12 +163,16 @@ class Reader:
     @cached_property
     def layers(self) -> list[Float[Tensor, "N _"]]:
         """The vectors of all words in each layer; the first are embeddings."""
-        return collect(source_layers, self.model, self.sample)
+        return collect(source_layers, self.model, self.sample.examples)
 
     @cached_property
     def states(self) -> States:
-        """The decoder's states."""
-        return read_states(self)
+        """The decoder's states after 0, 1, 2, … words of the German of each sentence."""
+        sentences = [parse.sentence for parse in self.sample.parses] + [render([garden()])]
+        shown = encode_sentences(sentences[-1:], self.sample.tokenizer)
+        x = mix_features(collect_states(self.model, [*self.sample.examples, *shown]))
+        starts = [0, *accumulate(len(s.de) + 1 for s in sentences)]
+        return States(x, sentences, starts, starts[2 * len(self.sample.parses) // 3])
 
     def take(self, n: int) -> Sample:
         """Return the first n sentences."""
@@ -472,7 +476,7 @@ def describe_neurons(reader: Reader) -> Rows:
         name: [bool(w.forms and value(w)) for w in words] for name, value in AMONG_NOUNS.items()
     }
     rows: Rows = []
-    for layer, x in enumerate(collect(source_neurons, reader.model, sample), 1):
+    for layer, x in enumerate(collect(source_neurons, reader.model, sample.examples), 1):
         for classes, own in ((groups, torch.ones_like(is_noun)), (among, is_noun)):
             found = find_neurons(x[own], torch.tensor([*classes.values()]).T[own], is_first[own])
             rows += [
@@ -647,7 +651,9 @@ def describe_lengths(reader: Reader) -> Rows:
 
     def read_after(befores: Sequence[str]) -> list[Tensor]:
         each = zip(befores, adjectives, (people * n)[:n], strict=True)
-        return collect_adjectives(reader, [say(*words) for words in each])
+        examples = encode_sentences([say(*words) for words in each], reader.sample.tokenizer)
+        layers = collect(source_layers, reader.model, examples)
+        return [x.unflatten(0, (n, -1))[:, 2].double() for x in layers]
 
     def rotate(by: int) -> list[Tensor]:
         return read_after([adjectives[(i + by) % n].en for i in range(n)])
@@ -664,16 +670,6 @@ def describe_lengths(reader: Reader) -> Rows:
                 "longer": longer, "shift": shift, "control": control,
             })  # fmt: skip
     return rows
-
-
-def collect_adjectives(reader: Reader, sentences: Sequence[Sentence]) -> list[Float[Tensor, "N _"]]:
-    """Return the vectors of the third word of each sentence, layer by layer."""
-    encode = reader.sample.tokenizer.encode
-    batch = batch_of(reader.model, [Example([*encode(s.en_text), EOS], [EOS]) for s in sentences])
-    is_reversed = getattr(reader.model.config, "is_reversed", False)
-    place = len(sentences[0].en) - 3 if is_reversed else 2
-    with torch.inference_mode():
-        return [x[:, place].double() for x in source_layers(reader.model, batch)]
 
 
 def mean_cosine(x: Float[Tensor, "N D"]) -> float:
@@ -771,16 +767,6 @@ class States:
         weights = fit_ridge(self.x[: self.n_fit], target[: self.n_fit])
         come, was = (self.x @ weights).chunk(2, 1)
         return said, come, was
-
-
-def read_states(reader: Reader) -> States:
-    """Return the states after 0, 1, 2, … words of the German of each sentence."""
-    sentences = [parse.sentence for parse in reader.sample.parses] + [render([garden()])]
-    shown = encode_sentences(sentences[-1:], reader.sample.tokenizer)
-    examples = [*reader.sample.examples, *shown]
-    x = mix_features(collect_states(reader.model, examples))
-    starts = [0, *accumulate(len(s.de) + 1 for s in sentences)]
-    return States(x, sentences, starts, starts[2 * len(reader.sample.parses) // 3])
 
 
 def describe_said(reader: Reader) -> Rows:

@@ -71,7 +71,7 @@ READS_AHEAD = {
 def test_vectors_are_those_of_the_words_and_know_what_has_been_read(name: str) -> None:
     """A recurrent encoder has one layer; the embeddings are in the order of the sentence."""
     model = make(name)
-    layers = measure.collect(measure.source_layers, model, FEW)
+    layers = measure.collect(measure.source_layers, model, FEW.examples)
     assert len(layers) == 1 + (2 if hasattr(model, "embedding") else 1)
     texts = [word.text for word in measure.list_words(FEW.parses)]
     assert all(len(x) == len(texts) for x in layers)
@@ -79,14 +79,12 @@ def test_vectors_are_those_of_the_words_and_know_what_has_been_read(name: str) -
         ids = torch.tensor([LEXICON.encode(text)[0] for text in texts])
         assert_close(layers[0], model.embed.weight.detach()[ids])
     parses, examples, _ = FEW
-    alone = measure.collect(
-        measure.source_layers, model, Sample(parses[3:4], examples[3:4], LEXICON)
-    )
+    alone = measure.collect(measure.source_layers, model, examples[3:4])
     start = sum(len(p.sentence.en) for p in parses[:3])
     for x, own in zip(layers, alone, strict=True):
         assert_close(x[start : start + len(own)], own, rtol=1e-4, atol=1e-4)
     changed = [e._replace(src=[*e.src[:-3], e.src[-4], *e.src[-2:]]) for e in examples[3:4]]
-    other = measure.collect(measure.source_layers, model, Sample(parses[3:4], changed, LEXICON))
+    other = measure.collect(measure.source_layers, model, changed)
     assert (not torch.allclose(other[-1][0], alone[-1][0], atol=1e-6)) == READS_AHEAD[name]
 
 
