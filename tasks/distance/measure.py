@@ -33,15 +33,6 @@ N_STARTS = 3
 # ---------------------------------------------------------------------------------------- depth
 
 
-def list_depths(config: Any) -> list[Any]:
-    """Return the Config with each number of layers and each forget bias, if it has such fields."""
-    fields = {name: DEPTHS[name] for name in DEPTHS if hasattr(config, name)}
-    return [
-        replace(config, **dict(zip(fields, values, strict=True)))
-        for values in product(*fields.values())
-    ]
-
-
 def ends_by_length(model: SequenceModel, when: str, groups: Sequence[Sequence[Example]]) -> Rows:
     """Return a row per length: the gradients at the last and first source token, and their ratio.
 
@@ -65,10 +56,13 @@ def measure_depth(
 ) -> Rows:
     """Return the rows of `ends_by_length`, before training for every depth of DEPTHS.
 
-    The untrained models are as wide as the trained one, which has its own depth.
+    The untrained models are as wide as the trained one, which has its own depth. A Config without
+    one of these fields keeps what it has.
     """
     rows: Rows = []
-    for seed, config in product(range(1, N_STARTS + 1), list_depths(model.config)):
+    fields = {name: DEPTHS[name] for name in DEPTHS if hasattr(model.config, name)}
+    for seed, *values in product(range(1, N_STARTS + 1), *fields.values()):
+        config = replace(model.config, **dict(zip(fields, values, strict=True)))
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             start = type(model)(config).eval().double()
@@ -88,14 +82,6 @@ def state_at_last_token(state: Any, n_source: int) -> Float[Tensor, "B F"]:
     return torch.cat([t.flatten(1) for t in places or tensors], 1)
 
 
-@torch.inference_mode()
-def features_of(model: SequenceModel, examples: Sequence[Example]) -> Float[Tensor, "N F"]:
-    """Return random combinations of what passes to the decoder at the last place."""
-    batch = batch_of(model, examples)
-    state = model.encode(batch.src, batch.src_mask)
-    return mix_features(state_at_last_token(state, batch.src.shape[1]))
-
-
 def score_probes(
     x: Float[Tensor, "N F"], labels: Int[Tensor, "N S"], n_fit: int, is_control: bool
 ) -> Float[Tensor, " S"]:
@@ -111,9 +97,15 @@ def score_probes(
     return 100 * (predicted == labels[n_fit:]).double().mean(0)
 
 
+@torch.inference_mode()
 def probe_states(model: SequenceModel, _: SequenceModel, examples: Sequence[Example]) -> Rows:
-    """Return a row per source token, counted back from the last: accuracy and control (%)."""
-    x = features_of(model, examples)
+    """Return a row per source token, counted back from the last: accuracy and control (%).
+
+    Probes read random combinations of what passes to the decoder at the last place.
+    """
+    batch = batch_of(model, examples)
+    state = model.encode(batch.src, batch.src_mask)
+    x = mix_features(state_at_last_token(state, batch.src.shape[1]))
     labels, n_fit = torch.tensor([e.src for e in examples]), 2 * len(examples) // 3
     accuracy, control = (score_probes(x, labels, n_fit, is_control) for is_control in (False, True))
     S = labels.shape[1]

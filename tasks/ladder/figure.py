@@ -64,12 +64,6 @@ def group_by_rung(records: Sequence[Record]) -> Rungs:
     return by_rung
 
 
-def choose_buckets(test: Test) -> list[int]:
-    """Return the longest trained bucket and the longest one of all."""
-    last = max((i for i, b in enumerate(test.buckets) if b.n >= MIN_EXAMPLES), default=0)
-    return [longest_trained_bucket(test) or 0, last]
-
-
 def draw_rungs(records: Sequence[Record]) -> FigureWithData:
     """Draw one bar per rung and feeding, in the longest trained bucket and in the longest one."""
     test, rungs = records[0].tests[0], group_by_rung(records)
@@ -90,7 +84,8 @@ def draw_rungs(records: Sequence[Record]) -> FigureWithData:
         texts, [FED[is_fed] for is_fed in sorted({fed for _, fed in rungs})]
     )
     table = Table()
-    for ax, place in zip(axes[0], choose_buckets(test), strict=True):
+    last = max((i for i, b in enumerate(test.buckets) if b.n >= MIN_EXAMPLES), default=0)
+    for ax, place in zip(axes[0], (longest_trained_bucket(test) or 0, last), strict=True):
         _draw_bars(ax, table, rungs, test, place)
         beyond = ", longer than trained" * load_records.is_beyond(test, test.buckets[place])
         panel_title = f"{metric.name} at {format_bucket(test.buckets[place])} {unit}{beyond}"
@@ -144,7 +139,8 @@ def compute_gains(groups: dict[str, list[Record]]) -> np.ndarray | None:
         return None
     sides = [collect_accuracies(groups[model]) for model in (REVERSED, FORWARD)]
     after, before = (side[..., 0].mean(0) for side in sides)
-    half = np.hypot(*(_halves(side.mean(0)) for side in sides))
+    ends = [[wilson_interval(percent / 100, n) for percent, n in side.mean(0)] for side in sides]
+    half = np.hypot(*(50 * np.diff(ends)[..., 0]))
     if min(map(len, sides)) > 1:
         by_seeds = np.array([side[..., 0].var(0, ddof=1) / len(side) for side in sides])
         by_words = [(half / student_quantile(MANY)) ** 2]
@@ -152,12 +148,6 @@ def compute_gains(groups: dict[str, list[Record]]) -> np.ndarray | None:
         at_places = np.concatenate([by_words, by_seeds]).T
         half = np.array([half_width([*zip(own, freedom, strict=True)], 0.05) for own in at_places])
     return np.stack([after - before, after - before - half, after - before + half])
-
-
-def _halves(accuracy: np.ndarray) -> np.ndarray:
-    """Return half the width of the Wilson interval at each place."""
-    ends = [wilson_interval(percent / 100, n) for percent, n in accuracy]
-    return np.array([50 * (high - low) for low, high in ends])
 
 
 def draw_places(records: Sequence[Record]) -> FigureWithData:

@@ -52,16 +52,6 @@ def list_cases(records: Sequence[Record]) -> list[Case]:
     ]
 
 
-def mean_curve(group: Sequence[Record]) -> np.ndarray:
-    """Return target tokens, and the mean, lowest and highest loss of the seeds: (4, points)."""
-    n = min(len(r.curve) for r in group)
-    tokens, nats = (
-        np.array([[getattr(p, field) for p in r.curve[:n]] for r in group])
-        for field in ("tokens", "valid_nats")
-    )
-    return np.stack([tokens.mean(0), nats.mean(0), nats.min(0), nats.max(0)])
-
-
 # ------------------------------------------------------------------------------- Learning curves
 
 
@@ -96,7 +86,12 @@ def _draw_case(
 ) -> None:
     """Draw the curve and the scores of one model."""
     ax, beside = axes
-    tokens, mean, low, high = mean_curve(group)
+    n = min(len(r.curve) for r in group)
+    tokens, nats = (
+        np.array([[getattr(p, field) for p in r.curve[:n]] for r in group])
+        for field in ("tokens", "valid_nats")
+    )
+    tokens, mean, low, high = tokens.mean(0), nats.mean(0), nats.min(0), nats.max(0)
     ax.fill_between(tokens, low, high, color=look.colour, alpha=0.2, lw=0)
     ax.plot(tokens, mean, color=look.colour, lw=1.6)
     table.add(mistake=name, model=look.label, tokens=tokens, nats=mean, low=low, high=high)

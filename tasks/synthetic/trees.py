@@ -72,11 +72,6 @@ class NP(NamedTuple):
     other: "NP | None" = None
 
     @property
-    def agrees_plural(self) -> bool:
-        """Whether a verb with this subject is plural."""
-        return self.is_plural or self.other is not None
-
-    @property
     def is_light(self) -> bool:
         """Whether adverbs follow it: a definite phrase without a clause."""
         is_definite = isinstance(self.head, Pronoun) or self.head.is_name or self.det in DEFINITE
@@ -322,7 +317,7 @@ class Clause(NamedTuple):
         en: Words = []
         subject: Words = []
         if self.subject:
-            is_plural = self.subject.agrees_plural
+            is_plural = self.subject.is_plural or self.subject.other is not None
         vp_en, second, end, middle, right = self.vp.render(is_plural)
         if self.subject:
             en, subject, tail = self.subject.render(NOM, second[0][1], "subject")

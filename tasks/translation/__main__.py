@@ -107,7 +107,9 @@ from seqmodels.experiments.task import AlignmentExample, Measurement, Recipe, Ta
 
 from ..recipes import HISTORY, PROSE, RECIPES, positions_for, with_dropout, with_positions
 from ..synthetic import grammar
-from ..synthetic.pairs import DEFAULT_SIZES, DEFAULT_TOKENS, grammar_task, length_test
+from ..synthetic.pairs import DEFAULT_SIZES as SIZES
+from ..synthetic.pairs import DEFAULT_TOKENS as TOKENS
+from ..synthetic.pairs import grammar_task, length_test
 from ..synthetic.surprisal import count_bits
 from ..synthetic.trees import Sentence
 from .best_state import BestState
@@ -184,9 +186,6 @@ CORPUS_RECIPES = {
 
 SEED = 1
 """The seed that draws the corpus from the grammar."""
-
-
-SIZES, TOKENS = DEFAULT_SIZES, DEFAULT_TOKENS
 
 
 def builtin_task(args: argparse.Namespace) -> Task:

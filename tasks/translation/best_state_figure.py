@@ -202,12 +202,8 @@ def _draw_surprisal(ax: Axes, table: Table, group: Group, line: str, steps: int)
     look = LINE_STYLES[line]
     numbers = rows_of_best(group[0])[0]["numbers"]  # of rows in which all bits are kept
     rows = rows_of(group[0], BEST, steps=steps, numbers=numbers)
-    if "surprisal" not in rows[0]:
-        return
-    names, columns = (
-        [format_ends(row["low"], row["high"]) for row in rows],
-        ("bleu_fewer_bits", "bleu_more_bits"),
-    )
+    names = [format_ends(row["low"], row["high"]) for row in rows]
+    columns = "bleu_fewer_bits", "bleu_more_bits"
     halves = average(group, BEST, *columns, steps=steps, numbers=numbers)
     for half, dashes, scores in zip(
         ("fewer", "more"), (look.dashes, (0, (1, 1.2))), halves, strict=True

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from seqmodels.experiments.inference import TrainedModel
     from seqmodels.records.schema import Record
 
-    from ..analyses import Rows
-
 PARSER = Parser(
     prog=flags.RUN_AS or "python -m tasks.words",
     description=__doc__,
@@ -92,17 +90,13 @@ def measure_run(name: str, run: TrainedModel) -> Record:
     untrained = build(run.record.base, **sizes).eval()
     reader = measure.Reader(run.model, untrained, sample)
     analyses = {
-        key: round_rows(measurement(reader)) for key, measurement in measure.MEASURES.items()
+        name: [
+            {k: round(v, N_DIGITS) if isinstance(v, float) else v for k, v in row.items()}
+            for row in measurement(reader)
+        ]
+        for name, measurement in measure.MEASURES.items()
     }
     return run.record.model_copy(update={"task": "words", "analyses": analyses})
-
-
-def round_rows(rows: Rows) -> Rows:
-    """Return rows whose numbers have few digits."""
-    return [
-        {k: round(v, N_DIGITS) if isinstance(v, float) else v for k, v in row.items()}
-        for row in rows
-    ]
 
 
 def measure_all(names: Sequence[str], out: Path) -> None:

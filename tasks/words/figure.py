@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 
 from seqmodels.records.schema import Record
 from seqmodels.report import load_records, style
-from seqmodels.report.load_records import Row, describe_run, format_subtitle, label_of, rows_of
+from seqmodels.report.load_records import describe_run, format_subtitle, label_of, rows_of
 from seqmodels.report.style import GREY, LineStyle
 from seqmodels.report.tidy import FigureWithData, Table
 
@@ -237,11 +237,6 @@ def draw_sentence(records: Sequence[Record]) -> FigureWithData:
 # -------------------------------------------------------------------------------------- one model
 
 
-def name_sublayer(row: Row) -> str:
-    """Return the place and the name of a sublayer."""
-    return f"{row['stack']} {row['layer']} {row['sublayer']}"
-
-
 def draw_stream(r: Record) -> FigureWithData:
     """Draw what each sublayer adds to the stream, and which words change without it."""
     whole, *rows = rows_of(r, "stream")
@@ -255,7 +250,7 @@ def draw_stream(r: Record) -> FigureWithData:
     figure, axes = make_axes(4.6, (title, describe_run(r), caption), (2, 2), sharex=True)
     (ratio, lost), (cosine, changed) = axes
     x, table = np.arange(len(rows)), Table()
-    names = [*map(name_sublayer, rows)]
+    names = [f"{row['stack']} {row['layer']} {row['sublayer']}" for row in rows]
 
     def draw(ax: Axes, title: str, values: Any, base: Any = 0, **look: Any) -> None:
         ax.bar(x, values, 0.6, base, **{"color": "#444444", **look})
