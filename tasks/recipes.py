@@ -34,10 +34,6 @@ GRAMMAR = RECIPES | {
     "linear_attention": Recipe({"n_heads": 8, "n_layers": 4, "init_std": 0.08}, lr=2e-3),
     "mamba2": Recipe({"n_heads": 8, "n_layers": 8, "d_state": 32, "init_std": 0.08}, lr=2e-3),
     "gated_deltanet": Recipe({"n_heads": 8, "n_layers": 4, "init_std": 0.08}, lr=2e-3),
-    "rnn_encdec_x2": Recipe(RECURRENT, lr=4e-3),
-    "rnn_encdec_x4": Recipe(RECURRENT, lr=2e-3),
-    "lstm_seq2seq_x2": Recipe(RECIPES["lstm_seq2seq"].sizes, lr=8e-3),
-    "lstm_seq2seq_x4": Recipe({**RECIPES["lstm_seq2seq"].sizes, "init_range": 0.15}, lr=4e-3),
 }
 GRAMMAR_MUON = GRAMMAR | {
     name: GRAMMAR[name]._replace(lr=lr, muon_lr=muon_lr)
