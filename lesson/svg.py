@@ -91,7 +91,6 @@ def convert(svg: bytes, prefix: str, styles: Styles, has_buckets: bool) -> Eleme
     with the prefix.
     """
     root = ElementTree.fromstring(svg)
-    viewbox = root.get("viewBox", "")
     for element in root.iter():
         element.tag = element.tag.rpartition("}")[2]  # without its namespace, as HTML has it
         element.attrib = {key.rpartition("}")[2]: value for key, value in element.items()}
@@ -107,7 +106,7 @@ def convert(svg: bytes, prefix: str, styles: Styles, has_buckets: bool) -> Eleme
                 element.set(key, round_numbers(element.attrib[key]))
         if element.get("transform", "").startswith("rotate(-0 "):
             del element.attrib["transform"]
-    root.attrib = {"viewBox": viewbox}
+    root.attrib = {"viewBox": root.attrib["viewBox"]}
     return root
 
 
@@ -136,10 +135,9 @@ def rename_ids(root: Element, prefix: str, has_buckets: bool) -> None:
 def set_style(element: Element, styles: Styles) -> None:
     """Replace the style of an element by a class, and its opacity by an attribute."""
     text = element.attrib.pop("style", "")
-    its = dict(part.strip().split(": ", 1) for part in text.split(";") if part.strip())
+    parts = {part.strip() for part in text.split(";")} - {"", "text-anchor: start"}
+    its = dict(part.split(": ", 1) for part in sorted(parts))
     its.pop("font-family", None)  # that of the page
-    if its.get("text-anchor") == "start":
-        del its["text-anchor"]
     is_text = element.tag == "text"
     for key in ("opacity", "fill-opacity"):
         if (value := its.pop(key, None)) and not is_text:
@@ -154,7 +152,7 @@ def set_style(element: Element, styles: Styles) -> None:
 
 def round_numbers(text: str) -> str:
     """Round the numbers of a path or a list to one decimal; what follows M needs no L."""
-    text = re.sub(r"-?\d+\.\d+", lambda m: f"{float(m[0]):.1f}".removesuffix(".0"), text)
+    text = re.sub(r"-?\d+\.\d+", lambda m: f"{float(m[0]):.1f}".removesuffix(".0"), text.strip())
     if not re.match("M ", text):
         return text
     text = re.sub(r"\s*([A-Za-z-])\s*", r"\1", text)
@@ -162,14 +160,17 @@ def round_numbers(text: str) -> str:
 
 
 def prune(parent: Element) -> None:
-    """Remove elements that draw nothing, and groups that group nothing."""
+    """Remove elements that draw nothing; join groups that are alike, or group nothing."""
     is_bucket = "-bucket-" in parent.get("id", "")
     children: list[Element] = []
     for child in parent:
         prune(child)
-        is_group = child.tag in ("g", "defs")
         is_unseen = child.tag == "path" and child.get("style") == "fill: none" and not is_bucket
-        if child.tag in DROPPED or is_unseen or (is_group and not len(child)):
+        if child.tag in DROPPED or is_unseen or (child.tag in ("g", "defs") and not len(child)):
             continue
-        children += child if child.tag == "g" and not child.attrib else [child]
+        for part in child if child.tag == "g" and not child.attrib else [child]:
+            if part.tag == "g" and children and children[-1].attrib == part.attrib:
+                children[-1].extend(part)
+            else:
+                children.append(part)
     parent[:] = children
