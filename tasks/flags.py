@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 MakeTask = Callable[[argparse.Namespace], "Task"]
 RUN_AS: str | None = None
 """What a task is called in its messages, unless it is run by `python -m`."""
+Choice = tuple[str, list[str] | None]
+"""The beginning of a folder's name, and models."""
 PATH = str | Path
 """What flags take from Python where a path or a text is expected."""
 
@@ -34,8 +36,9 @@ PATH = str | Path
 class TaskParser(Parser):
     """A parser of the flags that all tasks share, to which a task adds its own.
 
-    `models` are trained by default. `check` raises ValueError if flags contradict each other, and
-    may complete those that were not given; `others` are lists of models that it may choose.
+    `models` are trained by default. `check` raises ValueError if flags contradict each other.
+    `choose` returns how the default folder begins with these flags, if not with the task's name,
+    and the models that are trained by default, if others.
     """
 
     def __init__(
@@ -45,14 +48,14 @@ class TaskParser(Parser):
         models: Sequence[str] = tuple(PAPERS),
         sizes: Sequence[str] = tuple(SIZES),
         check: Callable[[argparse.Namespace], None] = lambda args: None,
-        others: Sequence[list[str]] = (),
+        choose: Callable[[argparse.Namespace], Choice | None] = lambda args: None,
     ):
         super().__init__(
             prog=f"python -m {module}" if RUN_AS is None else RUN_AS,
             description=doc,
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
-        self.check, self.defaults = check, [list(models), *others]
+        self.check, self.choose, self.defaults = check, choose, [list(models)]
         self.own_data: tuple[argparse._ArgumentGroup, str, Iterable[str]] | None = None
         add_shared_flags(self, list(models), sizes)
 
@@ -107,6 +110,12 @@ class TaskParser(Parser):
             if args.data and len(args.data) == 1:
                 corpora.check_name(str(args.data[0]), names)
         self.check(args)
+        if chosen := self.choose(args):
+            folder, models = chosen
+            self.defaults += [models] if models else []
+            if models and args.models is self.get_default("models"):
+                args.models = models
+            args.out = args.out or Path("runs", f"{folder}-{args.size}")
         options_of(args)
 
     def read_value(self, action: argparse.Action, value: Any) -> Any:

@@ -20,7 +20,6 @@ Question
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 from ..flags import TaskParser, run
 
@@ -34,17 +33,9 @@ MODELS = {
 """A model, and those that differ from it in one thing."""
 
 
-def choose_models(args: argparse.Namespace) -> None:
-    """Set models and folder to those of the model that --of names, unless they are given."""
-    if args.of == "gpt":
-        if args.models is PARSER.get_default("models"):
-            args.models = MODELS["gpt"]
-        args.out = args.out or Path("runs", f"choices-gpt-{args.size}")
-
-
 PARSER = TaskParser(
-    "tasks.choices", __doc__, models=MODELS["transformer"], check=choose_models,
-    others=[MODELS["gpt"]],
+    "tasks.choices", __doc__, models=MODELS["transformer"],
+    choose=lambda args: ("choices-gpt", MODELS["gpt"]) if args.of == "gpt" else None,
 )  # fmt: skip
 PARSER.add_argument("--of", choices=[*MODELS], default="transformer",
                     help="the model that is changed (default: transformer); gpt: by "

@@ -33,7 +33,6 @@ Question
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 from ..flags import TaskParser, run
 
@@ -50,15 +49,12 @@ TO_TRANSFORMER = [
 """The second ladder: each differs from the one before in a few changes."""
 
 
-def choose_ladder(args: argparse.Namespace) -> None:
-    """Set models and folder to those of the ladder that --to names, unless they are given."""
-    if args.to == "transformer":
-        if args.models is PARSER.get_default("models"):
-            args.models = TO_TRANSFORMER
-        args.out = args.out or Path("runs", f"ladder-transformer-{args.size}")
-
-
-PARSER = TaskParser("tasks.ladder", __doc__, models=MODELS, check=choose_ladder)
+PARSER = TaskParser(
+    "tasks.ladder", __doc__, models=MODELS,
+    choose=lambda args: (
+        ("ladder-transformer", TO_TRANSFORMER) if args.to == "transformer" else None
+    ),
+)  # fmt: skip
 PARSER.add_argument("--to", choices=["attention", "transformer"], default="attention",
                     help="attention (default): from the LSTM to attention; transformer: from "
                          f"Bahdanau's model to the Transformer, by {', '.join(TO_TRANSFORMER)}, in "

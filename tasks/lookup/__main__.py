@@ -24,25 +24,25 @@ Question
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 from seqmodels.models import PAPERS, Value
 from seqmodels.utils.terminal import positive
 
-from ..flags import TaskParser, run
+from ..flags import Choice, TaskParser, run
 
 
-def choose_folder(args: argparse.Namespace) -> None:
-    """Set the folder to that of keys given again or of two hops, unless it is given."""
+def choose_folder(args: argparse.Namespace) -> Choice | None:
+    """Return the beginning of the folder of keys given again, or of two hops."""
     if args.again and args.two_hops:
         raise ValueError("give --again or --two-hops, not both")
-    if kind := "again" if args.again else "hops" if args.two_hops else "":
-        args.out = args.out or Path("runs", f"lookup-{kind}-{args.size}")
+    kind = "again" if args.again else "hops"
+    return (f"lookup-{kind}", None) if args.again or args.two_hops else None
 
 
 PARSER = TaskParser(
-    "tasks.lookup", __doc__, [*PAPERS, "transformer_rotary"], ["smoke", "laptop"], choose_folder
-)
+    "tasks.lookup", __doc__, [*PAPERS, "transformer_rotary"], ["smoke", "laptop"],
+    choose=choose_folder,
+)  # fmt: skip
 PARSER.add_argument(
     "--width", type=positive, metavar="D",
     help="d_model of all models (default: chosen for equal parameters)",
@@ -76,7 +76,7 @@ from seqmodels.data.tokenizers import Tokenizer, Words
 from seqmodels.experiments.task import AlignmentExample, Recipe, Task, TestSet
 from seqmodels.interface import EOS
 
-from ..recipes import HISTORY, MEMORIES, with_positions
+from ..recipes import COPYING, HISTORY, MEMORIES, NARROW, with_positions
 from ..synthetic.pairs import describe_data
 from .figure import FIGURES
 
@@ -221,15 +221,12 @@ def query_test(pairs: Sequence[Pair], tokenizer: Tokenizer, most: int) -> TestSe
 # starting weights of the score, and of two bases of rotary positions the small one learned with
 # every seed.
 
-RECURRENT = {"d_embed": 64, "d_maxout": 64}
 TWO_LAYERS = {"n_layers": 2, "n_heads": 2, "dropout": 0.0}
 PRENORM = TWO_LAYERS | {"d_ff": 256, "is_prenorm": True}
 RECIPES = {
-    "rnn_encdec": Recipe(RECURRENT, lr=4e-3),
-    "bahdanau": Recipe(RECURRENT | {"d_align": 64, "std_align": 0.3, "v_align": 0.125}, lr=4e-3),
-    "lstm_seq2seq": Recipe(
-        {"d_embed": 64, "n_layers": 1, "init_range": 0.3, "forget_bias": 2.0}, lr=1.6e-2
-    ),
+    "rnn_encdec": COPYING["rnn_encdec"]._replace(lr=4e-3),
+    "bahdanau": Recipe(NARROW | {"d_align": 64, "std_align": 0.3, "v_align": 0.125}, lr=4e-3),
+    "lstm_seq2seq": COPYING["lstm_seq2seq"]._replace(lr=1.6e-2),
     "transformer": Recipe(PRENORM, lr=3e-3),
     "transformer_rotary": Recipe(PRENORM | {"rotary_base": 30.0}, lr=3e-3),
     "gpt": Recipe(TWO_LAYERS | {"init_std": 0.08}, lr=3e-3),

@@ -20,19 +20,15 @@ Question
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 from seqmodels.utils.terminal import positive
 
 from ..flags import TaskParser, run
 
-
-def choose_folder(args: argparse.Namespace) -> None:
-    """Set the folder to that of the number of cups, unless it is given."""
-    args.out = args.out or Path("runs", f"tracking-{args.cups}-{args.size}")
-
-
-PARSER = TaskParser("tasks.tracking", __doc__, sizes=["smoke", "laptop"], check=choose_folder)
+PARSER = TaskParser(
+    "tasks.tracking", __doc__, sizes=["smoke", "laptop"],
+    choose=lambda args: (f"tracking-{args.cups}", None),
+)  # fmt: skip
 PARSER.add_argument(
     "--cups", type=int, choices=range(2, 6), default=3,
     help="cups, each with a ball (default: 3); in runs/tracking-CUPS-SIZE",
@@ -127,9 +123,7 @@ def moves_test(pairs: Sequence[Pair], tokenizer: Tokenizer, n_cups: int, longest
 
 TWO_LAYERS = {"n_layers": 2, "n_heads": 4, "dropout": 0.0}
 DECODER = Recipe(TWO_LAYERS | {"init_std": 0.08}, lr=3e-3)
-LSTM = {
-    "d_embed": 64, "n_layers": 1, "init_range": 0.3, "forget_bias": 2.0, "is_reversed": False,
-}  # fmt: skip
+LSTM = {**COPYING["lstm_seq2seq"].sizes, "is_reversed": False}
 RECIPES = COPYING | {
     "lstm_seq2seq": Recipe(LSTM, lr=8e-3),
     "transformer": Recipe(TWO_LAYERS | {"d_ff": 160, "is_prenorm": True}, lr=3e-3),
