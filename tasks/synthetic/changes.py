@@ -57,7 +57,7 @@ def classify_changes(one: Sequence[str], two: Sequence[str]) -> Counter[str]:
     another word instead of it; omission and addition: the rest.
     """
     steps = align_words(one, two)
-    changes: Counter[str] = Counter()
+    changes = Counter(dict.fromkeys(CHANGES, 0))
     lost: list[str] = []
     new: list[str] = []
     for i, j in steps:
@@ -73,4 +73,5 @@ def classify_changes(one: Sequence[str], two: Sequence[str]) -> Counter[str]:
             lost.remove(word)
             new.remove(moved)
     n = min(len(lost), len(new))
-    return changes + Counter(choice=n, omission=len(lost) - n, addition=len(new) - n)
+    changes.update(choice=n, omission=len(lost) - n, addition=len(new) - n)
+    return changes

@@ -281,9 +281,7 @@ class Sampler:
     def saying(self, n: int, is_past: bool) -> VP:
         """Draw a verb phrase of n ≥ 6 words that ends with a that-clause."""
         verb, spare = self.pick(SAYING), n - 5
-        operators: tuple[str, ...] = ()
-        if self.chance(0.4):
-            operators = self.pick(CHAINS[is_past, True][min(spare, 2)])
+        operators = self.pick(CHAINS[is_past, True][min(spare, 2)]) if self.chance(0.4) else ()
         spare -= len(operators)
         frequency = self.pick(FREQUENCY) if spare and self.chance(0.15) else None
         size = n - 1 - len(operators) - (frequency is not None)
@@ -340,11 +338,6 @@ def draw_sentence(rng: random.Random, n_words: int) -> Sentence:
     if n_words < 4:
         raise ValueError(f"n_words is {n_words}, but the shortest sentence has 4; give 4 or more")
     return render(*Sampler(rng).sentence(n_words))
-
-
-def draw_parse(rng: random.Random, n_words: int) -> Parse:
-    """Draw the sentence pair that `draw_sentence` draws, with the tags of its words."""
-    return parse(*Sampler(rng).sentence(n_words))
 
 
 # ---- Corpus ----------------------------------------------------------------------------------
@@ -407,8 +400,8 @@ def draw_unseen(rng: random.Random, n_words: int, seen: set[tuple[str, ...]]) ->
 
 
 def draw_unseen_parse(rng: random.Random, n_words: int, seen: set[tuple[str, ...]]) -> Parse:
-    """Draw a parsed sentence that has not been seen, and add it to those."""
-    while (drawn := draw_parse(rng, n_words)).sentence.en in seen:
+    """Draw a sentence that has not been seen, with the tags of its words; add it to those seen."""
+    while (drawn := parse(*Sampler(rng).sentence(n_words))).sentence.en in seen:
         pass
     seen.add(drawn.sentence.en)
     return drawn

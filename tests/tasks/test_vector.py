@@ -19,7 +19,7 @@ from seqmodels.search import unroll
 from tasks.analyses import decoder_states
 from tasks.figures import mark_trained
 from tasks.synthetic import words
-from tasks.synthetic.grammar import draw_parse
+from tasks.synthetic.grammar import draw_unseen_parse
 from tasks.synthetic.trees import Parse, Sentence, parse, render
 from tasks.translation import __main__ as translation
 from tasks.vector import __main__ as vector
@@ -28,7 +28,7 @@ from tasks.vector import figure, measure, roles
 
 def draw(seed: int, n_words: int, n: int) -> tuple[list[Parse], Words]:
     """Draw sentences with their trees, and a tokenizer that knows their words."""
-    parsed = [draw_parse(random.Random(1000 * seed + i), n_words) for i in range(n)]
+    parsed = [draw_unseen_parse(random.Random(1000 * seed + i), n_words, set()) for i in range(n)]
     sentences = [p.sentence for p in parsed]
     return parsed, Words.train([text for s in sentences for text in (s.en_text, s.de_text)])
 
