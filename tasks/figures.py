@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
@@ -39,6 +39,13 @@ def make_grid(
     place = {"loc": "upper left", "bbox_to_anchor": (0.06 / width, top), "borderaxespad": 0}
     style.add_legend(figure, key, ncols=5, **place)
     return figure, [*axes[:n]]
+
+
+def draw_named(
+    drawings: Mapping[str, Callable[[Sequence[Record]], FigureWithData]], records: Sequence[Record]
+) -> dict[str, FigureWithData]:
+    """Return the figures of a folder by the names of their files."""
+    return {name: draw(records) for name, draw in drawings.items()}
 
 
 def average(group: Sequence[Record], analysis: str, *names: str, **columns: Any) -> np.ndarray:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from seqmodels.report import load_records, style
 from seqmodels.report.load_records import format_plain, format_subtitle, label_of
 from seqmodels.report.tidy import FigureWithData, Table
 
-from ..figures import draw_with_band
+from ..figures import draw_named, draw_with_band
 
 ONE_VECTOR = "rnn_encdec"
 """Start of the names of the models that are compared by the width of their vector."""
@@ -39,10 +40,8 @@ def compute_bits(groups: Mapping[str, Sequence[Record]]) -> Bits:
     by_model = {}
     for model, group in groups.items():
         nats = load_records.score_array(group, group[0].tests[0].name, "nats")[:, 1:]
-        transmitted = math.log2(group[0].data.count("n_symbols")) - nats[..., [0, 2, 1]] / math.log(
-            2
-        )
-        by_model[model] = transmitted * bucket_lengths(group)[:, None]
+        each = math.log2(group[0].data.count("n_symbols")) - nats[..., [0, 2, 1]] / math.log(2)
+        by_model[model] = each * bucket_lengths(group)[:, None]
     return by_model
 
 
@@ -183,13 +182,5 @@ def draw_reach(records: Sequence[Record]) -> FigureWithData:
     return FigureWithData(figure, table.rows())
 
 
-def draw(records: Sequence[Record]) -> dict[str, FigureWithData]:
-    """Return the figures of a folder by the names of their files."""
-    return {
-        "bits": draw_bits(records),
-        "most-bits": draw_most_bits(records),
-        "reach": draw_reach(records),
-    }
-
-
-FIGURES = [draw]
+DRAWINGS = {"bits": draw_bits, "most-bits": draw_most_bits, "reach": draw_reach}
+FIGURES = [partial(draw_named, DRAWINGS)]

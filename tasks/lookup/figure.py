@@ -25,7 +25,7 @@ from seqmodels.report.load_records import (
 )
 from seqmodels.report.tidy import FigureWithData, Table
 
-from ..figures import draw_comparisons
+from ..figures import draw_comparisons, draw_named
 
 ADD = style.LineStyle("adds up", "#C2459A", "-", "P")
 FORGET = style.LineStyle("forgets", "#7F8F00", (0, (4, 1.6)), "s")
@@ -152,9 +152,9 @@ def draw_rules_across(folders: Sequence[Sequence[Record]]) -> dict[str, FigureWi
 # --------------------------------------------------------------------------------------- learning
 
 
-def find_step(r: Record, accuracy: float = LEARNED) -> int | None:
-    """Return the first validated step with this validation accuracy (%); None if there is none."""
-    return next((p.step for p in r.curve if p.valid_accuracy >= accuracy), None)
+def find_step(r: Record) -> int | None:
+    """Return the first validated step at which the task is learned; None if there is none."""
+    return next((p.step for p in r.curve if p.valid_accuracy >= LEARNED), None)
 
 
 def draw_transition(records: Sequence[Record]) -> FigureWithData:
@@ -218,10 +218,5 @@ def _draw_steps(ax: Axes, table: Table, groups: Mapping[str, Sequence[Record]]) 
     ax.grid(True, axis="x")
 
 
-def draw(records: Sequence[Record]) -> dict[str, FigureWithData]:
-    """Return the figure of a folder by the name of its file."""
-    return {"transition": draw_transition(records)}
-
-
-FIGURES = [draw]
+FIGURES = [partial(draw_named, {"transition": draw_transition})]
 ACROSS = [draw_across, draw_rules_across]

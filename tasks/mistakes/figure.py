@@ -133,10 +133,8 @@ def draw_losses(records: Sequence[Record]) -> FigureWithData:
 
 def draw_all(records: Sequence[Record]) -> dict[str, FigureWithData]:
     """Return the figures by the names of their files; those for which there are records."""
-    drawn = {"losses": draw_losses(records)}
-    if list_cases(records):
-        drawn = {"mistakes": draw_mistakes(records)} | drawn
-    return drawn
+    compared = {"mistakes": draw_mistakes(records)} if list_cases(records) else {}
+    return compared | {"losses": draw_losses(records)}
 
 
 FIGURES = [draw_all]

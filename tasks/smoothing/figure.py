@@ -30,9 +30,9 @@ SIDES = [LineStyle("queries", GREY, "", "o"), LineStyle("keys", GREY, "", "^")]
 """The looks of queries and keys, whose columns begin with q and k."""
 
 
-def rows_with(r: Record, analysis: str, column: str) -> list[Row]:
-    """Return the rows of an analysis that have this column."""
-    return [row for row in rows_of(r, analysis) if column in row]
+def rows_of_heads(r: Record) -> list[Row]:
+    """Return the rows of the kernel alone that are those of a head."""
+    return [row for row in rows_of(r, "kernel") if "head" in row]
 
 
 def draw_smoothing(group: Sequence[Record]) -> FigureWithData:
@@ -86,11 +86,11 @@ def _draw_lengths(ax: Axes, table: Table, group: Sequence[Record]) -> None:
 
 def _draw_kernel(ax: Axes, table: Table, group: Sequence[Record]) -> None:
     """Draw the distance of the kernel alone from the learned weights, by layer."""
-    heads = rows_with(group[0], "kernel", "head")
+    heads = rows_of_heads(group[0])
     places = [*dict.fromkeys((row["attention"], row["layer"]) for row in heads)]
     for i, r in enumerate(group):
         shift = 0.5 * (i + 0.5) / len(group) - 0.25
-        for row in rows_with(r, "kernel", "head"):
+        for row in rows_of_heads(r):
             x = places.index((row["attention"], row["layer"])) + shift
             colour = KINDS[row["attention"]].colour
             ax.plot(x, row["kernel"], "o", color=colour, ms=4.5, mew=0, alpha=0.75)

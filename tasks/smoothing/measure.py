@@ -55,9 +55,9 @@ class Call(NamedTuple):
     keys: Bool[Tensor, "B M"]
 
 
-def list_smoothers(model: SequenceModel, is_exact: bool = True) -> list[Attention]:
-    """Return a model's attentions; if `is_exact`, those with a chapter's scores alone."""
-    return [a for a in list_attentions(model) if not is_exact or type(a.module) in EXACT]
+def list_smoothers(model: SequenceModel) -> list[Attention]:
+    """Return a model's attentions that have a chapter's scores."""
+    return [a for a in list_attentions(model) if type(a.module) in EXACT]
 
 
 @torch.inference_mode()
@@ -163,7 +163,7 @@ def measure_lengths(
     """
     rows: Rows = []
     for when, each in {"before": untrained, "after": model}.items():
-        attentions = list_smoothers(each, is_exact=False)
+        attentions = list_attentions(each)
         calls = collect_calls(each, attentions, examples)
         spreads = average(calls, spread_of_scores)
         for a in attentions:

@@ -281,8 +281,7 @@ class VP(NamedTuple):
         en += doing
         time_en: Words = []
         if self.time:
-            time_en, time_de = _link(Node("adverb"), self.time.en, self.time.de)
-            middle += time_de
+            _extend(time_en, middle, *_link(Node("adverb"), self.time.en, self.time.de))
         if self.frequency:
             first = self.operators[0] if self.operators else ""
             place = 1 if self.verb is BE or first not in ("", "want", "have") else 0

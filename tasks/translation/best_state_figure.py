@@ -7,7 +7,7 @@ from typing import Any
 
 from matplotlib.axes import Axes
 
-from seqmodels.models import PAPERS, model_of, paper_of
+from seqmodels.models import model_of, paper_of
 from seqmodels.records.schema import Bucket, Record, Test
 from seqmodels.report import load_records, style
 from seqmodels.report.load_records import (
@@ -18,6 +18,7 @@ from seqmodels.report.load_records import (
     format_subtitle,
     longest_trained_bucket,
     mean_scores,
+    order_of,
     rows_of,
 )
 from seqmodels.report.style import LineStyle
@@ -43,7 +44,10 @@ def draw(records: Group) -> dict[str, FigureWithData]:
     written = [r for r in records if rows_of_best(r)]
     if not written:
         return {}
-    groups = sorted(load_records.group_by_model(written).values(), key=by_model_and_width)
+    groups = sorted(
+        load_records.group_by_model(written).values(),
+        key=lambda g: (order_of(g[0])[0], g[0].size("d_model"), g[0].train_config.tokens),
+    )
     first = groups[0][0]
     changed = ATTENDING + first.model.removeprefix(model_of(first.base))  # with the same changes
     attending = [r for r in records if r.model == ATTENDING]
@@ -60,13 +64,6 @@ def draw(records: Group) -> dict[str, FigureWithData]:
 def rows_of_best(record: Record) -> list[Row]:
     """Return what was measured of a run's best States."""
     return rows_of(record, BEST) if BEST in record.analyses else []
-
-
-def by_model_and_width(group: Group) -> tuple[int, int, int]:
-    """Return the key that orders groups by model, width and budget."""
-    first = group[0]
-    order = [*PAPERS].index(model_of(first.base))
-    return order, first.size("d_model"), first.train_config.tokens
 
 
 def name_group(group: Group) -> str:

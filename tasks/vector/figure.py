@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -15,7 +16,7 @@ from seqmodels.report.load_records import format_bucket, format_subtitle
 from seqmodels.report.style import GREY, LineStyle
 from seqmodels.report.tidy import FigureWithData, Table
 
-from ..figures import average, draw_with_band, mark_trained
+from ..figures import average, draw_named, draw_with_band, mark_trained
 
 CUTS = {"clause ends": "cut at the end of a clause", "anywhere": "cut anywhere"}
 KEPT = {"content words": "Content words kept (%)", "roles": "Roles kept (%)"}
@@ -173,13 +174,5 @@ def draw_crossings(records: Sequence[Record]) -> FigureWithData:
     return FigureWithData(figure, table.rows())
 
 
-def draw(records: Sequence[Record]) -> dict[str, FigureWithData]:
-    """Return the figures of a folder by the names of their files."""
-    return {
-        "prefixes": draw_prefixes(records),
-        "probe": draw_probe(records),
-        "crossings": draw_crossings(records),
-    }
-
-
-FIGURES = [draw]
+DRAWINGS = {"prefixes": draw_prefixes, "probe": draw_probe, "crossings": draw_crossings}
+FIGURES = [partial(draw_named, DRAWINGS)]

@@ -209,10 +209,8 @@ def balanced_accuracy(sums: np.ndarray) -> np.ndarray:
 
 def sum_by(number: np.ndarray, columns: Sequence[np.ndarray]) -> np.ndarray:
     """Return the sums of columns over the rows of each number that occurs."""
-    present, index = np.unique(number, return_inverse=True)
-    sums = np.zeros((len(present), len(columns)))
-    np.add.at(sums, index, np.stack(columns, 1).astype(float))
-    return sums
+    _, index = np.unique(number, return_inverse=True)
+    return np.stack([np.bincount(index, column) for column in columns], 1)
 
 
 def rank_pairs(row: np.ndarray, said: np.ndarray, scores: np.ndarray) -> list[np.ndarray]:

@@ -499,10 +499,10 @@ def find_neurons(
     first, second = (compute_auc(x[half], both[half]) for half in (is_first, ~is_first))
     best = first.nan_to_num().argmax(0)
     own, control = second[best, torch.arange(len(best))].chunk(2)
-    columns = member[~is_first].sum(0), best[: len(own)], own, control
-    names = ("n", "neuron", "auc", "control")
-    each = zip(*(column.tolist() for column in columns), strict=True)
-    return [dict(zip(names, row, strict=True)) for row in each]
+    n = member[~is_first].sum(0)
+    columns = {"n": n, "neuron": best[: len(own)], "auc": own, "control": control}
+    each = zip(*(column.tolist() for column in columns.values()), strict=True)
+    return [dict(zip(columns, row, strict=True)) for row in each]
 
 
 # ------------------------------------------------------------------------------- queries and keys
