@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
 from functools import partial
 from itertools import chain
@@ -29,6 +29,7 @@ RUN_AS: str | None = None
 """What a task is called in its messages, unless it is run by `python -m`."""
 Choice = tuple[str, list[str] | None]
 """The beginning of a folder's name, and models."""
+Presets = Mapping[str, corpora.Preset]
 PATH = str | Path
 """What flags take from Python where a path or a text is expected."""
 
@@ -56,10 +57,10 @@ class TaskParser(Parser):
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
         self.check, self.choose, self.defaults = check, choose, [list(models)]
-        self.own_data: tuple[argparse._ArgumentGroup, str, Iterable[str]] | None = None
+        self.own_data: tuple[argparse._ArgumentGroup, str, Presets] | None = None
         add_shared_flags(self, list(models), sizes)
 
-    def add_data_group(self, builtin: str, names: Iterable[str]) -> Callable[..., Any]:
+    def add_data_group(self, builtin: str, names: Presets) -> Callable[..., Any]:
         """Return what adds the flags that require --data, which takes corpora by these names.
 
         `builtin` tells what the built-in data are without them.

@@ -97,10 +97,11 @@ def make_task(args: argparse.Namespace) -> Task:
     train_ids, valid_ids, test_ids = (  # without EOS: the loss is that of the symbols alone
         encode_pairs(pairs, tokenizer, has_target_eos=False) for pairs in splits
     )
-    about = {"n_symbols": len(SYMBOLS), "source_end": "EOS"}
     return Task(
         name="bottleneck",
-        data=describe_data("random symbols", splits, tokenizer, **about),
+        data=describe_data(
+            "random symbols", splits, tokenizer, n_symbols=len(SYMBOLS), source_end="EOS"
+        ),
         tokenizer=tokenizer,
         train=train_ids,
         valid=valid_ids,

@@ -29,12 +29,13 @@ if __name__ == "__main__":
     PARSER.parse_args()  # answer --help and mistakes before the slow imports below
 
 import argparse
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
 from seqmodels.experiments.task import Task
 
-from ..analyses import draw_sample
+from ..analyses import Rows, draw_sample
 from ..synthetic import grammar
 from ..synthetic.pairs import SIZES, short_task
 from . import measure
@@ -57,7 +58,7 @@ LENGTHS = range(6, 25)
 
 # ----------------------------------------------------------------------------------------- Run
 
-MEASURES = {
+MEASURES: dict[str, Callable[..., Rows]] = {
     "heads": partial(measure.describe_attentions, describe=measure.describe_heads),
     "scores": partial(measure.describe_attentions, describe=measure.describe_scores),
     "distances": measure.describe_distances,

@@ -217,10 +217,8 @@ def find_article_head(r: Record) -> Row:
 
 def format_article_heads(records: Sequence[Record]) -> list[list[str]]:
     """Return a table with a row for each training: its article's head, and what it does."""
-    table = [
-        ["training", "head", "share", "chance", "at the start", "exact, whole", "without it"]
-    ]  # fmt: skip
-    table[0] += CHANGES
+    names = ["training", "head", "share", "chance", "at the start", "exact, whole", "without it"]
+    table = [[*names, *CHANGES]]
     for r in filter(has_heads, records):
         row = find_article_head(r)
         chance = max(row["by_offset"], row["by_part_of_speech"])

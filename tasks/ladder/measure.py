@@ -31,11 +31,9 @@ def accuracy_by_place(examples: Sequence[Example], model: SequenceModel, _: Sequ
         real = batch.tgt_out != PAD
         right = model(batch.src, batch.src_mask, batch.tgt_in).argmax(-1) == batch.tgt_out
         t = torch.arange(real.shape[1], device=real.device)
-        place = N_PLACES * t // real.sum(1, keepdim=True)  # pads come after the last quarter
-        for k in range(N_PLACES):
-            here = place == k
-            n[k] += here.sum().item()
-            n_right[k] += (right & here).sum().item()
+        place = N_PLACES * t // real.sum(1, keepdim=True)
+        n += torch.bincount(place[real], minlength=N_PLACES).cpu()
+        n_right += torch.bincount(place[real & right], minlength=N_PLACES).cpu()
     return [
         {"place": float(k), "n": float(n[k]), "accuracy": 100 * float(n_right[k] / n[k])}
         for k in range(N_PLACES)
