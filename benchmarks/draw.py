@@ -58,9 +58,9 @@ def guides(ax: Axes, drawn: Mapping[int, float], slopes: Mapping[int, str]) -> N
     for slope, label in slopes.items():
         to = min(end, x * (top / y) ** (1 / slope))
         ax.plot([x, to], [y, y * (to / x) ** slope], ":", color=GREY, lw=1.2, zorder=1)
-        sides = {"ha": "left", "va": "top"} if slope == 1 else {"ha": "right", "va": "bottom"}
+        ha, va = ("left", "top") if slope == 1 else ("right", "bottom")
         place = x * (to / x) ** 0.8, y * (to / x) ** (0.8 * slope)
-        ax.text(*place, f" {label} ", color=GREY, fontsize=8.5, **sides)
+        ax.text(*place, f" {label} ", color=GREY, fontsize=8.5, ha=ha, va=va)
     ax.set_ylim(top=top)
 
 

@@ -725,7 +725,7 @@ def in_place(models: list[str], n: str = "32") -> list[float]:
 def recall_table() -> str:
     """Return the symbols in place on the longest sequences in training."""
     columns = {kind: (RECALL._replace(test=kind), "32") for kind in ("copy", "reverse")}
-    return score_table(SIX, columns, "{:.0f} %")
+    return score_table(EIGHT, columns, "{:.0f} %")
 
 
 def article_table(folder: str) -> str:
