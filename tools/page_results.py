@@ -9,7 +9,7 @@ import math
 import tomllib
 from collections import Counter
 from functools import cache
-from itertools import pairwise
+from itertools import pairwise, product
 from pathlib import Path
 from statistics import mean
 
@@ -496,6 +496,7 @@ def pooling_table() -> str:
 POSITIONS = Results("positions")
 SINUSOIDS, LEARNED = "transformer_sinusoids", "transformer_learned"
 KINDS = SINUSOIDS, LEARNED, ROTARY
+ALIBI = "transformer_alibi"
 
 
 def confirm_positions() -> None:
@@ -505,13 +506,14 @@ def confirm_positions() -> None:
         assert min(POSITIONS.seeds(ROTARY, "21–25")) > max(POSITIONS.seeds(other, "21–25"))
         assert POSITIONS.difference(ROTARY, other, "21–25").is_significant
         assert not POSITIONS.difference(ROTARY, other, "56–60").is_significant
-    assert not POSITIONS.difference(SINUSOIDS, LEARNED, "56–60").is_significant
+    pairs = (SINUSOIDS, LEARNED, "56–60"), *product([ALIBI], KINDS, ["21–25", "56–60"])
+    assert not any(POSITIONS.difference(*pair).is_significant for pair in pairs)
 
 
 def position_table() -> str:
     """Return BLEU by kind of positions, mean and range."""
     rows = [["", "16–20 words, longest in training", "21–25", "56–60"]]
-    for model in (*KINDS, "transformer_none"):
+    for model in (*KINDS, ALIBI, "transformer_none"):
         scores = [POSITIONS.seeds(model, bucket) for bucket in ("16–20", "21–25", "56–60")]
         rows.append([label_of(model), *(f"{mean(x):.1f} ({span(x)})" for x in scores)])
     return format_markdown(rows)

@@ -9,12 +9,12 @@ Question
     python -m tasks.positions --size full --seeds 1 2 3 4 5     a larger budget, under an hour
 
     6 minutes on two cores. Expect a high BLEU with any positions at 16 to 20 words, less at 21 to
-    25, where rotary positions have most, and little at 56 to 60. docs/results.md has the scores.
-    Sinusoids and rotary positions
-    also fail beyond training in language models (Press et al. 2022, arXiv:2108.12409, figure 1).
-    Without positions, the encoder reads a set. A decoder can
-    still count, because its mask is causal (Haviv et al. 2022, arXiv:2203.16634); decoders without
-    positions carried over best in Kazemnejad et al. 2023 (arXiv:2305.19466).
+    25, where rotary positions have most, and little at 56 to 60. docs/results.md has the scores,
+    and those of ALiBi (--models transformer_alibi). Sinusoids and rotary positions also fail beyond
+    training in language models (Press et al. 2022, arXiv:2108.12409, figure 1). Without positions,
+    the encoder reads a set. A decoder can still count, because its mask is causal (Haviv et al.
+    2022, arXiv:2203.16634); decoders without positions carried over best in Kazemnejad et al. 2023
+    (arXiv:2305.19466).
 """
 
 from __future__ import annotations
