@@ -103,6 +103,7 @@ class TaskParser(Parser):
         if "all" in args.models:
             each = [PAPERS if name == "all" else [name] for name in args.models]
             args.models = [*chain.from_iterable(each)]
+        self.check(args)
         if self.own_data:
             group, builtin, names = self.own_data
             own = [a for a in group._group_actions if getattr(args, a.dest) != a.default]
@@ -110,7 +111,6 @@ class TaskParser(Parser):
                 raise ValueError(f"{own[0].option_strings[0]} needs --data; {builtin}")
             if args.data and len(args.data) == 1:
                 corpora.check_name(str(args.data[0]), names)
-        self.check(args)
         if chosen := self.choose(args):
             folder, models = chosen
             self.defaults += [models] if models else []

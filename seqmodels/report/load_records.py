@@ -263,8 +263,8 @@ def format_parameters(records: Iterable[Record]) -> str:
 
 def format_subtitle(records: Sequence[Record]) -> str:
     """Return a one-line summary: task, data, parameters, target tokens and seeds."""
-    runs = {(r.model, r.settings.get("d_model"), r.seed) for r in records}
-    seeds = format_range(Counter((model, width) for model, width, _ in runs).values(), str)
+    runs = {(r.model, r.settings.get("d_model"), r.data.name, r.seed) for r in records}
+    seeds = format_range(Counter(run[:-1] for run in runs).values(), str)
     tokens = format_range((r.train_config.tokens for r in records), format_short)
     parts = [records[0].task.replace("_", " ").capitalize()]
     data = dict.fromkeys(r.data.name for r in records)
