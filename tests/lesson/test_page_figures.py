@@ -1,6 +1,7 @@
 """Figures in pages: their tables hold every point, and their texts can be read day and night."""
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
@@ -13,6 +14,7 @@ from browser import Tab
 from conftest import RESULTS
 from matplotlib.collections import LineCollection, PolyCollection, QuadMesh
 from matplotlib.colors import to_hex
+from matplotlib.figure import Figure
 from matplotlib.text import Text
 
 from lesson import colours, svg
@@ -143,6 +145,18 @@ def test_a_figure_in_a_page_is_that_of_the_file() -> None:
     assert svg.round_numbers("M 1.25 -2 L 1.04 5.96 z") == "M1.2-2 1 6z"  # a line is meant
     assert svg.round_numbers("M 1 2 C 3 4 5 6 7 8 L 9 1") == "M1 2C3 4 5 6 7 8L9 1"
     assert svg.round_numbers("rotate(-90.04 3.06 2)") == "rotate(-90 3.1 2)"
+
+
+def test_marks_are_clipped_by_their_own_panel() -> None:
+    figure = Figure()
+    for n, ax in enumerate(figure.subplots(1, 2), 1):
+        for k in (n, 2 * n):
+            ax.scatter(range(k), range(k))
+    root = svg.convert(style.render(figure, ".svg"), "figure", {}, False)
+    groups = [group for group in root.iter("g") if "clip-path" in group.attrib]
+    counts = Counter(group.get("clip-path") for group in groups for _ in group.iter("use"))
+    assert sorted(counts.values()) == [3, 6]
+    assert len(groups) < 4  # what is clipped alike, one after the other, is one group
 
 
 def test_names_of_lines_are_a_text_as_well() -> None:

@@ -120,9 +120,11 @@ def test_a_table_of_unequal_seeds_and_one_bucket() -> None:
     assert row(text.partition("### Costs")[2], "GPT")[2] == "1 2"
 
 
-def test_seeds_are_counted_at_each_width() -> None:
+def test_seeds_are_counted_at_each_width_and_of_each_data() -> None:
     runs = ((16, 1), (16, 2), (32, 3))
     made = [fake_record("gpt", seed) | {"model_config": {"d_model": d}} for d, seed in runs]
+    other = made[0] | {"data": made[0]["data"] | {"name": "other"}}
+    assert " · 1–2 seeds" in load_records.format_subtitle(as_records([*made[:2], other]))
     for n, seeds in ((3, "1–2 seeds"), (2, "2 seeds"), (1, "one seed")):
         assert load_records.format_subtitle(as_records(made[:n])).endswith(f" · {seeds}")
 
