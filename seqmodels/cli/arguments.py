@@ -11,6 +11,7 @@ from shlex import quote
 from typing import Any
 
 from seqmodels.models import PAPERS, register_file
+from seqmodels.utils.files import check_path
 from seqmodels.utils.imports import SHIPPED
 
 Add = Callable[..., Any]
@@ -20,8 +21,17 @@ RUN = "such as runs/NAME/bahdanau-seed1, hub:OWNER/NAME, or bahdanau, a small on
 
 def add_run(arg: Add, help: str = RUN) -> None:
     """Add the trained run that a command uses, and the class of its model."""
-    arg("run", metavar="RUN", help=help)
+    arg("run", type=existing_run, metavar="RUN", help=help)
     add_model(arg)
+
+
+def existing_run(name: str) -> str:
+    """Parse the name of a run; one that is not on this disk is refused before torch is imported."""
+    if not (name.startswith("hub:") or name in PAPERS or check_path(name).exists()):
+        from seqmodels.records import io
+
+        io.load(Path(name if name.endswith(".json") else f"{name}.json"))
+    return name
 
 
 def add_model(arg: Add) -> None:

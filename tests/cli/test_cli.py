@@ -186,6 +186,7 @@ ONE_SENTENCE = "seqmodels.cli.main translate results/translation-live/bahdanau-s
 @pytest.mark.parametrize(("arguments", "code", "slow"), [
     ("seqmodels.cli.main score --help", 0, SLOW_TO_IMPORT),
     ("seqmodels.cli.main translte", 2, SLOW_TO_IMPORT),
+    ("seqmodels.cli.main export bahdanu --out x", 2, {"torch", "sacrebleu", "matplotlib"}),
     ("seqmodels.cli.main run recall --help", 0, SLOW_TO_IMPORT),
     ("seqmodels.cli.main run lookup --siz smoke", 2, SLOW_TO_IMPORT),
     ("seqmodels.cli.main check bahdanua", 2, SLOW_TO_IMPORT),

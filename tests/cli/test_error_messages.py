@@ -50,10 +50,10 @@ SCORE = "score --src @/src.de --ref @/ref.en"
 CALLS: list[tuple[ModuleType, str, tuple[str, ...]]] = [
     # flags and their values
     (main, "paint", ("'paint'", "models", "plot")),
-    (main, "translate x a --beam 65", ("beam of 65", "64")),
-    (main, "generate x a --length 10001", ("--length 10001", "10,000")),
-    (main, "generate x a --top-p 0", ("top-p 0",)),
-    (main, "generate x a --seed -1", ("--seed", "'-1'")),
+    (main, "translate bahdanau a --beam 65", ("beam of 65", "64")),
+    (main, "generate bahdanau a --length 10001", ("--length 10001", "10,000")),
+    (main, "generate bahdanau a --top-p 0", ("top-p 0",)),
+    (main, "generate bahdanau a --seed -1", ("--seed", "'-1'")),
     (recall, "--mod gpt", ("--mod",)),
     (recall, "--models gpt --seeds 1 --models transformer", ("--models", "given twice")),
     (recall, f"--tokens {'9' * 20}", ("--tokens", "4,611,686,018,427,387,904")),
@@ -99,7 +99,7 @@ CALLS: list[tuple[ModuleType, str, tuple[str, ...]]] = [
     (tasks, "--sedes 1", ("did you mean '--seeds'?",)),
     # no line break and no command for the terminal is printed
     (main, "plot a\nb\x1b\udcff", (r"a b\x1b\udcff does not exist",)),
-    (main, "generate x a --\n\x1b[2J\udcff", (r"-- \x1b[2J\udcff",)),
+    (main, "generate bahdanau a --\n\x1b[2J\udcff", (r"-- \x1b[2J\udcff",)),
     # folders to draw and runs to use
     (main, "plot @/nope", ("nope does not exist",)),
     (main, "plot @/fifo", ("fifo",)),
