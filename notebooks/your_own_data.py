@@ -64,7 +64,7 @@ mine.figures["curves"]
 
 # %%
 run = seqmodels.load("runs/mine/bahdanau-seed1")
-run
+run.model
 
 # %%
 sources = ["four birds see three dogs .", "two cats hear five horses ."]

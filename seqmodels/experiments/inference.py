@@ -12,6 +12,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from html import escape
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -31,7 +32,7 @@ from seqmodels.records import io as record
 from seqmodels.records.schema import Data, Record
 from seqmodels.search import Hypothesis, search_beams
 from seqmodels.training import checkpoint
-from seqmodels.utils import files, html
+from seqmodels.utils import files
 from seqmodels.utils.imports import SHIPPED
 from seqmodels.utils.values import check_arguments
 
@@ -42,7 +43,7 @@ MAX_LENGTH_PENALTY = 10
 
 
 class Alignment(NamedTuple):
-    """How much each target token attends to each source token."""
+    """How much each target token attends to each source token; a notebook shows a shaded table."""
 
     src: list[str]
     tgt: list[str]
@@ -50,22 +51,12 @@ class Alignment(NamedTuple):
     """A row per target token, a column per source token; GPT's rows sum to less than one."""
 
     def _repr_html_(self) -> str:
-        cells = [[token, *(f"{w:.2f}" for w in row)] for token, row in zip(*self[1:], strict=True)]
-        return html.format_table([["", *self.src], *cells], self.weights.tolist())
-
-
-class Scores(dict[str, Any]):
-    """Scores by the names of their metrics; a notebook shows them as a table."""
-
-    def _repr_html_(self) -> str:
-        rows = []
-        for key, score in self.items():
-            if key in METRICS:
-                ends = [score[end] for end in ("low", "high") if score[end] is not None]
-                rows.append(
-                    [METRICS[key].name, f"{score['value']:.1f}", "–".join(f"{x:.1f}" for x in ends)]
-                )
-        return html.format_table([[f"n = {self['n']}", "score", "95 % interval"], *rows])
+        rows = [f"<tr>{''.join(f'<th>{escape(token)}</th>' for token in ['', *self.src])}</tr>"]
+        for token, weights in zip(self.tgt, self.weights.tolist(), strict=True):
+            shades = (f"background: rgba(0, 90, 200, {0.6 * weight:.3f})" for weight in weights)
+            cells = (f'<td style="{s}">{w:.2f}</td>' for s, w in zip(shades, weights, strict=True))
+            rows.append(f"<tr><th>{escape(token)}</th>{''.join(cells)}</tr>")
+        return f"<table>{''.join(rows)}</table>"
 
 
 @check_arguments
@@ -78,13 +69,6 @@ class TrainedModel:
     data: Data
     record: Record | None = None
     """None: it was trained elsewhere."""
-
-    def _repr_html_(self) -> str:
-        facts = [["parameters", f"{sum(p.numel() for p in self.model.parameters()):,}"]]
-        if self.record:
-            facts.append(["target tokens in training", f"{self.record.curve[-1].tokens:,}"])
-            facts += [[name, str(value)] for name, value in self.record.settings.items()]
-        return html.format_table([[type(self.model).__name__, ""], *facts])
 
     def translate(
         self, texts: Sequence[str], beam: int = 1, length_penalty: float = 1.0
@@ -108,7 +92,9 @@ class TrainedModel:
         )
         return self.align_ids(source, target_ids)
 
-    def score(self, sources: Sequence[str], references: Sequence[str], beam: int = 1) -> Scores:
+    def score(
+        self, sources: Sequence[str], references: Sequence[str], beam: int = 1
+    ) -> dict[str, Any]:
         """Return BLEU and chrF of the translations, with 95 % intervals and sacreBLEU's signatures.
 
         A run that was trained on lower-cased text is scored against lower-cased references.
@@ -122,7 +108,7 @@ class TrainedModel:
             )
         tokenize = self.data.bleu_tokenize
         hyps, refs = self.translate(sources, beam), [*map(self.normalize, references)]
-        scores = Scores(n=len(hyps))
+        scores: dict[str, Any] = {"n": len(hyps)}
         rows = [{"hyp": hyp, "ref": ref} for hyp, ref in zip(hyps, refs, strict=True)]
         for key, metric in METRICS.items():
             if metric.sacrebleu and (terms := metric.terms(rows, tokenize)) is not None:

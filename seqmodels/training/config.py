@@ -10,6 +10,7 @@ from seqmodels.utils.values import NonNegative, Positive, Seed, Share, Size, che
 
 Precision = Literal["float32", "bfloat16"]
 Optimizer = Literal["adamw", "muon"]
+Loss = Literal["cross_entropy", "squared"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,6 +35,8 @@ class TrainConfig:
     """Weight decay of AdamW and Muon."""
     max_grad_norm: Positive = 1.0
     """Norm to which larger gradients are clipped."""
+    loss: Loss = "cross_entropy"
+    """squared: the squared error of the probabilities of all tokens (Brier 1950)."""
     label_smoothing: Share = 0.0
     """Share of the target's probability spread over the vocabulary (Vaswani et al. 2017, 5.4)."""
     source_loss: NonNegative = 0.0
@@ -48,6 +51,8 @@ class TrainConfig:
     def __post_init__(self) -> None:
         """Raise ValueError for a value that its field's type does not admit."""
         check_fields(self)
+        if self.loss == "squared" and self.label_smoothing + self.source_loss:
+            raise ValueError("loss=squared: set label_smoothing and source_loss to 0")
 
     def settings(self) -> dict[str, Value]:
         """Return the fields that a record holds: those of extensions only if used."""
@@ -56,6 +61,8 @@ class TrainConfig:
             del settings["source_loss"]
         if self.optimizer == "adamw":
             del settings["optimizer"], settings["muon_lr"]
+        if self.loss == "cross_entropy":
+            del settings["loss"]
         return settings
 
 

@@ -142,7 +142,7 @@ def backward(trainer: Trainer, batch: PreparedBatch) -> Float[Tensor, ""]:
 
 
 def loss_of(model: SequenceModel, cfg: TrainConfig, batch: Batch) -> Float[Tensor, ""]:
-    """Return the loss in nats per target token, in the precision of training.
+    """Return the loss per target token, cross-entropy in nats, in the precision of training.
 
     It is the target's and, for a model of texts, a share of the source's.
     """
@@ -150,6 +150,8 @@ def loss_of(model: SequenceModel, cfg: TrainConfig, batch: Batch) -> Float[Tenso
     with torch.autocast(batch.src.device.type, torch.bfloat16, enabled=is_bfloat16):
         if not cfg.source_loss:
             logits = model(batch.src, batch.src_mask, batch.tgt_in)
+            if cfg.loss == "squared":
+                return squared_error(logits, batch.tgt_out)
             return cross_entropy(logits, batch.tgt_out, label_smoothing=smoothing)
         logits = model.text_logits(batch.src, batch.src_mask, batch.tgt_in)
         of_source, of_target = logits.tensor_split([batch.src.shape[1]], 1)
@@ -174,6 +176,16 @@ def cross_entropy(
         reduction=reduction,
         label_smoothing=label_smoothing,
     )
+
+
+def squared_error(logits: Float[Tensor, "B N V"], tokens: Int[Tensor, "B N"]) -> Float[Tensor, ""]:
+    """Return the squared distance of probabilities to the true token's one, averaged over tokens.
+
+    Pads do not count.
+    """
+    p = logits.float().softmax(2)
+    p_true = p.gather(2, tokens.unsqueeze(2)).squeeze(2)
+    return (p.square().sum(2) - 2 * p_true + 1)[tokens != PAD].mean()
 
 
 # ---------------------------------------------------------------------------------- Validation

@@ -91,6 +91,16 @@ def test_a_source_loss_counts_each_source_token(name: str, tiny: Tiny) -> None:
     assert_close(loss_of(model, both, batch), loss_of(model, smoothed, batch) + 0.3 * nats / n)
 
 
+def test_the_squared_error_is_that_of_probabilities(tiny: Tiny) -> None:
+    batch = collate([Example([5, 6, 7], [8, EOS]), Example([9, 5], [4, 5, 6, 8, EOS])])
+    p = (model := tiny("bahdanau"))(batch.src, batch.src_mask, batch.tgt_in).softmax(2)
+    rows = zip(p[batch.tgt_out != PAD].tolist(), [8, EOS, 4, 5, 6, 8, EOS], strict=True)
+    total = sum((x - (i == token)) ** 2 for row, token in rows for i, x in enumerate(row))
+    assert_close(loss_of(model, replace(CFG, loss="squared"), batch), torch.tensor(total / 7))
+    with pytest.raises(ValueError, match="label_smoothing"):
+        replace(CFG, loss="squared", label_smoothing=0.5)
+
+
 def test_both_precisions_train_alike(name: str, fresh: Tiny) -> None:
     model = fresh(name, d_model=32)
     cfgs = [replace(CFG, precision=p, optimizer="muon") for p in get_args(config.Precision)]

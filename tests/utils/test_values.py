@@ -33,7 +33,7 @@ BOUNDS: dict[str, dict[Any, bool]] = {
     **dict.fromkeys(("d_k", "d_v"), LEAST_1 | {None: True}),
     **dict.fromkeys(("is_prenorm", "is_reversed", "is_gated", "is_delta"), SWITCH),
     "seed": {0: True, -1: False},
-    "optimizer": {"muon": True, "sgd": False},
+    **{"optimizer": {"muon": True, "sgd": False}, "loss": {"squared": True, "hinge": False}},
     "precision": {"bfloat16": True, "float16": False},
     "beta_max": POSITIVE,
 }
