@@ -8,6 +8,7 @@ from conftest import Tiny
 from torch.testing import assert_close
 
 from seqmodels import build
+from seqmodels.models.gated_deltanet import read_chunks as read_deltas
 from seqmodels.models.mamba2 import CHUNK, read_chunks
 
 with warnings.catch_warnings():
@@ -39,6 +40,19 @@ def test_chunks_equal_the_recurrence_and_masked_attention() -> None:
     first, last = zip(*(x.split([70, N - 70], 2) for x in (q, k, v, log_a)), strict=True)
     _, s = read_chunks(first, zero)
     assert_close(read_chunks(last, s)[0], heads[:, :, 70:])
+
+
+@pytest.mark.parametrize("is_mamba", [True, False])
+def test_a_memory_that_fades_at_once_has_finite_gradients(is_mamba: bool) -> None:
+    q, k = torch.randn(2, 2, 1, CHUNK, 5)
+    v, log_a = torch.randn(2, 3, CHUNK, 4), torch.full((2, 3, CHUNK, 1), -30.0, requires_grad=True)
+    tokens, s = (q, k, v, log_a), torch.zeros(2, 3, 5, 4)
+    more = torch.ones_like(log_a)  # β, of which Mamba-2 has none
+    heads, _ = read_chunks(tokens, s) if is_mamba else read_deltas((*tokens, more), s, False)
+    assert_close(heads, (q * k).sum(3, keepdim=True) * v)
+    heads.sum().backward()
+    assert log_a.grad is not None
+    assert log_a.grad.isfinite().all()  # although e^(30 × 63) is not
 
 
 def test_the_block_equals_the_published_one() -> None:
