@@ -21,12 +21,7 @@ import torch  # noqa: E402
 def build_work(name: str, precision: str, size: str) -> Callable[[], float]:
     """Build the work of this clone, which may be of an earlier commit."""
     torch.manual_seed(1)
-    try:
-        workloads = import_module("benchmarks.workloads")
-    except ModuleNotFoundError:  # up to commit b5751a6, they stood beside other libraries'
-        contest = import_module("benchmarks.contests").CONTESTS[name]
-        sides = contest.sides(import_module("benchmarks.measure").SIZES[size])
-        return sides[f"ours, {precision}"]()
+    workloads = import_module("benchmarks.workloads")
     return workloads.WORKLOADS[name](workloads.SIZES[size], precision)
 
 

@@ -289,6 +289,7 @@ CHANGES = {
     "transformer-n_layers-4": "four layers, narrower still",
     "transformer-label_smoothing-0.1": "label smoothing of 0.1",
     "transformer-dropout-0.1": "dropout of 0.1",
+    **{f"transformer-d_v-{n}": f"values of {n} numbers a head" for n in (4, 16, 60)},
 }
 
 
