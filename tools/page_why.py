@@ -31,6 +31,7 @@ from tools.numbers import (
 
 # ------------------------------------------------------------------- Who loses the sentence?
 BUDGETS, ENCODERS, WIDTHS = Results("budgets"), Results("encoders"), Results("widths")
+LOSS = Results("loss")
 RNN_15M, RNN_40M = f"{RNN}-tokens-15000000", f"{RNN}-tokens-40000000"
 LSTM_15M = f"{LSTM}-tokens-15000000"
 LENGTHS = {
