@@ -11,7 +11,6 @@ import os
 import sys
 import time
 from collections.abc import Callable
-from importlib import import_module
 
 sys.path[0] = os.getcwd()
 
@@ -21,7 +20,8 @@ import torch  # noqa: E402
 def build_work(name: str, precision: str, size: str) -> Callable[[], float]:
     """Build the work of this clone, which may be of an earlier commit."""
     torch.manual_seed(1)
-    workloads = import_module("benchmarks.workloads")
+    from benchmarks import workloads
+
     return workloads.WORKLOADS[name](workloads.SIZES[size], precision)
 
 

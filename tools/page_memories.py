@@ -28,15 +28,14 @@ PLANNED = [(DELTA, SUM), (DELTA, FADE), (DELTA, CORRECT), (CORRECT, SUM), (FADE,
 AGAIN = Results("lookup-again", "query", "exact_match")
 ONCE = Results("lookup-rules", "query", "exact_match")
 CUPS = {n: Results(f"tracking-{n}", "moves", "exact_match") for n in (3, 2, 5)}
-LAPTOP = Results("translation-grammar-laptop")
+LAPTOP, FULL = Results("translation-grammar-laptop"), Results("translation-live")
 LEARNED = 90.0
 """Percent of the sources from which a number of moves counts as learned."""
 
 
 def list_recorded(results: Results) -> list[str]:
     """Return the models and variants that a folder has records of, in order of history."""
-    folder = RESULTS / results.folder
-    return [m for m in papers() if any(folder.glob(f"{m}-seed*[0-9].json"))]
+    return [m for m in papers() if any((RESULTS / results.folder).glob(f"{m}-seed*[0-9].json"))]
 
 
 def join_names(models: Iterable[str]) -> str:
@@ -88,8 +87,9 @@ def say_tracking() -> None:
     moves = {"4 moves": "4", "8, most in training": "8"} | {n: n for n in ("16", "32", "96")}
     for n, models in recorded.items():
         if n != 3:
-            name = {2: "Two", 5: "Five"}[n]
-            print(f"\n**{name} cups.** And which follow {n}? (`--cups {n}`)\n")
+            print(
+                f"\n**{'Two' if n == 2 else 'Five'} cups.** And which follow {n}? (`--cups {n}`)\n"
+            )
         print(f"![balls found, by the moves](../results/tracking-{n}/score-moves.svg)\n")
         say(describe_tracking(n, models))
         print(f"\nAll balls found, {n} cups:\n")
@@ -124,3 +124,9 @@ def say_after_2020() -> None:
         parts.append(f"{label_of(m)} has {', '.join(scores)} BLEU, differing by {differences}")
     seeds = f"{span(len(LAPTOP.records(m)) for m in (MAMBA, DELTA))} seeds; bold: significant"
     say(f"At 21–30, 31–40 and 51–60 words ({seeds}), {'; '.join(parts)}.")
+
+
+def full_table() -> str:
+    """Return BLEU with the full budget of the models after the first."""
+    columns = {f"{n} words": (FULL, n) for n in ("31–40", "51–60", "71–80")}
+    return score_table([m for m in list_recorded(FULL) if m in EIGHT[1:]], columns, "{:.1f}")
