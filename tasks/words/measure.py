@@ -12,12 +12,13 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import accumulate, product
+from itertools import product
 from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
 from jaxtyping import Bool, Float
+from scipy.stats import rankdata
 from torch import Tensor, nn
 
 from seqmodels.data.batches import Example, batches_by_length
@@ -45,7 +46,7 @@ from ..analyses import (
     watch,
 )
 from ..synthetic.grammar import garden
-from ..synthetic.lexicon import ADJECTIVES, DEGREE, NOUNS, VERBS
+from ..synthetic.lexicon import ADJECTIVES, NOUNS, VERBS
 from ..synthetic.pairs import encode_sentences
 from ..synthetic.trees import NP, VP, Clause, Forms, Parse, Sentence, render
 from ..synthetic.words import english_words
@@ -171,8 +172,8 @@ class Reader:
         sentences = [parse.sentence for parse in self.sample.parses] + [render([garden()])]
         shown = encode_sentences(sentences[-1:], self.sample.tokenizer)
         x = mix_features(collect_states(self.model, [*self.sample.examples, *shown]))
-        starts = [0, *accumulate(len(s.de) + 1 for s in sentences)]
-        return States(x, sentences, starts, starts[2 * len(self.sample.parses) // 3])
+        fitted = sentences[: 2 * len(self.sample.parses) // 3]
+        return States(x, sentences, sum(len(s.de) + 1 for s in fitted))
 
     def take(self, n: int) -> Sample:
         """Return the first n sentences."""
@@ -183,8 +184,8 @@ class Reader:
 # ------------------------------------------------------------------------------------- neighbours
 
 SENTINEL = -2.0  # below every cosine
-SHOWN = ("girl", "boy", "dog", "car", "garden", "queen")
-PAIRS = [("girl", other) for other in ("boy", "car", "horse")]
+SHOWN, OTHERS = ("girl", "dog"), ("boy", "car", "horse")
+"""Nouns whose nearest ones are named, and those with which the first is compared."""
 
 
 def cosines(x: Float[Tensor, "N D"]) -> Float[Tensor, "N N"]:
@@ -218,46 +219,34 @@ def embed_words(reader: Reader, words: Sequence[str]) -> Float[Tensor, "N E"]:
 
 
 def describe_neighbours(reader: Reader) -> Rows:
-    """Return how often a word's nearest word is of its kind, layer by layer.
+    """Return how often a word's nearest word is of its kind, by their embeddings (layer 0).
 
-    Layer 0: the embeddings of nouns in the singular and, for the part of speech, of all content
-    words. Further layers: the mean vector of each of these nouns over its places in the sentences.
+    Gender and meaning: of nouns in the singular; part of speech: of all content words.
     """
-    places: dict[str, list[int]] = {noun.en[0]: [] for noun in NOUNS}
-    for i, word in enumerate(reader.words):
-        places.get(word.text, []).append(i)
-    nouns = [noun for noun in NOUNS if places[noun.en[0]]]
-    names = [noun.en[0] for noun in nouns]
-    labels = {
-        "gender": [GENDERS[noun.gender] for noun in nouns],
-        "meaning": [MEANINGS[noun.kind] for noun in nouns],
+    names, (kinds, words) = [noun.en[0] for noun in NOUNS], zip(*WORDS, strict=True)
+    labelled = {
+        "gender": (names, [GENDERS[noun.gender] for noun in NOUNS]),
+        "meaning": (names, [MEANINGS[noun.kind] for noun in NOUNS]),
+        "part of speech": (words, kinds),
     }
-    layers = [embed_words(reader, names)]
-    layers += [torch.stack([x[places[name]].mean(0) for name in names]) for x in reader.layers[1:]]
-    rows: Rows = [
-        {"layer": layer, "label": name, **compare_nearest(x, each)}
-        for layer, x in enumerate(layers)
-        for name, each in labels.items()
+    return [
+        {"layer": 0, "label": label, **compare_nearest(embed_words(reader, own), each)}
+        for label, (own, each) in labelled.items()
     ]
-    x, kinds = embed_words(reader, [word for _, word in WORDS]), [kind for kind, _ in WORDS]
-    return [*rows, {"layer": 0, "label": "part of speech", **compare_nearest(x, kinds)}]
 
 
 def list_nearest(reader: Reader) -> Rows:
-    """Return the nearest nouns of some, by their embeddings, and the cosines of pairs.
-
-    `rank`: 1 if no other noun is nearer.
-    """
+    """Return the nearest nouns of some, by their embeddings, and the cosines of pairs."""
     names = [noun.en[0] for noun in NOUNS]
     cos = cosines(embed_words(reader, names)).fill_diagonal_(SENTINEL)
-    order = {name: cos[i].argsort(descending=True).tolist() for i, name in enumerate(names)}
+    near = {word: cos[names.index(word)] for word in SHOWN}
     rows: Rows = [
-        {"word": word, "nearest": " ".join(names[j] for j in order[word][:4])} for word in SHOWN
+        {"word": word, "nearest": " ".join(names[i] for i in own.topk(4).indices)}
+        for word, own in near.items()
     ]
-    for word, other in PAIRS:
-        i, j = names.index(word), names.index(other)
-        rank = 1 + order[word].index(j)
-        rows.append({"word": word, "other": other, "cosine": cos[i, j].item(), "rank": rank})
+    for other in OTHERS:
+        cosine = near[SHOWN[0]][names.index(other)].item()
+        rows.append({"word": SHOWN[0], "other": other, "cosine": cosine})
     return rows
 
 
@@ -450,12 +439,8 @@ def compute_auc(x: Float[Tensor, "N H"], member: Bool[Tensor, "N C"]) -> Float[T
 
     From the members' mean rank.
     """
-    values = x.T.contiguous()
-    ordered = values.sort(-1).values
-    below, up_to = (torch.searchsorted(ordered, values, right=side) for side in (False, True))
-    n = member.double().sum(0)
-    ranks = (below + up_to + 1).double() / 2 @ member.double() / n
-    return 100 * (ranks - (n + 1) / 2) / (len(x) - n)
+    n, ranks = member.double().sum(0), torch.from_numpy(rankdata(x, axis=0))
+    return 100 * (ranks.T @ member.double() / n - (n + 1) / 2) / (len(x) - n)
 
 
 def describe_neurons(reader: Reader) -> Rows:
@@ -637,9 +622,9 @@ def describe_lengths(reader: Reader) -> Rows:
     """Return how an adjective's vector changes with "very" before it, layer by layer.
 
     "The very old …" is compared with "the sad old …", so that the adjective has the same place; the
-    words in place of "sad" vary. `ratio`: the mean of its lengths' ratios; `longer`: how often it
-    is longer; `shift`: the mean cosine of any two of the differences, `control`: that of the
-    differences between "the sad old …" and "the lazy old …".
+    words in place of "sad" vary. `ratio`: the mean of its lengths' ratios; `shift`: the mean cosine
+    of any two of the differences, `control`: that of the differences between "the sad old …" and
+    "the lazy old …".
     """
     people, adjectives = [noun for noun in NOUNS if noun.kind == "h"], ADJECTIVES["h"]
     laugh = next(verb for verb in VERBS if verb.en[0] == "laugh")
@@ -655,20 +640,14 @@ def describe_lengths(reader: Reader) -> Rows:
         layers = collect(source_layers, reader.model, examples)
         return [x.unflatten(0, (n, -1))[:, 2].double() for x in layers]
 
-    def rotate(by: int) -> list[Tensor]:
-        return read_after([adjectives[(i + by) % n].en for i in range(n)])
-
+    others = [[adjectives[(i + by) % n].en for i in range(n)] for by in (3, 5)]
+    layers = zip(*map(read_after, (["very"] * n, *others)), strict=True)
     rows: Rows = []
-    for adverb in DEGREE:
-        layers = zip(read_after([adverb.en] * n), rotate(3), rotate(5), strict=True)
-        for layer, (graded, plain, other) in enumerate(layers):
-            ratio = graded.norm(dim=1) / plain.norm(dim=1)
-            longer = 100 * (ratio > 1).double().mean().item()
-            shift, control = (mean_cosine(x - plain) for x in (graded, other))
-            rows.append({
-                "layer": layer, "word": adverb.en, "n": n, "ratio": ratio.mean().item(),
-                "longer": longer, "shift": shift, "control": control,
-            })  # fmt: skip
+    for layer, (graded, plain, other) in enumerate(layers):
+        ratio = (graded.norm(dim=1) / plain.norm(dim=1)).mean().item()
+        shift, control = (mean_cosine(x - plain) for x in (graded, other))
+        columns = {"ratio": ratio, "shift": shift, "control": control}
+        rows.append({"layer": layer, "word": "very", "n": n, **columns})
     return rows
 
 
@@ -753,7 +732,6 @@ class States:
 
     x: Float[Tensor, "N F"]
     sentences: list[Sentence]
-    starts: list[int]
     n_fit: int
     """States that are fitted: those of two thirds of the sentences."""
 
@@ -799,16 +777,15 @@ def describe_said(reader: Reader) -> Rows:
 
 def follow_sentence(reader: Reader) -> Rows:
     """Return what the probes estimate (%) of each content word after each word of one sentence."""
-    said, come, was = reader.states.fit(reader.states.sentences)
-    sentence, start = reader.states.sentences[-1], reader.states.starts[-2]
+    said, come, _ = reader.states.fit(reader.states.sentences)
+    sentence = reader.states.sentences[-1]
     words = dict.fromkeys(word for _, word in english_words(sentence.en))
     rows: Rows = []
     for (step, written), word in product(enumerate(("BOS", *sentence.de)), words):
-        at = start + step, NUMBER[word]
-        estimates = {"to_come": come[at], "said": was[at]}
-        own = {name: 100 * x.clamp(0, 1).item() for name, x in estimates.items()}
+        at = step - len(sentence.de) - 1, NUMBER[word]
+        estimate, is_to_come = 100 * come[at].clamp(0, 1).item(), int(said.to_come[at])
         about = {"step": step, "written": written, "word": word}
-        rows.append({**about, **own, "is_to_come": int(said.to_come[at])})
+        rows.append({**about, "to_come": estimate, "is_to_come": is_to_come})
     return rows
 
 

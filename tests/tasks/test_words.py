@@ -231,16 +231,16 @@ def test_a_planted_very_is_longer_and_points_one_way(monkeypatch: Any) -> None:
         return [x]
 
     monkeypatch.setattr(measure, "source_layers", plant)
-    rows = {row["word"]: row for row in measure.describe_lengths(reader)}
-    assert rows["very"]["longer"] == 100
-    assert rows["very"]["shift"] > 0.9 > 0.5 > rows["quite"]["shift"]
-    assert abs(rows["very"]["control"]) < 0.3
+    (row,) = measure.describe_lengths(reader)
+    assert row["ratio"] > 2
+    assert row["shift"] > 0.9
+    assert abs(row["control"]) < 0.3
 
 
 def test_what_is_read_later_changes_no_length() -> None:
     """The LSTM reads from the right: it meets the adjective before "very"."""
     for row in measure.describe_lengths(reader_of("lstm_seq2seq")):
-        assert (row["ratio"], row["shift"], row["longer"]) == (1, 0, 0)
+        assert (row["ratio"], row["shift"]) == (1, 0)
 
 
 def test_positions_on_a_circle_have_the_cosine_of_their_angle() -> None:
@@ -283,7 +283,7 @@ def test_deleted_and_ticked_off_words_are_told_apart(is_kept: bool) -> None:
     dog = [row for row in measure.follow_sentence(reader) if row["word"] == "dog"]
     assert [row["is_to_come"] for row in dog[:4]] == [1, 1, 0, 0]
     assert dog[1]["to_come"] > 25 > 15 > dog[2]["to_come"]
-    assert (dog[-1]["written"], dog[-1]["said"] > 25) == (".", is_kept)
+    assert dog[-1]["written"] == "."
 
 
 LIVE = RESULTS / "translation-live" / "gpt-seed1"
