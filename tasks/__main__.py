@@ -22,7 +22,7 @@ from pathlib import Path
 from seqmodels.utils import files
 from seqmodels.utils.terminal import Parser, run_cli
 
-from .flags import TaskParser
+from .flags import TaskParser, run
 
 Comparison = tuple[str, str, str]
 """Its folder, its task, its own flags."""
@@ -58,7 +58,8 @@ def run_all(out: Path, comparisons: Sequence[Comparison], forwarded: Sequence[st
         since = time.perf_counter()
         print(f"[{n}/{len(todo)}] {folder}")
         try:
-            import_module(f"tasks.{task}.__main__").main(passed)
+            program = import_module(f"tasks.{task}.__main__")
+            run(program.PARSER, program.make_task, passed)
         except SystemExit as ended:
             if ended.code:
                 raise

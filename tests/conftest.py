@@ -10,6 +10,7 @@ import shutil
 import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -204,6 +205,9 @@ def shorten_runs(patch: pytest.MonkeyPatch) -> None:
 def exit_code(patch: pytest.MonkeyPatch, program: ModuleType, *argv: object) -> int:
     patch.setattr(sys, "argv", [program.__name__, *map(str, argv)])
     try:
+        if hasattr(program, "make_task"):
+            import_module("tasks.flags").run(program.PARSER, program.make_task)
+            return 0
         return program.main() or 0
     except SystemExit as stopped:
         return stopped.code or 0

@@ -32,7 +32,6 @@ if __name__ == "__main__":
 
 import argparse
 import random
-from functools import partial
 
 from seqmodels.data.splits import Pair
 from seqmodels.data.tokenizers import Words
@@ -119,7 +118,5 @@ def make_task(args: argparse.Namespace) -> Task:
     )  # fmt: skip
 
 
-main = partial(run, PARSER, make_task)
-
 if __name__ == "__main__":
-    main()
+    run(PARSER, make_task)

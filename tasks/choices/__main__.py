@@ -46,7 +46,6 @@ if __name__ == "__main__":
     PARSER.parse_args()  # answer --help and mistakes before the slow imports below
 
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 from seqmodels.experiments.task import Task
@@ -99,7 +98,5 @@ def make_task(args: argparse.Namespace) -> Task:
     )
 
 
-main = partial(run, PARSER, make_task)
-
 if __name__ == "__main__":
-    main()
+    run(PARSER, make_task)

@@ -174,7 +174,5 @@ def task_to_transformer(args: argparse.Namespace) -> Task:
     )
 
 
-main = partial(run, PARSER, make_task)
-
 if __name__ == "__main__":
-    main()
+    run(PARSER, make_task)

@@ -67,7 +67,6 @@ if __name__ == "__main__":
 
 import random
 from collections.abc import Iterable, Sequence
-from functools import partial
 from typing import NamedTuple
 
 from seqmodels.data.batches import Example
@@ -304,7 +303,5 @@ def make_task(args: argparse.Namespace) -> Task:
     )  # fmt: skip
 
 
-main = partial(run, PARSER, make_task)
-
 if __name__ == "__main__":
-    main()
+    run(PARSER, make_task)

@@ -72,7 +72,6 @@ if __name__ == "__main__":
 
 import random
 from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
 from typing import Any, NamedTuple
 
 from seqmodels.data.batches import ContextWindows, Example, SlidingWindow, context_lengths
@@ -407,7 +406,5 @@ def make_task(args: argparse.Namespace) -> Task:
     return corpus_task(args) if args.data else builtin_task(args)
 
 
-main = partial(run, PARSER, make_task)
-
 if __name__ == "__main__":
-    main()
+    run(PARSER, make_task)

@@ -29,7 +29,6 @@ if __name__ == "__main__":
 
 import argparse
 from dataclasses import replace
-from functools import partial
 
 from seqmodels.experiments.task import Recipe, Task
 
@@ -85,7 +84,5 @@ def make_task(args: argparse.Namespace) -> Task:
     )
 
 
-main = partial(run, PARSER, make_task)
-
 if __name__ == "__main__":
-    main()
+    run(PARSER, make_task)

@@ -22,7 +22,6 @@ if __name__ == "__main__":
 import argparse
 import random
 from collections.abc import Sequence
-from functools import partial
 
 from seqmodels.data.splits import Pair
 from seqmodels.data.tokenizers import Tokenizer, Words
@@ -114,7 +113,5 @@ def make_task(args: argparse.Namespace) -> Task:
     )
 
 
-main = partial(run, PARSER, make_task)
-
 if __name__ == "__main__":
-    main()
+    run(PARSER, make_task)

@@ -43,7 +43,6 @@ if __name__ == "__main__":
 
 import random
 from collections.abc import Sequence
-from functools import partial
 from itertools import combinations
 from math import factorial
 
@@ -162,7 +161,5 @@ def make_task(args: argparse.Namespace) -> Task:
     )
 
 
-main = partial(run, PARSER, make_task)
-
 if __name__ == "__main__":
-    main()
+    run(PARSER, make_task)

@@ -331,7 +331,5 @@ def make_task(args: argparse.Namespace) -> Task:
     return task
 
 
-main = partial(run, PARSER, make_task)
-
 if __name__ == "__main__":
-    main()
+    run(PARSER, make_task)

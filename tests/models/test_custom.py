@@ -282,16 +282,14 @@ def test_a_metric_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 TASK = '''
 """Say letters again."""
 from dataclasses import replace
-from functools import partial
 from tasks.echo.figure import FIGURES
-from tasks.flags import TaskParser, run
+from tasks.flags import TaskParser
 from toys import toy
 PARSER = TaskParser("tasks.echo", __doc__)
 def make_task(args):
     task = toy(name="echo", figures=FIGURES, n_parameters=1_000_000)
     test = replace(task.tests[0], name="letters", noun="numbers")
     return replace(task, tests=[test], recipes={"transformer": task.recipes["transformer"]})
-main = partial(run, PARSER, make_task)
 '''
 FIGURE = """
 from matplotlib.figure import Figure

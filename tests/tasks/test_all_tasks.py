@@ -19,6 +19,8 @@ from seqmodels.models import VARIANTS
 from seqmodels.report import render_folder
 from seqmodels.utils import files
 from tasks import __main__ as everything
+from tasks import flags
+from tasks.choices import __main__ as choices
 from tasks.next_token import __main__ as next_token
 from tasks.recall import __main__ as recall
 from tasks.synthetic import pairs
@@ -120,7 +122,7 @@ def test_own_changes_are_of_the_default_models(monkeypatch: pytest.MonkeyPatch) 
     )
     gpt = ["--of", "gpt"]
     for given in ([], ["--models", "transformer"], gpt, [*gpt, "--models", "gpt", "gpt_rms"]):
-        import_module("tasks.choices.__main__").main(["--size", "smoke", *given])
+        flags.run(choices.PARSER, choices.make_task, ["--size", "smoke", *given])
     assert [len(own) for own in specs] == [8 + 3, 1, 11 + 2, 2]
     assert all("gpt" in spec.lineage for spec in specs[2])
 

@@ -18,6 +18,7 @@ from seqmodels.models import FIVE, PAPERS
 from seqmodels.records.io import load as load_record
 from seqmodels.report import style
 from tasks import recipes
+from tasks.flags import run
 from tasks.translation import __main__ as translation
 from tasks.translation import figure
 
@@ -27,7 +28,8 @@ def task_on(data: object, *flags: str) -> Task:
     tasks: list[Task] = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(compare, "compare", lambda task, *_, **__: tasks.append(task))
-        translation.main(["--data", str(data), "--size", "smoke", "--tokens", "1", *flags])
+        given = ["--data", str(data), "--size", "smoke", "--tokens", "1", *flags]
+        run(translation.PARSER, translation.make_task, given)
     return tasks[0]
 
 
@@ -100,7 +102,7 @@ def test_the_grammar_is_split_as_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     tasks: list[Task] = []
     monkeypatch.setattr(compare, "compare", lambda task, *_, **__: tasks.append(task))
     for flags in ([], ["--tokenizer", "characters"], ["--tokenizer", "bpe", "--vocab", "400"]):
-        translation.main(["--size", "smoke", *flags])
+        run(translation.PARSER, translation.make_task, ["--size", "smoke", *flags])
     kinds = [task.data["tokenizer"].split(" (")[0] for task in tasks]
     assert kinds == ["words", "characters", "BPE"]
     assert [task.alignment_example.links is None for task in tasks] == [False, True, True]
