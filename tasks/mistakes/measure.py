@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
 
 from seqmodels.data.batches import Example, batches_by_length
 from seqmodels.evaluation.evaluate import BATCH_TOKENS
@@ -21,13 +21,13 @@ N_PADS = 20
 
 @torch.no_grad()
 def measure_losses(model: SequenceModel, _: SequenceModel, examples: Sequence[Example]) -> Rows:
-    """Return nats per token and the share (%) of right tokens, in three ways.
+    """Return nats per token, in three ways.
 
     They are the pass that training takes, the true words one by one as search takes its own, and
     N_PADS more pads behind each source: of a sound model, the logits are the same.
     """
     model.eval()
-    totals: dict[str, Tensor] = {}
+    totals: dict[str, float] = defaultdict(float)
     n_tokens = sum(len(example.tgt) for example in examples)
     for indices in batches_by_length(examples, BATCH_TOKENS):
         batch = batch_of(model, [examples[i] for i in indices])
@@ -38,13 +38,7 @@ def measure_losses(model: SequenceModel, _: SequenceModel, examples: Sequence[Ex
             "padded": model(padded, padded != PAD, batch.tgt_in),
         }
         for way, logits in ways.items():
-            nats = F.cross_entropy(
+            totals[way] += F.cross_entropy(
                 logits.flatten(0, 1), batch.tgt_out.flatten(), ignore_index=PAD, reduction="sum"
-            )
-            is_right = (logits.argmax(-1) == batch.tgt_out) & (batch.tgt_out != PAD)
-            both = torch.tensor([nats.item(), 100 * is_right.sum().item()], dtype=torch.double)
-            totals[way] = totals.get(way, 0) + both
-    return [
-        {"way": way, "nats": nats / n_tokens, "accuracy": right / n_tokens}
-        for way, (nats, right) in ((way, total.tolist()) for way, total in totals.items())
-    ]
+            ).item()
+    return [{"way": way, "nats": nats / n_tokens} for way, nats in totals.items()]

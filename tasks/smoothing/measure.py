@@ -111,12 +111,10 @@ def average(
     return {a: torch.cat(parts).double().mean(0) for a, parts in values.items()}
 
 
-def compute_loss(model: SequenceModel, examples: Sequence[Example]) -> dict[str, float]:
-    """Return nats per token and the share (%) of right tokens, teacher-forced."""
+def compute_loss(model: SequenceModel, examples: Sequence[Example]) -> float:
+    """Return nats per token, teacher-forced."""
     rows = score_teacher_forced(model, examples)
-    n = sum(row["n_tokens"] for row in rows)
-    nats, right = (sum(row[key] for row in rows) / n for key in ("nats", "n_correct"))
-    return {"nats": nats, "accuracy": 100 * right}
+    return float(sum(row["nats"] for row in rows) / sum(row["n_tokens"] for row in rows))
 
 
 def mean_of(values: Mapping[Attention, Tensor]) -> float:
@@ -209,18 +207,12 @@ def equal_weights(q: Tensor, k: Tensor, mask: Tensor) -> Float[Tensor, "B H N M"
     return softmax(split_scores(q, k, mask)[1] / q.shape[-1] ** 0.5, mask)
 
 
-REPLACED: dict[str, Weigh] = {
-    "kernel": partial(kernel_weights, has_prior=False), "equal lengths": equal_weights,
-}  # fmt: skip
-"""What replaces the learned weights: the kernel alone, and the softmax of keys of equal length."""
-
-
 def try_weights(
     model: SequenceModel,
     examples: Sequence[Example],
     calls: Sequence[Call],
     weights: Mapping[nn.Module, Weigh],
-) -> tuple[dict[str, float], dict[Attention, Float[Tensor, " H"]]]:
+) -> tuple[float, dict[Attention, Float[Tensor, " H"]]]:
     """Return the loss with other weights, and their total variation from the softmax, per head.
 
     The distance is measured at the queries and keys of the unchanged model, `calls`.
@@ -236,22 +228,21 @@ def try_weights(
 
 
 def measure_kernel(model: SequenceModel, _: SequenceModel, examples: Sequence[Example]) -> Rows:
-    """Return the loss with the learned weights, and a row for each of REPLACED.
+    """Return the loss with the learned weights, the kernel alone, and keys of equal length.
 
-    Then follows a row per head: the total variation distance of each from the learned weights.
+    Then a row per head: the total variation distance of the kernel alone from the learned weights.
     """
     if not (calls := collect_calls(model, attentions := list_smoothers(model), examples)):
         return []
-    rows: Rows = [{"weights": "softmax", **compute_loss(model, examples)}]
-    heads: dict[tuple[Attention, int], dict[str, float | str]] = {}
-    for name, weigh in REPLACED.items():
-        weights = {a.module: weigh for a in attentions}
-        loss, distances = try_weights(model, examples, calls, weights)
-        rows.append({"weights": name, **loss})
-        for a in attentions:
-            for head, value in enumerate(distances[a].tolist(), 1):
-                heads.setdefault((a, head), {})[name] = value
-    return rows + [name_head(a, head) | columns for (a, head), columns in heads.items()]
+    alone = {a.module: partial(kernel_weights, has_prior=False) for a in attentions}
+    kernel, distances = try_weights(model, examples, calls, alone)
+    with replace_weights({a.module: equal_weights for a in attentions}):
+        equal = compute_loss(model, examples)
+    losses = {"softmax": compute_loss(model, examples), "kernel": kernel, "equal lengths": equal}
+    rows: Rows = [{"weights": name, "nats": nats} for name, nats in losses.items()]
+    for a, own in distances.items():
+        rows += [name_head(a, i) | {"kernel": value} for i, value in enumerate(own.tolist(), 1)]
+    return rows
 
 
 def entropy(call: Call, factor: float) -> Float[Tensor, "B H N"]:
@@ -273,8 +264,8 @@ def measure_bandwidth(model: SequenceModel, _: SequenceModel, examples: Sequence
         weigh = partial(softmax_weights, factor=factor)
         with replace_weights({a.module: weigh for a in attentions}):
             loss = compute_loss(model, examples)
-        nats = mean_of(average(calls, partial(entropy, factor=factor)))
-        rows.append({"factor": factor, **loss, "entropy": nats})
+        spread = mean_of(average(calls, partial(entropy, factor=factor)))
+        rows.append({"factor": factor, "nats": loss, "entropy": spread})
     return rows
 
 
@@ -310,7 +301,7 @@ def measure_favor(model: SequenceModel, _: SequenceModel, examples: Sequence[Exa
     """
     if not (calls := collect_calls(model, attentions := list_smoothers(model), examples)):
         return []
-    rows: Rows = [{"features": 0, "draw": 0, **compute_loss(model, examples), "distance": 0}]
+    rows: Rows = [{"features": 0, "draw": 0, "nats": compute_loss(model, examples), "distance": 0}]
     q = calls[0].q
     for n, draw in product(N_FEATURES, range(1, N_DRAWS + 1)):
         drawn = [one.to(q) for one in draw_features(len(attentions), q.shape[-1], n, draw)]
@@ -319,7 +310,8 @@ def measure_favor(model: SequenceModel, _: SequenceModel, examples: Sequence[Exa
             for a, features in zip(attentions, drawn, strict=True)
         }
         loss, distances = try_weights(model, examples, calls, weights)
-        rows.append({"features": n, "draw": draw, **loss, "distance": mean_of(distances)})
+        distance = mean_of(distances)
+        rows.append({"features": n, "draw": draw, "nats": loss, "distance": distance})
     return rows
 
 

@@ -102,7 +102,7 @@ def test_weights_are_replaced_and_compared(tiny: Tiny, monkeypatch: pytest.Monke
     nats = sum(row["nats"] for row in scored) / sum(row["n_tokens"] for row in scored)
     exact, _, _, *heads = measure.measure_kernel(model, model, EXAMPLES)
     assert exact["nats"] == pytest.approx(nats)
-    assert all(0 < row["equal lengths"] < row["kernel"] < 1 for row in heads)
+    assert all(0 < row["kernel"] < 1 for row in heads)
     monkeypatch.setattr(measure, "FACTORS", [0.5, 1, 2])
     monkeypatch.setattr(measure, "N_FEATURES", [4, 4_000])
     rows = measure.measure_bandwidth(model, model, EXAMPLES)
@@ -136,8 +136,7 @@ def test_a_distance_is_half_of_what_has_moved(tiny: Tiny) -> None:
     with measure.replace_weights(weights):
         rows = score_teacher_forced(model, EXAMPLES)
     n = sum(len(e.tgt) for e in EXAMPLES)
-    assert loss["nats"] == pytest.approx(sum(row["nats"] for row in rows) / n)
-    assert loss["accuracy"] == pytest.approx(100 * sum(row["n_correct"] for row in rows) / n)
+    assert loss == pytest.approx(sum(row["nats"] for row in rows) / n)
 
 
 def smoothed(seed: int, by: float, **sizes: Any) -> dict[str, Any]:
