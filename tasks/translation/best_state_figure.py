@@ -8,7 +8,7 @@ from typing import Any
 from matplotlib.axes import Axes
 
 from seqmodels.models import model_of, paper_of
-from seqmodels.records.schema import Bucket, Record, Test
+from seqmodels.records.schema import Record
 from seqmodels.report import load_records, style
 from seqmodels.report.load_records import (
     Row,
@@ -79,21 +79,9 @@ def count_steps(group: Group) -> int:
     return max(row["steps"] for row in rows_of_best(group[0]))
 
 
-def length_test(group: Group) -> Test:
-    """Return the test set by length."""
-    return next(test for test in group[0].tests if test.name == LENGTH)
-
-
 def greedy_test(group: Group) -> str:
     """Return the name of the test set by length that is translated greedily, as best States are."""
-    names = [test.name for test in group[0].tests]
-    return GREEDY if GREEDY in names else LENGTH
-
-
-def find_longest_trained(test: Test) -> Bucket:
-    """Return the longest bucket of trained lengths."""
-    index = longest_trained_bucket(test)
-    return test.buckets[-1 if index is None else index]
+    return GREEDY if group[0].test(GREEDY) else LENGTH
 
 
 def draw_line(ax: Axes, line: str, x: Iterable[Any], y: Iterable[float]) -> None:
@@ -120,11 +108,22 @@ def draw_by_length(groups: Sequence[Group], attending: Group) -> FigureWithData:
     n_columns = 2 if len(groups) == 4 else min(MOST_COLUMNS, len(groups))
     rows = (1,) * -(-len(groups) // n_columns)
     figure, axes = style.make_panels((title, subtitle, caption), key, rows, n_columns, gap=0.4)
-    test, table = length_test(groups[0]), Table()
+    test, table = load_records.tests_by_name(groups[0])[LENGTH], Table()
+    names = [*map(format_bucket, test.buckets)]
     for ax, group in zip(axes.flat, groups, strict=False):
         lines = {"encoder": (group, greedy_test(group)), BEST: (group, BEST)}
         lines |= {ATTENDING: (attending, greedy_test(attending))} if attending else {}
-        _draw_lengths(ax, table, test, name_group(group), lines)
+        for line, (own, test_name) in lines.items():
+            scores, look = mean_scores(own, test_name, "bleu")[1:], LINE_STYLES[line]
+            draw_with_band(ax, look, range(len(names)), scores)
+            about = {"panel": name_group(group), "seeds": len(group), "line": look.label}
+            value, low, high = scores.T
+            table.add(**about, words=names, bleu=value, low=low, high=high)
+        mark_trained(ax, test)
+        ax.set_title(name_group(group), loc="left", size=8.5)
+        ax.set_ylim(0, 104)
+        ax.set_xticks(range(0, len(names), 2), names[::2])
+        ax.tick_params(axis="x", length=0)
     for ax in axes.flat[len(groups) :]:
         ax.set_visible(False)
     for ax in axes[-1]:
@@ -134,31 +133,13 @@ def draw_by_length(groups: Sequence[Group], attending: Group) -> FigureWithData:
     return FigureWithData(figure, table.rows())
 
 
-def _draw_lengths(
-    ax: Axes, table: Table, test: Test, title: str, lines: dict[str, tuple[Group, str]]
-) -> None:
-    """Draw a line for each of these records and test sets."""
-    names = [*map(format_bucket, test.buckets)]
-    for line, (group, test_name) in lines.items():
-        scores = mean_scores(group, test_name, "bleu")[1:]
-        draw_with_band(ax, LINE_STYLES[line], range(len(names)), scores)
-        about = {"panel": title, "seeds": len(lines["encoder"][0]), "line": LINE_STYLES[line].label}
-        value, low, high = scores.T
-        table.add(**about, words=names, bleu=value, low=low, high=high)
-    mark_trained(ax, test)
-    ax.set_title(title, loc="left", size=8.5)
-    ax.set_ylim(0, 104)
-    ax.set_xticks(range(0, len(names), 2), names[::2])
-    ax.tick_params(axis="x", length=0)
-
-
 # ---------------------------------------------------------------------- bits, surprisal, places
 
 
 def draw_bits(group: Group) -> FigureWithData:
     """Draw BLEU by bits of a number, by the surprisal of a sentence, and lost words by place."""
-    test = length_test(group)
-    longest = find_longest_trained(test)
+    test = load_records.tests_by_name(group)[LENGTH]
+    longest = test.buckets[longest_trained_bucket(test) or -1]
     words, low = format_bucket(longest), longest.low
     caption = (
         f"{name_group(group)}. Left: at {words} words, each number of the State is rounded to one "
@@ -178,11 +159,10 @@ def draw_bits(group: Group) -> FigureWithData:
         draw_line(left, line, bits, scores)
         table.add(panel="bits", **about, bits=bits, bleu=scores)
         _draw_surprisal(middle, table, group, line, steps)
-        if "places" in group[0].analyses:
-            (shares,) = average(group, "places", "share", steps=steps, low=low)
-            places = range(1, len(shares) + 1)
-            draw_line(right, line, places, shares)
-            table.add(panel="places", **about, fifth=places, share=shares)
+        (shares,) = average(group, "places", "share", steps=steps, low=low)
+        places = range(1, len(shares) + 1)
+        draw_line(right, line, places, shares)
+        table.add(panel="places", **about, fifth=places, share=shares)
     for ax, title, label in (
         (left, f"BLEU at {words} words", "bits a number"),
         (middle, "BLEU; dotted: more bits of choice", test.axis),
@@ -215,7 +195,8 @@ def _draw_surprisal(ax: Axes, table: Table, group: Group, line: str, steps: int)
 
 def draw_training(records: Group) -> FigureWithData:
     """Draw BLEU from the encoder's and the best State over a training, by its snapshots."""
-    words = format_bucket(find_longest_trained(length_test(records)))
+    test = load_records.tests_by_name(records)[LENGTH]
+    words = format_bucket(test.buckets[longest_trained_bucket(test) or -1])
     caption = (
         f"At {words} words, at moments of one training: BLEU from the encoder's State, and from "
         "the State that a quarter of the steps of the other figures writes. The last points are "
