@@ -348,7 +348,6 @@ def ladder_table() -> str:
 def place_table() -> str:
     """Return the gain in next-word accuracy from reading backwards, by quarter of the target."""
     gains = compute_gains({model: LADDER.records(model) for model in (LSTM, FORWARDS)})
-    assert gains is not None
     cells = [f"{v:.1f} [{low:.1f}, {high:.1f}]".replace("-", "−") for v, low, high in gains.T]
     return format_markdown([["first", "second", "third", "last"], cells])
 

@@ -45,22 +45,18 @@ FED = {
 QUARTERS = ["first", "second", "third", "last"]
 """Parts of the target."""
 Rungs = dict[tuple[str, bool], list[Record]]
-"""Rung and whether it has input feeding -> its records."""
-
-
-def identify_rung(r: Record) -> tuple[str, bool]:
-    """Return what a record's decoder has of the source, and whether it has input feeding."""
-    sizes = r.settings
-    kind = sizes.get("attention", "none" if sizes.get("is_reversed", True) else "forward")
-    return str(kind), bool(sizes.get("is_input_feeding", False))
+"""What a decoder has of the source, and whether it has input feeding -> its records."""
 
 
 def group_by_rung(records: Sequence[Record]) -> Rungs:
     """Return the LSTM and its variants by rung."""
     by_rung: Rungs = {}
     for r in records:
-        if "attention" in r.settings or r.model in (REVERSED, FORWARD):
-            by_rung.setdefault(identify_rung(r), []).append(r)
+        sizes = r.settings
+        if "attention" in sizes or r.model in (REVERSED, FORWARD):
+            kind = sizes.get("attention", "none" if sizes.get("is_reversed", True) else "forward")
+            rung = str(kind), bool(sizes.get("is_input_feeding", False))
+            by_rung.setdefault(rung, []).append(r)
     return by_rung
 
 
@@ -68,7 +64,6 @@ def draw_rungs(records: Sequence[Record]) -> FigureWithData:
     """Draw one bar per rung and feeding, in the longest trained bucket and in the longest one."""
     test, rungs = records[0].tests[0], group_by_rung(records)
     metric = metric_of(test.primary_metric)
-    unit = test.unit
     is_many = max(map(len, rungs.values())) > 1
     caption = (
         "Last state alone: the decoder starts from the encoder's last state; last vector: every "
@@ -88,7 +83,7 @@ def draw_rungs(records: Sequence[Record]) -> FigureWithData:
     for ax, place in zip(axes[0], (longest_trained_bucket(test) or 0, last), strict=True):
         _draw_bars(ax, table, rungs, test, place)
         beyond = ", longer than trained" * load_records.is_beyond(test, test.buckets[place])
-        panel_title = f"{metric.name} at {format_bucket(test.buckets[place])} {unit}{beyond}"
+        panel_title = f"{metric.name} at {format_bucket(test.buckets[place])} {test.unit}{beyond}"
         ax.set_title(panel_title, loc="left")
         if metric.top:
             ax.set_ylim(0, metric.top)
@@ -129,14 +124,12 @@ def collect_accuracies(group: Sequence[Record]) -> np.ndarray:
     return np.array([[[row["accuracy"], row["n"]] for row in rows_of(r, "places")] for r in group])
 
 
-def compute_gains(groups: dict[str, list[Record]]) -> np.ndarray | None:
-    """Return (3, places): the points that reading backwards gains, low and high; None if unknown.
+def compute_gains(groups: dict[str, list[Record]]) -> np.ndarray:
+    """Return (3, places): the points that reading backwards gains, low and high.
 
     The interval takes words as independent. If both models have several seeds, these vary as well,
     as in `records.significance`.
     """
-    if not {REVERSED, FORWARD} <= groups.keys():
-        return None
     sides = [collect_accuracies(groups[model]) for model in (REVERSED, FORWARD)]
     after, before = (side[..., 0].mean(0) for side in sides)
     ends = [[wilson_interval(percent / 100, n) for percent, n in side.mean(0)] for side in sides]
@@ -153,50 +146,35 @@ def compute_gains(groups: dict[str, list[Record]]) -> np.ndarray | None:
 def draw_places(records: Sequence[Record]) -> FigureWithData:
     """Draw the accuracy by place for every model, and what reading backwards gains there."""
     groups = load_records.group_by_model(records)
-    gained = compute_gains(groups)
-    n = collect_accuracies(records)[0, :, 1].sum()
+    n_words = collect_accuracies(records)[0, :, 1].sum()
+    is_many = min(len(groups[model]) for model in (REVERSED, FORWARD)) > 1
     caption = (
-        f"Over the {n:,.0f} words and ends of sentence of the test sentences that are as long as "
-        "those in training. A quarter: the words from 0, 25, 50 or 75 % of the target on. Line or "
-        "bar: mean of the seeds."
+        f"Over the {n_words:,.0f} words and ends of sentence of the test sentences that are as "
+        "long as those in training. A quarter: the words from 0, 25, 50 or 75 % of the target on. "
+        "Line or bar: mean of the seeds. Whisker: 95 % interval over words, as if independent of "
+        f"each other{', and over seeds' * is_many}."
     )
-    if gained is not None:
-        n_seeds = min(len(groups[model]) for model in (REVERSED, FORWARD))
-        over = "over words, as if independent of each other" + ", and over seeds" * (n_seeds > 1)
-        caption += f" Whisker: 95 % interval {over}."
     texts = "Next-word accuracy by place in the target", format_subtitle(records), caption
     figure, axes = style.make_panels(texts, style.label_line_styles(records))
-    table = Table()
-    _draw_lines(axes[0, 0], table, groups)
-    for ax in axes[0]:
-        ax.set_xticks(range(len(QUARTERS)), QUARTERS)
-        ax.set_xlabel("quarter of the target")
-    axes[0, 1].set_visible(gained is not None)
-    if gained is not None:
-        _draw_gains(axes[0, 1], table, gained)
-    return FigureWithData(figure, table.rows())
-
-
-def _draw_lines(ax: Axes, table: Table, groups: dict[str, list[Record]]) -> None:
-    """Draw a line per model."""
+    (left, right), table = axes[0], Table()
     for model, line_style in style.line_styles_for(groups).items():
         values, n = np.moveaxis(collect_accuracies(groups[model]), -1, 0)
         about = {"panel": "accuracy (%)", "model": line_style.label, "quarter": QUARTERS}
         table.add_seeds(groups[model], about, value=values, n=n)
         draw: dict[str, Any] = {"color": line_style.colour, "clip_on": False, "zorder": 4}
-        ax.plot(values.mean(0), line_style.marker, ls=line_style.dashes, lw=1.9, ms=4.5, **draw)
-    ax.set_title("Next-word accuracy (%), teacher-forced", loc="left")
-
-
-def _draw_gains(ax: Axes, table: Table, gained: np.ndarray) -> None:
-    """Draw a bar per place."""
-    x, (value, low, high) = np.arange(gained.shape[1]), gained
-    about = {"panel": "gain (points)", "model": paper_of(REVERSED).label}
-    table.add(**about, quarter=QUARTERS, value=value, low=low, high=high)
-    ax.bar(x, value, 0.6, color=style.line_style_of(REVERSED).colour)
-    ax.vlines(x, low, high, color=style.INK, lw=1.0)
-    ax.axhline(0, color=style.GREY, lw=0.8)
-    ax.set_title("Gain from reading backwards (points)", loc="left")
+        left.plot(values.mean(0), line_style.marker, ls=line_style.dashes, lw=1.9, ms=4.5, **draw)
+    left.set_title("Next-word accuracy (%), teacher-forced", loc="left")
+    for ax in axes[0]:
+        ax.set_xticks(range(len(QUARTERS)), QUARTERS)
+        ax.set_xlabel("quarter of the target")
+    value, low, high = compute_gains(groups)
+    about = {"panel": "gain (points)", "model": paper_of(REVERSED).label, "quarter": QUARTERS}
+    table.add(**about, value=value, low=low, high=high)
+    right.bar(range(len(value)), value, 0.6, color=style.line_style_of(REVERSED).colour)
+    right.vlines(range(len(value)), low, high, color=style.INK, lw=1.0)
+    right.axhline(0, color=style.GREY, lw=0.8)
+    right.set_title("Gain from reading backwards (points)", loc="left")
+    return FigureWithData(figure, table.rows())
 
 
 # -------------------------------------------------------------- reversal and the forget gate's bias
@@ -257,8 +235,10 @@ def draw(records: Sequence[Record]) -> dict[str, FigureWithData]:
         return {"rungs-to-transformer": draw_steps(records)}
     if all(len(by_bias) > 1 for by_bias in group_by_bias(records).values()):
         return {"biases": draw_biases(records)}
-    rungs = {"rungs": draw_rungs(records)} if group_by_rung(records) else {}
-    return rungs | {"places": draw_places(records)}
+    figures = {"rungs": draw_rungs(records)} if group_by_rung(records) else {}
+    if {REVERSED, FORWARD} <= {r.model for r in records}:
+        figures["places"] = draw_places(records)
+    return figures
 
 
 # ------------------------------------------------------------------------------- to the Transformer
