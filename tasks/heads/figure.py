@@ -155,7 +155,12 @@ def draw_muted(r: Record) -> FigureWithData:
     above, below = figure.subplots(2, 1, sharex=True, height_ratios=(1, 1.1))
     starts = [one["attention"] != two["attention"] for one, two in pairwise(rows)]
     x, table = np.arange(len(rows)) + np.cumsum([0, *starts]), Table()
-    _draw_lost(above, table, x, whole, rows)
+    n_lost = [whole["exact"] - row["exact"] for row in rows]
+    above.bar_label(above.bar(x, n_lost, 0.7, color="#444444"), size=8, color=GREY, padding=1)
+    above.set_ylim(min(0, above.get_ylim()[0]), whole["n"])
+    above.set_xlim(-0.8, x[-1] + 0.8)
+    for row, n in zip(rows, n_lost, strict=True):
+        table.add(**_about_head(row, "exact translations lost"), value=n, n=row["n"])
     _draw_kinds(below, table, x, rows)
     below.set_xticks(x, [name_head(row) for row in rows])
     for attention in dict.fromkeys(row["attention"] for row in rows):
@@ -174,17 +179,6 @@ def draw_muted(r: Record) -> FigureWithData:
 def _about_head(row: Row, panel: str) -> dict[str, str]:
     """Return the columns that name a head and a panel in the table."""
     return {"attention": row["attention"], "head": name_head(row), "panel": panel}
-
-
-def _draw_lost(ax: Axes, table: Table, x: np.ndarray, whole: Row, rows: Sequence[Row]) -> None:
-    """Draw a bar for each head."""
-    n_lost = [whole["exact"] - row["exact"] for row in rows]
-    bars = ax.bar(x, n_lost, 0.7, color="#444444")
-    ax.bar_label(bars, size=8, color=GREY, padding=1)
-    ax.set_ylim(min(0, ax.get_ylim()[0]), whole["n"])
-    ax.set_xlim(-0.8, x[-1] + 0.8)
-    for row, n in zip(rows, n_lost, strict=True):
-        table.add(**_about_head(row, "exact translations lost"), value=n, n=row["n"])
 
 
 def _draw_kinds(ax: Axes, table: Table, x: np.ndarray, rows: Sequence[Row]) -> None:

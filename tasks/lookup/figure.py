@@ -167,28 +167,23 @@ def draw_transition(records: Sequence[Record]) -> FigureWithData:
     caption += "; hollow: never." if None in map(find_step, records) else "."
     texts = f"Steps until {LEARNED:g} % are right", format_subtitle(records), caption
     figure, table = style.make_figure(3.2, texts), Table()
-    axes = figure.subplots(1, 2)
-    _draw_curves(axes[0], table, groups)
-    _draw_steps(axes[1], table, groups)
+    curves, steps = axes = figure.subplots(1, 2)
+    for model, line_style in style.line_styles_for(groups).items():
+        for r in groups[model]:
+            x, y = [p.step for p in r.curve], [p.valid_accuracy for p in r.curve]
+            curves.plot(x, y, color=line_style.colour, ls=line_style.dashes, lw=1.4, clip_on=False)
+            about = {"panel": "validation accuracy (%)", "model": line_style.label}
+            table.add(**about, seed=r.seed, step=x, accuracy=y)
+    curves.set_title("Validation accuracy (%)", loc="left")
+    curves.set_xlim(0)
+    curves.set_ylim(0, 100)
+    curves.axhline(LEARNED, color=style.GREY, lw=0.8, ls=":")
+    _draw_steps(steps, table, groups)
     for ax in axes:
         ax.set_xlabel("training steps")
         ax.xaxis.set_major_locator(MaxNLocator(5))
         ax.xaxis.set_major_formatter(FuncFormatter(format_short))
     return FigureWithData(figure, table.rows())
-
-
-def _draw_curves(ax: Axes, table: Table, groups: Mapping[str, Sequence[Record]]) -> None:
-    """Draw one learning curve per seed."""
-    for model, line_style in style.line_styles_for(groups).items():
-        for r in groups[model]:
-            x, y = [p.step for p in r.curve], [p.valid_accuracy for p in r.curve]
-            ax.plot(x, y, color=line_style.colour, ls=line_style.dashes, lw=1.4, clip_on=False)
-            about = {"panel": "validation accuracy (%)", "model": line_style.label}
-            table.add(**about, seed=r.seed, step=x, accuracy=y)
-    ax.set_title("Validation accuracy (%)", loc="left")
-    ax.set_xlim(0)
-    ax.set_ylim(0, 100)
-    ax.axhline(LEARNED, color=style.GREY, lw=0.8, ls=":")
 
 
 def _draw_steps(ax: Axes, table: Table, groups: Mapping[str, Sequence[Record]]) -> None:
