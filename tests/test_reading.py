@@ -395,7 +395,7 @@ FLAGS = {
     "next_token": (
         "--block --column --context --data --limit --parameters --stride --tokenizer --vocab"
     ),
-    "tracking": "--cups --longest",
+    "tracking": "--cups",
     "translation": (
         "--best-state --bleu-tokenize --clean --data --decoder --limit --lowercase --max-tokens "
         "--no-source-eos --optimizer --parameters --source --target --test --tokenizer --valid "

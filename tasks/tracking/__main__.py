@@ -10,7 +10,6 @@ Question
     python -m tasks.tracking                 three cups, trained on up to 8 moves
     python -m tasks.tracking --cups 2        parity
     python -m tasks.tracking --cups 5        five cups
-    python -m tasks.tracking --longest 16    trained on up to 16 moves
 
     About a minute of one core a model. A model that knows nothing of the moves finds all balls once
     in n! times. What a model learns with this budget is not all that it could represent: with
@@ -21,8 +20,6 @@ from __future__ import annotations
 
 import argparse
 
-from seqmodels.utils.terminal import positive
-
 from ..flags import TaskParser, run
 
 PARSER = TaskParser(
@@ -32,10 +29,6 @@ PARSER = TaskParser(
 PARSER.add_argument(
     "--cups", type=int, choices=range(2, 6), default=3,
     help="cups, each with a ball (default: 3); in runs/tracking-CUPS-SIZE",
-)  # fmt: skip
-PARSER.add_argument(
-    "--longest", type=positive, default=8, metavar="N",
-    help="most moves in training; test has up to 96 (default: 8)",
 )  # fmt: skip
 
 if __name__ == "__main__":
@@ -63,6 +56,8 @@ from ..synthetic.pairs import describe_data, encode_pairs
 # target ends with its last ball, without EOS.
 
 BALLS = "abcde"
+LONGEST = 8
+"""Most moves in training."""
 LENGTHS = (4, 8, 16, 24, 32, 48, 96)
 SIZES = {
     "smoke": {"n_train": 500, "n_valid": 20, "per_length": 10},
@@ -91,13 +86,13 @@ def draw_pair(rng: random.Random, n_cups: int, n_moves: int) -> Pair:
     return Pair(" ".join([*BALLS[:n_cups], *moves]), " ".join(map(str, follow(moves, n_cups))))
 
 
-def draw_pairs(rng: random.Random, n: int, n_cups: int, longest: int) -> list[Pair]:
-    """Draw n examples of 1 to `longest` moves, log-uniform: short ones show what a move does."""
-    numbers = range(1, longest + 1)
+def draw_pairs(rng: random.Random, n: int, n_cups: int) -> list[Pair]:
+    """Draw n examples of 1 to LONGEST moves, log-uniform: short ones show what a move does."""
+    numbers = range(1, LONGEST + 1)
     return [draw_pair(rng, n_cups, k) for k in rng.choices(numbers, [1 / k for k in numbers], k=n)]
 
 
-def moves_test(pairs: Sequence[Pair], tokenizer: Tokenizer, n_cups: int, longest: int) -> TestSet:
+def moves_test(pairs: Sequence[Pair], tokenizer: Tokenizer, n_cups: int) -> TestSet:
     """Return the test set: the share of sources whose balls are all found, against the moves."""
     return TestSet(
         name="moves",
@@ -108,7 +103,7 @@ def moves_test(pairs: Sequence[Pair], tokenizer: Tokenizer, n_cups: int, longest
         examples=encode_pairs(pairs, tokenizer, has_target_eos=False),
         x=[len(pair.src.split()) - n_cups for pair in pairs],
         buckets=[(n, n) for n in LENGTHS],
-        max_train_length=longest,
+        max_train_length=LONGEST,
         noun="sources",
         is_generated=False,
         baseline=[1 / factorial(n_cups)] * len(pairs),
@@ -137,24 +132,24 @@ RECIPES = COPYING | {
 
 def make_task(args: argparse.Namespace) -> Task:
     """Return the task."""
-    rng, size, n, longest = random.Random(1), SIZES[args.size], args.cups, args.longest
-    train = draw_pairs(rng, size["n_train"], n, longest)
-    valid = [draw_pair(rng, n, longest) for _ in range(size["n_valid"])]
+    rng, size, n = random.Random(1), SIZES[args.size], args.cups
+    train = draw_pairs(rng, size["n_train"], n)
+    valid = [draw_pair(rng, n, LONGEST) for _ in range(size["n_valid"])]
     test = [draw_pair(rng, n, k) for k in LENGTHS for _ in range(size["per_length"])]
     tokenizer = Words([*BALLS[:n], *list_moves(n), *map(str, range(1, n + 1))])
-    about = {"n_cups": n, "n_tokens_source": n + longest + 1, "source_end": "EOS"}
+    about = {"n_cups": n, "n_tokens_source": n + LONGEST + 1, "source_end": "EOS"}
     return Task(
         name="tracking",
         data=describe_data(f"{n} cups", (train, valid, test), tokenizer, **about),
         tokenizer=tokenizer,
         train=encode_pairs(train, tokenizer, has_target_eos=False),
         valid=encode_pairs(valid, tokenizer, has_target_eos=False),
-        tests=[moves_test(test, tokenizer, n, longest)],
+        tests=[moves_test(test, tokenizer, n)],
         contrasts=[*HISTORY, *MEMORIES],
-        recipes=with_positions(RECIPES, 2 * n + max(longest, LENGTHS[-1]) + 2),
+        recipes=with_positions(RECIPES, 2 * n + LENGTHS[-1] + 2),
         training={
             "tokens": args.tokens or n * SOURCES[args.size],
-            "batch_tokens": 64 * (n + longest + 1),
+            "batch_tokens": 64 * (n + LONGEST + 1),
             "n_validations": 20,
         },
         n_parameters=125_000,

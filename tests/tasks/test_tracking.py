@@ -3,6 +3,7 @@
 import random
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 from conftest import ROOT
@@ -16,9 +17,8 @@ from tasks.tracking import __main__ as tracking
 from tasks.tracking import figure, mirror
 
 
-def make_tracking(n_cups: int, longest: int = 8) -> Task:
-    flags = ["--size=smoke", f"--cups={n_cups}", f"--longest={longest}"]
-    return tracking.make_task(tracking.PARSER.parse_args(flags))
+def make_tracking(n_cups: int) -> Task:
+    return tracking.make_task(tracking.PARSER.parse_args(["--size=smoke", f"--cups={n_cups}"]))
 
 
 BY_HAND = [
@@ -71,8 +71,9 @@ def test_no_answer_is_in_the_source_or_in_the_inputs(n_cups: int) -> None:
     assert {*task.tests[0].baseline} == {{2: 1 / 2, 3: 1 / 6, 5: 1 / 120}[n_cups]}
 
 
-def test_moves_are_equally_likely_and_few_of_them_are_frequent() -> None:
-    pairs = tracking.draw_pairs(random.Random(4), 6000, 4, longest=3)
+def test_moves_are_equally_likely_and_few_of_them_are_frequent(monkeypatch: Any) -> None:
+    monkeypatch.setattr(tracking, "LONGEST", 3)
+    pairs = tracking.draw_pairs(random.Random(4), 6000, 4)
     found = Counter(move for pair in pairs for move in pair.src.split()[4:])
     assert [*sorted(found)] == tracking.list_moves(4) == ["-", "12", "13", "14", "23", "24", "34"]
     assert max(found.values()) < 1.15 * min(found.values())
@@ -82,13 +83,13 @@ def test_moves_are_equally_likely_and_few_of_them_are_frequent() -> None:
 
 
 def test_tests_reach_twelve_times_as_far_as_training() -> None:
-    task = make_tracking(3, longest=6)
+    task = make_tracking(3)
     (test,) = task.tests
     assert test.buckets[-1] == (96, 96)
     assert [len(e.src) - 3 - 1 for e in test.examples] == [*test.x]
-    assert {len(e.src) - 4 for e in task.train} == {*range(1, 7)}
-    assert {len(e.src) - 4 for e in task.valid} == {test.max_train_length} == {6}
-    assert task.data["n_tokens_source"] == max(len(e.src) for e in task.train) == 10
+    assert {len(e.src) - 4 for e in task.train} == {*range(1, 9)}
+    assert {len(e.src) - 4 for e in task.valid} == {test.max_train_length} == {8}
+    assert task.data["n_tokens_source"] == max(len(e.src) for e in task.train) == 12
     for name in MODELS:
         assert model_sizes(make_spec(name), task)["d_model"] >= 16
     longest = max(len(e.src) + len(e.tgt) for e in test.examples)
@@ -101,7 +102,7 @@ def test_each_number_of_cups_has_its_own_folder() -> None:
     assert read([]).out == Path("runs/tracking-3-laptop")
     assert read(["--cups", "5", "--size", "smoke"]).out == Path("runs/tracking-5-smoke")
     assert read(["--cups", "5", "--out", "x", "--dry-run"]).out == Path("x")
-    for wrong in (["--cups", "6"], ["--cups", "1"], ["--longest", "0"]):
+    for wrong in (["--cups", "6"], ["--cups", "1"]):
         with pytest.raises(SystemExit):
             read(wrong)
 
