@@ -8,6 +8,7 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 from seqmodels.experiments.task import Recipe
 
@@ -61,6 +62,22 @@ CONTRASTS = {
 HISTORY, MEMORIES = CONTRASTS["history"], CONTRASTS["memories"]
 POSITIONED = ("gpt", "linear_attention")
 """Models whose learned positions have to suffice for source and target together."""
+
+
+class CorpusRecipe(NamedTuple):
+    """How to train on the user's own data, or on a corpus that is known by name."""
+
+    recipes: Mapping[str, Recipe]
+    tokens: Mapping[str, int]
+    batch_tokens: int
+    n_parameters: int
+    vocab_size: int
+    tokenizer: str = "bpe"
+    has_source_eos: bool = True
+    context: int = 0
+    """Most tokens of a text before its continuation."""
+    block: int = 64
+    """Tokens in a target if the context is 0."""
 
 
 def with_dropout(chosen: Mapping[str, Recipe], dropout: float) -> dict[str, Recipe]:

@@ -82,7 +82,7 @@ from seqmodels.data.tokenizers import MAX_VOCAB, Words, resolve_vocab_size
 from seqmodels.experiments.task import Recipe, Task, TestSet
 from seqmodels.interface import BOS
 
-from ..recipes import HISTORY, POSITIONED, PROSE, RECIPES, with_dropout, with_positions
+from .. import recipes
 from ..synthetic import stories
 from ..synthetic.pairs import describe_data
 
@@ -197,43 +197,29 @@ def full_text_test(name: str, examples: SlidingWindow, primary: str) -> TestSet:
 
 def fit_recipes(chosen: Mapping[str, Recipe], n_positions: int) -> dict[str, Recipe]:
     """Return recipes with enough positions, and no dropout in Transformers that do not set it."""
-    attending = {name: chosen[name] for name in ("transformer", *POSITIONED)}
-    return with_positions({**chosen, **with_dropout(attending, 0.0)}, n_positions)
+    attending = {name: chosen[name] for name in ("transformer", *recipes.POSITIONED)}
+    return recipes.with_positions({**chosen, **recipes.with_dropout(attending, 0.0)}, n_positions)
 
 
-class CorpusRecipe(NamedTuple):
-    """How to train on a text."""
-
-    recipes: Mapping[str, Recipe]
-    tokens: Mapping[str, int]
-    batch_tokens: int
-    n_parameters: int
-    tokenizer: str = "bpe"
-    vocab_size: int = 2_000
-    context: int = CONTEXT
-    block: int = 64
-    """Tokens in a target if the context is 0."""
-
-
-PRENORM = {**RECIPES["transformer"].sizes, "is_prenorm": True}
+PRENORM = {**recipes.RECIPES["transformer"].sizes, "is_prenorm": True}
 
 PLAYS = {
-    **{name: recipe._replace(lr=8e-3) for name, recipe in RECIPES.items()},
+    **{name: recipe._replace(lr=8e-3) for name, recipe in recipes.RECIPES.items()},
     "transformer": Recipe(PRENORM, lr=4e-3),
     "gpt": Recipe({"n_heads": 4, "n_layers": 4}, lr=8e-3),
     "linear_attention": Recipe({"n_heads": 4, "n_layers": 4}, lr=8e-3),
 }
 
-OWN_TEXT = {**RECIPES, "transformer": Recipe(PRENORM, lr=2e-3)}
+OWN_TEXT = {**recipes.RECIPES, "transformer": Recipe(PRENORM, lr=2e-3)}
 
-DEFAULT = CorpusRecipe(OWN_TEXT, TOKENS, batch_tokens=3_000, n_parameters=1_500_000)
+DEFAULT = recipes.CorpusRecipe(OWN_TEXT, TOKENS, 3_000, 1_500_000, 2_000, context=CONTEXT)
 CORPUS_RECIPES = {
-    "shakespeare": CorpusRecipe(
+    "shakespeare": recipes.CorpusRecipe(
         PLAYS, {"smoke": 15_000, "laptop": 2_000 * 12 * 64}, batch_tokens=12 * 64,
-        n_parameters=810_000, tokenizer="characters", context=0, block=64,
+        n_parameters=810_000, vocab_size=2_000, tokenizer="characters",
     ),
-    "war-and-peace": CorpusRecipe(
-        PROSE, TOKENS | {"laptop": 3_000_000}, 1_000, 1_500_000, context=512
+    "war-and-peace": recipes.CorpusRecipe(
+        recipes.PROSE, TOKENS | {"laptop": 3_000_000}, 1_000, 1_500_000, 2_000, context=512
     ),
 }  # fmt: skip
 
@@ -264,8 +250,8 @@ def builtin_task(args: argparse.Namespace) -> Task:
             context_test(asked, context, train_windows),
             distance_test(asked, [story.distance for story in corpus.test], DISTANCE),
         ],
-        contrasts=HISTORY,
-        recipes=fit_recipes(RECIPES, max(map(len, [*train, *test])) + CONTINUATION),
+        contrasts=recipes.HISTORY,
+        recipes=fit_recipes(recipes.RECIPES, max(map(len, [*train, *test])) + CONTINUATION),
         training={"tokens": args.tokens or TOKENS[args.size], "batch_tokens": 1_000},
         n_parameters=1_000_000,
     )
@@ -335,21 +321,7 @@ def check_size(ready: Prepared[Any], split: str, n: int, flag: str) -> None:
         )
 
 
-def perplexity_note(name: str, kind: str, data: Mapping[str, Any]) -> str:
-    """Return a message that says which perplexities are comparable with this text's."""
-    n_unknown = sum(data[f"n_unknown_{split}"] for split in SPLITS)
-    if name == "wikitext-2" and kind == "spaces" and not n_unknown:
-        return (
-            "perplexity is per token of the corpus, including <unk> and line ends, as published "
-            "for WikiText-2; blocks do not see the text before them, unless --stride lets them"
-        )
-    return (
-        f"perplexity is per token of {data['tokenizer']}: comparable only with the same "
-        "tokens; bits per byte are always comparable"
-    )
-
-
-def window_sizes(args: argparse.Namespace, recipe: CorpusRecipe) -> tuple[int, int, int]:
+def window_sizes(args: argparse.Namespace, recipe: recipes.CorpusRecipe) -> tuple[int, int, int]:
     """Return context, block and stride in tokens; raise ValueError if they are inconsistent."""
     context = recipe.context if args.context is None else args.context
     block = args.block or (CONTINUATION if context else recipe.block)
@@ -379,7 +351,8 @@ def corpus_task(args: argparse.Namespace) -> Task:
     ready = prepare(corpus, PrepareConfig(tokenizer=kind, vocab_size=size))
     print(summarize(ready.data))
     if PRIMARY_METRICS.get(kind) == "perplexity" and not context:
-        print(perplexity_note(args.data[0], kind, ready.data))
+        per_token = f"perplexity is per token of {ready.data['tokenizer']}: comparable only with"
+        print(f"{per_token} the same tokens; bits per byte are always comparable")
     if note := corpora.checksum_warning(args.data[0], ready.data["sha256"]):
         print(note)
     tokens = args.tokens or recipe.tokens[args.size]
@@ -394,7 +367,7 @@ def corpus_task(args: argparse.Namespace) -> Task:
         train=cut.train,
         valid=cut.valid,
         tests=cut.tests,
-        contrasts=HISTORY,
+        contrasts=recipes.HISTORY,
         recipes=fit_recipes(recipe.recipes, cut.n_positions),
         training={"tokens": tokens, "batch_tokens": recipe.batch_tokens},
         n_parameters=args.parameters or recipe.n_parameters,

@@ -90,10 +90,9 @@ PARSER = make_parser()
 if __name__ == "__main__":
     PARSER.parse_args()  # answer --help and mistakes before the slow imports below
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import NamedTuple
 
 from seqmodels.data.batches import Example, TokenizedPairs, lengths
 from seqmodels.data.batches import longest as longest_of
@@ -105,7 +104,7 @@ from seqmodels.data.tokenizers import Tokenizer, Words, make, resolve_vocab_size
 from seqmodels.evaluation.metrics import check_tokenizer, make_bleu, tokenizer_for
 from seqmodels.experiments.task import AlignmentExample, Measurement, Recipe, Task
 
-from ..recipes import HISTORY, PROSE, RECIPES, positions_for, with_dropout, with_positions
+from .. import recipes
 from ..synthetic import grammar
 from ..synthetic.pairs import DEFAULT_SIZES as SIZES
 from ..synthetic.pairs import DEFAULT_TOKENS as TOKENS
@@ -126,25 +125,15 @@ from .places import measure_places
 # ------------------------------------------------------------------------------------- Recipes
 
 
-class CorpusRecipe(NamedTuple):
-    """How to train on a corpus."""
-
-    recipes: Mapping[str, Recipe]
-    tokens: Mapping[str, int]
-    batch_tokens: int
-    n_parameters: int
-    vocab: int
-    has_source_eos: bool = True
-
-
-DEFAULT = CorpusRecipe(
-    with_dropout(RECIPES, 0.1), {"smoke": 45_000, "laptop": 4_800_000}, 1_000, 2_000_000, 4_000
-)
+DEFAULT = recipes.CorpusRecipe(
+    recipes.with_dropout(recipes.RECIPES, 0.1), {"smoke": 45_000, "laptop": 4_800_000},
+    batch_tokens=1_000, n_parameters=2_000_000, vocab_size=4_000,
+)  # fmt: skip
 
 # A small set: many epochs, more dropout, wider embeddings, pre-norm. README.md lists the trials.
 WIDE = {"d_embed": 256, "d_maxout": 256}
-MULTI30K = CorpusRecipe(
-    with_dropout({
+MULTI30K = recipes.CorpusRecipe(
+    recipes.with_dropout({
         "rnn_encdec": Recipe(WIDE, lr=8e-3),
         "bahdanau": Recipe(WIDE | {"d_align": 128, "dropout": 0.3}, lr=4e-3),
         "lstm_seq2seq": Recipe(
@@ -166,11 +155,11 @@ MULTI30K = CorpusRecipe(
 TINY = {"d_ff": 256, "n_heads": 4, "n_layers": 4, "is_prenorm": True, "dropout": 0.15}
 FROM_ENGLISH = MULTI30K._replace(
     recipes={**MULTI30K.recipes, "transformer": Recipe(TINY, lr=5e-3)},
-    n_parameters=2_600_000, vocab=10_000, tokens={**MULTI30K.tokens, "laptop": 9_500_000},
+    n_parameters=2_600_000, vocab_size=10_000, tokens={**MULTI30K.tokens, "laptop": 9_500_000},
 )  # fmt: skip
 
 BIBLE = DEFAULT._replace(
-    recipes=PROSE, tokens={**DEFAULT.tokens, "laptop": 4_000_000}, batch_tokens=400
+    recipes=recipes.PROSE, tokens={**DEFAULT.tokens, "laptop": 4_000_000}, batch_tokens=400
 )
 
 MAX_EPOCHS = 20
@@ -195,7 +184,7 @@ def builtin_task(args: argparse.Namespace) -> Task:
     train: Callable[[Iterable[str]], Tokenizer] = Words.train
     if args.tokenizer or args.vocab:
         kind = args.tokenizer or "words"
-        n_ids = resolve_vocab_size(kind, args.vocab, DEFAULT.vocab)
+        n_ids = resolve_vocab_size(kind, args.vocab, DEFAULT.vocab_size)
         train = partial(make, kind, vocab_size=n_ids)
     task = grammar_task(corpus, tokens, not args.no_source_eos, "muon", is_small, train)
     if args.best_state:
@@ -218,12 +207,13 @@ def open_corpus(args: argparse.Namespace) -> ParallelCorpus:
 
 
 def prepare_corpus(
-    args: argparse.Namespace, corpus: ParallelCorpus, recipe: CorpusRecipe
+    args: argparse.Namespace, corpus: ParallelCorpus, recipe: recipes.CorpusRecipe
 ) -> Prepared[TokenizedPairs]:
     """Tokenize the corpus, and print a summary of it."""
+    kind = args.tokenizer or recipe.tokenizer
     config = PrepareConfig(
-        tokenizer=args.tokenizer or "bpe",
-        vocab_size=resolve_vocab_size(args.tokenizer or "bpe", args.vocab, recipe.vocab),
+        tokenizer=kind,
+        vocab_size=resolve_vocab_size(kind, args.vocab, recipe.vocab_size),
         is_lowercase=args.lowercase,
         is_cleaned=args.clean,
         max_tokens=args.max_tokens,
@@ -251,7 +241,7 @@ def describe_round_trip(tokenizer: Tokenizer, targets: Sequence[str], tokenize: 
     return f"The tokenizer's round trip: no model can exceed BLEU {bleu:.1f}; {example}\n"
 
 
-def choose_budget(tokens: int | None, recipe: CorpusRecipe, size: str, n_train: int) -> int:
+def choose_budget(tokens: int | None, recipe: recipes.CorpusRecipe, size: str, n_train: int) -> int:
     """Return the target tokens to train on, and print them; `n_train` of them are an epoch."""
     if tokens is None:
         tokens = recipe.tokens[size]
@@ -282,7 +272,7 @@ def corpus_task(args: argparse.Namespace) -> Task:
     by_length = length_test(ready.test, words, ready.most_words, ready.test_texts, unit)
     n_train = int(ready.train.ends[-1, 1])
     longest = [longest_of(split) for split in (ready.test, ready.train, ready.valid)]
-    n_positions = positions_for(max(max(n_src, n_tgt // 2) for n_src, n_tgt in longest))
+    n_positions = recipes.positions_for(max(max(n_src, n_tgt // 2) for n_src, n_tgt in longest))
     task = Task(
         name="translation",
         data={**ready.data, "bleu_tokenize": tokenize},
@@ -290,8 +280,8 @@ def corpus_task(args: argparse.Namespace) -> Task:
         train=ready.train,
         valid=ready.valid,
         tests=[by_length, replace(by_length, name="greedy", beam=1)],
-        contrasts=HISTORY,
-        recipes=with_positions(recipe.recipes, n_positions),
+        contrasts=recipes.HISTORY,
+        recipes=recipes.with_positions(recipe.recipes, n_positions),
         training={
             "tokens": choose_budget(args.tokens, recipe, args.size, n_train),
             "batch_tokens": recipe.batch_tokens,
