@@ -8,9 +8,11 @@ the answer is the first thing hidden: finding it takes the verb and a long memor
 """
 
 import random
+import re
 import tomllib
 from bisect import bisect
 from collections.abc import Mapping, Sequence
+from functools import partial
 from itertools import accumulate
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -60,21 +62,17 @@ FILLER_WORDS = {t: len(t.split()) for t in DECOYS + FACTS + FILLER}
 SHORTEST = min(FILLER_WORDS.values())
 
 
-class _TemplateFiller:
-    """Fill templates with the fixed words where given, otherwise with words that are not taken."""
+def _fill(rng: random.Random, fixed: Mapping[str, str], taken: Sequence[str], template: str) -> str:
+    """Fill a template with the fixed words where given, otherwise with words that are not taken."""
 
-    def __init__(self, rng: random.Random, fixed: Mapping[str, str], taken: Sequence[str]) -> None:
-        self.rng, self.fixed, self.taken = rng, fixed, taken
-
-    def __getitem__(self, slot: str) -> str:
-        word = self.fixed.get(slot, "")
-        while not word or (slot not in self.fixed and word in self.taken):
-            word = _pick(self.rng, SLOTS[slot])
+    def choose(slot: re.Match[str]) -> str:
+        word = fixed.get(slot[1], "")
+        while not word or (slot[1] not in fixed and word in taken):
+            word = _pick(rng, SLOTS[slot[1]])
         return word
 
-    def fill(self, template: str) -> str:
-        text = template.format_map(self)
-        return text[0].upper() + text[1:] + "."
+    text = re.sub(r"{(\w+)}", choose, template)
+    return text[0].upper() + text[1:] + "."
 
 
 def _choose_template(rng: random.Random, lengths: dict[str, int], room: int) -> str:
@@ -86,9 +84,9 @@ def _draw(rng: random.Random, distance: int, kind: str, is_asked_twice: bool) ->
     fixed = {k: _pick(rng, SLOTS[k]) for k in KINDS}
     others = [k for k in KINDS if k != kind]
     key, other = others if rng.random() < 0.5 else others[::-1]
-    hero, owned = _TemplateFiller(rng, fixed, ()), tuple(fixed.values())
-    decoy, world = _TemplateFiller(rng, {key: fixed[key]}, owned), _TemplateFiller(rng, {}, owned)
-    before = [decoy.fill(_pick(rng, DECOYS))] if rng.random() < 0.5 else []
+    hero, owned = partial(_fill, rng, fixed, ()), tuple(fixed.values())
+    decoy, world = (partial(_fill, rng, own, owned) for own in ({key: fixed[key]}, {}))
+    before = [decoy(_pick(rng, DECOYS))] if rng.random() < 0.5 else []
     cue = _pick(rng, CUES[f"{kind} {key}"])
     least = min(DECOY_WORDS.values()) if distance >= DECOYED else SHORTEST
     most = distance - 1 - len(cue.split())
@@ -108,11 +106,11 @@ def _draw(rng: random.Random, distance: int, kind: str, is_asked_twice: bool) ->
         else:
             filler, template = world, _choose_template(rng, FILLER_WORDS, room)
         i = int(rng.random() * (len(after) + 1))
-        if (sentence := filler.fill(template)) not in after[max(i - 1, 0) : i + 1]:
+        if (sentence := filler(template)) not in after[max(i - 1, 0) : i + 1]:
             after.insert(i, sentence)
             room -= len(template.split())
-    end = hero.fill(f"{lead} {cue} {{{kind}}}".strip())
-    text = " ".join([*before, hero.fill(fact), *after, end])
+    end = hero(f"{lead} {cue} {{{kind}}}".strip())
+    text = " ".join([*before, hero(fact), *after, end])
     return Story(text, len(text) - 1 - len(fixed[kind]), fixed[kind], kind, distance)
 
 
