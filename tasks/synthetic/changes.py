@@ -6,9 +6,24 @@ from collections import Counter
 from collections.abc import Sequence
 from functools import cache
 
-from ..synthetic.lexicon import german_lemmas
+from .lexicon import BE, DER, DETERMINERS, OPERATORS, PRONOUNS, RELATIVE, VERBS
+from .words import KINDS, invert
 
-LEMMAS = german_lemmas()
+FORMS = [pair for words in KINDS.values() for pair in words.items()]
+FORMS += [("der", {*row}) for row in (*DER, *RELATIVE)]
+FORMS += [
+    (stem, {stem + ending for row in endings for ending in row})
+    for stem, endings, _ in DETERMINERS.values()
+    if stem
+]
+FORMS += [(verb.de[0], {*verb.de}) for verb in (BE, *OPERATORS.values())]
+FORMS += [(pronoun.de[0], {*pronoun.de}) for pronoun in PRONOUNS]
+FORMS += [(f"{verb.prefix}|", {verb.prefix}) for verb in VERBS if verb.prefix]
+LEMMAS = invert(FORMS)
+"""The lemmas to which each German form of the lexicon can belong.
+
+A separated prefix has a lemma of its own: the form "ein" is an article or that of "einladen".
+"""
 CHANGES = ("ending", "choice", "order", "omission", "addition")
 """Kinds of changed words; see `classify_changes`."""
 

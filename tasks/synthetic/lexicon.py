@@ -206,29 +206,3 @@ def english(forms: tuple[str, ...], status: str, is_plural: bool, is_past: bool)
     if forms[0] == "be":
         return ("were" if is_past else "are") if is_plural else forms[2 if is_past else 1]
     return forms[2] if is_past else forms[0 if is_plural else 1]
-
-
-def german_lemmas() -> dict[str, set[str]]:
-    """Return the lemmas to which each German form of the lexicon can belong.
-
-    A separated prefix has a lemma of its own: the form "ein" is an article or that of "einladen".
-    """
-    forms = [("der", form) for row in (*DER, *RELATIVE) for form in row]
-    for stem, endings, _ in DETERMINERS.values():
-        forms += [(stem, stem + ending) for row in endings for ending in row if stem]
-    for noun in (*NOUNS, *NAMES):
-        forms += [(noun.de[0][0], form) for number in noun.de for form in number]
-    for verb in (*VERBS, BE, *OPERATORS.values()):
-        lemma = verb.prefix + verb.de[0]
-        forms += [(lemma, prefix + form) for prefix in ("", verb.prefix) for form in verb.de]
-        forms.append((verb.prefix + "|", verb.prefix))
-    for adjective in (one for pool in ADJECTIVES.values() for one in pool):
-        forms.append((adjective.de, adjective.de))
-        for row in (*STRONG, *WEAK, *MIXED):
-            forms += [(adjective.de, adjective.stem + ending) for ending in row]
-    for pronoun in PRONOUNS:
-        forms += [(pronoun.de[0], form) for form in pronoun.de]
-    lemmas: dict[str, set[str]] = {}
-    for lemma, form in forms:
-        lemmas.setdefault(form, set()).add(lemma)
-    return lemmas

@@ -27,18 +27,19 @@ ENGLISH = {
 """The base form of each English form of a content word."""
 
 
-def _invert(kinds: Iterable[str]) -> dict[str, set[str]]:
+def invert(forms_of: Iterable[tuple[str, set[str]]]) -> dict[str, set[str]]:
+    """Return the words that each form can be of."""
     words: dict[str, set[str]] = defaultdict(set)
-    for kind in kinds:
-        for word, forms in KINDS[kind].items():
-            for form in forms:
-                words[form].add(word)
+    for word, forms in forms_of:
+        for form in forms:
+            words[form].add(word)
     return dict(words)
 
 
-GERMAN, NOUN_OF, VERB_OF = _invert(KINDS), _invert(["noun"]), _invert(["verb"])
-"""The content words, the nouns and the verbs that a German form can be of."""
-ADJECTIVE_OF = _invert(["adjective"])
+NOUN_OF, VERB_OF, ADJECTIVE_OF = (invert(words.items()) for words in KINDS.values())
+"""The nouns, the verbs and the adjectives that a German form can be of."""
+GERMAN = invert(pair for words in KINDS.values() for pair in words.items())
+"""The content words that a German form can be of."""
 
 
 def english_words(tokens: Sequence[str]) -> list[tuple[int, str]]:
