@@ -67,8 +67,8 @@ def run_all(out: Path, comparisons: Sequence[Comparison], forwarded: Sequence[st
     print("\n".join(str(path) for path in plot_results(out)))
 
 
-def parse_flags() -> tuple[argparse.Namespace, list[str]]:
-    """Parse the command line; also return the flags to pass on to tasks."""
+def main() -> None:
+    """Run all comparisons."""
     p = Parser(
         passes_on=True,
         prog="python -m tasks",
@@ -82,12 +82,6 @@ def parse_flags() -> tuple[argparse.Namespace, list[str]]:
                    help="folder for the folders of records (default: results)")  # fmt: skip
     args, forwarded = p.parse_known_args()
     TaskParser("tasks", None).parse_args(forwarded)  # answer typos before slow imports
-    return args, forwarded
-
-
-def main() -> None:
-    """Run all comparisons."""
-    args, forwarded = parse_flags()
     chosen = [*BUILTIN, *(FULL if args.full else []), *(CORPORA if args.corpora else [])]
     run_cli("tasks", lambda: run_all(args.out, chosen, forwarded))
 

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from seqmodels.evaluation.metrics import metric_of
 from seqmodels.records.schema import Record, Test
 from seqmodels.report import load_records, style
-from seqmodels.report.load_records import format_bucket, format_subtitle, label_of, rows_of
+from seqmodels.report.load_records import format_bucket, format_subtitle, rows_of
 from seqmodels.report.style import GREY, LineStyle
 from seqmodels.report.tidy import FigureWithData, Table
 
@@ -60,12 +60,6 @@ def average(group: Sequence[Record], analysis: str, *names: str, **columns: Any)
     return np.array(
         [[fmean(seeds) for seeds in zip(*rows, strict=True)] for rows in zip(*by_seed, strict=True)]
     )
-
-
-def name_model(r: Record) -> str:
-    """Return a model's label as it stands in a sentence."""
-    label = label_of(r)
-    return label if label.startswith("GPT") else f"the {label}"
 
 
 def draw_with_band(

@@ -58,7 +58,24 @@ class TaskParser(Parser):
         )
         self.check, self.choose, self.defaults = check, choose, [list(models)]
         self.own_data: tuple[argparse._ArgumentGroup, str, Presets] | None = None
-        add_shared_flags(self, list(models), sizes)
+        others = ", ".join(name for name in list_models() if name not in models)
+        own: dict[str, dict[str, Any]] = {
+            "models": {
+                "default": [*models],
+                "help": f"models to train: {', '.join(models)} (default: these), all for those "
+                f"with a chapter, a model of your own as FILE.py:CLASS, or any of {others}",
+            },
+            "vary": {"default": []},  # argparse appends to it
+            "size": {
+                "choices": sizes,
+                "help": "; ".join(f"{size}: {SIZES[size]}" for size in sizes)
+                + " (default: laptop)",
+            },
+        }
+        for each in fields(Options):  # those that all tasks share
+            if each.metadata:
+                settings = {"default": each.default, **each.metadata, **own.get(each.name, {})}
+                self.add_argument(f"--{each.name.replace('_', '-')}", **settings)
 
     def add_data_group(self, builtin: str, names: Presets) -> Callable[..., Any]:
         """Return what adds the flags that require --data, which takes corpora by these names.
@@ -145,27 +162,6 @@ class TaskParser(Parser):
         except argparse.ArgumentError as error:
             raise ValueError(str(error)) from None
         return read if is_list else read[0]
-
-
-def add_shared_flags(p: Parser, models: list[str], sizes: Sequence[str]) -> None:
-    """Add the flags that all tasks share: the fields of `Options` that have a help text."""
-    others = ", ".join(name for name in list_models() if name not in models)
-    own: dict[str, dict[str, Any]] = {
-        "models": {
-            "default": models,
-            "help": f"models to train: {', '.join(models)} (default: these), all for those with a "
-            f"chapter, a model of your own as FILE.py:CLASS, or any of {others}",
-        },
-        "vary": {"default": []},  # argparse appends to it
-        "size": {
-            "choices": sizes,
-            "help": "; ".join(f"{size}: {SIZES[size]}" for size in sizes) + " (default: laptop)",
-        },
-    }
-    for each in fields(Options):
-        if each.metadata:
-            settings = {"default": each.default, **each.metadata, **own.get(each.name, {})}
-            p.add_argument(f"--{each.name.replace('_', '-')}", **settings)
 
 
 def tokenizer(text: str) -> str:

@@ -34,15 +34,10 @@ MOST = 1e6
 """Largest factor from 1 that is drawn."""
 
 
-def n_source(r: Record) -> int:
-    """Return the number of source tokens in the texts that were analysed."""
-    return len(rows_of(r, "probe"))
-
-
 def draw_distance(records: Sequence[Record]) -> FigureWithData:
     """Draw gradients before and after training, and what a probe reads from the last place."""
     groups = load_records.group_by_model(records)
-    n = n_source(records[0])
+    n = len(rows_of(records[0], "probe"))  # source tokens in the texts that were analysed
     caption = (
         "Gradients: norm of ∂ loss / ∂ embedding of a source token over that of ∂ loss / ∂ logits, "
         "over the median of all distances; line and band: median and quartiles over tokens, mean "
@@ -54,32 +49,25 @@ def draw_distance(records: Sequence[Record]) -> FigureWithData:
     texts = "How far back a model reaches", format_subtitle(records), caption
     figure, panels = style.make_panels(texts, style.label_line_styles(records), n_columns=3)
     axes, table = panels[0], Table()
-    for ax, when in zip(axes, PANELS, strict=False):
-        _draw_gradients(ax, table, groups, when)
-    low, high = (pick(ax.get_ylim()[i] for ax in axes[:2]) for i, pick in enumerate((min, max)))
+    for ax, (when, title) in zip(axes, PANELS.items(), strict=False):
+        for model, line_style in style.line_styles_for(groups).items():
+            names = ("distance", "low", "median", "high")
+            x, low, middle, high = average(groups[model], "gradients", *names, when=when)
+            about = {"panel": title, "model": line_style.label}
+            table.add(**about, distance=x, value=middle, low=low, high=high)
+            ax.fill_between(x, low, high, color=line_style.colour, alpha=0.12, lw=0)
+            ax.plot(x, middle, color=line_style.colour, ls=line_style.dashes, lw=1.8)
+        ax.axvline(n, color=GREY, lw=0.8, ls=":")
+        style.set_log(ax, "y", format_plain)
+        ax.set_xlim(1, max(x))
+        ax.xaxis.set_major_locator(MaxNLocator(5, integer=True))
+        ax.set_xlabel("distance (tokens)")
+        ax.set_title(title, loc="left")
+    least, most = (pick(ax.get_ylim()[i] for ax in axes[:2]) for i, pick in enumerate((min, max)))
     for ax in axes[:2]:
-        ax.set_ylim(max(low, 1 / MOST), min(high, MOST))
+        ax.set_ylim(max(least, 1 / MOST), min(most, MOST))
     _draw_probe(axes[2], table, groups)
     return FigureWithData(figure, table.rows())
-
-
-def _draw_gradients(
-    ax: Axes, table: Table, groups: Mapping[str, Sequence[Record]], when: str
-) -> None:
-    """Draw medians as lines and quartiles as bands."""
-    for model, line_style in style.line_styles_for(groups).items():
-        names = ("distance", "low", "median", "high")
-        x, low, middle, high = average(groups[model], "gradients", *names, when=when)
-        about = {"panel": PANELS[when], "model": line_style.label}
-        table.add(**about, distance=x, value=middle, low=low, high=high)
-        ax.fill_between(x, low, high, color=line_style.colour, alpha=0.12, lw=0)
-        ax.plot(x, middle, color=line_style.colour, ls=line_style.dashes, lw=1.8)
-    ax.axvline(n_source(groups[model][0]), color=GREY, lw=0.8, ls=":")
-    style.set_log(ax, "y", format_plain)
-    ax.set_xlim(1, max(x))
-    ax.xaxis.set_major_locator(MaxNLocator(5, integer=True))
-    ax.set_xlabel("distance (tokens)")
-    ax.set_title(PANELS[when], loc="left")
 
 
 def _draw_probe(ax: Axes, table: Table, groups: Mapping[str, Sequence[Record]]) -> None:

@@ -12,12 +12,12 @@ from matplotlib.figure import Figure
 
 from seqmodels.records.schema import Record
 from seqmodels.report import load_records, style
-from seqmodels.report.load_records import Row, format_plain, format_subtitle, rows_of
+from seqmodels.report.load_records import Row, format_plain, format_subtitle, label_of, rows_of
 from seqmodels.report.style import GREY, INK, LineStyle
 from seqmodels.report.tidy import FigureWithData, Table
 
 from ..exhibits import Exhibit
-from ..figures import average, make_grid, name_model
+from ..figures import average, make_grid
 
 KINDS = {
     "encoder": LineStyle("encoder to its own text", "#1B75BC", "", "s"),
@@ -50,7 +50,8 @@ def draw_smoothing(group: Sequence[Record]) -> FigureWithData:
         "total variation from the learned weights. b, e: a bandwidth of f h divides the scores by "
         "f²√d. c, f: random features (FAVOR+); mean, lowest and highest of all draws."
     )
-    title = f"Attention of {name_model(group[0])} as kernel smoothing"
+    article = "" if label_of(group[0]).startswith("GPT") else "the "
+    title = f"Attention of {article}{label_of(group[0])} as kernel smoothing"
     kinds = dict.fromkeys(row["attention"] for row in rows_of(group[0], "lengths"))
     key = [*(KINDS[kind] for kind in kinds), *SIDES]
     texts = title, format_subtitle(group), caption

@@ -40,7 +40,7 @@ from itertools import combinations
 from math import factorial
 
 from seqmodels.data.splits import Pair
-from seqmodels.data.tokenizers import Tokenizer, Words
+from seqmodels.data.tokenizers import Words
 from seqmodels.experiments.task import Recipe, Task, TestSet
 
 from ..recipes import COPYING, HISTORY, MEMORIES, with_positions
@@ -92,25 +92,6 @@ def draw_pairs(rng: random.Random, n: int, n_cups: int) -> list[Pair]:
     return [draw_pair(rng, n_cups, k) for k in rng.choices(numbers, [1 / k for k in numbers], k=n)]
 
 
-def moves_test(pairs: Sequence[Pair], tokenizer: Tokenizer, n_cups: int) -> TestSet:
-    """Return the test set: the share of sources whose balls are all found, against the moves."""
-    return TestSet(
-        name="moves",
-        axis="moves in the source",
-        unit="moves",
-        kind="count",
-        primary_metric="exact_match",
-        examples=encode_pairs(pairs, tokenizer, has_target_eos=False),
-        x=[len(pair.src.split()) - n_cups for pair in pairs],
-        buckets=[(n, n) for n in LENGTHS],
-        max_train_length=LONGEST,
-        noun="sources",
-        is_generated=False,
-        baseline=[1 / factorial(n_cups)] * len(pairs),
-        baseline_name="chance: knows nothing of the moves",
-    )
-
-
 # ------------------------------------------------------------------------------------- Recipes
 #
 # The LSTM reads the source forwards, as the others do. trials.csv has what was tried.
@@ -135,7 +116,8 @@ def make_task(args: argparse.Namespace) -> Task:
     rng, size, n = random.Random(1), SIZES[args.size], args.cups
     train = draw_pairs(rng, size["n_train"], n)
     valid = [draw_pair(rng, n, LONGEST) for _ in range(size["n_valid"])]
-    test = [draw_pair(rng, n, k) for k in LENGTHS for _ in range(size["per_length"])]
+    x = [k for k in LENGTHS for _ in range(size["per_length"])]
+    test = [draw_pair(rng, n, k) for k in x]
     tokenizer = Words([*BALLS[:n], *list_moves(n), *map(str, range(1, n + 1))])
     about = {"n_cups": n, "n_tokens_source": n + LONGEST + 1, "source_end": "EOS"}
     return Task(
@@ -144,7 +126,14 @@ def make_task(args: argparse.Namespace) -> Task:
         tokenizer=tokenizer,
         train=encode_pairs(train, tokenizer, has_target_eos=False),
         valid=encode_pairs(valid, tokenizer, has_target_eos=False),
-        tests=[moves_test(test, tokenizer, n)],
+        tests=[TestSet(
+            name="moves", axis="moves in the source", unit="moves", kind="count", noun="sources",
+            primary_metric="exact_match",
+            examples=encode_pairs(test, tokenizer, has_target_eos=False), x=x,
+            buckets=[(k, k) for k in LENGTHS], max_train_length=LONGEST, is_generated=False,
+            baseline=[1 / factorial(n)] * len(x),
+            baseline_name="chance: knows nothing of the moves",
+        )],
         contrasts=[*HISTORY, *MEMORIES],
         recipes=with_positions(RECIPES, 2 * n + LENGTHS[-1] + 2),
         training={
@@ -153,7 +142,7 @@ def make_task(args: argparse.Namespace) -> Task:
             "n_validations": 20,
         },
         n_parameters=125_000,
-    )
+    )  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -23,22 +23,17 @@ ten German words up to 60, and the 10 that are longer."""
 
 def open_bible(languages: Sequence[str | None], limit: int | None = None) -> ParallelCorpus:
     """Open the Bible: splits in SEQMODELS_DATA, or those that are made from eBible's files."""
-    folder = local_path(PARALLEL["bible"])
-    if folder is None or not (folder / "train.de").exists():
-        folder = prepare_bible(folder)
-    return read_parallel([folder], languages, limit)._replace(name="bible")
-
-
-def prepare_bible(folder: Path | None) -> Path:
-    """Return the splits of the Bible, made from eBible's files in a folder or at its address."""
     preset = PARALLEL["bible"]
-    paths = [folder / Path(file).name for file in EBIBLE_FILES] if folder else []
-    if not (paths and all(path.exists() for path in paths)):
-        listed = ", ".join(Path(file).name for file in EBIBLE_FILES)
-        hint = f"{offline_hint(preset.source)}; it has either our splits or eBible's {listed}"
-        paths = [download(preset.source + file, Path(file).name, hint) for file in EBIBLE_FILES]
-    key = ["bible", 2, *map(fingerprint, paths)]
-    return cached(key, "bible: splitting eBible's verses", partial(split_bible, paths))
+    folder, names = local_path(preset), [Path(file).name for file in EBIBLE_FILES]
+    if folder is None or not (folder / "train.de").exists():
+        paths = [folder / name for name in names] if folder else []
+        if not (paths and all(path.exists() for path in paths)):
+            hint = f"{offline_hint(preset.source)}; it has either our splits or eBible's "
+            hint += ", ".join(names)
+            paths = [download(preset.source + file, Path(file).name, hint) for file in EBIBLE_FILES]
+        key = ["bible", 2, *map(fingerprint, paths)]
+        folder = cached(key, "bible: splitting eBible's verses", partial(split_bible, paths))
+    return read_parallel([folder], languages, limit)._replace(name="bible")
 
 
 def split_bible(paths: Sequence[Path], out: Path) -> dict[str, int]:

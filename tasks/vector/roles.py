@@ -50,6 +50,10 @@ class TreeReader:
         self.words: list[str] = []
         self.roles: list[tuple[int, str, int]] = []
         """Indices of noun and verb among the words."""
+        self.read_clauses(clauses)
+
+    def read_clauses(self, clauses: Iterable[Clause]) -> None:
+        """Read clauses, none of which lacks a phrase."""
         for clause in clauses:
             self.read_clause(clause)
 
@@ -69,15 +73,10 @@ class TreeReader:
             self.read_clause(phrase.relative.clause, nouns)
         return nouns + (self.read_phrase(phrase.other) if phrase.other else [])
 
-    def read_sub(self, sub: Sub) -> None:
-        """Read subordinate clauses."""
-        for clause in sub.clauses:
-            self.read_clause(clause)
-
     def read_clause(self, clause: Clause, antecedent: Sequence[int] = ()) -> None:
         """Read a clause; a relative one lacks what its antecedent is in it."""
         if isinstance(clause.front, Sub):
-            self.read_sub(clause.front)
+            self.read_clauses(clause.front.clauses)
         elif isinstance(clause.front, PP):
             self.read_phrase(clause.front.np)
         subjects = self.read_phrase(clause.subject) if clause.subject else antecedent
@@ -96,7 +95,7 @@ class TreeReader:
             self.read_phrase(vp.pp.np)
         for sub in (vp.complement, *clause.adjuncts):
             if sub:
-                self.read_sub(sub)
+                self.read_clauses(sub.clauses)
 
     def roles_within(self, n: int) -> set[Role]:
         """Return the roles among the first n content words."""

@@ -663,24 +663,20 @@ def mean_cosine(x: Float[Tensor, "N D"]) -> float:
 N_PLACES, FARTHEST = 80, 60
 
 
-def positions_of(model: Any) -> tuple[str, Float[Tensor, "N D"]] | None:
-    """Return the kind and the vectors of the first positions that are added to words."""
-    if isinstance(table := getattr(model, "positions", None), nn.Embedding):
-        return "learned", table.weight.detach()[:N_PLACES].cpu()
-    if type(model) is Transformer:
-        return "sinusoids", sinusoids(torch.arange(N_PLACES), model.config.d_model)
-    return None
-
-
 def describe_positions(reader: Reader) -> Rows:
     """Return the mean cosine of two positions by their distance, less the mean position."""
     rows: Rows = []
-    for when, each in (("after", reader.model), ("before", reader.untrained)):
-        if positions := positions_of(each):
-            kind, cos = positions[0], cosines(positions[1])
-            for d in range(1, min(FARTHEST + 1, len(cos))):
-                mean = cos.diagonal(d).mean().item()
-                rows.append({"when": when, "kind": kind, "distance": d, "cosine": mean})
+    for when, model in (("after", reader.model), ("before", reader.untrained)):
+        if isinstance(table := getattr(model, "positions", None), nn.Embedding):
+            kind, x = "learned", table.weight.detach()[:N_PLACES].cpu()
+        elif type(model) is Transformer:
+            kind, x = "sinusoids", sinusoids(torch.arange(N_PLACES), model.config.d_model)
+        else:
+            continue
+        cos = cosines(x)
+        for d in range(1, min(FARTHEST + 1, len(cos))):
+            mean = cos.diagonal(d).mean().item()
+            rows.append({"when": when, "kind": kind, "distance": d, "cosine": mean})
     return rows
 
 
