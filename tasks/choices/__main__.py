@@ -8,7 +8,6 @@ Question
 
     python -m tasks.choices                                 ten changes, one seed
     python -m tasks.choices --seeds 1 2 3 4 5               the same, five seeds
-    python -m tasks.choices --size full --seeds 1 2 3       more values of heads, layers and d_k
     python -m tasks.choices --of gpt --seeds 1 2 3 4 5      GPT: its parts, and those of 2023
 
     All are trained with the learning rates of the unchanged model, which are not those of its best
@@ -34,7 +33,7 @@ MODELS = {
 
 
 PARSER = TaskParser(
-    "tasks.choices", __doc__, models=MODELS["transformer"],
+    "tasks.choices", __doc__, models=MODELS["transformer"], sizes=["smoke", "laptop"],
     choose=lambda args: ("choices-gpt", MODELS["gpt"]) if args.of == "gpt" else None,
 )  # fmt: skip
 PARSER.add_argument("--of", choices=[*MODELS], default="transformer",
@@ -46,12 +45,11 @@ if __name__ == "__main__":
     PARSER.parse_args()  # answer --help and mistakes before the slow imports below
 
 from dataclasses import replace
-from typing import Any
 
-from seqmodels.experiments.task import Task
+from seqmodels.experiments.task import Fields, Task
 
 from ..synthetic import grammar
-from ..synthetic.pairs import SHORT, SHORT_SMALL, SIZES, grammar_task
+from ..synthetic.pairs import SIZES, short_task
 
 # ---------------------------------------------------------------------------------------- Data
 #
@@ -62,30 +60,17 @@ from ..synthetic.pairs import SHORT, SHORT_SMALL, SIZES, grammar_task
 # The Transformer's of tasks.translation: 4 heads, 2 layers, and at this number of parameters width
 # 120, d_k and d_v 30. GPT's of the default comparison: 4 heads, 3 layers, width 104.
 
-CHANGES: dict[str, list[dict[str, Any]]] = {
+CHANGES: dict[str, list[Fields]] = {
     "transformer": [{"n_heads": 1}, {"n_layers": 1}, {"is_prenorm": True}],
     "gpt": [{"n_heads": 1}, {"n_layers": 1}],
 }
-MORE: dict[str, list[dict[str, Any]]] = CHANGES | {
-    "transformer": [
-        *CHANGES["transformer"], {"n_heads": 2}, {"n_heads": 8}, {"n_layers": 3}, {"n_layers": 4},
-        *({"d_k": d_k, "d_v": 32} for d_k in (1, 2, 4, 8, 16)),
-        {"label_smoothing": 0.1}, {"dropout": 0.1},
-    ],
-    "transformer_unscaled": [{"n_heads": 1}],
-}  # fmt: skip
-"""Those at full size; one head is four times as wide, and its scores are larger without 1/√d_k."""
 
 # ----------------------------------------------------------------------------------------- Run
 
 
 def make_task(args: argparse.Namespace) -> Task:
     """Return the task: translation by the Transformer or GPT, with its changes."""
-    is_gpt = args.of == "gpt"
-    size = "smoke" if args.size == "smoke" else "laptop"
-    corpus = grammar.draw_corpus(seed=1, **SIZES[size])
-    tokens = args.tokens or (SHORT_SMALL[args.size] if is_gpt else SHORT[size])
-    task = grammar_task(corpus, tokens, optimizer="muon", is_small=is_gpt)
+    task = short_task(grammar.draw_corpus(seed=1, **SIZES[args.size]), args)
     (test,) = task.tests
     trained = [i for i, n_words in enumerate(test.x) if n_words <= (test.max_train_length or 0)]
     examples, x = [test.examples[i] for i in trained], [test.x[i] for i in trained]
@@ -93,7 +78,7 @@ def make_task(args: argparse.Namespace) -> Task:
         task,
         name="choices",
         tests=[replace(test, examples=examples, x=x)],
-        vary=MORE if args.size == "full" else CHANGES,
+        vary=CHANGES,
         contrasts=[(model, args.of) for model in MODELS[args.of][1:]],
     )
 

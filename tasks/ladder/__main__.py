@@ -73,7 +73,7 @@ from seqmodels.experiments.task import Recipe, Task, TestSet
 
 from ..analyses import measure_gradients
 from ..synthetic import grammar, pairs
-from ..synthetic.pairs import grammar_task
+from ..synthetic.pairs import grammar_task, short_task
 from .figure import FIGURES
 from .measure import accuracy_by_place, count_sequential_steps
 
@@ -155,9 +155,7 @@ def task_to_attention(args: argparse.Namespace) -> Task:
 
 def task_to_transformer(args: argparse.Namespace) -> Task:
     """Return the task: tasks.translation, with the models from Bahdanau's to the Transformer."""
-    corpus = grammar.draw_corpus(seed=1, **pairs.SIZES[args.size])
-    tokens = args.tokens or pairs.SHORT[args.size]
-    task = grammar_task(corpus, tokens, optimizer="muon")
+    task = short_task(grammar.draw_corpus(seed=1, **pairs.SIZES[args.size]), args)
     measured = pick_equally_long(task.tests[0])
     n_source, n_target = len(measured[0].src), len(measured[0].tgt)
     return replace(

@@ -33,8 +33,6 @@ DEFAULT_SIZES = SIZES | {
 }
 DEFAULT_TOKENS = TOKENS | {"laptop": 1_200_000}
 """Sizes and budgets of the default comparison."""
-SHORT_SMALL = {"smoke": 15_000, "laptop": 450_000, "full": 1_200_000}
-"""Those of GPT's changes: it has half the parameters, as in the default comparison."""
 BUCKETS = [(low, low + 9) for low in range(1, 400, 10)]
 SYMBOLS = [consonant + vowel for consonant in "bdfgklmnprstvwxz" for vowel in "aeio"]
 """Symbols for texts in which nothing can be guessed."""
@@ -113,10 +111,11 @@ def n_crossings(links: Sequence[tuple[int, int]]) -> int:
 def short_task(corpus: grammar.Splits, args: argparse.Namespace) -> Task:
     """Return the task of translating it with the budget of SHORT.
 
-    At size laptop, GPT and its variants alone are those of `tasks.choices --of gpt`.
+    At size laptop, GPT and its variants alone have half the parameters, as in the default
+    comparison, and less of its budget.
     """
     is_small = args.size == "laptop" and {model_of(name) for name in args.models} == {"gpt"}
-    tokens = args.tokens or (SHORT_SMALL if is_small else SHORT)[args.size]
+    tokens = args.tokens or (450_000 if is_small else SHORT[args.size])
     return grammar_task(corpus, tokens, optimizer="muon", is_small=is_small)
 
 
