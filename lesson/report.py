@@ -12,7 +12,7 @@ import gzip
 from collections.abc import Mapping, Sequence
 from itertools import compress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from markupsafe import Markup
@@ -21,13 +21,10 @@ from lesson import layout, rows, svg
 from seqmodels.data.tokenizers import WORD
 from seqmodels.evaluation.metrics import metric_of
 from seqmodels.records.schema import Bucket, Record, Test
-from seqmodels.report import bucket_plots, load_records, render_folder, style
+from seqmodels.report import load_records, render_folder, style
 from seqmodels.report.load_records import format_bucket, format_subtitle
 from seqmodels.report.tidy import FigureWithData
 from seqmodels.utils import files
-
-if TYPE_CHECKING:
-    from seqmodels.training.unfinished import Unfinished
 
 PARTS = 2_000
 """Attention weights are stored as whole multiples of 1 / PARTS."""
@@ -38,93 +35,54 @@ Table = list[list[Any]]
 def write(folders: Sequence[Path], out: Path, n_maps: int) -> Path:
     """Write the report on these folders of records; return its path.
 
-    Raises ValueError if a folder has no records, or files of a run that do not belong together.
+    Raises ValueError if a folder is given twice, or has no records, or files of a run that do not
+    belong together.
     """
-    return files.write(files.claim_file(out), page(folders, n_maps))
-
-
-def page(folders: Sequence[Path], n_maps: int, state: str = "") -> str:
-    """Return the report.
-
-    A served report has the `state` of its folders: it also shows unfinished runs, and reloads when
-    the state changes. Raises ValueError like `write`.
-    """
-    check_folders(folders)
-    styles = svg.Styles()
-    with style.context():
-        parts = [describe(f, i, n_maps, bool(state), styles) for i, f in enumerate(folders)]
-    data = {"folders": [part["data"] for part in parts], "state": state}
-    return layout.render("report.html", parts=parts, data=data, state=state)
-
-
-def check_folders(folders: Sequence[Path]) -> None:
-    """Raise ValueError for a folder that is given twice."""
     if len({folder.resolve() for folder in folders}) < len(folders):
         raise ValueError("a folder is given twice; give each once")
+    styles = svg.Styles()
+    with style.context():
+        parts = [describe(folder, i, n_maps, styles) for i, folder in enumerate(folders)]
+    data = {"folders": [part["data"] for part in parts]}
+    page = layout.render("report.html", parts=parts, data=data)
+    return files.write(files.claim_file(out), page)
 
 
 def describe(
-    folder: Path,
-    number: int,
-    n_maps: int,
-    is_served: bool,
-    styles: svg.Styles,
-    has_further: bool = True,
+    folder: Path, number: int, n_maps: int, styles: svg.Styles, has_further: bool = True
 ) -> dict[str, Any]:
     """Return the content of the page for one folder; `data` is for its script.
 
     Without `has_further`, there are no figures but those of scores and learning curves.
     """
-    unfinished: list[Unfinished] = []
-    if is_served:
-        from seqmodels.training.unfinished import find  # imports torch
-
-        unfinished = find(folder)
-    running = [run.record for run in unfinished]
-    by_file = load_records.load_folder(folder, may_be_empty=is_served).records
-    records, with_running = [*by_file.values()], [*by_file.values(), *running]
-    drawn = draw_figures(folder, by_file, running, has_further)
+    by_file = load_records.load_folder(folder).records
+    records = [*by_file.values()]
+    drawn = render_folder.draw_all(records, render_folder.find_significance(folder, by_file))
+    if not has_further:
+        kept = ("curves", "score-", "significance-")
+        drawn = {name: figure for name, figure in drawn.items() if name.startswith(kept)}
     svgs = {
         name: svg.inline(figure, f"f{number}-{name}", styles, has_buckets=True)
         for name, figure in drawn.items()
     }
     tests = load_records.tests_by_name(records)
     figures_of_tests = [take_figures(name, drawn, svgs) for name in tests]
-    line_styles = style.line_styles_for(load_records.group_by_model(with_running))
+    line_styles = style.line_styles_for(load_records.group_by_model(records))
     labels = {model: line_style.label for model, line_style in line_styles.items()}
     name = folder.resolve().name
     return {
         "id": f"f{number}",
         "name": name,
-        "title": format_subtitle(records or running) if with_running
-                 else "No run has reached the first point of its learning curve yet.",
+        "title": format_subtitle(records),
         "tests": figures_of_tests,
-        "curves": svgs.pop("curves", None),
+        "curves": svgs.pop("curves"),
         "further": svgs,
         "table_of": {name: figure.table for name, figure in drawn.items()},
         "records": {
             name: r.model_dump(by_alias=True, exclude_unset=True) for name, r in by_file.items()
         },
-        "running": unfinished,
-        "labels": labels,
         "data": {"name": name, **describe_hypotheses(folder, by_file, tests, labels, n_maps)},
     }  # fmt: skip
-
-
-def draw_figures(
-    folder: Path, by_file: dict[str, Record], running: Sequence[Record], has_further: bool
-) -> dict[str, FigureWithData]:
-    """Draw the figures of a folder; the learning curves are also those of unfinished runs."""
-    drawn, records = dict[str, FigureWithData](), [*by_file.values()]
-    if records:
-        compared = render_folder.find_significance(folder, by_file)
-        drawn = render_folder.draw_all(records, compared)
-    if not has_further:
-        kept = ("curves", "score-", "significance-")
-        drawn = {name: figure for name, figure in drawn.items() if name.startswith(kept)}
-    if running:
-        drawn["curves"] = bucket_plots.draw_curves([*records, *running])
-    return drawn
 
 
 def take_figures(

@@ -217,7 +217,6 @@ NETWORK = {
 def test_nothing_opens_a_connection_by_itself() -> None:
     allowed = {
         "seqmodels/data/corpora.py": {"urllib"},  # texts that no hub has, from fixed addresses
-        "lesson/serve.py": {"http"},  # answers on this machine
         "lesson/heads.py": {"urllib"},  # only quotes
         "lesson/layout.py": {"urllib"},
     }
@@ -376,7 +375,7 @@ FLAGS = {
     "new-model": "--from",
     "plot": "",
     "status": "--json",
-    "report": "--maps --model --out --serve",
+    "report": "--maps --model --out",
     "site": "--live --out --runs --single-file --train --url",
     "score": "--buckets --json --lowercase --ref --src --tokenize",
     "translate": "--alignment --beam --json --length-penalty --model --n-best",

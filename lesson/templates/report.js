@@ -4,7 +4,7 @@ import { addressWith, changeAddress, chooser, element, link, parseIndex, readAdd
 
 // The state of the page is its address: #f=folder&t=test&b=bucket&e=example&seed=…&sort=…&m=run&l=layer&h=head,
 // the two models that are compared, x=…&y=…, and what is listed, only=…&q=…
-let { folders, state: drawnState, live } = JSON.parse(document.getElementById("data").textContent);
+const { folders, live } = JSON.parse(document.getElementById("data").textContent);
 const PARTS = 2000; // a weight is stored as a whole number of such parts
 const MAX_LISTED = 200; // sentences listed at once
 const MAX_TOLD = 3; // source tokens of a target token in the table of weights
@@ -175,7 +175,7 @@ async function drawAttention(state) {
   const rows = tgt.map((_, t) => Array.from(parts.subarray(t * size, (t + 1) * size), (part) => part / PARTS));
   panel ??= new AttentionPanel(heading(1));
   panel.show({ models: withMaps.map(({ i, label }) => [i, label]), run: run.i, label: run.label, sizes, src, tgt, rows,
-    id: `${version} ${state.f} ${state.t} ${e}` });
+    id: `${state.f} ${state.t} ${e}` });
   return [panel.root, tabulateWeights(panel.map.map)];
 }
 
@@ -251,9 +251,9 @@ function updateControls(state, root) {
 function updateList(state, root) {
   const { test, listed, e } = state, list = root.querySelector(".pick"), hadFocus = list.contains(document.activeElement);
   root.querySelector(".count").textContent = describeList(state);
-  replaceChanged(list, JSON.stringify([version, { ...selectionOf(state), b: state.b }]), () => listExamples(state));
+  replaceChanged(list, JSON.stringify({ ...selectionOf(state), b: state.b }), () => listExamples(state));
   const errors = root.querySelector(".errors"), isOpen = errors.querySelector("details")?.open;
-  if (replaceChanged(errors, JSON.stringify([version, listed, state.seed]), () => drawErrors(state)) && isOpen) errors.querySelector("details")?.setAttribute("open", "");
+  if (replaceChanged(errors, JSON.stringify([listed, state.seed]), () => drawErrors(state)) && isOpen) errors.querySelector("details")?.setAttribute("open", "");
   list.querySelectorAll('[aria-selected="true"]').forEach((option) => { option.setAttribute("aria-selected", "false"); option.tabIndex = -1; });
   const option = list.querySelector(`#option-${e}`);
   (option || list.firstElementChild)?.setAttribute("tabindex", "0");
@@ -284,7 +284,6 @@ function highlightBucket(state) {
   });
 }
 
-let version = 0; // of the data
 /** @type {number} the last choice that is drawn; a test waits for it */
 export let drawnTurn = 0;
 let turn = 0; // a choice can be made while the one before is being drawn
@@ -302,24 +301,23 @@ async function render() {
   updateControls(state, root);
   updateList(state, root);
   const isEmpty = state.e === undefined;
-  replaceChanged(root.querySelector(".example"), JSON.stringify([version, state.t, state.seed, state.e]), () => (isEmpty ? [] : drawExample(state)));
+  replaceChanged(root.querySelector(".example"), JSON.stringify([state.t, state.seed, state.e]), () => (isEmpty ? [] : drawExample(state)));
   const attention = isEmpty ? [] : await drawAttention(state);
   if (ownTurn !== turn) return;
   redraw(root.querySelector(".attention"), ...attention);
   drawnTurn = ownTurn;
 }
 
-function linkFigures() {
-  document.querySelectorAll(".test:not(.linked)").forEach((/** @type {HTMLElement} */ section) => {
-    const f = Number(section.closest(".folder").id.slice(1)), t = Number(section.dataset.test);
-    if (!folders[f].tests[t]) return;
-    section.classList.add("linked");
-    section.querySelectorAll('[id*="-bucket-"]').forEach((area) => area.addEventListener("click", () => {
-      changeAddress({ f, t, b: Number(area.id.match(/-bucket-(\d+)/)[1]), e: "" });
-      document.querySelector(`#f${f} .explore`).scrollIntoView({ block: "nearest" });
-    }));
-  });
-}
+// A bucket of a figure leads to its sentences.
+document.querySelectorAll(".test").forEach((/** @type {HTMLElement} */ section) => {
+  const f = Number(section.closest(".folder").id.slice(1)), t = Number(section.dataset.test);
+  if (!folders[f].tests[t]) return;
+  section.classList.add("linked");
+  section.querySelectorAll('[id*="-bucket-"]').forEach((area) => area.addEventListener("click", () => {
+    changeAddress({ f, t, b: Number(area.id.match(/-bucket-(\d+)/)[1]), e: "" });
+    document.querySelector(`#f${f} .explore`).scrollIntoView({ block: "nearest" });
+  }));
+});
 
 addEventListener("keydown", (event) => {
   const { activeElement } = document;
@@ -328,41 +326,5 @@ addEventListener("keydown", (event) => {
   if (event.key === "n" || event.key === "p") move(event.key === "n" ? 1 : -1);
 });
 
-// ---------------------------------------------------------------------------------- Served
-
-// Take over the sections of a page that has been drawn anew; open details and the sentences stay.
-function takeOver(page) {
-  ({ folders, state: drawnState } = JSON.parse(page.getElementById("data").textContent));
-  version++;
-  const focused = document.activeElement.closest("details")?.id;
-  page.querySelectorAll(".folder").forEach((article) => {
-    const old = document.getElementById(article.id);
-    article.querySelectorAll("details").forEach((details) => { details.open = Boolean(document.querySelector(`[id="${details.id}"][open]`)); });
-    const sentences = old.querySelector(":scope > .explore"), place = article.querySelector(":scope > .explore");
-    if (!sentences || !place) { old.replaceWith(article); return; }
-    const children = [...article.children], n = children.indexOf(place);
-    [...old.children].forEach((child) => { if (child !== sentences) child.remove(); });
-    sentences.before(...children.slice(0, n));
-    sentences.after(...children.slice(n + 1));
-  });
-  if (focused) document.getElementById(focused)?.querySelector("summary").focus({ preventScroll: true });
-  linkFigures();
-  return render();
-}
-
-let isAsking = false;
-async function follow() {
-  if (isAsking) return;
-  isAsking = true;
-  try {
-    const state = await fetch("/state").then((answer) => answer.text());
-    const answer = state === drawnState ? null : await fetch("/");
-    if (answer?.ok) await takeOver(new DOMParser().parseFromString(await answer.text(), "text/html"));
-  } catch { /* the server has ended, or ends soon */ }
-  isAsking = false;
-}
-
-if (drawnState) setInterval(follow, 2000);
 addEventListener("hashchange", render);
-linkFigures();
 render();

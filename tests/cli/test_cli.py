@@ -249,7 +249,6 @@ def test_commands_say_what_a_missing_lesson_needs(
     commands = [
         ("site", "--out", tmp_path / "site"),
         ("report", trained, "--out", tmp_path / "a.html"),
-        ("report", trained, "--serve", "0"),
         ("live", trained, "--out", tmp_path / "a.html"),
         ("exercise", "bahdanau", "--hide", "(5)", "--out", tmp_path / "week3"),
         ("check", exercise),

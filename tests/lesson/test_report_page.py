@@ -1,34 +1,28 @@
-"""The report: its data at each of its three levels, in a browser, and served during training."""
+"""The report: its data at each of its three levels, and in a browser."""
 
 import base64
 import gzip
-import http.client
 import json
 import re
-import shutil
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from unittest.mock import Mock
 
 import numpy as np
 import pytest
 import torch
 from browser import PHONE, Tab, data_of, points_of, table_of
-from conftest import Call, Run, check_one_line, copy_records, copy_seed, rows_of
+from conftest import Call, copy_records, copy_seed, rows_of
 from fake_records import as_records, fake_record
 from sacrebleu.metrics import BLEU, CHRF
 
 import seqmodels
-from lesson import report, serve
+from lesson import report
 from lesson import rows as page_rows
 from seqmodels.cli import main
 from seqmodels.data.batches import Example, collate
 from seqmodels.records.schema import Bucket
 from seqmodels.report import load_records
-from seqmodels.training import checkpoint, unfinished
-from tasks.recall import __main__ as recall
 
 
 @pytest.fixture(scope="session")
@@ -234,119 +228,7 @@ def test_hostile_text_runs_nowhere(chromium: Any, trained: Path, tmp_path: Path)
     tab.context.close()
 
 
-# ------------------------------------------------------------------------------------- Served
-Ask = Callable[..., tuple[int, str]]
-
-
-@pytest.fixture
-def unfinished_run(run: Run, tmp_path: Path, monkeypatch: Any, undrawn: None) -> Path:
-    """Train a toy run and stop it before it has its record; return its folder."""
-    out = tmp_path / "running"
-    monkeypatch.setattr(checkpoint.Checkpoints, "remove", lambda self: None)
-    assert run(recall, "--models", "gpt", "--out", out, "--checkpoint-every", "0.001") == 0
-    for suffix in (".json", ".jsonl", ".safetensors"):
-        (out / f"gpt-seed1{suffix}").unlink()
-    return out
-
-
-@pytest.fixture
-def ask(tmp_path: Path) -> Iterator[Ask]:
-    """Serve a folder; return a function that asks for a path."""
-    (tmp_path / "running").mkdir()
-    with serve.Server([tmp_path / "running"], 0, 0) as server:
-        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-        port = server.server_address[1]
-
-        def ask(path: str, host: str = "127.0.0.1:PORT") -> tuple[int, str]:
-            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
-            connection.request("GET", path, headers={"Host": host.replace("PORT", str(port))})
-            answer = connection.getresponse()
-            return answer.status, answer.read().decode()
-
-        yield ask
-        server.shutdown()
-
-
-def test_a_served_report_follows_a_run(ask: Ask, unfinished_run: Path, compared: Path) -> None:
-    (run,) = unfinished.find(unfinished_run)
-    record = unfinished_run / "gpt-seed1.json"
-    newest, older, *_ = checkpoint.Checkpoints(record).paths()
-    progress, earlier = (checkpoint.read(path).state["progress"] for path in (newest, older))
-    curve = [point.model_dump() for point in run.record.curve]
-    assert (curve, run.tokens) == (progress["curve"], progress["tokens"])
-    assert (run.record.model, run.record.seed) == ("gpt", 1)
-    assert run.record.train_config.tokens == 200
-    assert run.record.n_parameters > 10_000
-    code, text = ask("/")
-    assert (code, f"GPT, seed 1: {run.tokens} of 200 tokens" in text) == (200, True)
-    states = [ask("/state"), ask("/state")]
-    assert states[0] == states[1]
-    for name in ("bahdanau-seed1.json", "bahdanau-seed1.jsonl", "bahdanau-seed1.safetensors"):
-        shutil.copy(compared / name, unfinished_run)
-        states.append(ask("/state"))
-    (unfinished_run / "curves.svg").write_text("")
-    assert ask("/state") == states[-1]
-    assert len({*states}) == 4
-    newest.write_bytes(newest.read_bytes()[:-1])
-    damaged = unfinished.latest(record)
-    assert damaged
-    assert damaged.tokens == earlier["tokens"] < run.tokens
-    shutil.copy(compared / record.name, record)
-    assert unfinished.find(unfinished_run) == []
-
-
-def test_a_new_record_closes_nothing(
-    chromium: Any, trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder = copy_records(trained, tmp_path / "live", ".jsonl", model="bahdanau")
-    with serve.Server([folder], 0, 0) as server:
-        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-        tab, draw = chromium.new_page(), report.page
-
-        def draw_slowly(*given: Any) -> str:
-            text = draw(*given)
-            shutil.copy(trained / "lstm_seq2seq-seed1.json", folder)  # too late for this page
-            return text
-
-        monkeypatch.setattr(report, "page", draw_slowly)
-        tab.goto(f"http://127.0.0.1:{server.server_address[1]}/")
-        assert tab.locator(".example tbody tr").count() == 1
-        tab.locator("#f0-numbers-0 summary").click()
-        tab.locator("[type=search]").type("e")
-        tab.locator(".example tbody tr + tr").wait_for(timeout=30_000)
-        assert tab.locator("#f0-numbers-0[open] tbody tr").count() == 2
-        assert tab.evaluate("document.activeElement.value") == "e"
-        tab.locator("#f0-score-length-bucket-0 path").click()
-        assert "b=0" in tab.url
-        tab.close()
-        server.shutdown()
-
-
-def test_answers_this_machine_alone(ask: Ask) -> None:
-    answers = [ask("/")[0], ask("/state", "localhost:PORT")[0], ask("/state", "example.org")[0]]
-    answers += [ask("/state", "localhost:1")[0], ask("/a.json")[0], ask("/../etc/passwd")[0]]
-    assert answers == [200, 200, 403, 403, 404, 404]
-    assert serve.HOST == "127.0.0.1"
-
-
-def test_a_wrong_file_is_named(ask: Ask, call: Call, compared: Path, tmp_path: Path) -> None:
-    with serve.Server([compared], 0, 0) as server:
-        port = str(server.server_address[1])
-        check_one_line(call(main, "report", compared, "--serve", port), port)
-    shutil.copy(compared / "gpt-seed1.json", tmp_path / "running")
-    (tmp_path / "running" / "gpt-seed1.jsonl").write_text("{}\n")
-    code, text = ask("/")
-    assert (code, "gpt-seed1.jsonl, line 1" in text) == (500, True)
-    assert ask("/state")[0] == 200
-
-
-def test_ctrl_c_ends_it(call: Call, compared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(serve.Server, "serve_forever", Mock(side_effect=KeyboardInterrupt))
-    code, out, err = call(main, "report", compared, "--serve", "0")
-    assert (code, out.partition(":")[0]) == (130, "http")
-    assert "Traceback" not in err
-
-
+# -------------------------------------------------------------------------------- Its examples
 def test_sentences_of_runs_are_side_by_side() -> None:
 
     def row(src: str, hyp: str, name: str = "length") -> page_rows.Row:
