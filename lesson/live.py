@@ -8,16 +8,20 @@ import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import numpy as np
+import torch
 
-from lesson import export, heads, layout, rows, runtime, vocabulary
+from lesson import export, layout, rows, runtime, vocabulary
 from seqmodels.data import tokenizers
 from seqmodels.data.scripts import count_words
+from seqmodels.experiments import inference
+from seqmodels.interface import mute_heads
 from seqmodels.models import PAPERS
 from seqmodels.records.schema import Record, Test
 from seqmodels.report import load_records, style
-from seqmodels.report.load_records import Folder, format_bucket, format_subtitle
+from seqmodels.report.load_records import Folder, format_bucket, format_subtitle, rows_of
 from seqmodels.report.style import LineStyle
 from seqmodels.utils import files
 
@@ -33,8 +37,10 @@ MAX_CHARACTERS = 2_000
 """Longest source text that can be typed into the page."""
 N_NEW = 100
 """Maximum tokens of a continuation."""
-
-
+MIN_SHARE = 50
+"""Per cent of a head's weight that goes to what it is named by, and twice what chance gives."""
+N_TRIED = 30
+"""Sentences that are translated without a head, at most."""
 Example = tuple[int, str, str]
 """A sentence of the page: its place on the slider, source and reference."""
 
@@ -64,7 +70,7 @@ def describe(
     ), strict=True)  # fmt: skip
     test, is_translation = records[0].tests[0], records[0].task == "translation"
     examples = read_examples(folder / EXAMPLES) or sample_hypotheses([*chosen], test)
-    muted = name_heads(runs, chosen, known or {}, examples)
+    muted = describe_heads(runs, chosen, known or {}, examples)
     in_order = sorted(range(len(runs)), key=lambda i: (runs[i]["model"] not in LOADED_FIRST, i))
     parts = {"worker": worker.encode(), "examples": json.dumps(examples).encode(), "wasm": wasm}
     parts |= {f"model-{i}": packed[i] for i in in_order}
@@ -120,25 +126,6 @@ def export_run(path: Path, record: Record, line_style: LineStyle) -> tuple[dict[
     return about, b"".join(parts.values())
 
 
-def name_heads(
-    runs: Sequence[dict[str, Any]],
-    chosen: Mapping[Path, Record],
-    known: Mapping[str, Folder],
-    examples: Sequence[Example],
-) -> dict[str, str] | None:
-    """Add to runs what records know of their heads; return a sentence without one of them."""
-    shown = None
-    for i, (run, (path, record)) in enumerate(zip(runs, chosen.items(), strict=True)):
-        manifest = run["manifest"]
-        if (measured := heads.find_measured(record, known)) and manifest["heads"]:
-            paths, n = manifest["heads"]["attentions"], manifest["heads"]["n"]
-            run["head_names"] = heads.name_heads(measured, paths, n)
-            if muted := heads.mute_article_head(measured, path, manifest, examples):
-                address = heads.address_of(i, manifest, muted)
-                shown = {"address": address, "label": run["label"], "src": muted["src"]}
-    return shown
-
-
 def describe_texts(record: Record, lengths: set[int]) -> dict[str, Any]:
     """Return what the page's script knows of the texts, whose examples have these lengths."""
     task, data, test = record.task, record.data, record.tests[0]
@@ -176,3 +163,80 @@ def write_parts(out: Path, parts: Mapping[str, bytes]) -> dict[str, str]:
         files.write(path, part)
     sums = [hashlib.sha256(part).hexdigest()[:8] for part in parts.values()]
     return {name: f"{path.name}?{s}" for name, path, s in zip(parts, paths, sums, strict=True)}
+
+
+# ------------------------------------------------------------------------------------- The heads
+
+
+def describe_heads(
+    runs: Sequence[dict[str, Any]],
+    chosen: Mapping[Path, Record],
+    known: Mapping[str, Folder],
+    examples: Sequence[Example],
+) -> dict[str, str] | None:
+    """Add to runs what records know of their heads; return a sentence without one of them."""
+    shown = None
+    for i, (run, (path, record)) in enumerate(zip(runs, chosen.items(), strict=True)):
+        manifest = run["manifest"]
+        if (measured := find_measured(record, known)) and manifest["heads"]:
+            run["head_names"] = name_heads(measured, **manifest["heads"])
+            if muted := mute_article_head(measured, path, manifest, examples):
+                src, attention, head = muted
+                layers = manifest["attention"]["mask_rows"]
+                layer = layers.index(attention) if attention in layers else f"a{attention}"
+                view = f"m={i}&l={layer}&h={head}&mute={i}-{attention}-{head}"
+                address = f"#text={quote(src)}&{view}"
+                shown = {"address": address, "label": run["label"], "src": src}
+    return shown
+
+
+def find_measured(record: Record, folders: Mapping[str, Folder]) -> Record | None:
+    """Return a record with measured heads of the same weights, or of those before rounding."""
+    sums = {record.weights_sha256, record.rounded_from_sha256} - {None}
+    records = (r for folder in folders.values() for r in folder.records.values())
+    return next((r for r in records if "heads" in r.analyses and r.weights_sha256 in sums), None)
+
+
+def name_heads(measured: Record, attentions: Sequence[str], n: int) -> list[list[str]]:
+    """Return the names of the n heads of each attention, by its path; empty if one has none."""
+    best: dict[tuple[Any, ...], tuple[float, str]] = {}
+    for row in rows_of(measured, "heads"):
+        if row["share"] >= max(MIN_SHARE, 2 * row["by_offset"], 2 * row["by_part_of_speech"]):
+            place = row["attention"], row["layer"], row["head"]
+            named = row["share"], f"{row['pair']}, {row['share']:.0f} %"
+            best[place] = max(named, best.get(place, named))
+    numbers = range(1, n + 1)
+    return [[best.get((*find_place(path), i), (0, ""))[1] for i in numbers] for path in attentions]
+
+
+def find_place(path: str) -> tuple[str, int]:
+    """Return kind and layer of an attention, as records name them, from its path in the model."""
+    parts = path.split(".")
+    kind = "source" if parts[-1] == "src_attention" else parts[0]
+    return kind, int(parts[1]) + 1
+
+
+def mute_article_head(
+    measured: Record, path: Path, manifest: Mapping[str, Any], examples: Sequence[Example]
+) -> tuple[str, int, int] | None:
+    """Return a sentence that a run translates exactly, but not without its article's head.
+
+    Return it with the numbers of the attention and of the head; None if there is no such sentence.
+    """
+    articles = rows_of(measured, "article")
+    row = max(articles, key=lambda row: row["share"], default={"share": 0})
+    if row["share"] < MIN_SHARE:
+        return None
+    paths, head = manifest["heads"]["attentions"], row["head"] - 1
+    place: Any = row["attention"], row["layer"]
+    attention = [*map(find_place, paths)].index(place)
+    run, mask = inference.load(path), torch.ones(1, manifest["heads"]["n"])
+    mask[0, head] = 0
+    _, sources, references = zip(*examples[:N_TRIED], strict=True)
+    whole = run.translate(sources)
+    with mute_heads([run.model.get_submodule(f"{paths[attention]}.W_o")], mask):
+        muted = run.translate(sources)
+    for src, ref, *outputs in zip(sources, references, whole, muted, strict=True):
+        if outputs[0] == ref != outputs[1]:
+            return src, attention, head
+    return None

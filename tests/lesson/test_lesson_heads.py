@@ -1,6 +1,5 @@
 """Names of heads on the live page, from records of the same weights; a muted one, by torch."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -8,7 +7,7 @@ import torch
 from conftest import RESULTS
 from fake_records import as_records, fake_record
 
-from lesson import heads
+from lesson import live
 from seqmodels.experiments import inference
 from seqmodels.interface import SequenceModel
 from seqmodels.report.load_records import load_folder
@@ -31,15 +30,15 @@ def test_heads_are_named_by_most_of_their_weight_beyond_chance() -> None:
         for pair, ((a, n, h), share, offset, part) in shares.items()
     ]  # fmt: skip
     paths = ["encoder.0.self_attention", "decoder.1.self_attention", "decoder.1.src_attention"]
-    assert heads.name_heads(record, paths, 2) == [["", ""], ["", ""], ["d, 97 %", ""]]
+    assert live.name_heads(record, paths, 2) == [["", ""], ["", ""], ["d, 97 %", ""]]
 
 
 def test_only_records_of_the_same_weights_count() -> None:
-    live = load_folder(RESULTS / "translation-live").records
+    shipped = load_folder(RESULTS / "translation-live").records
     known = {name: load_folder(RESULTS / name) for name in ("heads", "heads-full", "vector")}
-    measured = heads.find_measured(live["transformer-seed1.json"], known)
+    measured = live.find_measured(shipped["transformer-seed1.json"], known)
     assert measured == known["heads-full"].records["transformer-seed1.json"]
-    assert heads.find_measured(live["gpt-seed1.json"], known) is None
+    assert live.find_measured(shipped["gpt-seed1.json"], known) is None
 
 
 def mute_in_weights(model: SequenceModel, path: str, head: int, n_heads: int) -> None:
@@ -53,19 +52,21 @@ def mute_in_weights(model: SequenceModel, path: str, head: int, n_heads: int) ->
 
 @pytest.mark.slow
 def test_the_muted_sentence_breaks_without_the_articles_head() -> None:
-    path = RESULTS / "translation-live" / "transformer-seed1"
+    paths = [RESULTS / "translation-live" / f"{name}-seed1.json" for name in ("gpt", "transformer")]
     manifest = {
         "heads": {"attentions": PATHS, "n": 4},
         "attention": {"mask_rows": [PATHS.index(p) for p in PATHS if "src" in p]},
     }
-    measured = load_folder(RESULTS / "heads-full").records["transformer-seed1.json"]
+    runs = [{"manifest": manifest, "label": label} for label in ("GPT", "Transformer")]
+    shipped = load_folder(RESULTS / "translation-live").records
+    chosen = {path: shipped[path.name] for path in paths}
     examples = [(5, "No words.", "?"), (3, "A duck hears Anna.", "Eine Ente hört Anna.")]
-    muted = heads.mute_article_head(measured, path, manifest, examples)
+    known = {"heads-full": load_folder(RESULTS / "heads-full")}
+    muted = live.describe_heads(runs, chosen, known, examples)
     attention = PATHS.index("decoder.1.src_attention")
-    assert muted == {"src": "A duck hears Anna.", "attention": attention, "head": 3}
-    address = heads.address_of(7, manifest, muted)
-    expected = f"#text=A%20duck%20hears%20Anna.&m=7&l=1&h=3&mute=7-{attention}-3"
-    assert address == expected
-    run = inference.load(Path(path))
+    address = f"#text=A%20duck%20hears%20Anna.&m=1&l=1&h=3&mute=1-{attention}-3"
+    assert muted == {"address": address, "label": "Transformer", "src": "A duck hears Anna."}
+    assert [*map(len, (run.get("head_names", []) for run in runs))] == [0, len(PATHS)]
+    run = inference.load(paths[1])
     mute_in_weights(run.model, "decoder.1.src_attention", 3, 4)
     assert run.translate(["A duck hears Anna."]) == ["Ein Ente hört Anna."]
