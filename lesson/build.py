@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from markupsafe import Markup
 
-from lesson import essays, glossary, layout, pair, questions, report, results, rows, source, svg
+from lesson import essays, glossary, layout, pair, questions, report, rows, source, svg
 from lesson.preview import draw_preview
 from lesson.source import LESSON, TEXT, Chapter, Line, Unit, convert_equations, read_toml
 from seqmodels.models import FIVE
@@ -408,7 +408,7 @@ def make_sections(folders: Mapping[str, Folder]) -> list[Section]:
     """Return the findings of the documentation about these folders, then the other comparisons."""
     committed = render_folder.TASKS.parent / "results"
     ours = {n for n, f in folders.items() if f.path.resolve() == (committed / n).resolve()}
-    findings = [finding for finding in results.read_findings() if finding.folder in ours]
+    findings = [finding for finding in questions.read_findings() if finding.folder in ours]
     sections, charts, styles = list[Section](), list[Chart](), svg.Styles()
     for name, figure, title, asked, observed in findings:
         records, its = select_records(folders, name), list[Chart]()
@@ -417,14 +417,14 @@ def make_sections(folders: Mapping[str, Folder]) -> list[Section]:
             its.append(add_chart(charts, styles, name, drawn, f"{name}-{each}"))
         is_alone = all(title != section.title for section in sections)
         title = title if is_alone else f"{title} ({its[0].title})"
-        sections.append(Section(title, asked, its, observed, results.find_question(asked)))
+        sections.append(Section(title, asked, its, observed, questions.find_question(asked)))
     in_findings = {finding.folder for finding in findings}
     others = {name: folder for name, folder in folders.items() if name not in in_findings}
     for chart, task in make_comparison_charts(others, charts, styles):
         is_ours = chart.folder.split(", ")[0] in ours
         title = RESULTS["titles"].get(chart.name, "") if is_ours else ""
         title = title or f"{chart.title} ({chart.folder})"
-        sections.append(Section(title, results.read_question(task), [chart], ""))
+        sections.append(Section(title, questions.read_question(task), [chart], ""))
     return sections
 
 

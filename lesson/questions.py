@@ -1,20 +1,82 @@
-"""Readers' questions, one source for docs/questions.md and for a page of the lesson.
+"""Read what the documentation asks and answers: findings of comparisons, and readers' questions.
 
-`tools.page_questions` fills the answers of questions.toml into docs/questions.md, from which the
-lesson reads them. An installed package without a clone has no docs, and its lesson no such page.
+A finding in docs/ is a paragraph with the question, a figure, and a paragraph on what it shows.
+`tools.page_questions` fills the answers of questions.toml into docs/questions.md. An installed
+package without a clone has no docs: its figures have questions alone, and readers' have no page.
 """
 
 from __future__ import annotations
 
+import ast
 import re
 from dataclasses import dataclass
+from typing import NamedTuple
 
-from lesson.results import clean
 from lesson.source import read_toml
 from seqmodels.report.render_folder import TASKS
 
 ROOT = TASKS.parent
-PAGE = ROOT / "docs" / "questions.md"
+FIGURE = re.compile(r"!\[[^\]]*\]\(\.\./results/([\w-]+)/([\w-]+)\.svg\)")
+
+
+def read_page(name: str) -> str:
+    """Return a page of the documentation without its comments; empty if it is not there."""
+    path = ROOT / "docs" / name
+    text = path.read_text(encoding="utf-8") if path.exists() else ""
+    return re.sub(r"<!--.*?-->", "", text, flags=re.S)
+
+
+def clean(text: str) -> str:
+    """Return Markdown without bold type, and without links that are not to the web."""
+    text = re.sub(r" ?\((?:,? ?\[[^\]]+\]\((?!http)[^)]*\))+\)", "", text)
+    text = re.sub(r"\[([^\]]+)\]\((?!http)[^)]*\)", r"\1", text)
+    return " ".join(text.replace("**", "").split())
+
+
+# ------------------------------------------------------------------------- Findings of comparisons
+
+
+class Finding(NamedTuple):
+    """A figure of a folder of committed records, with its question and its answer."""
+
+    folder: str
+    figure: str
+    title: str
+    asked: str
+    observed: str
+
+
+def read_findings() -> list[Finding]:
+    """Return the findings in their order."""
+    findings = []
+    pages = map(read_page, ("results.md", "why.md"))
+    for section in (part for page in pages for part in page.split("\n## ")[1:]):
+        title, *paragraphs = re.split(r"\n\s*\n", section.strip())
+        for above, figure, below in zip(paragraphs, paragraphs[1:], paragraphs[2:], strict=False):
+            if match := FIGURE.match(figure):
+                if lead := re.match(r"\*\*(.+?)\.?\*\* ", above):
+                    title, above = lead[1], above[lead.end() :]
+                findings.append(Finding(match[1], match[2], title, clean(above), clean(below)))
+    return findings
+
+
+def find_question(text: str) -> str:
+    """Return the first sentence of a text that is a question; empty if there is none."""
+    match = re.search(r"(?:^|(?<=[.?:] ))[^.?:]*\?", text)
+    return match[0].lstrip("*") if match else ""
+
+
+def read_question(task: str) -> str:
+    """Return the first paragraph of a task's question and its command; empty without tasks."""
+    path = TASKS / task / "__main__.py"
+    if not path.is_file():
+        return ""
+    docstring = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+    question, _, _ = docstring.partition("\nQuestion\n")[2].partition("\n\n")
+    return f"{' '.join(question.split())} (`python -m tasks.{task}`)"
+
+
+# ------------------------------------------------------------------------------ Readers' questions
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,7 +115,5 @@ GROUPS: dict[str, list[Question]] = {
 
 def read_answers() -> dict[str, str]:
     """Return the answers in the documentation by question; none without a clone."""
-    text = PAGE.read_text(encoding="utf-8") if PAGE.exists() else ""
-    text = re.sub(r"<!--.*?-->", "", text, flags=re.S)
-    parts = (part.split("\n\n") for part in text.split("\n### ")[1:])
+    parts = (part.split("\n\n") for part in read_page("questions.md").split("\n### ")[1:])
     return {ask: clean(answer) for ask, answer, *_ in parts}

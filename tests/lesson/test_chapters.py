@@ -5,7 +5,7 @@ import torch
 
 from lesson.attention import count_by_part
 from lesson.pair import pair_lines
-from lesson.results import find_question, read_findings
+from lesson.questions import find_question, read_findings
 from lesson.source import Line, Unit, read_chapter, read_letters
 from lesson.trace import trace_lines
 from seqmodels import build

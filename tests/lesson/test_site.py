@@ -15,7 +15,7 @@ from browser import PHONE, Tab, points_of, table_of
 from conftest import RESULTS, Tiny, rows_of
 
 import seqmodels
-from lesson import attention, build, essays, layout, pair, results, source, trace
+from lesson import attention, build, essays, layout, pair, questions, source, trace
 from seqmodels.data.batches import Example, collate
 from seqmodels.models import MODELS, paper_of
 from seqmodels.report import load_records
@@ -213,9 +213,11 @@ def test_a_chapter_shows_a_test_sentence(trained: Path, monkeypatch: pytest.Monk
 
 
 def test_findings_have_question_command_and_figure(site_folder: Path) -> None:
-    findings = results.read_findings()
+    findings = questions.read_findings()
     assert findings[0][:3] == ("translation-grammar", "score-length", "Grammar")
-    assert results.find_question(findings[0].asked).startswith("How does BLEU depend on the length")
+    assert questions.find_question(findings[0].asked).startswith(
+        "How does BLEU depend on the length"
+    )
     for finding in findings:
         assert (RESULTS / finding.folder / f"{finding.figure}.svg").exists()
         task = load_records.load_records(RESULTS / finding.folder)[0].task
@@ -223,7 +225,7 @@ def test_findings_have_question_command_and_figure(site_folder: Path) -> None:
         assert not re.search(r"\]\(\.|\*\*", finding.asked + finding.observed)
     text = page(site_folder, "results")  # of copied records, of which nothing is known
     assert "Observed" not in text
-    assert str(layout.format_prose(results.read_question("bottleneck"))) in text
+    assert str(layout.format_prose(questions.read_question("bottleneck"))) in text
 
 
 def test_each_step_computes_attention() -> None:
@@ -369,7 +371,7 @@ def test_a_site_of_all_results_is_below_6_mb(tmp_path: Path) -> None:
         is_shipped = (RESULTS / "translation-live" / f"{name}-seed1.json").exists()
         assert ("<samp>" in text) == (name in CHAPTERS and is_shipped)
     text, last = page(tmp_path, "results"), 0
-    for finding in results.read_findings():
+    for finding in questions.read_findings():
         last = text.index(str(layout.format_prose(finding.observed)), last)
         last = text.index(f'id="{finding.folder}-{finding.figure}"', last)
     assert text.count('id="translation-grammar-state"') == 1
