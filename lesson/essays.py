@@ -122,10 +122,15 @@ def describe_model(r: Record) -> dict[str, str]:
     return {"label": label_of(r), "memory": info.memory if info else ""}
 
 
-def first_records(folder: Folder) -> dict[str, Record]:
-    """Return the first record of each model of a folder."""
-    groups = load_records.group_by_model(folder.records.values())
-    return {model: group[0] for model, group in groups.items()}
+def find_runs(folders: Folders, suffix: str) -> tuple[str, list[tuple[Record, Path]]]:
+    """Return the folder in which most models have such a file, and the first run of each."""
+    runs: dict[str, dict[str, tuple[Record, Path]]] = {"": {}}
+    for name, folder in folders.items():
+        for file, r in folder.records.items():
+            if (path := (folder.path / file).with_suffix(suffix)).exists():
+                runs.setdefault(name, {}).setdefault(r.model, (r, path))
+    name = max(runs, key=lambda name: len(runs[name]))
+    return name, [*runs[name].values()]
 
 
 def by_memory(records: Iterable[Record], memory: str) -> dict[str, list[Record]]:
@@ -259,17 +264,15 @@ def compute_bits(records: Sequence[Record]) -> list[Numbers] | None:
     Of n symbols, n log2(symbols) − H bits have passed, with the cross-entropy H of the target.
     """
     found = []
-    for group in load_records.group_by_model(records).values():
-        info = load_records.info_of(group[0])
-        if info and info.memory == "vector":
-            test, each = group[0].tests[0], math.log2(group[0].data.count("n_symbols"))
-            nats = load_records.score_array(group, test.name, "nats")[:, 1:, 0]
-            bits = (each - nats / math.log(2)) * np.array([b.low for b in test.buckets])
-            width, most = group[0].size("d_model"), float(bits.max(1).mean())
-            found.append({
-                "width": width, "bits": whole(most), "each": f"{most / width:.1f}",
-                "tokens": tokens_of(group),
-            })  # fmt: skip
+    for group in by_memory(records, "vector").values():
+        test, each = group[0].tests[0], math.log2(group[0].data.count("n_symbols"))
+        nats = load_records.score_array(group, test.name, "nats")[:, 1:, 0]
+        bits = (each - nats / math.log(2)) * np.array([b.low for b in test.buckets])
+        width, most = group[0].size("d_model"), float(bits.max(1).mean())
+        found.append({
+            "width": width, "bits": whole(most), "each": f"{most / width:.1f}",
+            "tokens": tokens_of(group),
+        })  # fmt: skip
     return sorted(found, key=lambda row: row["width"])
 
 
@@ -278,38 +281,28 @@ def choose_samples(folders: Folders) -> list[Numbers] | None:
 
     They come from the translations with the most models whose hypotheses are kept.
     """
-    kept: dict[str, dict[str, Path]] = {}
-    for name, folder in folders.items():
-        for file, r in folder.records.items():
-            path = (folder.path / file).with_suffix(".jsonl")
-            if path.exists() and r.task == "translation":
-                kept.setdefault(name, {}).setdefault(r.model, path)
-    if not kept:
+    translated = {
+        name: folder for name, folder in folders.items()
+        if next(iter(folder.records.values())).task == "translation"
+    }  # fmt: skip
+    name, runs = find_runs(translated, ".jsonl")
+    if not runs:
         return None
-    budgets = {
-        name: next(iter(folders[name].records.values())).train_config.tokens for name in kept
-    }
-    name = max(kept, key=lambda name: (len(kept[name]), budgets[name]))
-    written = {model: rows.read(path) for model, path in kept[name].items()}
-    first = first_records(folders[name])
-    test, samples = next(iter(first.values())).tests[0], []
+    written, samples = [(r, rows.read(path)) for r, path in runs], []
+    test, tokens = runs[0][0].tests[0], tokens_of(r for r, _ in runs)
     for b in test.buckets:
-        by_model = {
-            model: row for model, its in written.items()
-            if (row := next((r for r in its if b.low <= r.x <= b.high), None))
-        }  # fmt: skip
-        if by_model:
-            shown = next(iter(by_model.values()))
-            outputs = [
-                describe_model(first[m]) | mark(row.hyp or "", row.ref)
-                for m, row in by_model.items()
-            ]
+        first = [
+            (r, row) for r, its in written
+            if (row := next((row for row in its if b.low <= row.x <= b.high), None))
+        ]  # fmt: skip
+        if first:
+            outputs = [describe_model(r) | mark(row.hyp or "", row.ref) for r, row in first]
             looks_back = [w for w in outputs if w["memory"] == "grows"]
             others = [w for w in outputs if w not in looks_back]
             samples.append({
                 "words": format_bucket(b), "is_beyond": load_records.is_beyond(test, b),
-                "folder": name, "tokens": load_records.format_short(budgets[name]),
-                "most": test.max_train_length, "src": shown.src, "ref": shown.ref,
+                "folder": name, "tokens": tokens, "most": test.max_train_length,
+                "src": first[0][1].src, "ref": first[0][1].ref,
                 "n_models": len(outputs), "pairs": [*zip_longest(others, looks_back)],
             })  # fmt: skip
     return samples
@@ -459,35 +452,36 @@ def compare_lookup(records: Sequence[Record]) -> Numbers | None:
         return None
     test = records[0].tests[0]
     place = load_records.longest_trained_bucket(test) or 0
-    ranges: dict[str, tuple[float, float]] = {}
-    found: Numbers = {
+    scores = {
+        model: load_records.score_array(group, test.name, test.primary_metric)[:, 1:, 0]
+        for model, group in groups.items()
+    }
+    for model in ("transformer", "linear_attention"):
+        if scores[f"{model}_conv"][:, place].min() <= scores[model][:, place].max():
+            return None
+    shares = {
+        model: {"trained": span(its[:, place]), "most": whole(its[:, -1].mean())}
+        for model, its in scores.items()
+    }
+    return shares | {
         "tokens": tokens_of(records),
         "pairs": format_bucket(test.buckets[place]),
         "most": format_bucket(test.buckets[-1]),
         "baseline": f"{test.buckets[place]['baseline'].value:.1f}",
     }
-    for model, group in groups.items():
-        scores = load_records.score_array(group, test.name, test.primary_metric)[:, 1:, 0]
-        found[model] = {"trained": span(scores[:, place]), "most": whole(mean(scores[:, -1]))}
-        ranges[model] = min(scores[:, place]), max(scores[:, place])
-    has_gained = all(
-        ranges[f"{m}_conv"][0] > ranges[m][1] for m in ("transformer", "linear_attention")
-    )
-    return found if has_gained else None
 
 
 def compare_sizes(records: Sequence[Record]) -> Numbers | None:
     """Return the bytes that pass to the decoder, of a short and of a long source."""
-    groups = load_records.group_by_model(records)
-    sizes = {m: group[0].source_bytes for m, group in groups.items() if group[0].source_bytes}
+    groups = load_records.group_by_model(records).values()
+    sizes = [(group[0], group[0].source_bytes) for group in groups if group[0].source_bytes]
     if not sizes:
         return None
-    (short, _), *_, (long, _) = next(iter(sizes.values()))
-    size = {
-        m: [load_records.format_short(n, unit="B") for _, n in (s[0], s[-1])]
-        for m, s in sizes.items()
-    }
-    rows_: list[Numbers] = [describe_model(groups[m][0]) | {"sizes": s} for m, s in size.items()]
+    (short, _), *_, (long, _) = sizes[0][1]
+    rows_ = list[Numbers]()
+    for r, its in sizes:
+        size = [load_records.format_short(n, unit="B") for _, n in (its[0], its[-1])]
+        rows_.append(describe_model(r) | {"sizes": size})
     return {"short": short, "long": long, "rows": rows_}
 
 
@@ -539,37 +533,26 @@ def make_film(folders: Folders) -> Numbers | None:
 
     Of each model, the first seed; of the sentences, the longest that is as short as in training.
     """
-    films: dict[str, dict[str, SnapshotsFile]] = {}
-    for name, folder in folders.items():
-        for file, r in folder.records.items():
-            path = snapshots.path_of(folder.path / file)
-            if path.exists() and r.model not in films.setdefault(name, {}):
-                films[name][r.model] = snapshots.load(path)
-    name = max(films, key=lambda name: len(films[name]), default="")
-    if not name or len(films[name]) < 2:
+    name, runs = find_runs(folders, snapshots.SUFFIX)
+    if len(runs) < 2:
         return None
-    first, *others = films[name].values()
-    records = first_records(folders[name])
-    longest = next(iter(records.values())).tests[0].max_train_length or math.inf
-    if any(other.sentences != first.sentences for other in others):
+    films = [(r, snapshots.load(path)) for r, path in runs]
+    first = films[0][1]
+    longest = runs[0][0].tests[0].max_train_length or math.inf
+    if any(film.sentences != first.sentences for _, film in films):
         return None
     trained = [s for s in first.sentences if len(s.src.split()) <= longest] or first.sentences[:1]
     shown = max(trained, key=lambda s: len(s.src))
     places = [first.sentences.index(s) for s in (shown, *trained)]
     return {
-        "folder": name, "tokens": tokens_of(records.values()), "src": shown.src, "ref": shown.ref,
-        "n_sentences": len(trained),
-        "n_moments": max(len(film.snapshots) for film in films[name].values()),
-        "models": [
-            describe_film(label_of(records[m]), film, *places)
-            | {"colour": style.line_style_of(m).colour}
-            | {"is_vector": describe_model(records[m])["memory"] == "vector"}
-            for m, film in films[name].items()
-        ],
+        "folder": name, "tokens": tokens_of(r for r, _ in runs),
+        "src": shown.src, "ref": shown.ref, "n_sentences": len(trained),
+        "n_moments": max(len(film.snapshots) for _, film in films),
+        "models": [describe_film(r, film, *places) for r, film in films],
     }  # fmt: skip
 
 
-def describe_film(label: str, film: SnapshotsFile, place: int, *counted: int) -> Numbers:
+def describe_film(r: Record, film: SnapshotsFile, place: int, *counted: int) -> Numbers:
     """Return the moments of a model: tokens, and the text of one sentence with its words right.
 
     `shares` are those of the right words of the `counted` sentences, in per cent; `half` is the
@@ -582,6 +565,10 @@ def describe_film(label: str, film: SnapshotsFile, place: int, *counted: int) ->
         | mark(s.hyps[place], film.sentences[place].ref)
         for s in film.snapshots
     ]
-    half = next((m["tokens"] for m, r in zip(moments, right, strict=True) if r >= 0.5), "")
-    shares = [round(100 * share) for share in right]
-    return {"label": label, "half": half, "moments": moments, "shares": shares, "last": shares[-1]}
+    half = next((m["tokens"] for m, share in zip(moments, right, strict=True) if share >= 0.5), "")
+    shares, model = [round(100 * share) for share in right], describe_model(r)
+    return {
+        "label": model["label"], "colour": style.line_style_of(r.model).colour,
+        "is_vector": model["memory"] == "vector", "half": half, "moments": moments,
+        "shares": shares, "last": shares[-1],
+    }  # fmt: skip
