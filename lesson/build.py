@@ -107,7 +107,9 @@ def build(
         sections = make_sections(site.folders)
         site.write("results", sections=sections, reports=reports, page_script="figures.js")
         if site.shared["answers"]:
-            write_questions(site, [chart.name for section in sections for chart in section.charts])
+            charts = [chart.name for section in sections for chart in section.charts]
+            there = [path.stem for path in site.pages]
+            site.write("questions", groups=questions.GROUPS, charts=charts, there=there)
     site.write("sources", groups=compute_checksums(site.chapters, site.folders))
     if live:
         site.write("live", **content)
@@ -190,22 +192,14 @@ def write_essays(site: Site) -> None:
         site.write(question.page, **content)
 
 
-def write_questions(site: Site, charts: Sequence[str]) -> None:
-    """Write the page of readers' questions, with links to the charts and pages that are there."""
-    there = [path.stem for path in site.pages]
-    site.write("questions", groups=questions.GROUPS, charts=charts, there=there)
-
-
 def write_reports(site: Site, live: Path | None) -> dict[str, str]:
     """Write the report of each folder with hypotheses; return the names of their pages."""
-    reports = {}
+    reports, live_records = {}, load_records.load_folder(live, True).records if live else None
     for name, its in site.folders.items():
         if any((its.path / file).with_suffix(".jsonl").exists() for file in its.records):
             reports[name] = f"report-{render_folder.format_file_name(name)}"
             part = report.describe(its.path, 0, N_MAPS, svg.Styles(), has_further=False)
-            is_live = (
-                live is not None and its.records == load_records.load_folder(live, True).records
-            )
+            is_live = its.records == live_records
             data = {"folders": [part["data"]], "live": is_live and "live.html"}
             site.write(reports[name], "report", parts=[part], data=data)
     return reports
@@ -322,9 +316,9 @@ class Chart(NamedTuple):
     """Sentence under it on what it shows."""
 
 
-def make_chart(folder: str, drawn: FigureWithData, name: str = "figure") -> Chart:
+def make_chart(folder: str, drawn: FigureWithData) -> Chart:
     """Return a chart of a figure that is alone in its page."""
-    return add_chart([], {}, folder, drawn, name)
+    return add_chart([], {}, folder, drawn, "figure")
 
 
 def add_chart(
