@@ -10,7 +10,6 @@ Before anything is written, the graphs are run by onnxruntime beside the model.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import sys
 import tempfile
@@ -32,6 +31,7 @@ from lesson.graphs import Graphs
 from seqmodels.experiments import inference
 from seqmodels.interface import BOS, EOS, PAD, UNK, SequenceModel, mute_heads
 from seqmodels.search import allowed_argmax
+from seqmodels.training.checkpoint import sha256
 from seqmodels.utils import files
 
 SCHEMA = "seqmodels.export/2"
@@ -95,8 +95,7 @@ def contents_of(name: str | Path, is_half: bool) -> tuple[dict[str, bytes], Chec
         for name, content in contents.items():
             (Path(folder) / name).write_bytes(content)
         checked = check(run.model, traced, make_runner(Path(folder), traced.protos))
-    manifest = describe_run(run) | describe_graphs(run.model, traced)
-    manifest |= {
+    manifest = describe_run(run, traced) | {
         "files": {name: sha256(content) for name, content in contents.items()},
         "versions": {name: version(name) for name in PACKAGES},
         "precision": "float16" if is_half else "float32",
@@ -107,26 +106,11 @@ def contents_of(name: str | Path, is_half: bool) -> tuple[dict[str, bytes], Chec
     return contents, checked
 
 
-def describe_run(run: inference.TrainedModel) -> dict[str, Any]:
-    """Return what the manifest says of a run and its tokens."""
+def describe_run(run: inference.TrainedModel, traced: Graphs) -> dict[str, Any]:
+    """Return what the manifest says of a run, of its state, and of its attention and heads."""
     model, record = run.model, run.record
     if record is None:
         raise ValueError("only runs that were trained here can be exported")
-    return {
-        "schema": SCHEMA,
-        "model": record.model,
-        "task": record.task,
-        "seed": record.seed,
-        "run_weights_sha256": record.weights_sha256,
-        "ids": {"PAD": PAD, "BOS": BOS, "EOS": EOS, "UNK": UNK},
-        "case": record.data.get("case"),
-        "source_end": record.data.get("source_end"),
-        "max_tokens": model.config.n_positions if model.max_target(1) < sys.maxsize else None,
-    }
-
-
-def describe_graphs(model: SequenceModel, traced: Graphs) -> dict[str, Any]:
-    """Return what the manifest says of the state, of the attention, and of its heads."""
     attending, n_heads = graphs.source_attentions(model), getattr(model.config, "n_heads", 1)
     attention = {
         "graph": traced.attention,
@@ -138,6 +122,15 @@ def describe_graphs(model: SequenceModel, traced: Graphs) -> dict[str, Any]:
         ],
     }
     return {
+        "schema": SCHEMA,
+        "model": record.model,
+        "task": record.task,
+        "seed": record.seed,
+        "run_weights_sha256": record.weights_sha256,
+        "ids": {"PAD": PAD, "BOS": BOS, "EOS": EOS, "UNK": UNK},
+        "case": record.data.get("case"),
+        "source_end": record.data.get("source_end"),
+        "max_tokens": model.config.n_positions if model.max_target(1) < sys.maxsize else None,
         "state": [
             {"name": name, "dtype": str(dtype).removeprefix("torch."), "shape": shape}
             for name, dtype, shape in traced.state
@@ -145,11 +138,6 @@ def describe_graphs(model: SequenceModel, traced: Graphs) -> dict[str, Any]:
         "attention": attention if traced.attention else None,
         "heads": {"attentions": traced.masked, "n": n_heads} if traced.masked else None,
     }
-
-
-def sha256(content: bytes) -> str:
-    """Return the SHA-256 in hexadecimal."""
-    return hashlib.sha256(content).hexdigest()
 
 
 # --------------------------------------------------------------------------------- The weights

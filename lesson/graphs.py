@@ -19,8 +19,8 @@ from __future__ import annotations
 
 import logging
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from typing import Any, NamedTuple
 from unittest.mock import patch
 
@@ -145,7 +145,9 @@ def trace(model: SequenceModel) -> Graphs:
     try:
         protos = {}
         for name, (function, *plan) in plans.items():
-            with replace_methods([*SCANS, *UNCHECKED] if name == "encode" else UNCHECKED):
+            with ExitStack() as patches:
+                for replaced in [*SCANS, *UNCHECKED] if name == "encode" else UNCHECKED:
+                    patches.enter_context(patch.object(*replaced))
                 protos[name] = to_onnx(TracedFunction(model, function), *plan)
     except Exception as error:  # torch raises many kinds
         reason = str(error.__cause__ or error).strip().split("\n")[0]
@@ -346,12 +348,3 @@ SCANS: list[tuple[Any, str, Any]] = [
     (lstm_seq2seq.LSTMLayer, "forward", scan_layer),
 ]
 """Methods that loop over a source, with their replacements while `encode` is traced."""
-
-
-@contextmanager
-def replace_methods(methods: Sequence[tuple[Any, str, Any]]) -> Iterator[None]:
-    """Replace methods of chapters inside the context."""
-    with ExitStack() as patches:
-        for owner, name, method in methods:
-            patches.enter_context(patch.object(owner, name, method))
-        yield
