@@ -198,7 +198,7 @@ def write_reports(site: Site, live: Path | None) -> dict[str, str]:
     for name, its in site.folders.items():
         if any((its.path / file).with_suffix(".jsonl").exists() for file in its.records):
             reports[name] = f"report-{render_folder.format_file_name(name)}"
-            part = report.describe(its.path, 0, N_MAPS, svg.Styles(), has_further=False)
+            part = report.describe(its, 0, N_MAPS, svg.Styles(), has_further=False)
             is_live = its.records == live_records
             data = {"folders": [part["data"]], "live": is_live and "live.html"}
             site.write(reports[name], "report", parts=[part], data=data)

@@ -10,20 +10,18 @@ from __future__ import annotations
 import base64
 import gzip
 from collections.abc import Mapping, Sequence
-from itertools import compress
+from itertools import compress, zip_longest
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from markupsafe import Markup
 
 from lesson import layout, rows, svg
 from seqmodels.data.tokenizers import WORD
 from seqmodels.evaluation.metrics import metric_of
 from seqmodels.records.schema import Bucket, Record, Test
 from seqmodels.report import load_records, render_folder, style
-from seqmodels.report.load_records import format_bucket, format_subtitle
-from seqmodels.report.tidy import FigureWithData
+from seqmodels.report.load_records import Folder, format_bucket, format_subtitle
 from seqmodels.utils import files
 
 PARTS = 2_000
@@ -42,79 +40,62 @@ def write(folders: Sequence[Path], out: Path, n_maps: int) -> Path:
         raise ValueError("a folder is given twice; give each once")
     styles = svg.Styles()
     with style.context():
-        parts = [describe(folder, i, n_maps, styles) for i, folder in enumerate(folders)]
+        loaded = enumerate(map(load_records.load_folder, folders))
+        parts = [describe(folder, i, n_maps, styles) for i, folder in loaded]
     data = {"folders": [part["data"] for part in parts]}
     page = layout.render("report.html", parts=parts, data=data)
     return files.write(files.claim_file(out), page)
 
 
 def describe(
-    folder: Path, number: int, n_maps: int, styles: svg.Styles, has_further: bool = True
+    folder: Folder, number: int, n_maps: int, styles: svg.Styles, has_further: bool = True
 ) -> dict[str, Any]:
     """Return the content of the page for one folder; `data` is for its script.
 
     Without `has_further`, there are no figures but those of scores and learning curves.
     """
-    by_file = load_records.load_folder(folder).records
-    records = [*by_file.values()]
-    drawn = render_folder.draw_all(records, render_folder.find_significance(folder, by_file))
+    records = [*folder.records.values()]
+    compared = render_folder.find_significance(folder.path, folder.records)
+    drawn = render_folder.draw_all(records, compared)
+    further = [name for name in drawn if not name.startswith(("curves", "score-", "significance-"))]
     if not has_further:
-        kept = ("curves", "score-", "significance-")
-        drawn = {name: figure for name, figure in drawn.items() if name.startswith(kept)}
+        drawn = {name: figure for name, figure in drawn.items() if name not in further}
     svgs = {
         name: svg.inline(figure, f"f{number}-{name}", styles, has_buckets=True)
         for name, figure in drawn.items()
     }
     tests = load_records.tests_by_name(records)
-    figures_of_tests = [take_figures(name, drawn, svgs) for name in tests]
+    keys = {name: render_folder.format_file_name(name) for name in tests}
     line_styles = style.line_styles_for(load_records.group_by_model(records))
     labels = {model: line_style.label for model, line_style in line_styles.items()}
-    name = folder.resolve().name
+    name = folder.path.resolve().name
     return {
         "id": f"f{number}",
         "name": name,
         "title": format_subtitle(records),
-        "tests": figures_of_tests,
-        "curves": svgs.pop("curves"),
-        "further": svgs,
+        "tests": [(name, key, table_by_bucket(drawn[f"score-{key}"].table))
+                  for name, key in keys.items()],
+        "figures": svgs,
+        "further": further if has_further else [],
         "table_of": {name: figure.table for name, figure in drawn.items()},
-        "records": {
-            name: r.model_dump(by_alias=True, exclude_unset=True) for name, r in by_file.items()
-        },
-        "data": {"name": name, **describe_hypotheses(folder, by_file, tests, labels, n_maps)},
+        "records": {file: r.model_dump(by_alias=True, exclude_unset=True)
+                    for file, r in folder.records.items()},
+        "data": {"name": name, **describe_hypotheses(folder, labels, n_maps)},
     }  # fmt: skip
 
 
-def take_figures(
-    test: str, drawn: Mapping[str, FigureWithData], svgs: dict[str, Markup]
-) -> dict[str, Any]:
-    """Return the figures of a test set and their numbers; remove them from `svgs`."""
-    key = render_folder.format_file_name(test)
-    table = drawn[f"score-{key}"].table
-    return {
-        "name": test, "key": key, "table": table, "scores": table_by_bucket(table),
-        "figure": svgs.pop(f"score-{key}"),
-        "differences": svgs.pop(f"significance-{key}", None),
-    }  # fmt: skip
-
-
-def describe_hypotheses(
-    folder: Path,
-    by_file: Mapping[str, Record],
-    tests: Mapping[str, Test],
-    labels: Mapping[str, str],
-    n_maps: int,
-) -> dict[str, Any]:
+def describe_hypotheses(folder: Folder, labels: Mapping[str, str], n_maps: int) -> dict[str, Any]:
     """Return the runs that have hypotheses, and by test set what they wrote."""
-    by_run = {name: rows.read((folder / name).with_suffix(".jsonl")) for name in by_file}
-    by_run = {name: its for name, its in by_run.items() if its}
-    runs = {name: by_file[name] for name in by_run}
+    read = {name: rows.read((folder.path / name).with_suffix(".jsonl")) for name in folder.records}
+    by_run = {name: its for name, its in read.items() if its}
+    runs = {folder.path / name: folder.records[name] for name in by_run}
     described = list[dict[str, Any]]()
-    for name, test in tests.items() if runs else ():
+    tests = load_records.tests_by_name([*folder.records.values()]) if runs else {}
+    for name, test in tests.items():
         first, *_ = records = [*runs.values()]
         examples = rows.side_by_side(by_run, test, first.data.bleu_tokenize)
         count_errors(first, examples)
-        maps = {} if described else attention_maps(folder, runs, examples, test, n_maps)
+        maps = {} if described else attention_maps(runs, examples, test, n_maps)
         scores = load_records.score_array(records, name, test.primary_metric)[:, 1:, 0]
         described.append(describe_test(test, examples, maps, scores.tolist()))
     return {
@@ -189,28 +170,24 @@ def count_errors(record: Record, examples: Sequence[dict[str, Any]]) -> None:
 
 
 def attention_maps(
-    folder: Path,
-    records: Mapping[str, Record],
-    examples: Sequence[Mapping[str, Any]],
-    test: Test,
-    n_maps: int,
+    runs: Mapping[Path, Record], examples: Sequence[Mapping[str, Any]], test: Test, n_maps: int
 ) -> dict[int, list[Any]]:
     """Return by example a map per run; only a model's first seed with weights has one."""
-    has_weights = [(folder / name).with_suffix(".safetensors").exists() for name in records]
+    has_weights = [path.with_suffix(".safetensors").exists() for path in runs]
     if not n_maps or not any(has_weights) or not examples or examples[0]["hyps"][0] is None:
         return {}
     from seqmodels.experiments.inference import load  # imports torch
 
-    is_first = [r.seed == min(r.seed for r in records.values()) for r in records.values()]
+    is_first = [r.seed == min(r.seed for r in runs.values()) for r in runs.values()]
     gaps = [measure_gap([*compress(e["scores"], is_first)]) for e in examples]
     x = [e["x"] for e in examples]
     maps: dict[int, list[Any]] = {i: [] for i in spread_over_buckets(x, gaps, test.buckets, n_maps)}
     loaded: set[str] = set()
-    for k, (name, record) in enumerate(records.items()):
+    for k, (path, record) in enumerate(runs.items()):
         run = None
         if has_weights[k] and record.model not in loaded:
             loaded.add(record.model)
-            run = load(folder / name)
+            run = load(path)
         for i, row in maps.items():
             attends = run and run.model.cross_attentions
             row.append(
@@ -255,5 +232,4 @@ def spread_over_buckets(
     """Choose up to n examples, those of each bucket with the largest gaps; return them in order."""
     ranked = sorted(range(len(x)), key=lambda i: (-gaps[i], i))
     inside = [[i for i in ranked if b.low <= x[i] <= b.high] for b in buckets]
-    ranks = range(max(map(len, inside), default=0))
-    return sorted([bucket[r] for r in ranks for bucket in inside if r < len(bucket)][:n])
+    return sorted([i for rank in zip_longest(*inside) for i in rank if i is not None][:n])
