@@ -170,9 +170,7 @@ def highlight(line: str, marks: Sequence[bool] = (), mark: str = "") -> Markup:
 
 
 TEMPLATES = jinja2.Environment(
-    loader=jinja2.ChoiceLoader(
-        [jinja2.PackageLoader("lesson", folder) for folder in ("templates", "text")]
-    ),
+    loader=jinja2.FileSystemLoader([FOLDER, FOLDER.parent / "text"]),
     autoescape=True,
     undefined=jinja2.StrictUndefined,
     trim_blocks=True,
