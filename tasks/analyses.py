@@ -177,7 +177,7 @@ def draw_sample(
 ) -> Sample:
     """Draw sentences of these lengths in turn, none of which is in the corpus."""
     rng, seen = random.Random(seed), {s.en for split in corpus for s in split}
-    parses = [grammar.draw_unseen_parse(rng, lengths[i % len(lengths)], seen) for i in range(n)]
+    parses = [grammar.draw_unseen(rng, lengths[i % len(lengths)], seen) for i in range(n)]
     return Sample(parses, encode_sentences((p.sentence for p in parses), tokenizer), tokenizer)
 
 

@@ -84,7 +84,7 @@ def draw_sentences(
     for length in lengths:
         tested = [s for s in corpus.test if s.n_words == length][:n]
         drawn += tested
-        drawn += [grammar.draw_unseen(rng, length, seen) for _ in range(n - len(tested))]
+        drawn += [grammar.draw_unseen(rng, length, seen).sentence for _ in range(n - len(tested))]
     return drawn
 
 

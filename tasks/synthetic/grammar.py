@@ -41,7 +41,7 @@ from .lexicon import (
     Noun,
     Verb,
 )
-from .trees import NP, PP, VP, Clause, Parse, Relative, Sentence, Sub, parse, render
+from .trees import NP, PP, VP, Clause, Parse, Relative, Sentence, Sub, parse
 
 T = TypeVar("T")
 
@@ -337,7 +337,7 @@ def draw_sentence(rng: random.Random, n_words: int) -> Sentence:
     """Draw a sentence pair with exactly `n_words` English words, at least four."""
     if n_words < 4:
         raise ValueError(f"n_words is {n_words}, but the shortest sentence has 4; give 4 or more")
-    return render(*Sampler(rng).sentence(n_words))
+    return parse(*Sampler(rng).sentence(n_words)).sentence
 
 
 # ---- Corpus ----------------------------------------------------------------------------------
@@ -378,33 +378,27 @@ def draw_corpus(
     test = []
     for last in range(10, max_test + 1, 10):
         lengths = range(max(4, last - 9), last + 1)
-        test += [draw_unseen(rng, lengths[i % len(lengths)], seen) for i in range(per_bucket)]
+        each = (lengths[i % len(lengths)] for i in range(per_bucket))
+        test += [draw_unseen(rng, n_words, seen).sentence for n_words in each]
     lengths = range(4, max_train + 1)
     ladder = list(accumulate(1 / n**LENGTH_EXPONENT for n in lengths))
 
     def draw() -> Sentence:
-        return draw_unseen(rng, lengths[bisect(ladder, rng.random() * ladder[-1])], seen)
+        n_words = lengths[bisect(ladder, rng.random() * ladder[-1])]
+        return draw_unseen(rng, n_words, seen).sentence
 
     valid = [draw() for _ in range(n_valid)]
     return Splits([draw() for _ in range(n_train)], valid, test)
 
 
-def draw_unseen(rng: random.Random, n_words: int, seen: set[tuple[str, ...]]) -> Sentence:
-    """Draw a sentence that is not in the corpus yet."""
-    for _ in range(1000):
-        pair = draw_sentence(rng, n_words)
-        if pair.en not in seen:
-            seen.add(pair.en)
-            return pair
-    raise ValueError(f"no new sentences of {n_words} words are left; draw a smaller corpus")
-
-
-def draw_unseen_parse(rng: random.Random, n_words: int, seen: set[tuple[str, ...]]) -> Parse:
+def draw_unseen(rng: random.Random, n_words: int, seen: set[tuple[str, ...]]) -> Parse:
     """Draw a sentence that has not been seen, with the tags of its words; add it to those seen."""
-    while (drawn := parse(*Sampler(rng).sentence(n_words))).sentence.en in seen:
-        pass
-    seen.add(drawn.sentence.en)
-    return drawn
+    for _ in range(1000):
+        drawn = parse(*Sampler(rng).sentence(n_words))
+        if drawn.sentence.en not in seen:
+            seen.add(drawn.sentence.en)
+            return drawn
+    raise ValueError(f"no new sentences of {n_words} words are left; draw a smaller corpus")
 
 
 def garden() -> Clause:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 from .grammar import Sampler
-from .trees import Sentence, render
+from .trees import Sentence, parse
 
 T = TypeVar("T")
 
@@ -63,7 +63,7 @@ def count_bits(sentences: Sequence[Sentence], seed: int) -> list[float]:
     for sentence in sentences:
         for _ in range(100):
             sampler = CountingSampler(rng)
-            if render(*sampler.sentence(sentence.n_words)).en == sentence.en:
+            if parse(*sampler.sentence(sentence.n_words)).sentence.en == sentence.en:
                 break
         else:
             raise ValueError(f"seed {seed} does not draw {sentence.en_text!r}")

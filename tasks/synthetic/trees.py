@@ -379,37 +379,12 @@ def _punctuate(words: Words) -> Words:
     return merged
 
 
-def _render_words(
-    clauses: Sequence[Clause], coordinators: Sequence[str] = ()
-) -> tuple[Words, Words]:
-    """Render both sides, with their nodes."""
-    en, de = clauses[0].render(is_final=False)
-    for coordinator, clause in zip(coordinators, clauses[1:], strict=True):
-        _extend(en, de, [COMMA], [COMMA])
-        _extend(en, de, *_link(Node("conjunction"), coordinator, COORDINATORS[coordinator]))
-        _extend(en, de, *clause.render(is_final=False))
-    stop = (".", Node("full stop"))
-    return [*_punctuate(en), stop], [*_punctuate(de), stop]
-
-
 def _places(words: Words) -> dict[Node | None, list[int]]:
     """Return the places of each node's words."""
     places: dict[Node | None, list[int]] = {}
     for j, (_, node) in enumerate(words):
         places.setdefault(node, []).append(j)
     return places
-
-
-def _join(en: Words, de: Words) -> Sentence:
-    """Return both sides and the links between words of the same node."""
-    places = _places(de)
-    links = [(i, j) for i, (_, node) in enumerate(en) if node for j in places.get(node, ())]
-    return Sentence(tuple(word for word, _ in en), tuple(word for word, _ in de), tuple(links))
-
-
-def render(clauses: Sequence[Clause], coordinators: Sequence[str] = ()) -> Sentence:
-    """Render main clauses, joined by "and" or "but", as a sentence pair."""
-    return _join(*_render_words(clauses, coordinators))
 
 
 class Tags(NamedTuple):
@@ -443,7 +418,20 @@ def _tag(words: Words) -> Tags:
 
 
 def parse(clauses: Sequence[Clause], coordinators: Sequence[str] = ()) -> Parse:
-    """Render main clauses like `render`, with the tags of their words."""
-    en, de = _render_words(clauses, coordinators)
+    """Render main clauses, joined by "and" or "but", as a sentence pair with tags.
+
+    Words of the same node are linked.
+    """
+    en, de = clauses[0].render(is_final=False)
+    for coordinator, clause in zip(coordinators, clauses[1:], strict=True):
+        _extend(en, de, [COMMA], [COMMA])
+        _extend(en, de, *_link(Node("conjunction"), coordinator, COORDINATORS[coordinator]))
+        _extend(en, de, *clause.render(is_final=False))
+    stop = (".", Node("full stop"))
+    en, de = [*_punctuate(en), stop], [*_punctuate(de), stop]
+    places = _places(de)
+    links = [(i, j) for i, (_, node) in enumerate(en) if node for j in places.get(node, ())]
+    en_words, de_words = (tuple(word for word, _ in side) for side in (en, de))
+    sentence = Sentence(en_words, de_words, tuple(links))
     forms = tuple(node.forms if node else None for _, node in en)
-    return Parse(_join(en, de), _tag(en), _tag(de), clauses, forms)
+    return Parse(sentence, _tag(en), _tag(de), clauses, forms)

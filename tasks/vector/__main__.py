@@ -33,7 +33,7 @@ from ..analyses import write_texts
 from ..synthetic import grammar
 from ..synthetic.grammar import garden
 from ..synthetic.pairs import SIZES, TOKENS, encode_sentences, grammar_task, n_crossings
-from ..synthetic.trees import Parse, render
+from ..synthetic.trees import Parse, parse
 from . import measure
 from .figure import FIGURES
 
@@ -62,7 +62,7 @@ def draw_measured(corpus: grammar.Splits, size: str) -> dict[str, list[Parse]]:
     seen = {sentence.en for split in corpus for sentence in split}
     return {
         name: [
-            grammar.draw_unseen_parse(rng, min(n_words, longest), seen)
+            grammar.draw_unseen(rng, min(n_words, longest), seen)
             for _ in range(N_MEASURED[size][name])
         ]
         for name, n_words in N_WORDS.items()
@@ -92,7 +92,7 @@ def make_task(args: argparse.Namespace) -> Task:
         noun="sentences",
     )
     parsed, words = drawn["prefixes"], task.tokenizer
-    shown = encode_sentences([render([garden()])], words)
+    shown = encode_sentences([parse([garden()]).sentence], words)
     return replace(
         task,
         name="vector",

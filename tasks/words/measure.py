@@ -48,7 +48,7 @@ from ..analyses import (
 from ..synthetic.grammar import garden
 from ..synthetic.lexicon import ADJECTIVES, NOUNS, VERBS
 from ..synthetic.pairs import encode_sentences
-from ..synthetic.trees import NP, VP, Clause, Forms, Parse, Sentence, render
+from ..synthetic.trees import NP, VP, Clause, Forms, Parse, Sentence, parse
 from ..synthetic.words import english_words
 
 N_SHUFFLES = 1_000
@@ -83,13 +83,12 @@ class Word(NamedTuple):
 def list_words(parses: Sequence[Parse]) -> list[Word]:
     """Return the words of all sources, one after the other."""
     words = []
-    for n, parse in enumerate(parses):
-        for i, (text, kind, head) in enumerate(
-            zip(parse.sentence.en, parse.en.kinds, parse.en.heads, strict=True)
-        ):
+    for n, p in enumerate(parses):
+        columns = zip(p.sentence.en, p.en.kinds, p.en.heads, strict=True)
+        for i, (text, kind, head) in enumerate(columns):
             noun = head if kind == "article" else i
-            role, forms = parse.en.roles[noun] or "none", parse.forms[noun]
-            distance = None if role == "none" else abs(parse.en.heads[noun] - i)
+            role, forms = p.en.roles[noun] or "none", p.forms[noun]
+            distance = None if role == "none" else abs(p.en.heads[noun] - i)
             words.append(Word(n, i, text, kind, role, forms, distance))
     return words
 
@@ -169,7 +168,7 @@ class Reader:
     @cached_property
     def states(self) -> States:
         """The decoder's states after 0, 1, 2, … words of the German of each sentence."""
-        sentences = [parse.sentence for parse in self.sample.parses] + [render([garden()])]
+        sentences = [p.sentence for p in self.sample.parses] + [parse([garden()]).sentence]
         shown = encode_sentences(sentences[-1:], self.sample.tokenizer)
         x = mix_features(collect_states(self.model, [*self.sample.examples, *shown]))
         fitted = sentences[: 2 * len(self.sample.parses) // 3]
@@ -533,15 +532,15 @@ def describe_ranks(reader: Reader) -> Rows:
     return rows
 
 
-def pair_articles(parse: Parse, kind: str) -> list[tuple[int, int]]:
+def pair_articles(p: Parse, kind: str) -> list[tuple[int, int]]:
     """Return pairs of a query and a key by which a head can find an article's noun.
 
     In an encoder the article asks for its noun; in GPT, where only the past is seen, the noun for
     its article; in attention to the source, the step that writes the article for the noun.
     """
-    heads = {i: h for i, h in enumerate(parse.en.heads) if parse.en.kinds[i] == "article"}
+    heads = {i: h for i, h in enumerate(p.en.heads) if p.en.kinds[i] == "article"}
     if kind == "source":
-        return [(t, heads[s]) for s, t in parse.sentence.links if s in heads]
+        return [(t, heads[s]) for s, t in p.sentence.links if s in heads]
     return [(h, i) if kind == "decoder" else (i, h) for i, h in heads.items()]
 
 
@@ -587,7 +586,7 @@ def describe_plane(reader: Reader) -> Rows:
 def measure_share(a: Attention, arguments: Any, parses: Sequence[Parse]) -> Float[Tensor, " H"]:
     """Return the mean weight of each head on the pairs of `pair_articles`."""
     weights = a.module.attention_weights(*arguments)
-    pairs = [(b, *pair) for b, parse in enumerate(parses) for pair in pair_articles(parse, a.kind)]
+    pairs = [(b, *pair) for b, p in enumerate(parses) for pair in pair_articles(p, a.kind)]
     b, i, j = torch.tensor(pairs).T
     return weights[b, :, i, j].mean(0)
 
@@ -631,7 +630,7 @@ def describe_lengths(reader: Reader) -> Rows:
     n = len(adjectives)
 
     def say(before: str, adjective: Any, noun: Any) -> Sentence:
-        text = render([Clause(NP(noun, "the", (adjective,)), VP(laugh))])
+        text = parse([Clause(NP(noun, "the", (adjective,)), VP(laugh))]).sentence
         return text._replace(en=(text.en[0], before, *text.en[1:]))
 
     def read_after(befores: Sequence[str]) -> list[Tensor]:

@@ -29,7 +29,7 @@ WORD = {word.en[0]: word for word in (*lexicon.NOUNS, *lexicon.VERBS)}
 OLD = next(adjective for adjective in lexicon.ADJECTIVES["a"] if adjective.en == "old")
 DOG = NP(WORD["dog"], "the", relative=Relative(Clause(None, VP(WORD["run"]))))
 PARSE = parse([Clause(DOG, VP(WORD["see"], (NP(WORD["cat"], "a", (OLD,)),), ("must",)))])
-PARSES = [PARSE, *(grammar.draw_unseen_parse(random.Random(n), n, set()) for n in (7, 9))]
+PARSES = [PARSE, *(grammar.draw_unseen(random.Random(n), n, set()) for n in (7, 9))]
 PAIRS = [Pair(p.sentence.en_text, p.sentence.de_text) for p in PARSES]
 WORDS = Words.train([text for pair in PAIRS for text in pair[:2]])
 SAMPLE = measure.Sample(PARSES, encode_pairs(PAIRS, WORDS), WORDS)

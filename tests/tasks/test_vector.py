@@ -19,8 +19,8 @@ from seqmodels.search import unroll
 from tasks.analyses import decoder_states
 from tasks.figures import mark_trained
 from tasks.synthetic import words
-from tasks.synthetic.grammar import draw_unseen_parse
-from tasks.synthetic.trees import Parse, Sentence, parse, render
+from tasks.synthetic.grammar import draw_unseen
+from tasks.synthetic.trees import Parse, Sentence, parse
 from tasks.translation import __main__ as translation
 from tasks.vector import __main__ as vector
 from tasks.vector import figure, measure, roles
@@ -28,7 +28,7 @@ from tasks.vector import figure, measure, roles
 
 def draw(seed: int, n_words: int, n: int) -> tuple[list[Parse], Words]:
     """Draw sentences with their trees, and a tokenizer that knows their words."""
-    parsed = [draw_unseen_parse(random.Random(1000 * seed + i), n_words, set()) for i in range(n)]
+    parsed = [draw_unseen(random.Random(1000 * seed + i), n_words, set()) for i in range(n)]
     sentences = [p.sentence for p in parsed]
     return parsed, Words.train([text for s in sentences for text in (s.en_text, s.de_text)])
 
@@ -162,7 +162,7 @@ def test_a_probe_finds_what_is_left(knows: str, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_word_counts_as_translated_with_its_last_part() -> None:
-    sentence = render([vector.garden()])
+    sentence = parse([vector.garden()]).sentence
     sentence = sentence._replace(links=(*sentence.links, (1, 4)))
     said = {measure.WORDS[word][1]: last for word, last in measure.last_links(sentence)}
     assert said == {"dog": 4, "see": 12, "cat": 5, "garden": 8}
@@ -190,4 +190,6 @@ def test_data_and_recipes_are_those_of_the_translation() -> None:
         assert getattr(task, name) == getattr(other, name)
     measured = {tuple(e.src) for e in task.tests[1].examples}
     assert not measured & {tuple(e.src) for e in (*task.train, *task.valid)}
-    assert UNK not in task.tokenizer.encode(" ".join(map(" ".join, render([vector.garden()])[:2])))
+    assert UNK not in task.tokenizer.encode(
+        " ".join(map(" ".join, parse([vector.garden()]).sentence[:2]))
+    )
