@@ -201,12 +201,8 @@ def write(
 # ------------------------------------------------------------------------------------ Measuring
 
 
-class Written(NamedTuple):
-    """The States of the sentences of a test set."""
-
-    ranges: Ranges
-    states: dict[int, Any]
-    """By steps of gradient descent: the encoder's State (0) and the best one."""
+Written = tuple[Ranges, dict[int, Any]]
+"""The States of a test set by steps of gradient descent: the encoder's (0) and the best one."""
 
 
 @dataclass
@@ -230,7 +226,7 @@ class BestState:
             state = read_states(model, self.test.examples)
             ranges = measure_ranges(model, state)
             best = write(model, self.test.examples, state, ranges, self.n_steps, status)
-            self.model, self.written = model, Written(ranges, {0: state, self.n_steps: best})
+            self.model, self.written = model, (ranges, {0: state, self.n_steps: best})
         return self.written
 
     def adapt(self, model: SequenceModel, status: StatusFile = SILENT) -> SequenceModel:
@@ -240,7 +236,8 @@ class BestState:
         """
         if not is_fixed(model):
             return model
-        return FromStates(model, self.test.examples, self.write(model, status).states[self.n_steps])
+        _, states = self.write(model, status)
+        return FromStates(model, self.test.examples, states[self.n_steps])
 
     def score(
         self,
@@ -270,7 +267,7 @@ class BestState:
             scores = {"bleu": bleu(indices)}
             if surprisal is not None:
                 bits = np.array(surprisal)[indices]
-                fewer, more = split_in_halves(bits)
+                fewer, more = np.array_split(np.argsort(bits, kind="stable"), 2)
                 scores["surprisal"] = float(bits.mean())
                 scores["bleu_fewer_bits"] = bleu(indices[fewer])
                 scores["bleu_more_bits"] = bleu(indices[more])
@@ -353,12 +350,6 @@ class BestState:
         longest = self.test.max_train_length or max(self.test.x)
         low, high = [bucket for bucket in self.test.buckets if bucket[1] <= longest][-1]
         return [i for i, x in enumerate(self.test.x) if low <= x <= high]
-
-
-def split_in_halves(bits: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the indices of the half with fewer bits, then those of the others."""
-    order = np.argsort(bits, kind="stable")
-    return order[: (len(order) + 1) // 2], order[(len(order) + 1) // 2 :]
 
 
 def shuffle_target(example: Example, rng: random.Random) -> Example:

@@ -45,7 +45,7 @@ def measure_places(
         return []
     rows: Rows = []
     examples = best.test.examples
-    for steps, state in best.write(model).states.items():
+    for steps, state in best.write(model)[1].items():
         speaker = FromStates(model, examples, state)
         outputs = generate_targets(speaker, examples, 1)
         texts = [best.tokenizer.tokens(output) for output in outputs]
