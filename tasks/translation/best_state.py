@@ -89,7 +89,7 @@ def complete_state(model: Any, state: Any) -> Any:
 def free_fields(model: SequenceModel, state: Any) -> Fields:
     """Return the fields of a State that hold real numbers and do not follow from others."""
     fields = zip(state._fields, state, complete_state(model, state), strict=True)
-    return {k: x for k, x, same in fields if x.is_floating_point() and x is same}
+    return {k: x for k, x, own in fields if x.is_floating_point() and x is own and x.numel()}
 
 
 def measure_ranges(model: SequenceModel, state: Any) -> Ranges:
