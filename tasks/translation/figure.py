@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-import numpy as np
-
 from seqmodels.models import FIVE, paper_of
 from seqmodels.records.schema import Record, Test
 from seqmodels.report import bucket_plots, load_records
@@ -29,21 +27,16 @@ def find_title(records: Sequence[Record], test: Test) -> str:
     """Return what the scores show: what becomes of long sentences, or else their name.
 
     Compared with its first bucket, each model with one vector has less than half of its score in
-    the longest trained one, and each other model nine tenths; up to this bucket or the last one.
+    the longest trained one, and each other model nine tenths.
     """
     metric, last = test.primary_metric, longest_trained_bucket(test)
-    title = f"{bucket_plots.name_score(test, metric)} by {test.axis}"
-    if last is None:
-        return title
-    lost, kept = list[np.ndarray](), list[np.ndarray]()
+    shares: dict[str, list[float]] = {"vector": [], "grows": []}
     for model, group in load_records.group_by_model(records).items():
         means = load_records.score_array(group, test.name, metric)[:, 1:, 0].mean(axis=0)
-        shares = lost if paper_of(model).memory == "vector" else kept
-        shares.append(means[[last, -1]] / means[0])
-    if np.max(lost, axis=0)[0] >= 0.5 or np.min(kept, axis=0)[0] < 0.9:
-        return title
-    title = "One vector loses long sentences; looking back keeps them"
-    return title if np.min(kept) >= 0.9 else f"{title}, up to trained lengths"
+        shares[paper_of(model).memory].append(means[last or 0] / means[0])
+    if max(shares["vector"]) < 0.5 and min(shares["grows"]) >= 0.9:
+        return "One vector loses long sentences; looking back keeps them, up to trained lengths"
+    return f"{bucket_plots.name_score(test, metric)} by {test.axis}"
 
 
 FIGURES = (draw_five, best_state_figure.draw)
