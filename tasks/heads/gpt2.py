@@ -55,12 +55,6 @@ class English(NamedTuple):
     words: tuple[str, ...]
     tags: Tags
 
-    @property
-    def pieces(self) -> list[str]:
-        """Return the words with the blanks before them, which join to the text."""
-        is_mark = [word in (",", ".") for word in self.words]
-        return [word if i == 0 or is_mark[i] else f" {word}" for i, word in enumerate(self.words)]
-
 
 def read_sentence(line: str) -> English:
     """Read words with their marks, as in "The/a1 dog/n1s1 barked/v1 .".
@@ -91,9 +85,13 @@ def pair_sentence(sentence: English) -> PairedSentence:
 
 
 def encode_words(sentence: English, tokenizer: Tokenizer) -> list[list[int]]:
-    """Return the tokens of each word; raise ValueError if those of the text are others."""
-    ids = [tokenizer.encode(piece) for piece in sentence.pieces]
-    text = "".join(sentence.pieces)
+    """Return the tokens of each word and the blank before it.
+
+    Raises ValueError if those of the text are others.
+    """
+    first, *words = sentence.words
+    pieces = [first, *(word if word in (",", ".") else f" {word}" for word in words)]
+    ids, text = [tokenizer.encode(piece) for piece in pieces], "".join(pieces)
     if [*chain(*ids)] != tokenizer.encode(text):
         raise ValueError(f"the tokenizer joins words of {text!r}; give the folder of a GPT-2")
     return ids
@@ -142,7 +140,7 @@ def compute_nats(model: SequenceModel, texts: Int[Tensor, "B N"]) -> float:
 def measure_heads(
     model: SequenceModel, tokenizer: Tokenizer, sentences: Sequence[English]
 ) -> dict[str, Rows]:
-    """Return the rows of `describe_heads` and `describe_scores`, and the loss without a head.
+    """Return the rows of `describe_heads`, and the loss without a head.
 
     The first row of the loss is the whole model's; the others are of each relation's best head.
     """
@@ -157,7 +155,7 @@ def measure_heads(
         if (a.layer, head) in best:
             with measure.muted(a.module.W_o, head, model.config.n_heads):
                 muting.append({**name_head(a, head), "nats": compute_nats(model, texts)})
-    return {"heads": heads, "scores": measure.describe_scores(places, w, grid), "muting": muting}
+    return {"heads": heads, "muting": muting}
 
 
 # --------------------------------------------------------------------------------------- Run

@@ -14,7 +14,6 @@ from torch import Tensor
 
 from ..synthetic.trees import Parse, Tags
 
-ATTENTIONS = ("encoder", "decoder", "source")
 ARTICLE, WRITTEN = "article → noun", "noun of the article written"
 NOUN_OF = {"encoder": ARTICLE, "source": WRITTEN, "text": WRITTEN}
 """The pair by which a head of an attention finds the noun of an article."""

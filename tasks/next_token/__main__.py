@@ -234,8 +234,8 @@ def builtin_task(args: argparse.Namespace) -> Task:
     tokenizer = Words.train(texts)  # all words of the generator: none is unknown in test
     encode = tokenizer.encode
     train, valid, test = ([encode(story.text) for story in split] for split in corpus)
-    cuts = [story.cut() for story in corpus.test]
-    asked = [Example(encode(src), encode(tgt)) for src, tgt in cuts]
+    tested = corpus[-1]
+    asked = [Example(encode(src), encode(tgt)) for src, tgt in (s.cut() for s in tested)]
     context = CONTEXT if args.context is None else args.context
     if context > (longest := max(len(example.src) for example in asked)):
         raise ValueError(f"--context {context}: the longest test story allows {longest}")
@@ -248,7 +248,7 @@ def builtin_task(args: argparse.Namespace) -> Task:
         valid=windows(valid, context, seed=2),
         tests=[
             context_test(asked, context, train_windows),
-            distance_test(asked, [story.distance for story in corpus.test], DISTANCE),
+            distance_test(asked, [story.distance for story in tested], DISTANCE),
         ],
         contrasts=recipes.HISTORY,
         recipes=fit_recipes(recipes.RECIPES, max(map(len, [*train, *test])) + CONTINUATION),

@@ -39,14 +39,6 @@ class Story(NamedTuple):
         return self.text[:begins], self.text[begins : self.start + len(self.needed)]
 
 
-class Splits(NamedTuple):
-    """Three lists of stories; no story is in two of them."""
-
-    train: list[Story]
-    valid: list[Story]
-    test: list[Story]
-
-
 def _pick(rng: random.Random, items: Sequence[str]) -> str:
     return items[int(rng.random() * len(items))]  # `choice` can change between Python versions
 
@@ -121,11 +113,12 @@ def draw_corpus(
     max_train: int = 128,
     max_test: int = 256,
     per_distance: int = 100,
-) -> Splits:
-    """Draw three splits; the test stories are at the distances 8, 16, 32, ... up to `max_test`.
+) -> tuple[list[Story], list[Story], list[Story]]:
+    """Draw train, valid and test; no story is in two of them.
 
-    Distances of the others are log-uniform over 8 ... `max_train`, and half of those stories with
-    room for it also need another word on the way, for a denser training signal. Kinds alternate.
+    The test stories are at the distances 8, 16, 32, ... up to `max_test`. Distances of the others
+    are log-uniform over 8 ... `max_train`, and half of those stories with room for it also need
+    another word on the way, for a denser training signal. Kinds alternate.
     """
     if (least := min(max_train, max_test)) < NEAREST:
         raise ValueError(f"the longest distance is {least} words; give at least {NEAREST}")
@@ -146,4 +139,4 @@ def draw_corpus(
 
     doublings = [NEAREST << k for k in range((max_test // NEAREST).bit_length())]
     test = [new(i, distance) for distance in doublings for i in range(per_distance)]
-    return Splits(mixed(n_train), mixed(n_valid), test)
+    return mixed(n_train), mixed(n_valid), test

@@ -29,6 +29,7 @@ WORD = {word.en[0]: word for word in (*lexicon.NOUNS, *lexicon.VERBS)}
 OLD = next(adjective for adjective in lexicon.ADJECTIVES["a"] if adjective.en == "old")
 DOG = NP(WORD["dog"], "the", relative=Relative(Clause(None, VP(WORD["run"]))))
 PARSE = parse([Clause(DOG, VP(WORD["see"], (NP(WORD["cat"], "a", (OLD,)),), ("must",)))])
+ATTENTIONS = ("encoder", "decoder", "source")
 PARSES = [PARSE, *(grammar.draw_unseen(random.Random(n), n, set()) for n in (7, 9))]
 PAIRS = [Pair(p.sentence.en_text, p.sentence.de_text) for p in PARSES]
 WORDS = Words.train([text for pair in PAIRS for text in pair[:2]])
@@ -46,7 +47,7 @@ def test_words_depend_on_their_heads() -> None:
 
 def test_pairs_are_named() -> None:
     source, reads, writes = (
-        {*pairs.pair_sentence(attention, PARSE)[0]} for attention in pairs.ATTENTIONS
+        {*pairs.pair_sentence(attention, PARSE)[0]} for attention in ATTENTIONS
     )
     assert {("article → noun", 6, 8), ("noun → article", 8, 6), ("adjective → noun", 7, 8),
             ("noun → verb", 1, 4), ("verb → subject", 4, 1), ("noun → verb", 8, 5),
@@ -113,7 +114,7 @@ def test_heads_are_measured_and_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
     whole, *muted = measure.mute_each(model, model, SAMPLE)
     assert (len(muted), whole["changed"], whole["n"]) == (12, 0, 3)
     intact = measure.translate(model, SAMPLE)
-    for kind in pairs.ATTENTIONS:
+    for kind in ATTENTIONS:
         own = (row for row in muted if row["attention"] == kind)
         row = max(own, key=lambda row: row["changed"])
         twin = deepcopy(model)
@@ -169,9 +170,7 @@ NO_CHANGE = dict.fromkeys(changes.CHANGES, 0)
 
 def test_what_is_drawn_of_heads_is_known() -> None:
     """A chance is the larger one; ten changed words have kinds, nine have not; some gain."""
-    places = [
-        {"attention": kind, "layer": 1, "head": i} for kind in pairs.ATTENTIONS for i in (1, 2)
-    ]
+    places = [{"attention": kind, "layer": 1, "head": i} for kind in ATTENTIONS for i in (1, 2)]
     whole = {"attention": "none", "layer": 0, "head": 0, "n": 20, "exact": 15, "changed": 0}
     changed = {"ending": 4, "choice": 3, "order": 2, "omission": 1}
     counts = [(11, 7, changed), (16, 3, changed | {"order": 1}), *[(15, 1, {})] * 4]

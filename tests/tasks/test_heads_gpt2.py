@@ -48,7 +48,6 @@ def test_marks_say_what_words_are() -> None:
 def test_tokens_are_those_of_their_words() -> None:
     """The words have 1, 1, 2 and 1 tokens; a word asks as its last one, and is given their sum."""
     sentence = gpt2.read_sentence("The/a1 dog/n1s1 slept/v1 .")
-    assert sentence.pieces == ["The", " dog", " slept", "."]
     ids = gpt2.encode_words(sentence, Chunks())
     assert ids == [[4], [5], [6, 7], [8]]
     short = gpt2.encode_words(gpt2.read_sentence("Dogs/n1s1 bark/v1 ."), Chunks())
@@ -82,7 +81,6 @@ def test_a_planted_head_finds_the_articles() -> None:
     assert shares["noun → article"] == (3, pytest.approx(200 / 3, abs=0.1))
     assert shares["verb → subject"] == (2, pytest.approx(100, abs=0.1))
     assert shares["noun → verb"] == (1, pytest.approx(0, abs=0.1))
-    assert len(found["scores"]) == 1
 
 
 def test_a_hundred_sentences_are_marked() -> None:
