@@ -161,14 +161,12 @@ export class AttentionPanel {
     this.map.show(drawn, label, `${id} ${run} ${layer} ${head}`);
     this.legend.textContent = `Rows: ${isOnSource ? "target tokens, as they are written. Columns: source tokens" : "the tokens that look. Columns: the tokens that they look at"}. The stronger the colour, the larger the weight.`;
     this.links.hidden = !isFinished;
-    if (isFinished) this.link(drawn);
+    if (isFinished) {
+      const rows = drawn.tgt.map((word, t) => [word, ...drawn.weights[t].map((weight) => Number(weight.toFixed(6)))]);
+      this.links.replaceChildren(
+        element("a", { download: "attention.csv", href: csvAddress([["", ...drawn.src], ...rows]) }, "its numbers as CSV"), ", ",
+        element("a", { href: addressWith({}) }, "link to this view"));
+    }
     return this.root;
-  }
-
-  link({ src, tgt, weights }) {
-    const rows = tgt.map((word, t) => [word, ...weights[t].map((weight) => Number(weight.toFixed(6)))]);
-    this.links.replaceChildren(
-      element("a", { download: "attention.csv", href: csvAddress([["", ...src], ...rows]) }, "its numbers as CSV"), ", ",
-      element("a", { href: addressWith({}) }, "link to this view"));
   }
 }

@@ -471,29 +471,25 @@ function ask(event) {
   query("#outputs").scrollIntoView({ block: "nearest" });
 }
 
-function listen() {
-  query("#ask").addEventListener("submit", ask);
-  query("#text").addEventListener("input", showHints);
-  query("#text").addEventListener("keydown", (event) => {
-    if (event.key === "Enter" && !event.shiftKey && (!data.continues || event.ctrlKey)) ask(event);
-  });
-  query("#length")?.addEventListener("input", ({ target }) => lengths.length && move({ w: lengths[Number(target.value)] }));
-  query("#another")?.addEventListener("click", () => {
-    const its = examples.filter(({ x }) => x === example.x);
-    move({ w: example.x, i: (its.indexOf(example) + 1) % its.length });
-  });
-  query("#play")?.addEventListener("click", play);
-  query("#stop").addEventListener("click", stop);
-  query("#own")?.addEventListener("click", () => { query("#text").focus(); query("#text").select(); });
-  query("#unmute").addEventListener("click", () => changeAddress({ mute: "" }));
-  query("#exercise")?.addEventListener("submit", (event) => runExercise(event, examples));
-  query("#read")?.addEventListener("click", readPrefixes);
-  for (const type of ["pointerover", "focusin", "click"]) query("#outputs").addEventListener(type, lightWord);
-  query("#outputs").addEventListener("pointerleave", () => { if (shown === Infinity) light(); });
-  query("#outputs").addEventListener("click", chooseWord);
-  query("#outputs").addEventListener("keydown", walk);
-  query("#attention").prepend(panel.root);
-}
-
-listen();
+query("#ask").addEventListener("submit", ask);
+query("#text").addEventListener("input", showHints);
+query("#text").addEventListener("keydown", (event) => {
+  if (event.key === "Enter" && !event.shiftKey && (!data.continues || event.ctrlKey)) ask(event);
+});
+query("#length")?.addEventListener("input", ({ target }) => lengths.length && move({ w: lengths[Number(target.value)] }));
+query("#another")?.addEventListener("click", () => {
+  const its = examples.filter(({ x }) => x === example.x);
+  move({ w: example.x, i: (its.indexOf(example) + 1) % its.length });
+});
+query("#play")?.addEventListener("click", play);
+query("#stop").addEventListener("click", stop);
+query("#own")?.addEventListener("click", () => { query("#text").focus(); query("#text").select(); });
+query("#unmute").addEventListener("click", () => changeAddress({ mute: "" }));
+query("#exercise")?.addEventListener("submit", (event) => runExercise(event, examples));
+query("#read")?.addEventListener("click", readPrefixes);
+for (const type of ["pointerover", "focusin", "click"]) query("#outputs").addEventListener(type, lightWord);
+query("#outputs").addEventListener("pointerleave", () => { if (shown === Infinity) light(); });
+query("#outputs").addEventListener("click", chooseWord);
+query("#outputs").addEventListener("keydown", walk);
+query("#attention").prepend(panel.root);
 showProgress();

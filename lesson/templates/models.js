@@ -66,7 +66,6 @@ export function normalize(text) {
   return data.case === "lower" ? composed.toLowerCase() : composed;
 }
 export const encode = (text) => tokenizer.encode(normalize(text));
-const readTemperature = () => Number(query("#temperature")?.value ?? 0);
 
 /** A request to a model for the text that follows `text`, or the problem that prevents it.
  * @param {number} run
@@ -76,7 +75,7 @@ const readTemperature = () => Number(query("#temperature")?.value ?? 0);
  *   with the likeliest tokens, and the weights of all attentions */
 export function makeJob(run, text, changes = {}) {
   const ids = encode(text), { max_tokens: most } = runs[run].manifest;
-  const room = (n) => (most === null ? Infinity : most - n), common = { run, ...changes, temperature: readTemperature() };
+  const room = (n) => (most === null ? Infinity : most - n), common = { run, ...changes, temperature: Number(query("#temperature")?.value ?? 0) };
   if (data.continues === "prefix") {
     const limit = Math.min(ids.length + data.n_new, room(1), data.block ?? Infinity);
     return ids.length < limit ? { ...common, src: [BOS], prefix: ids, limit }

@@ -58,15 +58,10 @@ function filterExamples(test, b, runs, pair, only, q) {
   });
 }
 
-function gapOf(test, i, runs) {
-  const all = runs.map((run) => scoreOf(test, i, run));
-  return Math.max(...all) - Math.min(...all);
-}
-
 // What examples are sorted by, the largest first; undefined: they stay in the order of the test set.
 function keyOf(test, i, runs, [one, other], sort) {
-  const sign = isLower(test) ? -1 : 1, run = runs.find((run) => run.model === sort);
-  if (sort === "gap") return gapOf(test, i, runs);
+  const sign = isLower(test) ? -1 : 1, run = runs.find((run) => run.model === sort), all = runs.map((run) => scoreOf(test, i, run));
+  if (sort === "gap") return Math.max(...all) - Math.min(...all);
   if (sort === "lead") return sign * (scoreOf(test, i, one) - scoreOf(test, i, other));
   return run && -sign * scoreOf(test, i, run);
 }
@@ -187,7 +182,6 @@ function layOut({ t, folder, test, seeds, runs }, root) {
   const laidOut = JSON.stringify([t, names, seeds, models, test.axis, test.buckets.length]);
   if (root.dataset.laidOut === laidOut) return;
   root.dataset.laidOut = laidOut;
-  const now = /** @type {HTMLElement} */ (document.activeElement), focused = root.contains(now) && now.dataset.key;
   const orders = [["gap", "largest difference first"], ["lead", "A − B, largest first"], ["test", "as in the test set"],
     ...models.map(([model, label]) => [model, `worst of ${label}`])];
   const kinds = [["", "all"], ["better", "A right, B wrong"], ["maps", "with attention maps"]]
@@ -208,7 +202,7 @@ function layOut({ t, folder, test, seeds, runs }, root) {
     button.addEventListener("click", () => move(step));
     return button;
   };
-  root.replaceChildren(
+  redraw(root,
     element(heading(0), {}, `The ${test.noun} behind the figure`),
     element("nav", { "aria-label": "buckets" }, element("span", {}), ...test.buckets.map(() => element("a"))),
     element("div", { class: "controls" },
@@ -220,7 +214,6 @@ function layOut({ t, folder, test, seeds, runs }, root) {
     element("div", { class: "controls" }, turn("← previous (p)", -1), turn("next (n) →", 1),
       element("span", { class: "choice", role: "status" })),
     element("div", { class: "example" }), element("div", { class: "attention" }));
-  if (focused) root.querySelector(`[data-key="${focused}"]`)?.focus({ preventScroll: true });
 }
 
 // Replace the children of an element if what they show has changed.
@@ -275,15 +268,6 @@ function move(step) {
   if (listed.length) choose(listed[place]);
 }
 
-function highlightBucket(state) {
-  document.querySelectorAll('[id*="-bucket-"]').forEach((area) => {
-    const section = /** @type {HTMLElement} */ (area.closest(".test"));
-    const mine = section && area.closest(".folder").id === `f${state.f}` && Number(section.dataset.test) === state.t;
-    const bucket = Number(area.id.match(/-bucket-(\d+)/)[1]);
-    area.classList.toggle("chosen", Boolean(mine && state.test && bucket === state.b));
-  });
-}
-
 /** @type {number} the last choice that is drawn; a test waits for it */
 export let drawnTurn = 0;
 let turn = 0; // a choice can be made while the one before is being drawn
@@ -294,7 +278,8 @@ async function render() {
   document.querySelectorAll("#folders a").forEach((a, i) => {
     if (i === state.f) a.setAttribute("aria-current", "true"); else a.removeAttribute("aria-current");
   });
-  highlightBucket(state);
+  for (const area of document.querySelectorAll(".chosen")) area.classList.remove("chosen");
+  for (const area of document.querySelectorAll(`#f${state.f} [data-test="${state.t}"] [id$="-bucket-${state.b}"]`)) area.classList.add("chosen");
   const root = document.querySelector(`#f${state.f} .explore`);
   if (!state.test) { drawnTurn = ownTurn; return; }
   layOut(state, root);

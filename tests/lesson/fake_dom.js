@@ -56,9 +56,9 @@ class FakeElement {
   remove() { if (this.parentElement) this.parentElement.childNodes.splice(this.place, 1); this.parentElement = null; }
 
   contains(node) { return this === node || Boolean(node.parentElement && this.contains(node.parentElement)); }
-  matches(selector, scope) { return selector.split(/,\s*/).some((path) => fits(this, path.split(/\s+/), scope)); }
+  matches(selector) { return selector.split(/,\s*/).some((path) => fits(this, path.split(/\s+/))); }
   closest(selector) { return this.matches(selector) ? this : this.parentElement?.closest(selector) ?? null; }
-  all(selector, scope = this) { return this.children.flatMap((child) => [...(child.matches(selector, scope) ? [child] : []), ...child.all(selector, scope)]); }
+  all(selector) { return this.children.flatMap((child) => [...(child.matches(selector) ? [child] : []), ...child.all(selector)]); }
   querySelectorAll(selector) { return this.all(selector); }
   querySelector(selector) { return this.all(selector)[0] ?? null; }
 
@@ -71,22 +71,21 @@ class FakeElement {
 }
 
 // Whether an element is what a path of compound selectors leads to.
-function fits(node, path, scope) {
+function fits(node, path) {
   const before = path.slice(0, -1);
-  if (!node || !path.at(-1).match(/^(?:[\w-]+|\*)|[#.][\w-]+|\[[^\]]*\]|:not\(.*?\)|:scope/g)?.every((part) => fitsPart(node, part, scope))) return false;
-  if (before.at(-1) === ">") return fits(node.parentElement, before.slice(0, -1), scope);
-  for (let up = node.parentElement; up && before.length; up = up.parentElement) if (fits(up, before, scope)) return true;
+  if (!node || !path.at(-1).match(/^(?:[\w-]+|\*)|[#.][\w-]+|\[[^\]]*\]|:not\(.*?\)/g)?.every((part) => fitsPart(node, part))) return false;
+  if (before.at(-1) === ">") return fits(node.parentElement, before.slice(0, -1));
+  for (let up = node.parentElement; up && before.length; up = up.parentElement) if (fits(up, before)) return true;
   return !before.length;
 }
 
-function fitsPart(node, part, scope) {
+function fitsPart(node, part) {
   if (part[0] === "#") return node.id === part.slice(1);
   if (part[0] === ".") return node.classList.contains(part.slice(1));
-  if (part === ":scope") return node === scope;
   if (part[0] === ":") return !node.matches(part.slice(5, -1));
   if (part[0] !== "[") return part === "*" || node.localName === part;
-  const [, key, sign, value] = part.match(/\[([\w-]+)(?:(\*?=)"?([^"]*?)"?)?\]/), own = node.attributes[key];
-  return own !== undefined && (!sign || (sign === "=" ? own === value : own.includes(value)));
+  const [, key, sign, value] = part.match(/\[([\w-]+)(?:([*$]?=)"?([^"]*?)"?)?\]/), own = node.attributes[key];
+  return own !== undefined && (!sign || (sign === "=" ? own === value : sign === "$=" ? own.endsWith(value) : own.includes(value)));
 }
 
 // Let what listens to events of an element, or of those that it is in, hear one.
