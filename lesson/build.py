@@ -246,12 +246,11 @@ def compute_example(chapter: Chapter, folders: Mapping[str, Folder]) -> Example 
             written = [row for row in rows.read(path.with_suffix(".jsonl")) if row.hyp is not None]
             if row := next((row for row in written if row.x >= MIN_WORDS), None):
                 from lesson.trace import trace_lines
-                from seqmodels.data.batches import Example as Texts
                 from seqmodels.data.batches import collate
                 from seqmodels.experiments.inference import load  # imports torch
 
                 run = load(path)
-                batch = collate([Texts(run.encode_source(row.src), run.encode(row.ref))])
+                batch = collate([run.make_example(run.encode_source(row.src), run.encode(row.ref))])
                 values = trace_lines(chapter, run.model, batch.src, batch.tgt_in)
                 return Example(f"{name}/{path.stem}", row.src, row.ref, values)
     return None
@@ -341,10 +340,11 @@ def draw_scores(records: Sequence[Record]) -> FigureWithData:
 def read_folders(root: Path) -> dict[str, Folder]:
     """Read the folders of records in `root`, which may be a folder of records itself."""
     paths = sorted({path.parent for path in [*root.glob("*.json"), *root.glob("*/*.json")]})
-    folders = {path.resolve().name: load_records.load_folder(path, True) for path in paths}
-    if not any(folder.records for folder in folders.values()):
+    loaded = (load_records.load_folder(path, True) for path in paths)
+    folders = {folder.path.resolve().name: folder for folder in loaded if folder.records}
+    if not folders:
         raise ValueError(f"{root} holds no records; name a folder of records, or of such folders")
-    return {name: folder for name, folder in folders.items() if folder.records}
+    return folders
 
 
 def select_records(

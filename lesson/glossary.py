@@ -23,6 +23,10 @@ SKIPPED = re.compile(
     r'|<[^>]*(?: lang=| class="written"| aria-labelledby="paper")'
 )
 """Tags of elements in which they are not: examples, titles of papers, and what is no prose."""
+NOTE = Markup(
+    '<div popover class="definition" id="term-{0}"><dfn>{1}</dfn>: {2}. '
+    '<a href="glossary.html#{0}">Glossary</a></div>\n'
+)
 
 
 def link_terms(page: str) -> str:
@@ -54,13 +58,5 @@ def link_terms(page: str) -> str:
             open_.remove(name)
         elif not is_end and (open_ is skipped or name in PROSE):
             open_.append(name)
-    notes = (describe(term) for term in used)
+    notes = (NOTE.format(slug(term), term, format_prose(GLOSSARY["field"][term])) for term in used)
     return "".join([before, start, *parts, *notes, end, after])
-
-
-def describe(term: str) -> Markup:
-    """Return the note on a term."""
-    return Markup(
-        '<div popover class="definition" id="term-{0}"><dfn>{1}</dfn>: {2}. '
-        '<a href="glossary.html#{0}">Glossary</a></div>\n'
-    ).format(slug(term), term, format_prose(GLOSSARY["field"][term]))

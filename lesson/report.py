@@ -200,12 +200,12 @@ def encode_map(run: Any, source: str, target: str) -> dict[str, Any] | None:
     """Return the attention weights of a run's layers and heads; None for an empty target."""
     import torch
 
-    from seqmodels.data.batches import Example, collate
+    from seqmodels.data.batches import collate
 
     if not (tgt := run.encode(target)):
         return None
     src, model = run.encode_source(source), run.model
-    batch = collate([Example(src, tgt)])
+    batch = collate([run.make_example(src, tgt)])
     with torch.inference_mode():
         weights = model.attention_weights(batch.src, batch.src_mask, batch.tgt_in)[0].numpy()
     by_token = np.round(weights.transpose(2, 0, 1, 3) * PARTS).astype("<u2")  # (T, L, H, S)

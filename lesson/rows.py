@@ -54,9 +54,7 @@ def read(path: Path) -> list[Row]:
 
 
 def side_by_side(
-    by_run: Mapping[str, Sequence[Row]],
-    test: Test,
-    tokenize: str,
+    by_run: Mapping[str, Sequence[Row]], test: Test, tokenize: str
 ) -> list[dict[str, Any]]:
     """Return the examples of a test set: x, src, ref and, in the order of the runs, hyps, scores.
 
