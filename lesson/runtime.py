@@ -47,11 +47,8 @@ def build_runtime() -> tuple[str, bytes, dict[str, str]]:
 
 def fetch_packages(declared: Mapping[str, bytes], folder: Path) -> None:
     """Fetch the declared packages into a folder."""
-    if (npm := shutil.which("npm")) is None:
-        raise ValueError(
-            "the live page needs npm, which comes with Node.js (https://nodejs.org), to fetch "
-            "onnxruntime-web once"
-        )
+    npm = shutil.which("npm") or "npm"
+    failure = "npm, which comes with Node.js (https://nodejs.org), cannot fetch onnxruntime-web"
     print("fetching onnxruntime-web with npm, once")
     with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
         part = Path(scratch) / "web"
@@ -59,9 +56,7 @@ def fetch_packages(declared: Mapping[str, bytes], folder: Path) -> None:
         for name, content in declared.items():
             (part / name).write_bytes(content)
         quiet = ["--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"]
-        run_program(
-            [npm, "ci", *quiet, "--prefix", str(part)], {}, "npm cannot fetch onnxruntime-web"
-        )
+        run_program([npm, "ci", *quiet, "--prefix", str(part)], {}, failure)
         part.rename(folder)
 
 

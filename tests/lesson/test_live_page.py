@@ -5,7 +5,6 @@ import gzip
 import hashlib
 import json
 import re
-import shutil
 import subprocess
 import sys
 from collections import Counter
@@ -292,10 +291,9 @@ def test_an_unknown_tokenizer_is_refused() -> None:
 
 def test_the_runtime_is_fetched_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("SEQMODELS_CACHE", str(tmp_path))
-    monkeypatch.setattr(shutil, "which", lambda name, path=None: None)
-    with pytest.raises(ValueError, match="npm"):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(ValueError, match=r"Node.js .* cannot fetch .*: .*'npm'$"):
         runtime.build_runtime()
-    monkeypatch.setattr(shutil, "which", lambda name, path=None: name)
     failure = subprocess.CalledProcessError(1, "npm", "", "npm error network\nmore\n")
     monkeypatch.setattr(subprocess, "run", Mock(side_effect=failure))
     with pytest.raises(ValueError, match=r"npm error network$"):
