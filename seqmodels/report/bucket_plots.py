@@ -179,7 +179,7 @@ def _draw_metric(ax: Axes, table: Table, lines: Sequence[Line], test: Test, name
         if is_gain:
             seeds = seeds - seeds[:, :1, :1]
             seeds = np.where([True, False, False], -seeds if metric.is_loss else seeds, np.nan)
-        x = np.arange(len(n)) + 0.06 * (i - (len(lines) - 1) / 2)
+        x = np.arange(len(n)) + min(0.12, 0.72 / len(lines)) * (i - (len(lines) - 1) / 2)
         _draw_line(ax, line_style, x, n, seeds)
         value, low, high = np.moveaxis(np.roll(scores, -1, axis=1), -1, 0)  # "all" comes last
         gains = {"gain": np.pad(seeds[..., 0], ((0, 0), (0, 1)), constant_values=np.nan)}
@@ -235,10 +235,10 @@ def _draw_line(
     by_seed = seeds[:, solid, 0]
     ax.vlines(x[solid], by_seed.min(axis=0), by_seed.max(axis=0), lw=1.1, **draw)
     for is_few, fill in ((False, line_style.colour), (True, "white")):
-        look: dict[str, Any] = {"ms": 4.5, "mew": 1.1}
+        look = draw | {"ms": 4.5 + 2 * (line_style.marker == "*"), "mew": 1.1, "zorder": 4.5}
         look |= {"ms": 3.5, "mew": 0.7, "alpha": 0.6} if is_few else {}
         mask = (n < MIN_EXAMPLES) == is_few
-        ax.plot(x[mask], mean[mask], line_style.marker, mfc=fill, **look, **draw)
+        ax.plot(x[mask], mean[mask], line_style.marker, mfc=fill, **look)
 
 
 def _draw_counts(strip: Axes, test: Test) -> None:
