@@ -26,7 +26,7 @@ HEAT_BY_NIGHT = {to_hex(HEAT(i)): to_hex(DARK_HEAT(i)) for i in range(HEAT.N)}
 
 def declare(key: str, colour: str, is_text: bool) -> str:
     """Return the CSS that sets a property to a colour for each scheme."""
-    day, night = for_day(colour, is_text), for_night(colour, is_text, key == "fill")
+    day, night = for_day(colour, is_text), for_night(colour, is_text, key in ("fill", "background"))
     return f"{key}:{day};" if day == night else f"{key}:light-dark({day},{night});"
 
 

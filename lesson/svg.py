@@ -76,10 +76,14 @@ def format_keys(figure: Figure) -> Iterator[Markup]:
     pairs = [pair for key in figure.legends
              for pair in zip(key.get_lines(), key.get_texts(), strict=False)]  # fmt: skip
     names = [(MARKS.get(str(k.get_marker()), "■"), k.get_color(), text) for k, text in pairs]
+    legends = [own for ax in figure.axes if (own := ax.get_legend())]
+    names += [("\u2003", bar.get_facecolor(), text) for own in legends
+              for bar, text in zip(own.get_patches(), own.get_texts(), strict=False)]  # fmt: skip
     texts = [text for ax in figure.axes for text in ax.texts]
     names += [("■", text.get_color(), text) for text in texts if text.get_fontweight() == "bold"]
     for sign, colour, text in names:
-        rule = colours.declare("color", to_hex(colour), True)
+        look = "background" if sign.isspace() else "color"  # a bar is a space on its colour
+        rule = colours.declare(look, to_hex(colour), look == "color")
         key = Markup('<span style="{}">{}</span> {}')
         yield key.format(rule, sign, " ".join(text.get_text().split()))
 

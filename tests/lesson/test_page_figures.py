@@ -147,6 +147,19 @@ def test_a_figure_in_a_page_is_that_of_the_file() -> None:
     assert svg.round_numbers("rotate(-90.04 3.06 2)") == "rotate(-90 3.1 2)"
 
 
+def test_keys_name_the_lines_and_the_bars_of_legends() -> None:
+    figure = Figure()
+    (ax, other) = figure.subplots(1, 2)
+    ax.bar([0], [1], color="#aa0000", label="lost words")
+    ax.legend()
+    other.plot([0, 1], marker="o", color="#0000aa", label="GPT")
+    figure.legend(handles=other.lines)
+    keys = [re.sub("<.*?>", "", key) for key in svg.format_keys(figure)]
+    assert keys == ["● GPT", "\u2003 lost words"]
+    other.legend()  # in view already, beside its lines
+    assert len([*svg.format_keys(figure)]) == 2
+
+
 def test_marks_are_clipped_by_their_own_panel() -> None:
     figure = Figure()
     for n, ax in enumerate(figure.subplots(1, 2), 1):
