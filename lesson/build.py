@@ -127,8 +127,9 @@ def write_home(site: Site) -> None:
     scores = taught or select_records(site.folders, site.main)
     chart = make_chapter_chart(site.folders, "index") or make_chart(site.main, draw_scores(scores))
     opening = site.numbers["opening"]
-    script = "opening.js" if opening else ""
-    site.write("index", chart=chart, timeline=TIMELINE, opening=opening, page_script=script)
+    answer = essays.answer_first(site.numbers["budgets"], "long-sentences.html#who")
+    content = {"answer": answer, "opening": opening, "page_script": "opening.js" if opening else ""}
+    site.write("index", chart=chart, timeline=TIMELINE, **content)
     figure = draw_preview(opening) if opening else draw_scores(scores).figure
     figure.savefig(site.out / "preview.png", dpi=100, metadata=style.STAMPS[".png"])
 

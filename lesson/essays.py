@@ -308,6 +308,14 @@ def choose_samples(folders: Folders) -> list[Numbers] | None:
     return samples
 
 
+def answer_first(budgets: Numbers | None, source: str) -> list[str]:
+    """Return the question of the home page, and the answer if it was measured, as in `source`."""
+    best = (budgets or {}).get("best")
+    if not (budgets and best and int(budgets["before"]) < 50 and int(best["trained"]) > 95):
+        return []
+    return fill(budgets | {"source": source}, *read_toml("opening")["answer"].values())
+
+
 def read_opening(folders: Folders) -> Numbers | None:
     """Return what the opening picture shows, made by tools.opening; None if there is none."""
     name = next((n for n, folder in folders.items() if (folder.path / OPENING).exists()), None)
@@ -323,16 +331,14 @@ def read_opening(folders: Folders) -> Numbers | None:
         row["verdict"] = texts["verdicts"][judge(encoder, best)]
         row["steps"] = [0, *made["steps"]]
     row = choose_shown(made)
-    numbers = {"one": len(row["best"][0]), "many": len(row["annotations"][0])}
     for machine, output in zip(texts["machines"], row["outputs"], strict=True):
-        (machine["text"],) = fill(numbers | {"steps": made["steps"][-1]}, machine["text"])
         machine["marked"] = mark(output, row["ref"])
     cells = ("vectors", "annotations", "best")
     packed = [row | {key: [*map(pack_levels, row[key])] for key in cells} for row in made["rows"]]
     return {
         "rows": made["rows"], "shown": made["rows"].index(row), "machines": texts["machines"],
-        "packed": packed,
-        "folder": name, "most": most,
+        "packed": packed, "one": len(row["best"][0]), "many": len(row["annotations"][0]),
+        "folder": name, "most": most, "steps": made["steps"][-1],
         "tokens": load_records.format_short(record.train_config.tokens),
     }  # fmt: skip
 
@@ -360,7 +366,8 @@ def judge(encoder: float, best: float) -> str:
     """Name what the shares of right words by the encoder's and by the best vector say."""
     if encoder >= 0.9:
         return "short"
-    return "room" if best >= 0.9 else "part" if best > encoder else "none"
+    part = "part" if best > encoder else "none"
+    return "whole" if best == 1 else "room" if best >= 0.9 else part
 
 
 def mark(hyp: str, ref: str) -> Numbers:

@@ -118,7 +118,8 @@ def format_prose(text: str) -> Markup:
     html = SYMBOL.sub(
         lambda m: m[0] if m[0].startswith("<code>") else format_symbol(unescape(m[0])), html
     )
-    html = re.sub(r"\[([^\]]+)\]\((https?://[^)\s]+)\)", r'<a href="\2">\1</a>', html)
+    address = r"(?:https?://|[\w-]+\.html#)[^)\s]+"
+    html = re.sub(rf"\[([^\]]+)\]\(({address})\)", r'<a href="\2">\1</a>', html)
     link = r'<a href="https://arxiv.org/abs/\1">arXiv:\1\2</a>'
     return Markup(re.sub(r"arXiv:(\d{4}\.\d{4,5})(v\d)?", link, html))
 

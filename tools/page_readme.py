@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lesson.essays import choose_shown, mark
+from lesson.essays import answer_first, choose_shown, compare_budgets, mark
 from seqmodels.report.load_records import load_records
 from seqmodels.utils.files import read_json
 from tools.numbers import BAHDANAU, GPT, LSTM, RESULTS, RNN, TRANSFORMER, span
@@ -13,11 +13,15 @@ from tools.page_why import (
     RNN_40M,
     best_beyond,
     best_interval,
-    best_state_runs,
     bible_bleu,
-    rounded_bleu,
     vector_width,
 )
+
+
+def question_first() -> str:
+    """Return the question that the home page begins with, and its answer."""
+    budgets = compare_budgets(load_records(RESULTS / "budgets"))
+    return "**{}** {}".format(*answer_first(budgets, "docs/why.md#who-loses-the-sentence"))
 
 
 def opening_picture() -> str:
@@ -38,26 +42,22 @@ Bahdanau's model does. The [still](results/opening.svg), and [the lesson](docs/s
 
 
 def opening() -> str:
-    """Return who loses a long sentence: the encoder, the vector or the decoder."""
+    """Return how it was measured who loses a long sentence."""
     return f"""
-**Who loses a long sentence: the encoder, the vector or the decoder?** The models translate
-sentences of a synthetic English–German grammar. After 5 million target tokens, on the longest
-sentences in training (31–40 words), Bahdanau, which looks back at the source, has
+**How this was measured.** The models translate sentences of a synthetic English–German grammar.
+After 5 million target tokens, on the longest sentences in training (31–40 words), Bahdanau has
 {BUDGETS.mean(BAHDANAU, "31–40"):.1f} BLEU, and the RNN encoder–decoder, which hands over one
-vector of {vector_width()} numbers, {BUDGETS.mean(RNN, "31–40"):.1f} (trained again, on a GPU; the
-runs of the table below have {GRAMMAR.mean(RNN, "31–40"):.1f}). But freeze its decoder, and write
-the vector by gradient descent on the reference in place of the encoder: it then says these
-sentences with {best_interval(RNN, "31–40")} BLEU ({len(best_state_runs(RNN))} seeds), and at four
-bits a number still with {rounded_bleu(4):.0f}. So at these lengths the vector can hold the
-sentence, and the decoder can say it; the encoder does not write it. On longer sentences the best
-vectors fall as well: {best_beyond(RNN)} BLEU at 41–50, 51–60, 61–70 and 71–80 words. With more
-training of the same {vector_width()} numbers they reach further: {best_beyond(RNN_15M)} after 15
-million tokens and {best_beyond(RNN_40M)} after 40 million (one seed), where the encoder's have
-{BUDGETS.mean(RNN_15M, "31–40"):.0f} and {BUDGETS.mean(RNN_40M, "31–40"):.0f} at 31–40. On verses
-of the Bible the best vectors, written in fewer steps, are above the encoder's too, but at 51–60
-words below what Bahdanau has ({bible_bleu(RNN, "51–60"):.0f},
-{bible_bleu(RNN, "51–60", "best_state"):.0f} and {bible_bleu(BAHDANAU, "51–60"):.0f} BLEU; one
-seed). [How this was measured](docs/why.md#who-loses-the-sentence).
+vector of {vector_width()} numbers, {BUDGETS.mean(RNN, "31–40"):.1f} (in the runs of the table below
+{GRAMMAR.mean(RNN, "31–40"):.1f}). But freeze its decoder, and write the vector by gradient descent
+on the reference: it then says these sentences with {best_interval(RNN, "31–40")} BLEU
+({len(BUDGETS.seeds(RNN, "31–40"))} seeds). On longer sentences the best vectors fall as well:
+{best_beyond(RNN)} BLEU at 41–50, 51–60, 61–70 and 71–80 words. With more training they reach
+further: {best_beyond(RNN_15M)} after 15 million tokens and {best_beyond(RNN_40M)} after 40 million
+(one seed), where the encoder's have {BUDGETS.mean(RNN_15M, "31–40"):.0f} and
+{BUDGETS.mean(RNN_40M, "31–40"):.0f} at 31–40. On verses of the Bible of 51–60 words, the encoder's
+vectors, the best ones of fewer steps and Bahdanau have {bible_bleu(RNN, "51–60"):.0f},
+{bible_bleu(RNN, "51–60", "best_state"):.0f} and {bible_bleu(BAHDANAU, "51–60"):.0f} BLEU (one
+seed). [More, and the code](docs/why.md#who-loses-the-sentence).
 """
 
 

@@ -6,7 +6,9 @@ import re
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
+from browser import Tab
 from conftest import RESULTS, fields_of
 from fake_records import as_records, fake_record
 from test_javascript import run_node
@@ -91,9 +93,38 @@ def test_the_opening_picture_shows_its_sentences(site_folder: Path) -> None:
         rights = re.findall(r'class="right">.*?: (\d+) of (\d+) words', shown[0])
         assert rights == [(str(m["n_right"]), str(m["n"])) for m in written]
         assert "<code>opening</code>, 5 M target tokens" in shown[0]
-        assert "The encoder does not write it: from other numbers" in shown[0]
+        assert ">Only the encoder loses this sentence.<" in shown[0]
         labels = [r["label"] for r in json.loads(data[1])]
         assert labels[5:8] == ["30 words", "40 words", "50 words, more than in training"]
+
+
+@pytest.mark.parametrize("size", [(1280, 720), (360, 740)], ids=str)
+def test_the_first_screen_answers_its_question_in_twenty_seconds(
+    chromium: Any, site_folder: Path, size: tuple[int, int]
+) -> None:
+    view = {"width": size[0], "height": size[1]}
+    tab = Tab(chromium, site_folder / "index.html", viewport=view, reduced_motion="reduce")
+    seen = """[...document.querySelectorAll("main :is(h1, h2, .lead, .verdict, figcaption)")]
+        .filter((e) => e.getBoundingClientRect().top < innerHeight).map((e) => e.innerText)"""
+    asked, answer, *labels = tab.page.evaluate(seen)
+    assert asked.endswith("long sentences when an RNN encoder–decoder cannot?")
+    assert re.findall(r"\d+", answer) == ["31", "40", "26", "100"]
+    assert labels[0] == "RNN encoder–decoder"
+    assert len(" ".join([asked, answer, *labels]).split()) <= 230 * 20 / 60
+    box = tab.page.locator(".cells").first.bounding_box()
+    assert box["y"] + box["height"] < size[1]  # the picture that plays is there as well
+    assert tab.page.locator(".lead a").get_attribute("href") == "long-sentences.html#who"
+    tab.context.close()
+
+
+def test_an_answer_says_no_more_than_its_records() -> None:
+    best = {"trained": "96", "beyond": "3"}
+    budgets: dict[str, Any] = {"words": "5–6", "before": "20", "best": best}
+    _, answer = essays.answer_first(budgets, "there")
+    assert "write 5–6 words into one vector ([20 BLEU](there))" in answer
+    fewer: list[dict[str, Any]] = [{"best": None}, {"best": best | {"trained": "95"}}]
+    for lacking in (None, *(budgets | its for its in [*fewer, {"before": "50"}])):
+        assert essays.answer_first(lacking, "there") == []
 
 
 def test_numbers_of_the_picture_are_packed_in_levels_of_a_seventh() -> None:
@@ -112,8 +143,8 @@ def test_pages_without_the_opening_picture_have_no_script_for_it(tmp_path: Path)
 
 
 def test_a_sentence_is_judged_by_the_shares_that_are_right() -> None:
-    shares = [(0.9, 0.2), (0.89, 0.9), (0.5, 0.89), (0.5, 0.5)]
-    assert [essays.judge(*its) for its in shares] == ["short", "room", "part", "none"]
+    shares = [(0.9, 0.2), (0.89, 1.0), (0.89, 0.9), (0.5, 0.89), (0.5, 0.5)]
+    assert [essays.judge(*its) for its in shares] == ["short", "whole", "room", "part", "none"]
 
 
 def test_cups_are_those_of_the_records(tmp_path: Path) -> None:

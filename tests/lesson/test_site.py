@@ -101,6 +101,8 @@ def test_prose_code_and_tables_become_elements() -> None:
     prose = layout.format_prose("`a*b*c` is\n  *not so?* <b> 2 * 3 * 4: arXiv:1409.0473v7, 3")
     link = '<a href="https://arxiv.org/abs/1409.0473">arXiv:1409.0473v7</a>'
     assert prose == f"<code>a*b*c</code> is <em>not so?</em> &lt;b&gt; 2 * 3 * 4: {link}, 3"
+    prose = layout.format_prose("[a](b.html#c) [d](https://e.org) [f](../g.md)")
+    assert prose == '<a href="b.html#c">a</a> <a href="https://e.org">d</a> [f](../g.md)'
     line = "return x < 1  # so"
     marks = [i in (7, 16) for i in range(len(line))]
     assert layout.highlight(line, marks, "ins") == (
