@@ -92,7 +92,7 @@ def draw_comparisons(
     first = records[0].tests[0]
     caption += (
         " Line: mean of the seeds; whisker: lowest to highest seed. Dotted: "
-        f"{first.baseline}. Vertical: the most {first.unit} in training."
+        f"{load_records.name_baseline(first)}. Vertical: the most {first.unit} in training."
     )
     texts = title, format_subtitle(records), caption
     figure, axes = style.make_panels(texts, key, n_columns=len(comparisons))

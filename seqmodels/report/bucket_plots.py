@@ -151,7 +151,7 @@ def _explain_scores(groups: Groups, test: Test, metrics: Sequence[str]) -> str:
     if len(memories) > 1:
         caption += "".join(f" {text}" for kind, text in MEMORIES.items() if kind in memories)
     if test.baseline:
-        caption += f" Dotted: {test.baseline}."
+        caption += f" Dotted: {load_records.name_baseline(test)}."
     return caption
 
 
@@ -190,7 +190,7 @@ def _draw_metric(ax: Axes, table: Table, lines: Sequence[Line], test: Test, name
     if is_primary and test.baseline:
         without = [b["baseline"].value for b in test.buckets]
         ax.plot(without, ls=":", lw=1.8, color=INK, zorder=5)
-        about = {"metric": metric.name, "model": f"baseline: {test.baseline}"}
+        about = {"metric": metric.name, "model": f"baseline: {load_records.name_baseline(test)}"}
         table.add(**about, bucket=buckets, n=n, value=without)
     is_of_texts = metric.sacrebleu is not None
     if metric.top and (is_of_texts or is_primary):

@@ -31,6 +31,7 @@ NAMES = {
     "war-and-peace": "War and Peace", "shakespeare": "Shakespeare", "multi30k": "Multi30k",
     "bible": "Bible", "de→en": "German→English", "en→de": "English→German",
     "keys given again": "keys given again, last value counts",
+    "knows the values, not the binding": "the best guess from the values alone",
 }  # fmt: skip
 """Names of data, and words of corpora's names, as they are written in a sentence."""
 FIELDS = {
@@ -254,6 +255,11 @@ def format_range(values: Iterable[float], write: Callable[[float], str]) -> str:
     """Format the range of the values, or one value if all are equal."""
     low, high = write(min(values := list(values))), write(max(values))
     return high if low == high else f"{low}–{high}"
+
+
+def name_baseline(test: Test) -> str:
+    """Return the name of a test set's baseline in plain words."""
+    return NAMES.get(test.baseline or "", test.baseline or "")
 
 
 def format_parameters(records: Iterable[Record]) -> str:

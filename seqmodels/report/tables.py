@@ -156,7 +156,7 @@ def score_rows(
         rows.append(row)
     if test.baseline:
         values = [f"{b['baseline'].value:.1f}" for b in buckets]
-        rows.append([f"({test.baseline})", "", *values])
+        rows.append([f"({load_records.name_baseline(test)})", "", *values])
     rows.append(["n", *(f"{n:,}" for n in counts)])
     if metric == "bleu":
         rows[0].append("length")

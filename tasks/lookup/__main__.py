@@ -210,7 +210,7 @@ def query_test(pairs: Sequence[Pair], tokenizer: Tokenizer, most: int) -> TestSe
         noun="queries",
         is_generated=False,
         baseline=[*map(guess_last, pairs)],
-        baseline_name="knows the values, not the binding",
+        baseline_name="the best guess from the values alone",
     )
 
 

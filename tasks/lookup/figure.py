@@ -69,7 +69,7 @@ def draw_widths(comparisons: Sequence[Sequence[Record]]) -> FigureWithData:
     caption = (
         "Line: mean of the seeds; whisker: lowest to highest. Markers differ in size, so that none "
         f"hides another. Bytes: all that a model keeps of a source of {n_tokens} tokens, by its "
-        f"width or number of heads. Dotted: {test.baseline}."
+        f"width or number of heads. Dotted: {load_records.name_baseline(test)}."
     )
     name = load_records.capitalise(metric.name)
     title = f"{name} at {format_trained(test)} {test.axis}, by memory"
