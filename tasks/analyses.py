@@ -24,7 +24,7 @@ from seqmodels.models.transformer import Transformer
 from .synthetic import grammar
 from .synthetic.changes import CHANGES, classify_changes
 from .synthetic.pairs import encode_sentences
-from .synthetic.trees import Parse
+from .synthetic.trees import Parse, Sentence
 from .synthetic.words import KINDS
 
 Rows = list[dict[str, float | str]]
@@ -173,10 +173,10 @@ class Sample(NamedTuple):
 
 
 def draw_sample(
-    n: int, lengths: range, corpus: grammar.Splits, tokenizer: Tokenizer, seed: int = 2
+    n: int, lengths: range, tokenizer: Tokenizer, corpus: Iterable[Sequence[Sentence]] = ()
 ) -> Sample:
     """Draw sentences of these lengths in turn, none of which is in the corpus."""
-    rng, seen = random.Random(seed), {s.en for split in corpus for s in split}
+    rng, seen = random.Random(2), {s.en for split in corpus for s in split}
     parses = [grammar.draw_unseen(rng, lengths[i % len(lengths)], seen) for i in range(n)]
     return Sample(parses, encode_sentences((p.sentence for p in parses), tokenizer), tokenizer)
 

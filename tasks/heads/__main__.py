@@ -72,7 +72,7 @@ def make_task(args: argparse.Namespace) -> Task:
     """Return the task: the grammar's sentences, and what is measured in the heads."""
     corpus = grammar.draw_corpus(seed=1, **SIZES[args.size])
     task = short_task(corpus, args)
-    sample = draw_sample(N_MEASURED[args.size], LENGTHS, corpus, task.tokenizer)
+    sample = draw_sample(N_MEASURED[args.size], LENGTHS, task.tokenizer, corpus)
     return replace(
         task,
         name="heads",

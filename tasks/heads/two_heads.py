@@ -21,7 +21,6 @@ from seqmodels.models import build
 
 from ..analyses import draw_sample
 from ..exhibits import Exhibit, run_exhibit
-from ..synthetic.grammar import Splits
 from .figure import draw_two_heads
 from .measure import compare_heads
 
@@ -37,7 +36,7 @@ def measure(settings: Exhibit = SETTINGS) -> Exhibit:
         run = load(name)
         assert run.record
         sizes: dict[str, Any] = dict(run.record.settings)
-        sample = draw_sample(settings["n_sentences"], LENGTHS, Splits([], [], []), run.tokenizer)
+        sample = draw_sample(settings["n_sentences"], LENGTHS, run.tokenizer)
         for seed in settings["seeds"]:
             torch.manual_seed(seed)
             start = build(name, **sizes)

@@ -72,12 +72,11 @@ def measure_run(name: str, run: TrainedModel) -> Record:
     from seqmodels.models import build
 
     from ..analyses import draw_sample
-    from ..synthetic.grammar import Splits
     from . import measure
 
     if run.record and run.record.base.startswith(OTHERS):
         raise ValueError(f"{name}: {run.record.base} has other parts than those that are measured")
-    sample = draw_sample(N_SENTENCES, LENGTHS, Splits([], [], []), run.tokenizer)
+    sample = draw_sample(N_SENTENCES, LENGTHS, run.tokenizer)
     for parse, example in zip(sample.parses, sample.examples, strict=True):
         if run.record is None or run.tokenizer.tokens(example.src)[:-1] != [*parse.sentence.en]:
             raise ValueError(

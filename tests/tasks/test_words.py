@@ -28,11 +28,10 @@ OLD = next(adjective for adjective in lexicon.ADJECTIVES["a"] if adjective.en ==
 DOG = NP(WORD["dog"], "the", relative=Relative(Clause(None, VP(WORD["run"]))))
 PARSE = parse([Clause(DOG, VP(WORD["see"], (NP(WORD["cat"], "a", (OLD,)),), ("must",)))])
 LEXICON = Words.train([" ".join(s.en + s.de) for s in grammar.draw_corpus(1, 900, 1, 20, 10, 1)[0]])
-NOTHING = grammar.Splits([], [], [])
 
 
-def draw(n: int, seed: int = 5) -> Sample:
-    return draw_sample(n, range(6, 15), NOTHING, LEXICON, seed)
+def draw(n: int) -> Sample:
+    return draw_sample(n, range(6, 15), LEXICON)
 
 
 FEW = draw(12)
