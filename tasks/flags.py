@@ -37,9 +37,9 @@ PATH = str | Path
 class TaskParser(Parser):
     """A parser of the flags that all tasks share, to which a task adds its own.
 
-    `models` are trained by default. `choose` returns how the default folder begins with these
-    flags, if not with the task's name, and the models that are trained by default, if others; it
-    raises ValueError if flags contradict each other.
+    `models` are trained by default. `check` raises ValueError if flags contradict each other.
+    `choose` returns how the default folder begins with these flags, if not with the task's name,
+    and the models that are trained by default, if others.
     """
 
     def __init__(
@@ -48,6 +48,7 @@ class TaskParser(Parser):
         doc: str | None,
         models: Sequence[str] = tuple(PAPERS),
         sizes: Sequence[str] = tuple(SIZES),
+        check: Callable[[argparse.Namespace], None] = lambda args: None,
         choose: Callable[[argparse.Namespace], Choice | None] = lambda args: None,
     ):
         super().__init__(
@@ -55,7 +56,7 @@ class TaskParser(Parser):
             description=doc,
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
-        self.choose, self.defaults = choose, [list(models)]
+        self.check, self.choose, self.defaults = check, choose, [list(models)]
         self.own_data: tuple[argparse._ArgumentGroup, str, Presets] | None = None
         others = ", ".join(name for name in list_models() if name not in models)
         own: dict[str, dict[str, Any]] = {
@@ -119,6 +120,7 @@ class TaskParser(Parser):
         if "all" in args.models:
             each = [PAPERS if name == "all" else [name] for name in args.models]
             args.models = [*chain.from_iterable(each)]
+        self.check(args)
         if self.own_data:
             group, builtin, names = self.own_data
             own = [a for a in group._group_actions if getattr(args, a.dest) != a.default]

@@ -41,7 +41,7 @@ def check_flags(args: argparse.Namespace) -> None:
 
 def make_parser() -> TaskParser:
     """Return the parser of the command line."""
-    p = TaskParser("tasks.translation", __doc__, models=FIVE, choose=check_flags)
+    p = TaskParser("tasks.translation", __doc__, models=FIVE, check=check_flags)
     p.add_argument("--no-source-eos", action="store_true",
                    help="do not end each source with the end-of-sequence token")  # fmt: skip
     p.add_argument("--best-state", type=positive, metavar="STEPS",
