@@ -339,12 +339,12 @@ def test_named_commands_exist(page: Path) -> None:
 # -------------------------------------------------------------------------------------------- Size
 WEB = ".js", ".css", ".html"
 BUDGETS = {
-    "seqmodels": 17923,
-    "tasks": 11114,
-    "lesson": 4200,
-    "lesson, web": 3692,
-    "tools and benchmarks": 4303,
-    "tests without tests/lesson": 15917,
+    "seqmodels": 17862,
+    "tasks": 10843,
+    "lesson": 3974,
+    "lesson, web": 3616,
+    "tools and benchmarks": 4302,
+    "tests without tests/lesson": 15900,
 }
 """The most lines of each part. They only go down: what a part needs beyond, it pays by deletion."""
 

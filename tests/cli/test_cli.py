@@ -1,7 +1,5 @@
 """The console command: subcommands, exit codes, imports, the doctor, and standard streams."""
 
-import hashlib
-import importlib
 import json
 import os
 import re
@@ -18,16 +16,15 @@ from unittest.mock import Mock
 from xml.etree import ElementTree
 
 import pytest
-from conftest import RESULTS, ROOT, Call, check_one_line, copy_records, needs_lesson, needs_tasks
+from conftest import RESULTS, ROOT, Call, check_one_line, copy_records, needs_tasks
 from toys import options, toy
 
 import seqmodels
 from seqmodels import MODELS, search
 from seqmodels.cli import main
-from seqmodels.cli.main import build_parser
 from seqmodels.data import tokenizers
 from seqmodels.evaluation import evaluate
-from seqmodels.experiments import compare, hub
+from seqmodels.experiments import compare
 from seqmodels.models import PAPERS
 from seqmodels.report import alignment, style
 from seqmodels.utils import terminal
@@ -131,43 +128,6 @@ def test_a_model_without_context_continues_in_blocks(
 
 # ------------------------------------------------------------------------------ Runs by their names
 LIVE = RESULTS / "translation-live"
-SHIPPED = [name for name in PAPERS if (LIVE / f"{name}-seed1.json").exists()]
-USES_RUN = {
-    "translate": ["the cat sleeps ."],
-    "generate": ["the cat sleeps .", "--length", "2"],
-    "export": ["--out", "onnx"],
-    "push": ["me/run"],
-}
-
-
-@needs_lesson
-@pytest.mark.parametrize("name", SHIPPED)
-def test_every_command_that_takes_a_run_takes_a_shipped_one(
-    name: str, call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    commands = build_parser()._subparsers._group_actions[0].choices
-    takes_run = [c for c, p in commands.items() if any(a.dest == "run" for a in p._actions)]
-    assert takes_run == [*USES_RUN]
-    export = importlib.import_module("lesson.export")
-    monkeypatch.setattr(export.graphs, "trace", lambda _: Mock(protos={}))  # takes seconds
-    monkeypatch.setattr(export, "deduplicate_weights", lambda *_: b"")
-    monkeypatch.setattr(export, "make_runner", lambda *_: None)
-    monkeypatch.setattr(export, "check", lambda *_: export.Check(1, 0.0, 0.0))
-    monkeypatch.setattr(export, "describe_graphs", lambda *_: {})
-    monkeypatch.setattr(hub, "push", push := Mock(return_value="pushed"))
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / name).mkdir()  # a folder without a run is not meant
-    printed = {c: call(main, c, name, *rest) for c, rest in USES_RUN.items()}
-    assert {(code, err) for code, _, err in printed.values()} == {(0, "")}
-    run = seqmodels.load(shipped := LIVE / f"{name}-seed1")
-    assert printed["translate"][1] == f"{run.translate([SENTENCE[:7] + ' sleeps .'])[0]}\n"
-    assert printed["generate"][1].startswith("the cat sleeps.")
-    assert push.call_args.args[:2] == (shipped.with_suffix(".json"), "me/run")
-    own = {p.name: p.read_bytes() for p in shipped.parent.iterdir() if p.is_file()}
-    record = json.loads((tmp_path / "onnx" / "manifest.json").read_text())["record"]
-    sha256 = hashlib.sha256(own[f"{name}-seed1.json"]).hexdigest()
-    assert record == {"file": f"{name}-seed1.json", "sha256": sha256}
-    assert (tmp_path / "onnx" / "tokenizer.json").read_bytes() == own["tokenizer.json"]
 
 
 @pytest.mark.parametrize("command", ["plot", "status", "report --out a.html", "live --out a.html"])

@@ -106,7 +106,7 @@ def test_a_swap_is_a_mirror(beta: float, is_exact: bool) -> None:
 
 
 @pytest.mark.parametrize("name", ["gated_deltanet", "gated_deltanet_2", "mamba2"])
-@pytest.mark.parametrize(("dtype", "most"), [(torch.float64, 1e-10), (torch.float32, 1e-4)])
+@pytest.mark.parametrize(("dtype", "most"), [(torch.float64, 1e-10), (torch.float32, 3e-4)])
 def test_long_texts_are_written_as_they_are_trained(
     name: str, dtype: torch.dtype, most: float
 ) -> None:
