@@ -51,6 +51,7 @@ CALLS: list[tuple[ModuleType, str, tuple[str, ...]]] = [
     # flags and their values
     (main, "paint", ("'paint'", "models", "plot")),
     (main, "translate bahdanau a --beam 65", ("beam of 65", "64")),
+    (main, "translate bahdanu.json a", ("RUN: bahdanu.json: no ", "'bahdanau'")),
     (main, "generate bahdanau a --length 10001", ("--length 10001", "10,000")),
     (main, "generate bahdanau a --top-p 0", ("top-p 0",)),
     (main, "generate bahdanau a --seed -1", ("--seed", "'-1'")),

@@ -209,11 +209,11 @@ def test_lengths_beyond_training_are_shaded() -> None:
 def test_a_baseline_is_drawn_and_printed() -> None:
     records = several(1, "recall")[:2]
     for test in (r["tests"][0] for r in records):
-        test["baseline"] = "knows the values"
+        test["baseline"] = "knows the values, not the binding"
         for i, part in enumerate((*test["buckets"], test["overall"])):
             part["baseline"] = {"value": 50.5 - i, "low": None, "high": None}
     expected = [50.5 - i for i in range(len(records[0]["tests"][0]["buckets"]))]
-    assert row(tables.format_tables(as_records(records)), "(knows")[2:] == [
+    assert row(tables.format_tables(as_records(records)), "(the best")[2:] == [
         f"{x:.1f}" for x in expected
     ]
     figure = drawn_scores(records)
@@ -222,7 +222,7 @@ def test_a_baseline_is_drawn_and_printed() -> None:
         for ax in figure.axes[:2]
     ]
     assert dotted == [[expected], []]
-    assert "knows the values" in figure.get_label()
+    assert "Dotted: the best guess from the values alone." in figure.get_label()
 
 
 @needs_tasks
