@@ -121,7 +121,7 @@ def test_an_answer_says_no_more_than_its_records() -> None:
     best = {"trained": "96", "beyond": "3"}
     budgets: dict[str, Any] = {"words": "5–6", "before": "20", "best": best}
     _, answer = essays.answer_first(budgets, "there")
-    assert "write 5–6 words into one vector ([20 BLEU](there))" in answer
+    assert "write 5–6 words well into one vector ([20 BLEU](there))" in answer
     fewer: list[dict[str, Any]] = [{"best": None}, {"best": best | {"trained": "95"}}]
     for lacking in (None, *(budgets | its for its in [*fewer, {"before": "50"}])):
         assert essays.answer_first(lacking, "there") == []
