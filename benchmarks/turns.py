@@ -16,12 +16,12 @@ sys.path[0] = os.getcwd()
 
 import torch  # noqa: E402
 
+from benchmarks import workloads  # noqa: E402
 
-def build_work(name: str, precision: str, size: str) -> Callable[[], float]:
+
+def build_work(name: str, precision: workloads.Precision, size: str) -> Callable[[], float]:
     """Build the work of this clone, which may be of an earlier commit."""
     torch.manual_seed(1)
-    from benchmarks import workloads
-
     return workloads.WORKLOADS[name](workloads.SIZES[size], precision)
 
 

@@ -106,7 +106,7 @@ def test_a_swap_is_a_mirror(beta: float, is_exact: bool) -> None:
 
 
 @pytest.mark.parametrize("name", ["gated_deltanet", "gated_deltanet_2", "mamba2"])
-@pytest.mark.parametrize(("dtype", "most"), [(torch.float64, 1e-10), (torch.float32, 3e-4)])
+@pytest.mark.parametrize(("dtype", "most"), [(torch.float64, 1e-10), (torch.float32, 1e-4)])
 def test_long_texts_are_written_as_they_are_trained(
     name: str, dtype: torch.dtype, most: float
 ) -> None:
@@ -117,8 +117,9 @@ def test_long_texts_are_written_as_they_are_trained(
     with torch.inference_mode():
         parallel = model(src * mask, mask, tgt_in)
         recurrent, _ = unroll(model, model.encode(src * mask, mask), tgt_in)
+        exact, _ = unroll(model.double(), model.encode(src * mask, mask), tgt_in)
     assert parallel.std() > 0.1
-    assert (parallel - recurrent).abs().max() < most
+    assert max((logits - exact).abs().max() for logits in (parallel, recurrent)) < most
 
 
 def test_half_lives_are_spread_over_the_heads(fresh: Tiny) -> None:
