@@ -19,10 +19,11 @@ from typing import Any
 from urllib.parse import quote
 
 import jinja2
-from latex2mathml.converter import convert
 from markupsafe import Markup, escape
 from pygments import token
 from pygments.lexers import PythonLexer
+
+from lesson.source import typeset
 
 FOLDER = Path(__file__).parent / "templates"
 CODE_CLASSES = {
@@ -48,14 +49,9 @@ LEXER = PythonLexer(stripnl=False, ensurenl=False)
 
 def render(template: str, finish: Callable[[str], str] = str, /, **context: Any) -> str:
     """Return a page, changed by `finish`, without indentation, with the CSS that it uses."""
-    page = finish(strip_indentation(TEMPLATES.get_template(template).render(context)))
+    page = finish(re.sub(r"\n\s*", "\n", TEMPLATES.get_template(template).render(context)))
     used = {*re.findall(r"[\w-]+", page)}
     return page.replace("<style></style>", f"<style>{select_rules(used)}</style>", 1)
-
-
-def strip_indentation(text: str) -> str:
-    """Return a text without blank lines and the spaces that lines begin with."""
-    return re.sub(r"\n\s*", "\n", text)
 
 
 def select_rules(used: Collection[str]) -> str:
@@ -73,7 +69,7 @@ def select_rules(used: Collection[str]) -> str:
 
 def checksum(name: str) -> str:
     """Return the checksum of a script in the form that a page's policy takes."""
-    digest = hashlib.sha256(strip_indentation(script(name)).encode()).digest()
+    digest = hashlib.sha256(script(name).encode()).digest()
     return f"sha256-{base64.b64encode(digest).decode()}"
 
 
@@ -107,7 +103,7 @@ def format_symbol(text: str) -> Markup:
     tex = re.sub(r"<([\w-]+)>", r"_{{\\langle}\1{\\rangle}}", text)
     tex = re.sub(r"_(\w+)", r"_{\1}", tex)
     tex = re.sub("|".join(GREEK), lambda match: GREEK[match[0]], tex)
-    return Markup(convert(tex.replace(" ", r"\ ")))
+    return typeset(tex.replace(" ", r"\ "))
 
 
 def format_prose(text: str) -> Markup:
@@ -125,7 +121,7 @@ def format_prose(text: str) -> Markup:
 
 
 def script(name: str) -> Markup:
-    """Return a script and the modules that it imports as one script for a page.
+    """Return a script and the modules that it imports as one script, without indentation.
 
     Browsers load no module from a disk. An import takes one line, and no two modules declare a
     name twice at the top level.
@@ -140,7 +136,7 @@ def script(name: str) -> Markup:
         modules[name] = LEFT_OUT.sub("", text)
 
     add(name)
-    return Markup('"use strict";\n' + "".join(modules.values()))
+    return Markup(re.sub(r"\n\s*", "\n", '"use strict";\n' + "".join(modules.values())))
 
 
 def slug(term: str) -> str:

@@ -167,7 +167,10 @@ def convert_equations(chapter: Chapter, unit: Unit) -> dict[int, list[Markup]]:
     tagged = [line for line in unit.lines if line.tag]
     entries = EQUATIONS.get(chapter.name, {}).get(unit.name, [])
     assert [line.tag for line in tagged] == [e["tag"] for e in entries], (chapter.name, unit.name)
-    return {
-        line.number: [Markup(convert(tex)) for tex in e["tex"]]
-        for line, e in zip(tagged, entries, strict=True)
-    }
+    pairs = zip(tagged, entries, strict=True)
+    return {line.number: [typeset(tex) for tex in e["tex"]] for line, e in pairs}
+
+
+def typeset(tex: str) -> Markup:
+    """Return MathML for a page: in HTML it needs no namespace, and is inline as it is."""
+    return Markup(re.sub(r"^<math [^>]*>", "<math>", convert(tex)))

@@ -4,7 +4,7 @@ import { formatRight, markPart, showDifferences, splitWords, countRight } from "
 import { element, query } from "./page.js";
 
 const LEVELS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-const COLUMNS = 4, MOST_ROWS = 76, WIDEST = 16, SECONDS = 10, SLOWEST_MS = 320, LEAST_WEIGHT = 0.05;
+const COLUMNS = 4, MOST_ROWS = 76, WIDEST = 16, SECONDS = 10, SLOWEST_MS = 320, LEAST_WEIGHT = 0.05, LABEL_PX = 74;
 
 /** The numbers from -1 to 1 that essays.py has packed: two of 15 levels are a byte. @param {string} text in base64 */
 export const unpackLevels = (text) => Array.from(atob(text), (byte) => byte.charCodeAt(0))
@@ -19,8 +19,7 @@ export function findLooks(weights) {
   return all.map((weight, place) => ({ place, weight })).filter(({ weight }) => weight >= LEAST_WEIGHT);
 }
 
-/** A strip of cells, one pixel each, in the colours of a canvas.
- * @param {number[]} numbers @param {CSSStyleDeclaration} style */
+/** A strip of cells, one pixel each, in the colours of a canvas. @param {number[]} numbers @param {CSSStyleDeclaration} style */
 function paintStrip(numbers, style) {
   const strip = element("canvas", { width: COLUMNS, height: Math.ceil(numbers.length / COLUMNS) });
   const context = strip.getContext("2d");
@@ -89,6 +88,10 @@ class Machine {
     };
     let bottom = area.top + MOST_ROWS * unit;
     if (isMany) {
+      if (read && (this.nRead - read) * pitch > LABEL_PX) { // as long as there is room beside both halves
+        context.fillText("forwards", left, area.top + (MOST_ROWS / 2) * unit + 14);
+        context.fillText("backwards", left + n * pitch - LABEL_PX, area.top + (MOST_ROWS / 2) * unit - 6);
+      }
       this.strips.forEach((strip, j) => {
         const half = strip.height / 2;
         if (j < read) place(strip, j, 0, half); // read forwards
@@ -113,10 +116,7 @@ class Machine {
         context.stroke();
         if (k !== this.now) continue;
         context.globalAlpha *= 0.25; // between lines of the text
-        context.beginPath();
-        context.moveTo(x, top);
-        context.lineTo(x, y);
-        context.stroke();
+        context.fillRect(x - context.lineWidth / 2, top, context.lineWidth, y - top);
       }
     }
   }
