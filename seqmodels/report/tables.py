@@ -202,8 +202,7 @@ def format_shares(records: Sequence[Record], test: Test) -> str:
 
     Empty if there are no two such buckets of MIN_EXAMPLES, or no score of at least MIN_SCORE.
     """
-    last = load_records.longest_trained_bucket(test)
-    if last is None or test.kind == "place":
+    if (last := load_records.longest_trained_bucket(test)) is None or test.kind == "place":
         return ""
     metric = metric_of(test.primary_metric)
     shares = []
@@ -211,7 +210,8 @@ def format_shares(records: Sequence[Record], test: Test) -> str:
         seeds = load_records.score_array(group, test.name, test.primary_metric)
         before, after = seeds[:, [1, 1 + last], 0].mean(axis=0) if seeds.size else (0, math.nan)
         if math.isfinite(after) and before >= (0 if metric.is_loss else MIN_SCORE):
-            shares.append(f"{label_of(group[0])} {100 * after / before:.0f}\N{NO-BREAK SPACE}%")
+            share = f"{100 * after / before:.0f}\N{NO-BREAK SPACE}%"
+            shares.append(f"{label_of(group[0])} {share} of {before:.{metric.digits}f}")
     if not shares:
         return ""
     first, longest = (format_bucket(test.buckets[i]) for i in (0, last))

@@ -45,11 +45,11 @@ def test_a_summary_has_all_buckets_in_100_columns(task: str) -> None:
 
 
 @pytest.mark.parametrize(("about", "shares"), [
-    ({}, "RNN 50, Bahdanau 98, GPT 92"),
-    ({"primary_metric": "nats"}, "RNN 50, Bahdanau 98, Transformer 100, GPT 92"),
-    ({"trained": 29}, "RNN 75, Bahdanau 99, GPT 96"), ({"trained": 9}, ""),
-    ({"trained": None}, "RNN 12, Bahdanau 96, GPT 20"),
-    ({"counts": (30, 99, 29, 99)}, "RNN 75, Bahdanau 99, GPT 96"),
+    ({}, "RNN 50 80, Bahdanau 98 100, GPT 92 50"),
+    ({"primary_metric": "nats"}, "RNN 50 80, Bahdanau 98 100, Transformer 100 0, GPT 92 50"),
+    ({"trained": 29}, "RNN 75 80, Bahdanau 99 100, GPT 96 50"), ({"trained": 9}, ""),
+    ({"trained": None}, "RNN 12 80, Bahdanau 96 100, GPT 20 50"),
+    ({"counts": (30, 99, 29, 99)}, "RNN 75 80, Bahdanau 99 100, GPT 96 50"),
     ({"counts": (29, 99, 99, 99)}, ""), ({"counts": (99, 29, 29, 99)}, ""), ({"kind": "place"}, ""),
 ])  # fmt: skip
 def test_a_share_is_that_of_the_longest_trained_bucket(about: Any, shares: str) -> None:
@@ -62,7 +62,7 @@ def test_a_share_is_that_of_the_longest_trained_bucket(about: Any, shares: str) 
     ]  # fmt: skip
     made = as_records(records)
     text = tables.format_shares(made, made[0].tests[0])
-    found = re.findall(r"[,:] (\w+)[^:,]* (\d+)\s%", text.replace("\xa0", " "))
+    found = re.findall(r"[,:] (\w+)[^:,]* (\d+)\s% of (\d+)", text.replace("\xa0", " "))
     assert ", ".join(map(" ".join, found)) == shares
 
 
