@@ -100,11 +100,6 @@ def confirm_bible_states() -> None:
             assert (best > bible_bleu(BAHDANAU, bucket)) == (bucket in ("1–10", "11–20", "21–30"))
 
 
-def best_beyond(model: str) -> str:
-    """Format BLEU from the best States of the four buckets beyond training."""
-    return ", ".join(f"{best_bleu(model, b):.0f}" for b in ("41–50", "51–60", "61–70", "71–80"))
-
-
 def encoder_bleu(model: str, bucket: str = "31–40") -> float:
     """Return the mean BLEU from the encoder's States of the runs that have best ones, too."""
     return mean(scores_of(best_state_runs(model), bucket, "bleu", "length"))
