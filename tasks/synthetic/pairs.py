@@ -111,11 +111,11 @@ def n_crossings(links: Sequence[tuple[int, int]]) -> int:
 def short_task(corpus: grammar.Splits, args: argparse.Namespace) -> Task:
     """Return the task of translating it with the budget of SHORT.
 
-    At size laptop, GPT and its variants alone have half the parameters, as in the default
+    Below size full, GPT and its variants alone have half the parameters, as in the default
     comparison, and less of its budget.
     """
-    is_small = args.size == "laptop" and {model_of(name) for name in args.models} == {"gpt"}
-    tokens = args.tokens or (450_000 if is_small else SHORT[args.size])
+    is_small = args.size != "full" and {model_of(name) for name in args.models} == {"gpt"}
+    tokens = args.tokens or (450_000 if is_small and args.size == "laptop" else SHORT[args.size])
     return grammar_task(corpus, tokens, optimizer="muon", is_small=is_small)
 
 

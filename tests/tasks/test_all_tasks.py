@@ -114,12 +114,12 @@ def test_the_driver_runs_choices(run: Run, tmp_path: Path, monkeypatch: Any, cap
 
 
 def test_own_changes_are_of_the_default_models(monkeypatch: pytest.MonkeyPatch) -> None:
-    specs = []
-    monkeypatch.setattr(
-        compare,
-        "compare",
-        lambda task, options, **_: specs.append(task_specs(options.models, task)),
-    )
+    def note(task: Any, options: Any, **_: object) -> None:
+        specs.append(task_specs(options.models, task))
+        assert all(model_sizes(spec, task) for spec in specs[-1])  # a width for each
+
+    specs: list[list[Any]] = []
+    monkeypatch.setattr(compare, "compare", note)
     gpt = ["--of", "gpt"]
     for given in ([], ["--models", "transformer"], gpt, [*gpt, "--models", "gpt", "gpt_rms"]):
         flags.run(choices.PARSER, choices.make_task, ["--size", "smoke", *given])
