@@ -4,7 +4,7 @@ import { formatRight, markPart, showDifferences, splitWords, countRight } from "
 import { element, query } from "./page.js";
 
 const LEVELS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-const COLUMNS = 4, MOST_ROWS = 76, WIDEST = 16, SECONDS = 10, SLOWEST_MS = 320, LEAST_WEIGHT = 0.05, LABEL_PX = 74;
+const COLUMNS = 4, MOST_ROWS = 76, WIDEST = 16, SECONDS = 10, SLOWEST_MS = 320, LEAST_WEIGHT = 0.05;
 
 /** The numbers from -1 to 1 that essays.py has packed: two of 15 levels are a byte. @param {string} text in base64 */
 export const unpackLevels = (text) => Array.from(atob(text), (byte) => byte.charCodeAt(0))
@@ -88,14 +88,14 @@ class Machine {
     };
     let bottom = area.top + MOST_ROWS * unit;
     if (isMany) {
-      if (read && (this.nRead - read) * pitch > LABEL_PX) { // as long as there is room beside both halves
-        context.fillText("forwards", left, area.top + (MOST_ROWS / 2) * unit + 14);
-        context.fillText("backwards", left + n * pitch - LABEL_PX, area.top + (MOST_ROWS / 2) * unit - 6);
+      const room = context.measureText("backwards ").width, half = area.top + (MOST_ROWS / 2) * unit;
+      if (read && (this.nRead - read) * pitch > room) {
+        context.fillText("forwards", left, half + room / 5);
+        context.fillText("backwards", left + n * pitch - room, half - 6);
       }
       this.strips.forEach((strip, j) => {
-        const half = strip.height / 2;
-        if (j < read) place(strip, j, 0, half); // read forwards
-        if (j >= this.nRead - read) place(strip, j, half, strip.height); // and backwards
+        if (j < read) place(strip, j, 0, strip.height / 2);
+        if (j >= this.nRead - read) place(strip, j, strip.height / 2, strip.height);
       });
     } else if (read || this.kind === 2) {
       const stage = this.kind === 0 ? read - 1 : Math.min(this.strips.length - 1, Math.floor((read * this.strips.length) / this.nRead));
