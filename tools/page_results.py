@@ -23,7 +23,7 @@ from seqmodels.report.tables import format_markdown
 from tasks.bottleneck.figure import compute_bits, find_plateaus
 from tasks.heads.figure import format_article_heads, format_best_heads
 from tasks.ladder.figure import compute_gains
-from tasks.lookup.figure import find_step
+from tasks.lookup.figure import compute_bytes, find_step
 from tools.numbers import (
     BAHDANAU,
     FIVE,
@@ -252,6 +252,13 @@ def lookup_width_table() -> str:
     """Return the queries answered correctly with eight pairs, by width."""
     columns = {f"width {d}": (results, "8") for d, results in LOOKUP_WIDTHS.items()}
     return score_table([RNN, BAHDANAU, LSTM, ROTARY, GPT, LINEAR], columns, "{:.1f} %")
+
+
+def answer_with(model: str, width: int) -> str:
+    """Format the queries of 8 pairs that a model of this width answers, and what it keeps."""
+    (run,) = LOOKUP_WIDTHS[width].records(model)
+    kept = compute_bytes(run, run.cache_bytes) / 1e3
+    return f"{LOOKUP_WIDTHS[width].mean(model, '8'):.0f} % with {kept:.1f} kB"
 
 
 def lookup_step_table() -> str:

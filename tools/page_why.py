@@ -382,12 +382,6 @@ def smoothing_loss(analysis: str, **columns: Any) -> list[float]:
 FEATURES, FAVOR = Results("favor"), f"{LINEAR}_favor"
 
 
-def confirm_features() -> None:
-    """Raise AssertionError unless FAVOR+ is worse on the longest trained lengths, not overall."""
-    differences = [FEATURES.difference(FAVOR, LINEAR, bucket) for bucket in ("21–30", "all")]
-    assert [(d.value < 0, d.is_significant) for d in differences] == [(True, True), (False, False)]
-
-
 def bandwidth_loss(factor: float) -> list[float]:
     """Return the loss of each seed with this multiple of the bandwidth, in nats per token."""
     rows = SMOOTHING.rows(TRANSFORMER, "bandwidth")
