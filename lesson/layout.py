@@ -8,7 +8,7 @@ import gzip
 import hashlib
 import io
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence, Set
 from functools import cache
 from html import unescape
 from importlib.metadata import PackageNotFoundError, metadata
@@ -54,12 +54,13 @@ def render(template: str, finish: Callable[[str], str] = str, /, **context: Any)
     return page.replace("<style></style>", f"<style>{select_rules(used)}</style>", 1)
 
 
-def select_rules(used: Collection[str]) -> str:
-    """Return the rules of style.css without those whose classes and ids are all unused."""
+def select_rules(used: Set[str]) -> str:
+    """Return the rules of style.css of which a selector has only classes and ids that are used."""
 
     def keep(rule: re.Match[str]) -> str:
-        names = re.findall(r"[.#]([a-z][\w-]*)", rule[1])
-        return rule[0].strip() if not names or any(name in used for name in names) else ""
+        selectors = re.sub(r":(is|not)\([^()]*\)", "", rule[1]).split(",")
+        needed = ({*re.findall(r"[.#]([a-z][\w-]*)", selector)} for selector in selectors)
+        return rule[0].strip() if any(names <= used for names in needed) else ""
 
     css = re.sub(r"/\*.*?\*/", "", (FOLDER / "style.css").read_text(encoding="utf-8"))
     css = re.sub(r"([^{};]*)\{[^{}]*\}", keep, css)
