@@ -44,7 +44,7 @@ from tools.numbers import (
     scores_of,
     span,
 )
-from tools.page_memories import EIGHT
+from tools.page_memories import DELTA, EIGHT
 
 ROTARY = "transformer_rotary"
 
@@ -227,7 +227,7 @@ STATES, CORRECTED = (LOOKUP._replace(folder=f"lookup-{name}") for name in ("stat
 LOOKUP_WIDTHS = {d: LOOKUP._replace(folder=f"lookup-width-{d}") for d in (32, 64, 128, 256)}
 LOOKED_UP = [RNN, BAHDANAU, LSTM, TRANSFORMER, ROTARY, GPT, LINEAR]
 N_PAIRS = "2", "4", "6", "8", "12", "16"
-CONVOLVED, DELTA = "linear_attention_conv", "gated_deltanet"
+CONVOLVED = "linear_attention_conv"
 HEADS = {
     (model, n): model + (f"-n_heads-{n}" if n != 2 else "")
     for model, n in product((DELTA, CONVOLVED), (1, 2, 4, 8, 16))

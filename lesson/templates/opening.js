@@ -90,7 +90,7 @@ class Machine {
     if (isMany) {
       const room = context.measureText("backwards ").width, half = area.top + (MOST_ROWS / 2) * unit;
       if (read && (this.nRead - read) * pitch > room) {
-        context.fillText("forwards", left, half + room / 5);
+        context.fillText("forwards", left, half + room / 5); // a fifth of it is the height of a line
         context.fillText("backwards", left + n * pitch - room, half - 6);
       }
       this.strips.forEach((strip, j) => {

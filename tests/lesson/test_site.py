@@ -119,12 +119,10 @@ def test_prose_code_and_tables_become_elements() -> None:
     assert table_of(layout.csv_url(table, is_packed=True)) == table
     css = layout.select_rules({"gap", "missing"})
     assert ".note,.missing,figcaption" in css
-    assert (".gap{" in css, "h1{" in css, ".arcs" in css, "{}" in css) == (
-        True,
-        True,
-        False,
-        False,
-    )
+    assert [part in css for part in (".gap{", "h1{", ".arcs", "{}")] == [True, True, False, False]
+    some = layout.select_rules({"present", "opening"})
+    parts = ".present .opening{", ".opening :is(.controls,", ".present .machines{"
+    assert [part in some for part in parts] == [True, True, False]
     assert css.count("{") == css.count("}")
 
 
