@@ -8,7 +8,7 @@ from typing import Any
 
 from seqmodels.report.tables import format_markdown
 from seqmodels.utils.files import read_json
-from tools.numbers import RESULTS
+from tools.numbers import GPT, RESULTS
 
 SHOWN = {"once": (16, 32, 64), "again": (4, 16, 32), "alike": (4, 8, 16)}
 """Numbers of keys in the table of memories, by how they are drawn."""
@@ -19,11 +19,25 @@ def load_exhibit(name: str) -> Mapping[str, Any]:
     return dict(read_json(RESULTS / f"{name}.json"))
 
 
-def step_ms(model: str, n: int) -> float:
-    """Return the milliseconds of a training step on a source and a target of n tokens."""
-    path = RESULTS.parent / "benchmarks" / "results" / "2026-11-28-growth.json"
-    points = read_json(path)["parts"]["growth-length"]["points"]
-    return next(1e3 * p["step_s"] for p in points if (p["model"], p["n"]) == (model, n))
+GROWTH = RESULTS.parent / "benchmarks" / "results" / "2026-11-28-growth.json"
+"""What a training step costs by the length of source and target."""
+
+
+def read_steps(model: str) -> dict[int, float]:
+    """Return the seconds of a training step of a model by the tokens of source and target."""
+    points = read_json(GROWTH)["parts"]["growth-length"]["points"]
+    return {p["n"]: p["step_s"] for p in points if p["model"] == model and p.get("step_s")}
+
+
+def against_gpt(model: str, n: int) -> float:
+    """Return the time of a training step with n tokens as a multiple of GPT's."""
+    return read_steps(model)[n] / read_steps(GPT)[n]
+
+
+def doublings(model: str, start: int = 512) -> list[float]:
+    """Return how many times as long a step takes with twice as many tokens, from a start on."""
+    steps = read_steps(model)
+    return [steps[2 * n] / steps[n] for n in steps if n >= start and 2 * n in steps]
 
 
 def read_shares() -> dict[tuple[str, str, int], float]:
