@@ -193,8 +193,8 @@ def _draw_metric(ax: Axes, table: Table, lines: Sequence[Line], test: Test, name
         about = {"metric": metric.name, "model": f"baseline: {load_records.name_baseline(test)}"}
         table.add(**about, bucket=buckets, n=n, value=without)
     is_of_texts = metric.sacrebleu is not None
-    if metric.top and (is_of_texts or is_primary):
-        ax.set_ylim(0, None if is_of_texts and ax.get_ylim()[1] < 50 else metric.top)
+    if metric.is_percent and (is_of_texts or is_primary):
+        ax.set_ylim(0, None if is_of_texts and ax.get_ylim()[1] < 50 else 100)
     ax.tick_params(axis="x", length=0)
     text = "" if is_recorded else "not recorded"
     ax.text(0.5, 0.5, text, transform=ax.transAxes, color=GREY, size=9, ha="center")

@@ -251,8 +251,8 @@ def draw_sweep(
         ax.set_xlabel(label)
     axes[0, 0].set_title(f"{score} at {where}{format_search(test)}", loc="left")
     axes[0, 1].set_title("Nats per token, teacher-forced, log scale", loc="left")
-    if primary.top:
-        axes[0, 0].set_ylim(0, primary.top)
+    if primary.is_percent:
+        axes[0, 0].set_ylim(0, 100)
     style.set_log(axes[0, 1], "y", format_short)
     return FigureWithData(figure, table.rows())
 

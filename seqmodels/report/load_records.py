@@ -155,13 +155,13 @@ def mean_scores(group: Sequence[Record], name: str, metric: str) -> np.ndarray:
     if len(scores) == 1:
         return np.asarray(scores[0])
     n = [bucket.n for bucket in tests_by_name(group)[name].buckets]
-    means, n_seeds, top = scores.mean(0), len(scores), metric_of(metric).top
+    means, n_seeds = scores.mean(0), len(scores)
     for i, n_rows in enumerate([sum(n), *n]):
         by_examples = ((means[i, 2] - means[i, 1]) / 2 / student_quantile(n_rows - 1)) ** 2
         by_seeds = scores[:, i, 0].var(ddof=1) / n_seeds
         half = half_width([(by_examples, n_rows - 1), (by_seeds, n_seeds - 1)], ALPHA)
         means[i, 1:] = means[i, 0] - half, means[i, 0] + half
-    return np.clip(means, None, top)
+    return np.clip(means, None, 100 if metric_of(metric).is_percent else None)
 
 
 def is_beyond(test: Test, bucket: Bucket) -> bool:

@@ -85,8 +85,8 @@ def draw_rungs(records: Sequence[Record]) -> FigureWithData:
         beyond = ", longer than trained" * load_records.is_beyond(test, test.buckets[place])
         panel_title = f"{metric.name} at {format_bucket(test.buckets[place])} {test.unit}{beyond}"
         ax.set_title(panel_title, loc="left")
-        if metric.top:
-            ax.set_ylim(0, metric.top)
+        if metric.is_percent:
+            ax.set_ylim(0, 100)
     return FigureWithData(figure, table.rows())
 
 

@@ -98,7 +98,7 @@ def draw_widths(comparisons: Sequence[Sequence[Record]]) -> FigureWithData:
         style.set_log(ax, "x", partial(format_short, unit="B"))
         floor = test.buckets[place]["baseline"].value
         ax.axhline(floor, ls=":", lw=1.8, color=style.INK, zorder=5)
-        ax.set_ylim(0, metric.top)
+        ax.set_ylim(0, 100 if metric.is_percent else None)
     return FigureWithData(figure, table.rows())
 
 
