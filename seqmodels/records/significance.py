@@ -363,12 +363,11 @@ def estimate_prior_df(variances: np.ndarray, d: np.ndarray) -> float:
     is_used = is_positive & (is_positive.sum(axis=1, keepdims=True) > 1)
     if not is_used.any():
         return math.inf
-    e = np.log(variances, where=is_used, out=np.zeros_like(variances)) - digamma(d / 2)
-    e = np.where(is_used, e + np.log(d / 2), 0.0)
-    n = is_used.sum(axis=1, keepdims=True)
-    squares = np.where(is_used, (e - e.sum(axis=1, keepdims=True) / np.maximum(n, 1)) ** 2, 0.0)
-    expected = np.where(is_used, polygamma(1, d / 2), 0.0).sum() / is_used.sum()
-    excess = squares.sum() / np.maximum(n - 1, 0).sum() - expected
+    logs = np.ma.log(np.ma.array(variances, mask=~is_used))
+    e = logs - digamma(d / 2) + np.log(d / 2)
+    squares = (e - e.mean(axis=1, keepdims=True)) ** 2
+    expected = polygamma(1, np.broadcast_to(d / 2, e.shape))[is_used].mean()
+    excess = squares.sum() / (e.count(axis=1) - 1).clip(0).sum() - expected
     return 2 * invert_trigamma(excess) if excess > 0 else math.inf
 
 

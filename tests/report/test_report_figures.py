@@ -34,6 +34,7 @@ from seqmodels.report import (
     alignment,
     bucket_plots,
     effects,
+    load_records,
     render_folder,
     snapshots,
     style,
@@ -515,12 +516,13 @@ def test_the_effect_of_a_change_is_the_arm_minus_the_model_as_it_is(monkeypatch:
         return Difference(value=value, low=value - 1.5, high=value + 4.0, p=p)
 
     noise, rise, fall = difference(2.0, 0.5), difference(9.0, 0.01), difference(-9.0, 0.01)
+    turned = [load_records.negate(part) for part in (fall, noise, rise, rise, fall)]
     records = [fake_record("gpt", 1), swept(3.0, lr=0.5)]
     records += [swept(7.0, tokens=400_000, lr=0.5), fake_record("transformer", 1)]
     base, one, two, other = (r["model"] for r in records)
     tested: dict[str, Any] = {"n_seeds": [3, 3], "is_tested": True}
-    pairs = [  # the first has its base in the row
-        Pair(row=base, column=one, overall=fall, buckets=[fall, noise, rise, rise, fall], **tested),
+    pairs = [
+        Pair(row=one, column=base, overall=turned[0], buckets=turned, **tested),
         Pair(row=two, column=base, overall=noise, buckets=[noise] * 5, **tested),
         Pair(row=two, column=one, overall=rise, buckets=[rise] * 5, **tested),
         Pair(row=other, column=base, overall=rise, buckets=[rise] * 5, **tested),
@@ -567,7 +569,7 @@ def test_the_effect_of_a_change_is_the_arm_minus_the_model_as_it_is(monkeypatch:
     assert effects.draw_effects(made, test, one) is None  # of one row
     assert effects.effect_rows([made[0], made[3]], test, whole) == []
     made += as_records([fake_record("transformer_cosine", 1)])  # a variant beside its base
-    pairs = [Pair(row=other, column="transformer_cosine", overall=fall, buckets=[], **tested)]
+    pairs = [Pair(row="transformer_cosine", column=other, overall=turned[0], buckets=[], **tested)]
     comparison = comparison.model_copy(update={"buckets": [], "pairs": pairs})
     whole = whole.model_copy(update={"comparisons": [comparison]})
     _, row = effects.effect_rows(made, test, whole)
