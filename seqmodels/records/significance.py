@@ -363,10 +363,9 @@ def estimate_prior_df(variances: np.ndarray, d: np.ndarray) -> float:
     is_used = is_positive & (is_positive.sum(axis=1, keepdims=True) > 1)
     if not is_used.any():
         return math.inf
-    logs = np.ma.log(np.ma.array(variances, mask=~is_used))
-    e = logs - digamma(d / 2) + np.log(d / 2)
+    e = np.ma.log(np.ma.array(variances, mask=~is_used)) - digamma(d / 2) + np.log(d / 2)
     squares = (e - e.mean(axis=1, keepdims=True)) ** 2
-    expected = polygamma(1, np.broadcast_to(d / 2, e.shape))[is_used].mean()
+    expected = np.ma.array(np.broadcast_to(polygamma(1, d / 2), e.shape), mask=~is_used).mean()
     excess = squares.sum() / (e.count(axis=1) - 1).clip(0).sum() - expected
     return 2 * invert_trigamma(excess) if excess > 0 else math.inf
 

@@ -11,7 +11,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap
 from matplotlib.patches import Rectangle
-from matplotlib.ticker import FuncFormatter, MaxNLocator
+from matplotlib.ticker import MaxNLocator
 
 from seqmodels.evaluation.intervals import MIN_ROWS
 from seqmodels.evaluation.metrics import metric_of
@@ -25,7 +25,6 @@ from seqmodels.report.load_records import (
     format_ends,
     format_interval,
     format_interval_methods,
-    format_plain,
     format_search,
     format_short,
     format_signed,
@@ -418,7 +417,7 @@ def draw_curves(records: Sequence[Record]) -> FigureWithData:
     ax.set_xlim(0)
     ax.set_xlabel("target tokens")
     ax.xaxis.set_major_locator(MaxNLocator(5))
-    ax.xaxis.set_major_formatter(FuncFormatter(format_short))
+    ax.xaxis.set_major_formatter(format_short)
     return FigureWithData(figure, table.rows())
 
 
@@ -435,7 +434,7 @@ def draw_memory_size(records: Sequence[Record]) -> FigureWithData:
     figure, axes = style.make_panels(texts, style.label_line_styles(records))
     axes[0, 1].sharey(axes[0, 0])
     for ax, (field, title) in zip(axes[0], SIZES.items(), strict=True):
-        style.set_log(ax, "x", format_plain, base=2)
+        style.set_log(ax, "x", "{x:g}", base=2)
         style.set_log(ax, "y", partial(format_short, unit="B"))
         for i, (model, line_style) in enumerate(style.line_styles_for(groups).items()):
             if sizes := getattr(groups[model][0], field):

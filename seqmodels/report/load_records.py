@@ -237,11 +237,6 @@ def format_ends(low: int, high: int) -> str:
     return f"{high:,}" if low == high else f"{low:,}–{high:,}"
 
 
-def format_plain(n: float, _: object = None) -> str:
-    """Format a number as it is; also a formatter for axis ticks."""
-    return f"{n:g}"
-
-
 def format_short(n: float, _: object = None, unit: str = "") -> str:
     """Format 2000000 as 2 M and 0.0002 as 2e-4; also a formatter for axis ticks."""
     if 0 < n < 1e-3:

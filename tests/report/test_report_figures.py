@@ -165,7 +165,6 @@ def test_no_two_variants_look_alike() -> None:
         vector = line_styles["rnn_encdec" if "rnn" in model else "lstm_seq2seq"].dashes
         dashes = {"grows": "-", "fixed": style.LATER, "vector": vector}
         assert line_styles[model].dashes == dashes[paper.memory]
-    assert style.PLACES.keys() == {c for c, _ in (*style.LINE_STYLES.values(), *style.FURTHER)}
     rungs = [*(f"bahdanau{each}" for each in ("", "_dot", "_heads", "_tied")), "transformer"]
     rungs += [f"transformer_recurrent{each}" for each in ("_1", "", "_decoder")]
     for names in (rungs, [name for name in line_styles if name.endswith("_conv")]):  # in one figure
