@@ -99,6 +99,11 @@ class Difference(Strict):
         """Return whether the models differ: whether the simultaneous interval excludes zero."""
         return self.p is not None and self.p <= ALPHA
 
+    def __neg__(self) -> Difference:
+        """Return the difference of the column minus the row."""
+        low, high = (None if end is None else -end for end in (self.high, self.low))
+        return self.model_copy(update={"value": -self.value, "low": low, "high": high})
+
 
 class Pair(Strict):
     """The score of one model, the row, minus that of another, the column."""

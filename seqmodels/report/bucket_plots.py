@@ -31,7 +31,6 @@ from seqmodels.report.load_records import (
     format_significance,
     format_subtitle,
     info_of,
-    negate,
 )
 from seqmodels.report.style import GREY, INK, WIDTH, LineStyle, Texts
 from seqmodels.report.tidy import FigureWithData, Table
@@ -303,7 +302,7 @@ def draw_differences(
         parts = [pair.overall, *(pair.buckets if pair.is_tested else ())]
         for row, column, differences in (
             (pair.row, pair.column, parts),
-            (pair.column, pair.row, [negate(part) for part in parts]),
+            (pair.column, pair.row, [-part for part in parts]),
         ):
             y, x = models.index(row), models.index(column)
             if pair.is_tested:

@@ -88,9 +88,8 @@ def load_folder(path: Path, may_be_empty: bool = False) -> Folder:
     if not by_run and not may_be_empty:
         reason = "; ".join(unknown) or f"*.json with schema {SCHEMA!r}"
         raise ValueError(f"{path} holds no record that can be drawn ({reason})")
-    groups = group_by_model(record for _, record in by_run.values())
-    runs = [(r.model, r.seed) for group in groups.values() for r in group]
-    return Folder(Path(path), dict(by_run[run] for run in runs), unknown)
+    named = sorted(by_run.values(), key=lambda named: (order_of(named[1]), named[1].seed))
+    return Folder(Path(path), dict(named), unknown)
 
 
 def load_records(path: Path) -> list[Record]:
@@ -325,9 +324,3 @@ def format_significance(comparison: Comparison, test: Test) -> str:
 def format_p_value(p: float | None) -> str:
     """Format a p-value; a dash if there is none."""
     return "–" if p is None else "< 0.001" if p < 0.001 else f"{p:.3f}"
-
-
-def negate(difference: Difference) -> Difference:
-    """Return the difference of the column minus the row."""
-    low, high = (None if end is None else -end for end in (difference.high, difference.low))
-    return difference.model_copy(update={"value": -difference.value, "low": low, "high": high})

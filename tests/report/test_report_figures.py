@@ -34,7 +34,6 @@ from seqmodels.report import (
     alignment,
     bucket_plots,
     effects,
-    load_records,
     render_folder,
     snapshots,
     style,
@@ -515,7 +514,7 @@ def test_the_effect_of_a_change_is_the_arm_minus_the_model_as_it_is(monkeypatch:
         return Difference(value=value, low=value - 1.5, high=value + 4.0, p=p)
 
     noise, rise, fall = difference(2.0, 0.5), difference(9.0, 0.01), difference(-9.0, 0.01)
-    turned = [load_records.negate(part) for part in (fall, noise, rise, rise, fall)]
+    turned = [-part for part in (fall, noise, rise, rise, fall)]
     records = [fake_record("gpt", 1), swept(3.0, lr=0.5)]
     records += [swept(7.0, tokens=400_000, lr=0.5), fake_record("transformer", 1)]
     base, one, two, other = (r["model"] for r in records)
