@@ -9,9 +9,8 @@ import sys
 import textwrap
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from functools import cache
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache, partial
 from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -113,12 +112,8 @@ RC: dict[str, Any] = {
 WIDTH = 9.5
 """Width of a figure in inches; at 800 pixels, a point is 1.17 pixels."""
 
-
-@contextmanager
-def context() -> Iterator[None]:
-    """Apply this style inside the context, and leave the caller's settings unchanged."""
-    with matplotlib.style.context(["default", RC], after_reset=True):
-        yield
+context = partial(matplotlib.style.context, ["default", RC], after_reset=True)
+"""Applies this style in a `with` statement, and leaves the caller's settings unchanged."""
 
 
 # Looks
