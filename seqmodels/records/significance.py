@@ -228,42 +228,36 @@ def score_folder(folder: Path, records: Records) -> Iterator[Family]:
                 raise ValueError(f"{path}: its test examples are not those of the other runs")
     for name, models in runs.items():
         if len(models) > 1:
-            test, key = tests[name], tests[name].primary_metric
-            terms = {m: [run.terms for run in own] for m, own in models.items()}
-            yield score_test(test, key, terms, models, contrasts)
+            yield score_test(tests[name], tests[name].primary_metric, models, contrasts)
             if all(run.losses for own in models.values() for run in own):
-                terms = {
-                    m: [np.array(run.losses, float).T for run in own] for m, own in models.items()
-                }
-                yield score_test(test, "nats", terms, models, contrasts)
+                yield score_test(tests[name], "nats", models, contrasts)
 
 
 def score_test(
     test: Test,
     key: str,
-    terms: Mapping[str, Sequence[np.ndarray]],
     models: Mapping[str, Sequence[Sums]],
     contrasts: Mapping[str, Collection[str] | None],
 ) -> Family:
-    """Score models on one test set, overall and by bucket, in the metric `key`.
+    """Score models on one test set, overall and by bucket, in its primary metric or in "nats".
 
-    `terms`: those of each model's seeds, whose sums give the metric. `contrasts`: the models that
-    each is to be compared with; None: with all.
+    `contrasts`: the models that each is to be compared with; None: with all.
     """
     metric, first = metric_of(key), next(iter(models.values()))[0]
+    is_primary = key == test.primary_metric
+    terms = {
+        model: [np.array(run.columns if is_primary else run.losses, float).T for run in runs]
+        for model, runs in models.items()
+    }
     x, parts = np.array(first.x), []
     for low, high in [(-np.inf, np.inf), *((b.low, b.high) for b in test.buckets)]:
         inside = (low <= x) & (x <= high)
         columns = {model: [run[inside] for run in runs] for model, runs in terms.items()}
         groups = first.groups and list(compress(first.groups, inside))
         parts.append(score_models(columns, metric.score_from_stats, groups))
-
-    def is_named(model: str, other: str) -> bool:
-        others = contrasts.get(model)
-        return others is None or other in others
-
+    others = {m: models if (own := contrasts[m]) is None else own for m in models}
     pairs = list(combinations(models, 2))
-    named = [(a, b) for a, b in pairs if is_named(a, b) or is_named(b, a)]
+    named = [(a, b) for a, b in pairs if b in others[a] or a in others[b]]
     buckets = [[bucket.low, bucket.high] for bucket in test.buckets]
     return Family(test.name, buckets, key, parts, named or pairs)
 

@@ -174,18 +174,15 @@ def variants_of(model: str) -> list[str]:
 
 
 def shade_of(model: str, number: int) -> tuple[str, str]:
-    """Return the colour and the marker of the variant of this number of one of PAPERS."""
-    _, marker, place = colour_of(model)
-    shades, markers = list_shades(place), VARIANT_MARKERS.replace(marker, "")
-    return shades[number % len(shades)], markers[number % len(markers)]
+    """Return the colour and the marker of the variant of this number of one of PAPERS.
 
-
-def list_shades(place: float) -> list[str]:
-    """Return all shades, those of the nearest hue first, but its dark one last."""
-    n = len(WHEEL)
+    The shades of the nearest hue come first, but its dark one last.
+    """
+    n, (_, marker, place) = len(WHEEL), colour_of(model)
     by_distance = sorted(range(n), key=lambda i: abs((i - place + n / 2) % n - n / 2))
     (light, dark), *others = (WHEEL[i] for i in by_distance)
-    return [light, *chain(*others), dark]
+    shades, markers = [light, *chain(*others), dark], VARIANT_MARKERS.replace(marker, "")
+    return shades[number % len(shades)], markers[number % len(markers)]
 
 
 def label_line_styles(records: Sequence[Record]) -> list[LineStyle]:
@@ -322,9 +319,9 @@ def add_legend(figure: FigureBase, key: Sequence[LineStyle], **place: Any) -> No
         figure.legend(handles=handles, fontsize=9, **place)
 
 
-def make_panel(texts: Texts, body: float = 3.6, below: float = 0.5) -> tuple[Figure, Axes]:
+def make_panel(texts: Texts, below: float = 0.5) -> tuple[Figure, Axes]:
     """Return a figure with one panel, and room for the names of its lines to the right."""
-    figure, bottom, top = make_canvas(body, *texts, width=0.76 * WIDTH)  # so its type is larger
+    figure, bottom, top = make_canvas(3.6, *texts, width=0.76 * WIDTH)  # so its type is larger
     width, height = figure.get_size_inches()
     size = 1 - 2.85 / width, top - bottom - (0.5 + below) / height
     return figure, figure.add_axes((0.45 / width, bottom + below / height, *size))
