@@ -6,6 +6,7 @@ A sweep is a curve of the scores over the values of a number, such as a size or 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 from matplotlib.axes import Axes
 from matplotlib.ticker import NullLocator
@@ -109,13 +110,9 @@ def format_ranges(comparison: Comparison, is_in: Sequence[bool]) -> str:
     return ", ".join(format_ends(low, high) for low, high in ranges) or "–"
 
 
-def draw_effects(
-    records: Sequence[Record], test: Test, comparison: Comparison
-) -> FigureWithData | None:
-    """Draw a forest plot: the effect of each change with its interval; None for fewer than two."""
+def draw_effects(records: Sequence[Record], test: Test, comparison: Comparison) -> FigureWithData:
+    """Draw a forest plot: the effect of each change with its interval."""
     metric, effects = comparison.metric, find_effects(records, comparison)
-    if len(effects) < 2:
-        return None
     if len({base_of(record) for record in records} - {""}) == 1:
         effects.sort(key=lambda effect: -effect[1].overall.value)
     name, title = metric_of(metric).name, f"What each change does to {metric_of(metric).name}"
@@ -190,13 +187,13 @@ def changed_fields(record: Record) -> dict[str, Value]:
     return {**arm.sizes, **arm.training, **({"width": arm.width} if arm.width != 1 else {})}
 
 
-def draw_sweeps(records: Sequence[Record]) -> dict[str, FigureWithData]:
-    """Return a figure for each sweep, by the name of its file: the first test set's scores."""
+def sweep_figures(records: Sequence[Record]) -> dict[str, partial[FigureWithData]]:
+    """Return what draws each sweep, the first test set's scores, by the names of their files."""
     test = next(iter(load_records.tests_by_name(records).values()))
     groups, figures = load_records.group_by_model(records), {}
     for field, sweep in find_sweeps(records).items():
         line_styles = style.line_styles_for({model: groups[model] for model in sweep})
-        figures[f"sweep-{field}"] = draw_sweep(field, sweep, test, line_styles)
+        figures[f"sweep-{field}"] = partial(draw_sweep, field, sweep, test, line_styles)
     return figures
 
 
