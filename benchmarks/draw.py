@@ -9,7 +9,7 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+from matplotlib.ticker import LogLocator, NullLocator
 
 from seqmodels.models import papers
 from seqmodels.report import style
@@ -44,7 +44,7 @@ def panel(ax: Axes, points: Sequence[Point], y: Callable[[Point], float]) -> dic
     ax.set_xticks(shown, map(str, shown))
     is_tall = max(heights) > 30 * min(heights)
     ax.yaxis.set_major_locator(LogLocator(subs=(1,) if is_tall else (1, 2, 5)))
-    ax.yaxis.set_major_formatter(FuncFormatter(format_short))
+    ax.yaxis.set_major_formatter(format_short)
     for axis in (ax.xaxis, ax.yaxis):
         axis.set_minor_locator(NullLocator())
     return {place: min(y(p) for p in points if p["n"] == place) for place in places}

@@ -381,12 +381,11 @@ def make_chapter_chart(folders: Mapping[str, Folder], model: str) -> Chart | Non
 
 def draw_figure(folder: Folder, records: Sequence[Record], name: str) -> FigureWithData:
     """Draw a figure of some records of a folder by the name of its file."""
-    if name in (own := render_folder.draw_task_figures(records)):
-        return own[name]
     compared = None
     if name.startswith(("effects-", "significance-")):  # of all models, and so of all records
         compared = render_folder.find_significance(folder.path, folder.records)
-    return render_folder.draw_all(records, compared, own=[])[name]
+    draw = render_folder.shared_figures(records, compared).get(name)
+    return draw() if draw else render_folder.draw_task_figures(records)[name]
 
 
 class Section(NamedTuple):

@@ -56,10 +56,12 @@ def describe(
     """
     records = [*folder.records.values()]
     compared = render_folder.find_significance(folder.path, folder.records)
-    drawn = render_folder.draw_all(records, compared)
-    further = [name for name in drawn if not name.startswith(("curves", "score-", "significance-"))]
-    if not has_further:
-        drawn = {name: figure for name, figure in drawn.items() if name not in further}
+    main = ("curves", "score-", "significance-")
+    if has_further:
+        drawn = render_folder.draw_all(records, compared)
+    else:
+        shared = render_folder.shared_figures(records, compared)
+        drawn = {name: draw() for name, draw in shared.items() if name.startswith(main)}
     svgs = {
         name: svg.inline(figure, f"f{number}-{name}", styles, has_buckets=True)
         for name, figure in drawn.items()
@@ -76,7 +78,7 @@ def describe(
         "tests": [(name, key, table_by_bucket(drawn[f"score-{key}"].table))
                   for name, key in keys.items()],
         "figures": svgs,
-        "further": further if has_further else [],
+        "further": [name for name in drawn if not name.startswith(main)],
         "table_of": {name: figure.table for name, figure in drawn.items()},
         "records": {file: r.model_dump(by_alias=True, exclude_unset=True)
                     for file, r in folder.records.items()},

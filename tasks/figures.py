@@ -113,5 +113,5 @@ def draw_comparisons(
         ax.set_title(load_records.capitalise(name), loc="left")
         ax.set_xticks(range(len(buckets)), buckets)
         ax.set_xlabel(test.axis)
-        ax.set_ylim(0, metric_of(test.primary_metric).top)
+        ax.set_ylim(0, 100 if metric_of(test.primary_metric).is_percent else None)
     return FigureWithData(figure, table.rows())

@@ -19,7 +19,7 @@ from seqmodels.records import significance
 from seqmodels.records.io import load as load_record
 from seqmodels.records.schema import Record
 from seqmodels.records.significance import Difference
-from seqmodels.report.load_records import Row, format_bucket, format_ends, negate, rows_of
+from seqmodels.report.load_records import Row, format_bucket, format_ends, rows_of
 from seqmodels.report.tables import format_markdown
 
 RESULTS = Path(__file__).parents[1] / "results"
@@ -101,7 +101,7 @@ class Results(NamedTuple):
             if (pair.row, pair.column) == (row, column):
                 return parts[bucket]
             if (pair.row, pair.column) == (column, row):
-                return negate(parts[bucket])
+                return -parts[bucket]
         raise ValueError(f"{self.folder}: {row} and {column} are not compared on {self.test}")
 
     def confirm(self, models: Iterable[str], *, tokens: int, parameters: float, seeds: int) -> None:

@@ -34,10 +34,10 @@ class Part(NamedTuple):
 
     rows: Sequence[Row]
     tokenize: str
-    terms: np.ndarray | None = None
-    """The terms of the metric that this one depends on; None if the rows lack its fields."""
-    score: Interval | None = None
-    """The score of that metric."""
+    terms: dict[str, np.ndarray]
+    """The terms of each metric whose fields the rows have."""
+    scores: dict[str, Interval]
+    """The scores of these metrics."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,8 +52,8 @@ class Metric:
     """None: neither is better."""
     is_teacher_forced: bool = False
     """Whether each token is predicted after the true tokens, not after the model's own."""
-    top: float | None = None
-    """The best possible score, if there is one."""
+    is_percent: bool = False
+    """Whether the score is between 0 and 100."""
     interval: str | None = "BCa bootstrap"
     """How its interval is computed; None: it has no interval."""
     ratio: tuple[str, str | None, float] | None = None
@@ -64,8 +64,6 @@ class Metric:
     """Computes the score from summed terms, for many resamples at once."""
     compute: Callable[[Part], Interval | None] | None = None
     """Computes any other score; None if the rows lack its fields."""
-    depends_on: str | None = None
-    """The metric whose terms or score `compute` takes."""
 
     @property
     def name(self) -> str:
@@ -76,11 +74,6 @@ class Metric:
     def is_loss(self) -> bool:
         """Return whether lower is better."""
         return self.better == "lower"
-
-    @property
-    def is_percent(self) -> bool:
-        """Return whether the score is between 0 and 100."""
-        return self.top == 100
 
     def terms(self, rows: Sequence[Row], tokenize: str) -> np.ndarray | None:
         """Return each row's terms, whose sums give the score; None if the rows lack its fields."""
@@ -113,9 +106,10 @@ class Metric:
 
 def perplexity(part: Part) -> Interval | None:
     """Return the exponential of the loss per token."""
-    if part.score is None:
+    if "nats" not in part.scores:
         return None
-    return {k: None if nats is None else math.exp(min(nats, 99)) for k, nats in part.score.items()}
+    ends = part.scores["nats"].items()
+    return {k: None if nats is None else math.exp(min(nats, 99)) for k, nats in ends}
 
 
 def source_gain(part: Part) -> Interval | None:
@@ -136,9 +130,9 @@ def mean_baseline(part: Part) -> Interval | None:
 
 def length_ratio(part: Part) -> Interval | None:
     """Return the length of the hypotheses divided by that of the references, in BLEU's tokens."""
-    if part.terms is None:
+    if "bleu" not in part.terms:
         return None
-    n_hyp, n_ref, *_ = part.terms.sum(0)
+    n_hyp, n_ref, *_ = part.terms["bleu"].sum(0)
     return without_interval(float(n_hyp / max(n_ref, 1)))
 
 
@@ -269,10 +263,10 @@ METRICS = {
     ),
     "perplexity": Metric(
         label="perplexity", unit="per token", better="lower", is_teacher_forced=True,
-        compute=perplexity, depends_on="nats",
+        compute=perplexity,
     ),
     "token_accuracy": Metric(
-        label="next-token accuracy", unit="%", is_teacher_forced=True, top=100,
+        label="next-token accuracy", unit="%", is_teacher_forced=True, is_percent=True,
         ratio=("n_correct", "n_tokens", 100.0),
     ),
     "source_gain": Metric(
@@ -280,17 +274,20 @@ METRICS = {
         compute=source_gain,
     ),
     "exact_match": Metric(
-        label="exact match", unit="%", top=100, interval="Wilson",
+        label="exact match", unit="%", is_percent=True, interval="Wilson",
         ratio=("exact_match", None, 100.0),
     ),
     "accuracy": Metric(
-        label="symbol accuracy", unit="%", top=100, ratio=("n_same", "n_places", 100.0)
+        label="symbol accuracy", unit="%", is_percent=True, ratio=("n_same", "n_places", 100.0)
     ),
-    "bleu": Metric(label="BLEU", top=100, sacrebleu=make_bleu, score_from_stats=bleu_of_counts),
-    "chrf": Metric(label="chrF", top=100, sacrebleu=make_chrf, score_from_stats=chrf_of_counts),
+    "bleu": Metric(
+        label="BLEU", is_percent=True, sacrebleu=make_bleu, score_from_stats=bleu_of_counts
+    ),
+    "chrf": Metric(
+        label="chrF", is_percent=True, sacrebleu=make_chrf, score_from_stats=chrf_of_counts
+    ),
     "length_ratio": Metric(
-        label="Length ratio", digits=3, better=None, interval=None,
-        compute=length_ratio, depends_on="bleu",
+        label="Length ratio", digits=3, better=None, interval=None, compute=length_ratio
     ),
     "chance_bleu": Metric(label="BLEU by chance", interval=None, compute=chance_bleu),
     "baseline": Metric(label="baseline", unit="%", interval=None, compute=mean_baseline),
@@ -324,14 +321,10 @@ def compute_scores_by_bucket(
         own = {key: each[indices] for key, each in terms.items() if each is not None}
         own_groups = None if groups is None else [groups[i] for i in indices]
         scores = {key: METRICS[key].score(each, own_groups) for key, each in own.items()}
-        own_rows, computed = [rows[i] for i in indices], dict[str, Interval]()
-        for key, metric in METRICS.items():
-            base = metric.depends_on or ""
-            part = Part(own_rows, tokenize, own.get(base), scores.get(base))
-            if metric.compute and key not in own and (result := metric.compute(part)):
-                computed[key] = result
-        found = scores | computed
-        return {key: found[key] for key in METRICS if key in found}
+        part = Part([rows[i] for i in indices], tokenize, own, scores)
+        others = {key: metric.compute(part) for key, metric in METRICS.items() if metric.compute}
+        found = others | scores
+        return {key: each for key in METRICS if (each := found.get(key))}
 
     lengths = [row["x"] for row in rows] if buckets else []
     return score(np.arange(len(rows))), map_buckets(lengths, buckets, score)

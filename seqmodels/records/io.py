@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from pydantic import ValidationError
 
 from seqmodels.evaluation.intervals import Row, groups_of, number_groups
 from seqmodels.evaluation.metrics import metric_of
@@ -55,15 +54,13 @@ def load(path: Path) -> Record:
     Raises ValueError if the file is missing or is not a valid record.
     """
     try:
-        return Record.model_validate_json(files.read(path))
+        return parse(path, files.read_json(path))
     except FileNotFoundError:
         runs = [each.stem for each in path.parent.glob("*-seed*.json")]
         similar = did_you_mean(path.stem, [*runs, *PAPERS] if path.parent == Path() else runs)
         raise ValueError(
             f"{path}: no such record{similar}; name a RUN such as FOLDER/gpt-seed1"
         ) from None
-    except ValidationError:
-        return parse(path, files.read_json(path))  # which says what is wrong, and takes longer
 
 
 def parse(path: Path, value: Any) -> Record:

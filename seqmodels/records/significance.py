@@ -99,6 +99,11 @@ class Difference(Strict):
         """Return whether the models differ: whether the simultaneous interval excludes zero."""
         return self.p is not None and self.p <= ALPHA
 
+    def __neg__(self) -> Difference:
+        """Return the difference of the column minus the row."""
+        low, high = (None if end is None else -end for end in (self.high, self.low))
+        return self.model_copy(update={"value": -self.value, "low": low, "high": high})
+
 
 class Pair(Strict):
     """The score of one model, the row, minus that of another, the column."""
@@ -223,42 +228,36 @@ def score_folder(folder: Path, records: Records) -> Iterator[Family]:
                 raise ValueError(f"{path}: its test examples are not those of the other runs")
     for name, models in runs.items():
         if len(models) > 1:
-            test, key = tests[name], tests[name].primary_metric
-            terms = {m: [run.terms for run in own] for m, own in models.items()}
-            yield score_test(test, key, terms, models, contrasts)
+            yield score_test(tests[name], tests[name].primary_metric, models, contrasts)
             if all(run.losses for own in models.values() for run in own):
-                terms = {
-                    m: [np.array(run.losses, float).T for run in own] for m, own in models.items()
-                }
-                yield score_test(test, "nats", terms, models, contrasts)
+                yield score_test(tests[name], "nats", models, contrasts)
 
 
 def score_test(
     test: Test,
     key: str,
-    terms: Mapping[str, Sequence[np.ndarray]],
     models: Mapping[str, Sequence[Sums]],
     contrasts: Mapping[str, Collection[str] | None],
 ) -> Family:
-    """Score models on one test set, overall and by bucket, in the metric `key`.
+    """Score models on one test set, overall and by bucket, in its primary metric or in "nats".
 
-    `terms`: those of each model's seeds, whose sums give the metric. `contrasts`: the models that
-    each is to be compared with; None: with all.
+    `contrasts`: the models that each is to be compared with; None: with all.
     """
     metric, first = metric_of(key), next(iter(models.values()))[0]
+    is_primary = key == test.primary_metric
+    terms = {
+        model: [np.array(run.columns if is_primary else run.losses, float).T for run in runs]
+        for model, runs in models.items()
+    }
     x, parts = np.array(first.x), []
     for low, high in [(-np.inf, np.inf), *((b.low, b.high) for b in test.buckets)]:
         inside = (low <= x) & (x <= high)
         columns = {model: [run[inside] for run in runs] for model, runs in terms.items()}
         groups = first.groups and list(compress(first.groups, inside))
         parts.append(score_models(columns, metric.score_from_stats, groups))
-
-    def is_named(model: str, other: str) -> bool:
-        others = contrasts.get(model)
-        return others is None or other in others
-
+    others = {m: models if (own := contrasts[m]) is None else own for m in models}
     pairs = list(combinations(models, 2))
-    named = [(a, b) for a, b in pairs if is_named(a, b) or is_named(b, a)]
+    named = [(a, b) for a, b in pairs if b in others[a] or a in others[b]]
     buckets = [[bucket.low, bucket.high] for bucket in test.buckets]
     return Family(test.name, buckets, key, parts, named or pairs)
 
@@ -363,12 +362,10 @@ def estimate_prior_df(variances: np.ndarray, d: np.ndarray) -> float:
     is_used = is_positive & (is_positive.sum(axis=1, keepdims=True) > 1)
     if not is_used.any():
         return math.inf
-    e = np.log(variances, where=is_used, out=np.zeros_like(variances)) - digamma(d / 2)
-    e = np.where(is_used, e + np.log(d / 2), 0.0)
-    n = is_used.sum(axis=1, keepdims=True)
-    squares = np.where(is_used, (e - e.sum(axis=1, keepdims=True) / np.maximum(n, 1)) ** 2, 0.0)
-    expected = np.where(is_used, polygamma(1, d / 2), 0.0).sum() / is_used.sum()
-    excess = squares.sum() / np.maximum(n - 1, 0).sum() - expected
+    e = np.ma.log(np.ma.array(variances, mask=~is_used)) - digamma(d / 2) + np.log(d / 2)
+    squares = (e - e.mean(axis=1, keepdims=True)) ** 2
+    expected = np.ma.array(np.broadcast_to(polygamma(1, d / 2), e.shape), mask=~is_used).mean()
+    excess = squares.sum() / (e.count(axis=1) - 1).clip(0).sum() - expected
     return 2 * invert_trigamma(excess) if excess > 0 else math.inf
 
 

@@ -28,13 +28,13 @@ Panel = tuple[LineStyle, Alignment]
 """The look of a model, and its alignment."""
 
 
-def draw_alignment(panels: Sequence[Panel], path: Path, subtitle: str = "") -> Path:
+def draw_alignment(panels: Sequence[Panel], path: Path) -> Path:
     """Draw one heat map for each model; write .svg or .png.
 
     Raises ValueError for other kinds of files, and like `draw_heat_maps`.
     """
     with style.context():
-        return style.save(draw_heat_maps(panels, subtitle).figure, Path(path))
+        return style.save(draw_heat_maps(panels, subtitle="").figure, Path(path))
 
 
 def draw_heat_maps(panels: Sequence[Panel], subtitle: str) -> FigureWithData:
@@ -113,7 +113,7 @@ def _texts(alignments: Sequence[Alignment], subtitle: str) -> style.Texts:
     return "Alignments: the target (rows) attends to the source (columns)", subtitle, caption
 
 
-def _draw_heat(ax: Axes, a: Alignment, is_labelled: bool = True) -> None:
+def _draw_heat(ax: Axes, a: Alignment, is_labelled: bool) -> None:
     """Draw one heat map with words at its edges and gold links as open squares."""
     rows = a.tgt if is_labelled else [""] * len(a.tgt)
     style.draw_map(ax, np.array(a.alpha, float), rows, a.src, top=1, lw=0.4)

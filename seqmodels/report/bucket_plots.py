@@ -11,7 +11,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap
 from matplotlib.patches import Rectangle
-from matplotlib.ticker import FuncFormatter, MaxNLocator
+from matplotlib.ticker import MaxNLocator
 
 from seqmodels.evaluation.intervals import MIN_ROWS
 from seqmodels.evaluation.metrics import metric_of
@@ -25,14 +25,12 @@ from seqmodels.report.load_records import (
     format_ends,
     format_interval,
     format_interval_methods,
-    format_plain,
     format_search,
     format_short,
     format_signed,
     format_significance,
     format_subtitle,
     info_of,
-    negate,
 )
 from seqmodels.report.style import GREY, INK, WIDTH, LineStyle, Texts
 from seqmodels.report.tidy import FigureWithData, Table
@@ -193,8 +191,8 @@ def _draw_metric(ax: Axes, table: Table, lines: Sequence[Line], test: Test, name
         about = {"metric": metric.name, "model": f"baseline: {load_records.name_baseline(test)}"}
         table.add(**about, bucket=buckets, n=n, value=without)
     is_of_texts = metric.sacrebleu is not None
-    if metric.top and (is_of_texts or is_primary):
-        ax.set_ylim(0, None if is_of_texts and ax.get_ylim()[1] < 50 else metric.top)
+    if metric.is_percent and (is_of_texts or is_primary):
+        ax.set_ylim(0, None if is_of_texts and ax.get_ylim()[1] < 50 else 100)
     ax.tick_params(axis="x", length=0)
     text = "" if is_recorded else "not recorded"
     ax.text(0.5, 0.5, text, transform=ax.transAxes, color=GREY, size=9, ha="center")
@@ -304,7 +302,7 @@ def draw_differences(
         parts = [pair.overall, *(pair.buckets if pair.is_tested else ())]
         for row, column, differences in (
             (pair.row, pair.column, parts),
-            (pair.column, pair.row, [negate(part) for part in parts]),
+            (pair.column, pair.row, [-part for part in parts]),
         ):
             y, x = models.index(row), models.index(column)
             if pair.is_tested:
@@ -418,7 +416,7 @@ def draw_curves(records: Sequence[Record]) -> FigureWithData:
     ax.set_xlim(0)
     ax.set_xlabel("target tokens")
     ax.xaxis.set_major_locator(MaxNLocator(5))
-    ax.xaxis.set_major_formatter(FuncFormatter(format_short))
+    ax.xaxis.set_major_formatter(format_short)
     return FigureWithData(figure, table.rows())
 
 
@@ -435,7 +433,7 @@ def draw_memory_size(records: Sequence[Record]) -> FigureWithData:
     figure, axes = style.make_panels(texts, style.label_line_styles(records))
     axes[0, 1].sharey(axes[0, 0])
     for ax, (field, title) in zip(axes[0], SIZES.items(), strict=True):
-        style.set_log(ax, "x", format_plain, base=2)
+        style.set_log(ax, "x", "{x:g}", base=2)
         style.set_log(ax, "y", partial(format_short, unit="B"))
         for i, (model, line_style) in enumerate(style.line_styles_for(groups).items()):
             if sizes := getattr(groups[model][0], field):

@@ -6,14 +6,14 @@ A sweep is a curve of the scores over the values of a number, such as a size or 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from functools import partial
 
 from matplotlib.axes import Axes
 from matplotlib.ticker import NullLocator
 
 from seqmodels.evaluation.metrics import metric_of
 from seqmodels.records.schema import Record, Test, Value
-from seqmodels.records.significance import Comparison, Difference, Significance
+from seqmodels.records.significance import Comparison, Pair, Significance
 from seqmodels.report import load_records, style
 from seqmodels.report.bucket_plots import (
     BETTER,
@@ -37,7 +37,6 @@ from seqmodels.report.load_records import (
     label_of,
     longest_trained_bucket,
     name_field,
-    negate,
 )
 from seqmodels.report.style import GREY, INK, LineStyle
 from seqmodels.report.tidy import FigureWithData, Table
@@ -48,19 +47,12 @@ MIN_VALUES = 3
 # ------------------------------------------------------------------------------------- Effects
 
 
-class Effect(NamedTuple):
-    """The effect of a change on a model: the arm's score minus that of the model as it is."""
+def find_effects(records: Sequence[Record], comparison: Comparison) -> list[tuple[str, Pair]]:
+    """Return the label and the effect of each change in a folder with arms.
 
-    label: str
-    """Label of the model with the change."""
-    is_tested: bool
-    """Whether it is one of the tested differences."""
-    overall: Difference
-    buckets: Sequence[Difference]
-
-
-def find_effects(records: Sequence[Record], comparison: Comparison) -> list[Effect]:
-    """Return the effects of all changes in a folder with arms; a variant is a change as well."""
+    An effect is the pair of the changed model and the model as it is, which is listed before. A
+    variant is a change as well.
+    """
     first = {model: group[0] for model, group in load_records.group_by_model(records).items()}
     if not any(record.arm for record in first.values()):
         return []
@@ -74,12 +66,7 @@ def find_effects(records: Sequence[Record], comparison: Comparison) -> list[Effe
             change = ", ".join(format_field(field, value) for field, value in changed.items())
             label = f"{label_of(first[base])}: {change}"
         if pair := pairs.get((model, base)):
-            parts = [pair.overall, *pair.buckets]
-        elif pair := pairs.get((base, model)):
-            parts = [negate(part) for part in (pair.overall, *pair.buckets)]
-        else:
-            continue
-        effects.append(Effect(label, pair.is_tested, parts[0], parts[1:]))
+            effects.append((label, pair))
     return effects
 
 
@@ -100,15 +87,12 @@ def effect_rows(
         return []
     metric = comparison.metric
     rows = [["change", f"effect on {metric_of(metric).name}", "better at", "worse at", "verdict"]]
-    for effect in effects:
-        outcomes = [outcome(bucket, metric) for bucket in effect.buckets]
-        verdict = "not tested"
-        if effect.is_tested:
-            verdict = OUTCOMES[outcome(effect.overall, metric)]
+    for label, pair in effects:
+        outcomes = [outcome(bucket, metric) for bucket in pair.buckets]
+        verdict = OUTCOMES[outcome(pair.overall, metric)] if pair.is_tested else "not tested"
         rows.append([
-            effect.label,
-            f"{format_signed(effect.overall.value, metric)} "
-            f"{format_interval(effect.overall, metric)}",
+            label,
+            f"{format_signed(pair.overall.value, metric)} {format_interval(pair.overall, metric)}",
             *(format_ranges(comparison, [o == wanted for o in outcomes]) for wanted in (1, -1)),
             verdict,
         ])  # fmt: skip
@@ -126,19 +110,15 @@ def format_ranges(comparison: Comparison, is_in: Sequence[bool]) -> str:
     return ", ".join(format_ends(low, high) for low, high in ranges) or "–"
 
 
-def draw_effects(
-    records: Sequence[Record], test: Test, comparison: Comparison
-) -> FigureWithData | None:
-    """Draw a forest plot: the effect of each change with its interval; None for fewer than two."""
+def draw_effects(records: Sequence[Record], test: Test, comparison: Comparison) -> FigureWithData:
+    """Draw a forest plot: the effect of each change with its interval."""
     metric, effects = comparison.metric, find_effects(records, comparison)
-    if len(effects) < 2:
-        return None
     if len({base_of(record) for record in records} - {""}) == 1:
-        effects.sort(key=lambda effect: -effect.overall.value)
+        effects.sort(key=lambda effect: -effect[1].overall.value)
     name, title = metric_of(metric).name, f"What each change does to {metric_of(metric).name}"
-    tested = [effect for effect in effects if effect.is_tested]
+    tested = [pair for _, pair in effects if pair.is_tested]
     colours = explain_outcomes(
-        {outcome(effect.overall, metric) for effect in tested}, len(tested) < len(effects), "grey"
+        {outcome(pair.overall, metric) for pair in tested}, len(tested) < len(effects), "grey"
     )
     caption = (
         f"The score with the change minus that without, over all {test.noun} of "
@@ -147,15 +127,14 @@ def draw_effects(
     )
     figure = style.make_figure(0.7 + 0.3 * len(effects), (title, format_subtitle(records), caption))
     ax, table = figure.subplots(), Table()
-    for y, effect in enumerate(effects):
-        part, verdict = effect.overall, outcome(effect.overall, metric)
+    for y, (label, pair) in enumerate(effects):
+        part, verdict = pair.overall, outcome(pair.overall, metric)
         table.add(
-            metric=name, change=effect.label, difference=part.value, low=part.low,
-            high=part.high, p=part.p,
-            outcome=OUTCOMES[verdict] if effect.is_tested else "not tested",
+            metric=name, change=label, difference=part.value, low=part.low, high=part.high,
+            p=part.p, outcome=OUTCOMES[verdict] if pair.is_tested else "not tested",
         )  # fmt: skip
         colour = {1: BETTER[1], -1: WORSE[1], 0: GREY}[verdict]
-        if not effect.is_tested:
+        if not pair.is_tested:
             ax.axhspan(y - 0.5, y + 0.5, **UNTESTED)
         if part.low is not None and part.high is not None:
             ax.hlines(y, part.low, part.high, color=colour, lw=2)
@@ -163,7 +142,7 @@ def draw_effects(
         text = f"{format_signed(part.value, metric)} {format_interval(part, metric)}"
         ax.text(1.01, y, text, transform=ax.get_yaxis_transform(), color=GREY, size=9, va="center")
     ax.axvline(0, color=INK, lw=0.9)
-    ax.set_yticks(range(len(effects)), [effect.label for effect in effects])
+    ax.set_yticks(range(len(effects)), [label for label, _ in effects])
     ax.set_ylim(len(effects) - 0.5, -0.5)
     better = "lower is better" if metric_of(metric).is_loss else "higher is better"
     ax.set_xlabel(f"difference in {name}, {better}")
@@ -208,13 +187,13 @@ def changed_fields(record: Record) -> dict[str, Value]:
     return {**arm.sizes, **arm.training, **({"width": arm.width} if arm.width != 1 else {})}
 
 
-def draw_sweeps(records: Sequence[Record]) -> dict[str, FigureWithData]:
-    """Return a figure for each sweep, by the name of its file: the first test set's scores."""
+def sweep_figures(records: Sequence[Record]) -> dict[str, partial[FigureWithData]]:
+    """Return what draws each sweep, the first test set's scores, by the names of their files."""
     test = next(iter(load_records.tests_by_name(records).values()))
     groups, figures = load_records.group_by_model(records), {}
     for field, sweep in find_sweeps(records).items():
         line_styles = style.line_styles_for({model: groups[model] for model in sweep})
-        figures[f"sweep-{field}"] = draw_sweep(field, sweep, test, line_styles)
+        figures[f"sweep-{field}"] = partial(draw_sweep, field, sweep, test, line_styles)
     return figures
 
 
@@ -251,8 +230,8 @@ def draw_sweep(
         ax.set_xlabel(label)
     axes[0, 0].set_title(f"{score} at {where}{format_search(test)}", loc="left")
     axes[0, 1].set_title("Nats per token, teacher-forced, log scale", loc="left")
-    if primary.top:
-        axes[0, 0].set_ylim(0, primary.top)
+    if primary.is_percent:
+        axes[0, 0].set_ylim(0, 100)
     style.set_log(axes[0, 1], "y", format_short)
     return FigureWithData(figure, table.rows())
 

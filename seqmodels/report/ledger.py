@@ -98,9 +98,9 @@ def load_ledger(folder: Path) -> list[Entry]:
 # ---------------------------------------------------------------------------------------- Tables
 
 
-def format_ours(figure: Figure | None, folders: Mapping[str, Sequence[Record]]) -> str:
+def format_ours(figure: Figure, folders: Mapping[str, Sequence[Record]]) -> str:
     """Format our score and our parameters; a dash if no record has it."""
-    if figure is None or (ours := figure.ours) is None:
+    if (ours := figure.ours) is None:
         return "–"
     group = [r for r in folders.get(ours.folder, ()) if r.model == ours.model]
     scores = load_records.score_array(group, ours.test, ours.score)
@@ -108,10 +108,8 @@ def format_ours(figure: Figure | None, folders: Mapping[str, Sequence[Record]]) 
     return score if score == "–" else f"{score} ({format_parameters(group)})"
 
 
-def format_published(figure: Figure | None) -> str:
+def format_published(figure: Figure) -> str:
     """Format a value as it was printed, and the number of parameters if it is known."""
-    if figure is None:
-        return "–"
     return figure.value + (f" ({format_short(figure.parameters)})" if figure.parameters else "")
 
 
@@ -129,9 +127,10 @@ def table_of_entry(entry: Entry, folders: Mapping[str, Sequence[Record]]) -> str
         models = {paper_of(f.model).label for f in figures.values() if f.model}
         rows.append([system, ", ".join(sorted(models)) or "–"])
         for column in columns:
-            figure = figures.get(column)
-            rows[-1] += [format_published(figure)]
-            rows[-1] += [format_ours(figure, folders)] if entry.comparable else []
+            cells = ["–", "–"]
+            if figure := figures.get(column):
+                cells = [format_published(figure), format_ours(figure, folders)]
+            rows[-1] += cells if entry.comparable else cells[:1]
     return format_markdown(rows)
 
 

@@ -88,9 +88,8 @@ def load_folder(path: Path, may_be_empty: bool = False) -> Folder:
     if not by_run and not may_be_empty:
         reason = "; ".join(unknown) or f"*.json with schema {SCHEMA!r}"
         raise ValueError(f"{path} holds no record that can be drawn ({reason})")
-    groups = group_by_model(record for _, record in by_run.values())
-    runs = [(r.model, r.seed) for group in groups.values() for r in group]
-    return Folder(Path(path), dict(by_run[run] for run in runs), unknown)
+    named = sorted(by_run.values(), key=lambda named: (order_of(named[1]), named[1].seed))
+    return Folder(Path(path), dict(named), unknown)
 
 
 def load_records(path: Path) -> list[Record]:
@@ -155,13 +154,13 @@ def mean_scores(group: Sequence[Record], name: str, metric: str) -> np.ndarray:
     if len(scores) == 1:
         return np.asarray(scores[0])
     n = [bucket.n for bucket in tests_by_name(group)[name].buckets]
-    means, n_seeds, top = scores.mean(0), len(scores), metric_of(metric).top
+    means, n_seeds = scores.mean(0), len(scores)
     for i, n_rows in enumerate([sum(n), *n]):
         by_examples = ((means[i, 2] - means[i, 1]) / 2 / student_quantile(n_rows - 1)) ** 2
         by_seeds = scores[:, i, 0].var(ddof=1) / n_seeds
         half = half_width([(by_examples, n_rows - 1), (by_seeds, n_seeds - 1)], ALPHA)
         means[i, 1:] = means[i, 0] - half, means[i, 0] + half
-    return np.clip(means, None, top)
+    return np.clip(means, None, 100 if metric_of(metric).is_percent else None)
 
 
 def is_beyond(test: Test, bucket: Bucket) -> bool:
@@ -235,11 +234,6 @@ def format_bucket(bucket: Bucket) -> str:
 def format_ends(low: int, high: int) -> str:
     """Format a range of whole numbers."""
     return f"{high:,}" if low == high else f"{low:,}–{high:,}"
-
-
-def format_plain(n: float, _: object = None) -> str:
-    """Format a number as it is; also a formatter for axis ticks."""
-    return f"{n:g}"
 
 
 def format_short(n: float, _: object = None, unit: str = "") -> str:
@@ -330,9 +324,3 @@ def format_significance(comparison: Comparison, test: Test) -> str:
 def format_p_value(p: float | None) -> str:
     """Format a p-value; a dash if there is none."""
     return "–" if p is None else "< 0.001" if p < 0.001 else f"{p:.3f}"
-
-
-def negate(difference: Difference) -> Difference:
-    """Return the difference of the column minus the row."""
-    low, high = (None if end is None else -end for end in (difference.high, difference.low))
-    return difference.model_copy(update={"value": -difference.value, "low": low, "high": high})

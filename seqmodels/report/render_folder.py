@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 
@@ -80,29 +81,36 @@ def draw_all(
     own: Sequence[Draw] | None = None,
 ) -> dict[str, FigureWithData]:
     """Return all figures of a folder by the names of their files, in the style's context."""
-    figures = {
-        "curves": bucket_plots.draw_curves(records),
-        "state": bucket_plots.draw_memory_size(records),
+    drawn = {name: draw() for name, draw in shared_figures(records, compared).items()}
+    first = {name: drawn[name] for name in ("curves", "state")}
+    if own is None:
+        return first | draw_task_figures(records) | drawn
+    return first | merge_figures(draw(records) for draw in own) | drawn
+
+
+def shared_figures(
+    records: Sequence[Record], compared: significance.Significance | None
+) -> dict[str, Callable[[], FigureWithData]]:
+    """Return what draws each figure that any task has, by the names of their files."""
+    figures: dict[str, Callable[[], FigureWithData]] = {
+        "curves": partial(bucket_plots.draw_curves, records),
+        "state": partial(bucket_plots.draw_memory_size, records),
+        **effects.sweep_figures(records),
     }
-    figures |= (
-        draw_task_figures(records) if own is None else merge_figures(draw(records) for draw in own)
-    )
-    figures |= effects.draw_sweeps(records)
     for name, test in load_records.tests_by_name(records).items():
-        figures[f"score-{format_file_name(name)}"] = bucket_plots.draw_scores(records, test)
+        key = format_file_name(name)
+        figures[f"score-{key}"] = partial(bucket_plots.draw_scores, records, test)
         if compared and (comparison := compared.on(name)):
-            changes = effects.draw_effects(records, test, comparison)
-            if changes:
-                figures[f"effects-{format_file_name(name)}"] = changes
-            if not changes or len(load_records.group_by_model(records)) <= MAX_IN_MATRIX:
-                figures[f"significance-{format_file_name(name)}"] = bucket_plots.draw_differences(
-                    records, test, comparison
-                )
+            given = records, test, comparison
+            if has_effects := len(effects.find_effects(records, comparison)) > 1:
+                figures[f"effects-{key}"] = partial(effects.draw_effects, *given)
+            if not has_effects or len(load_records.group_by_model(records)) <= MAX_IN_MATRIX:
+                figures[f"significance-{key}"] = partial(bucket_plots.draw_differences, *given)
     attending = load_records.group_by_model(r for r in records if r.alignment)
     if first := [group[0] for group in attending.values()]:
         looks = style.line_styles_for(attending)
         panels = [(looks[r.model], r.alignment) for r in first if r.alignment]
-        figures["alignment"] = alignment.draw_heat_maps(panels, format_subtitle(first))
+        figures["alignment"] = partial(alignment.draw_heat_maps, panels, format_subtitle(first))
     return figures
 
 

@@ -9,9 +9,8 @@ import sys
 import textwrap
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from functools import cache
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache, partial
 from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -25,7 +24,7 @@ from matplotlib.figure import Figure, FigureBase
 from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 from matplotlib.text import Text
-from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator
+from matplotlib.ticker import LogLocator, MaxNLocator
 from matplotlib.transforms import Bbox
 from numpy.typing import ArrayLike
 
@@ -56,28 +55,23 @@ class LineStyle(NamedTuple):
 
 
 LINE_STYLES = {
-    "rnn_encdec": ("#C98200", "s"),
-    "bahdanau": ("#1B75BC", "o"),
-    "lstm_seq2seq": ("#B02A1E", "D"),
-    "transformer": ("#009B77", "^"),
-    "gpt": ("#3B2A84", "v"),
-    "linear_attention": ("#C2459A", "P"),
-    "mamba2": ("#7F8F00", "X"),
-    "gated_deltanet": ("#7A5230", "*"),
+    "rnn_encdec": ("#C98200", "s", 0.1),
+    "bahdanau": ("#1B75BC", "o", 4.1),
+    "lstm_seq2seq": ("#B02A1E", "D", 6.9),
+    "transformer": ("#009B77", "^", 2.1),
+    "gpt": ("#3B2A84", "v", 5.1),
+    "linear_attention": ("#C2459A", "P", 6.1),
+    "mamba2": ("#7F8F00", "X", 1.1),
+    "gated_deltanet": ("#7A5230", "*", 0.1),
 }
-"""Colour and marker of each model."""
-FURTHER = (("#6B6B6B", "P"), ("#9A4E00", "X"), ("#4F6D7A", "*"))
+"""Colour and marker of each model; the place in WHEEL of its colour, nearer to one neighbour."""
+FURTHER = (("#6B6B6B", "P", 3.1), ("#9A4E00", "X", 0.1), ("#4F6D7A", "*", 4.1))
 """The same for further models, used in turn."""
 WHEEL = (
     ("#D48E23", "#723F00"), ("#A2A62A", "#505200"), ("#51B770", "#055D2C"), ("#00B5CC", "#005C6C"),
     ("#4EA4F1", "#11538F"), ("#9B8FF0", "#4C4185"), ("#DE77AB", "#773056"), ("#E87A67", "#7E3125"),
 )  # fmt: skip
 """Hues in a circle, orange to red: a light and a dark shade of each, for variants."""
-PLACES = {
-    "#C98200": 0.1, "#1B75BC": 4.1, "#B02A1E": 6.9, "#009B77": 2.1, "#3B2A84": 5.1, "#C2459A": 6.1,
-    "#7F8F00": 1.1, "#7A5230": 0.1, "#6B6B6B": 3.1, "#9A4E00": 0.1, "#4F6D7A": 4.1,
-}  # fmt: skip
-"""Colour of a model -> its place in that circle, which is nearer to one of its neighbours."""
 DASHES: list[Dashes] = [(0, (4, 1.6)), (0, (1.6, 1.2)), (0, (6, 1.2, 1.6, 1.2))]
 """Line styles of the models with one vector, in order of history."""
 LATER: Dashes = (0, (1.2, 1.6, 6, 1.6, 1.2, 1.6))
@@ -118,12 +112,8 @@ RC: dict[str, Any] = {
 WIDTH = 9.5
 """Width of a figure in inches; at 800 pixels, a point is 1.17 pixels."""
 
-
-@contextmanager
-def context() -> Iterator[None]:
-    """Apply this style inside the context, and leave the caller's settings unchanged."""
-    with matplotlib.style.context(["default", RC], after_reset=True):
-        yield
+context = partial(matplotlib.style.context, ["default", RC], after_reset=True)
+"""Applies this style in a `with` statement, and leaves the caller's settings unchanged."""
 
 
 # Looks
@@ -140,7 +130,7 @@ def line_styles_for(groups: Groups) -> dict[str, LineStyle]:
     line_styles: dict[str, LineStyle] = {}
     for model, record in sorted(first.items(), key=lambda item: order_of(item[1])):
         if model in unknown:
-            colour, marker = FURTHER[(n_others + unknown.index(model)) % len(FURTHER)]
+            colour, marker, _ = FURTHER[(n_others + unknown.index(model)) % len(FURTHER)]
             line_styles[model] = LineStyle(label_of(record), colour, UNKNOWN, marker)
         elif record.arm:
             paper = model_of(record.base)
@@ -166,14 +156,14 @@ def line_style_of(name: str) -> LineStyle:
     vectors = [paper for paper in PAPERS if PAPERS[paper].memory == "vector"]
     dashed = DASHES[vectors.index(model) % len(DASHES)] if model in vectors else DASHES[0]
     dashes = {"vector": dashed, "fixed": LATER, "grows": "-"}[info.memory]
-    colour, marker = colour_of(model)
+    colour, marker, _ = colour_of(model)
     if info.variant_of:
         colour, marker = shade_of(model, variants_of(model).index(name))
     return LineStyle(info.label, colour, dashes, marker)
 
 
-def colour_of(model: str) -> tuple[str, str]:
-    """Return the colour and the marker of one of PAPERS."""
+def colour_of(model: str) -> tuple[str, str, float]:
+    """Return the colour of one of PAPERS, its marker, and its colour's place in WHEEL."""
     others = [name for name in PAPERS if name not in LINE_STYLES]
     return LINE_STYLES.get(model) or FURTHER[others.index(model) % len(FURTHER)]
 
@@ -184,18 +174,15 @@ def variants_of(model: str) -> list[str]:
 
 
 def shade_of(model: str, number: int) -> tuple[str, str]:
-    """Return the colour and the marker of the variant of this number of one of PAPERS."""
-    colour, marker = colour_of(model)
-    shades, markers = list_shades(PLACES[colour]), VARIANT_MARKERS.replace(marker, "")
-    return shades[number % len(shades)], markers[number % len(markers)]
+    """Return the colour and the marker of the variant of this number of one of PAPERS.
 
-
-def list_shades(place: float) -> list[str]:
-    """Return all shades, those of the nearest hue first, but its dark one last."""
-    n = len(WHEEL)
+    The shades of the nearest hue come first, but its dark one last.
+    """
+    n, (_, marker, place) = len(WHEEL), colour_of(model)
     by_distance = sorted(range(n), key=lambda i: abs((i - place + n / 2) % n - n / 2))
     (light, dark), *others = (WHEEL[i] for i in by_distance)
-    return [light, *chain(*others), dark]
+    shades, markers = [light, *chain(*others), dark], VARIANT_MARKERS.replace(marker, "")
+    return shades[number % len(shades)], markers[number % len(markers)]
 
 
 def label_line_styles(records: Sequence[Record]) -> list[LineStyle]:
@@ -312,13 +299,13 @@ class LogTicks(LogLocator):
         return ticks if is_enough else MaxNLocator(4).tick_values(vmin, vmax)
 
 
-def set_log(ax: Axes, axis: str, write: Callable[..., str], base: float = 10) -> None:
-    """Give an axis, x or y, a logarithmic scale with written numbers."""
+def set_log(ax: Axes, axis: str, write: str | Callable[..., str], base: float = 10) -> None:
+    """Give an axis, x or y, a logarithmic scale with numbers that matplotlib writes so."""
     getattr(ax, f"set_{axis}scale")("log", base=base)
     its = getattr(ax, f"{axis}axis")
     if base == 10:
         its.set_major_locator(LogTicks())
-    its.set_major_formatter(FuncFormatter(write))
+    its.set_major_formatter(write)
     ax.minorticks_off()
 
 
@@ -332,9 +319,9 @@ def add_legend(figure: FigureBase, key: Sequence[LineStyle], **place: Any) -> No
         figure.legend(handles=handles, fontsize=9, **place)
 
 
-def make_panel(texts: Texts, body: float = 3.6, below: float = 0.5) -> tuple[Figure, Axes]:
+def make_panel(texts: Texts, below: float = 0.5) -> tuple[Figure, Axes]:
     """Return a figure with one panel, and room for the names of its lines to the right."""
-    figure, bottom, top = make_canvas(body, *texts, width=0.76 * WIDTH)  # so its type is larger
+    figure, bottom, top = make_canvas(3.6, *texts, width=0.76 * WIDTH)  # so its type is larger
     width, height = figure.get_size_inches()
     size = 1 - 2.85 / width, top - bottom - (0.5 + below) / height
     return figure, figure.add_axes((0.45 / width, bottom + below / height, *size))

@@ -14,7 +14,7 @@ import numpy as np
 
 from seqmodels.records.schema import Record
 from seqmodels.report import load_records, style
-from seqmodels.report.load_records import format_plain, format_subtitle, label_of
+from seqmodels.report.load_records import format_subtitle, label_of
 from seqmodels.report.tidy import FigureWithData, Table
 
 from ..figures import draw_named, draw_with_band
@@ -122,7 +122,7 @@ def draw_most_bits(records: Sequence[Record]) -> FigureWithData:
         ax.annotate(f"{most[d].mean() / d:.2f}", (d, most[d].max()), (0, 8), size=9,
                     textcoords="offset points", ha="center")  # fmt: skip
     ax.set_title("Most bits at any length, and bits per number", loc="left")
-    style.set_log(ax, "x", format_plain, base=2)
+    style.set_log(ax, "x", "{x:g}", base=2)
     ax.margins(x=0.12)
     ax.set_ylim(0, 1.15 * max((s.max() for s in most.values()), default=1.0))
     ax.set_xlabel("numbers in the vector")
@@ -175,7 +175,7 @@ def draw_reach(records: Sequence[Record]) -> FigureWithData:
             for x, length in zip(sizes, y, strict=True):
                 ax.plot(x, min(length, longest), "^" if np.isinf(length) else "o", **MARK)
         ax.set_title(name, loc="left")
-        style.set_log(ax, "x", format_plain, base=2)
+        style.set_log(ax, "x", "{x:g}", base=2)
         ax.set_ylim(0, 1.04 * longest)
         ax.set_xlabel(label)
         ax.legend(frameon=False, loc="upper left")

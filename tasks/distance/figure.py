@@ -13,7 +13,6 @@ from seqmodels.records.schema import Record
 from seqmodels.report import load_records, style
 from seqmodels.report.load_records import (
     Row,
-    format_plain,
     format_short,
     format_subtitle,
     info_of,
@@ -58,7 +57,7 @@ def draw_distance(records: Sequence[Record]) -> FigureWithData:
             ax.fill_between(x, low, high, color=line_style.colour, alpha=0.12, lw=0)
             ax.plot(x, middle, color=line_style.colour, ls=line_style.dashes, lw=1.8)
         ax.axvline(n, color=GREY, lw=0.8, ls=":")
-        style.set_log(ax, "y", format_plain)
+        style.set_log(ax, "y", "{x:g}")
         ax.set_xlim(1, max(x))
         ax.xaxis.set_major_locator(MaxNLocator(5, integer=True))
         ax.set_xlabel("distance (tokens)")

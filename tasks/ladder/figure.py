@@ -21,7 +21,6 @@ from seqmodels.report.load_records import (
     MIN_EXAMPLES,
     format_bucket,
     format_interval_methods,
-    format_plain,
     format_subtitle,
     label_of,
     longest_trained_bucket,
@@ -85,8 +84,8 @@ def draw_rungs(records: Sequence[Record]) -> FigureWithData:
         beyond = ", longer than trained" * load_records.is_beyond(test, test.buckets[place])
         panel_title = f"{metric.name} at {format_bucket(test.buckets[place])} {test.unit}{beyond}"
         ax.set_title(panel_title, loc="left")
-        if metric.top:
-            ax.set_ylim(0, metric.top)
+        if metric.is_percent:
+            ax.set_ylim(0, 100)
     return FigureWithData(figure, table.rows())
 
 
@@ -301,7 +300,7 @@ def draw_steps(records: Sequence[Record]) -> FigureWithData:
     axes[0].set_ylim(len(groups) - 0.5, -0.6)
     for ax in axes[1:3]:
         ax.set_xlim(0)
-    style.set_log(axes[3], "x", format_plain)
+    style.set_log(axes[3], "x", "{x:g}")
     axes[3].axvline(1, color=style.GREY, lw=0.8)
     return FigureWithData(figure, table.rows())
 

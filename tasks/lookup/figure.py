@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.ticker import FuncFormatter, MaxNLocator
+from matplotlib.ticker import MaxNLocator
 
 from seqmodels.evaluation.metrics import metric_of
 from seqmodels.records.schema import Record, Test
@@ -98,7 +98,7 @@ def draw_widths(comparisons: Sequence[Sequence[Record]]) -> FigureWithData:
         style.set_log(ax, "x", partial(format_short, unit="B"))
         floor = test.buckets[place]["baseline"].value
         ax.axhline(floor, ls=":", lw=1.8, color=style.INK, zorder=5)
-        ax.set_ylim(0, metric.top)
+        ax.set_ylim(0, 100 if metric.is_percent else None)
     return FigureWithData(figure, table.rows())
 
 
@@ -182,7 +182,7 @@ def draw_transition(records: Sequence[Record]) -> FigureWithData:
     for ax in axes:
         ax.set_xlabel("training steps")
         ax.xaxis.set_major_locator(MaxNLocator(5))
-        ax.xaxis.set_major_formatter(FuncFormatter(format_short))
+        ax.xaxis.set_major_formatter(format_short)
     return FigureWithData(figure, table.rows())
 
 

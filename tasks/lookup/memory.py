@@ -21,7 +21,6 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from seqmodels.report import style
-from seqmodels.report.load_records import format_plain
 
 from ..exhibits import Exhibit, normalise, run_exhibit, write_pair
 from .figure import ADD, BOTH, CORRECT, FORGET
@@ -95,7 +94,7 @@ def draw(exhibit: Exhibit) -> Figure:
             ax.plot(x, y, look.marker, c=look.colour, ls=look.dashes, lw=1.8, ms=4, clip_on=False)
         ax.set_title(title, loc="left")
         ax.set_ylim(0, 100)
-        style.set_log(ax, "x", format_plain, base=2)
+        style.set_log(ax, "x", "{x:g}", base=2)
         ax.set_xticks(settings["n_pairs"])
         ax.set_xlabel("keys")
     return figure

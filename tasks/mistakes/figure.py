@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.ticker import FuncFormatter, MaxNLocator
+from matplotlib.ticker import MaxNLocator
 
 from seqmodels.records.schema import Record
 from seqmodels.report import load_records, style
@@ -74,7 +74,7 @@ def draw_mistakes(records: Sequence[Record]) -> FigureWithData:
         ax.set_title(textwrap.fill(case.name, 34), loc="left", size=9)
         ax.set_xlim(0)
         ax.xaxis.set_major_locator(MaxNLocator(3))
-        ax.xaxis.set_major_formatter(FuncFormatter(format_short))
+        ax.xaxis.set_major_formatter(format_short)
         beside.set(ylim=(0, 100), xlim=(-0.5, 1.5), xticks=[])
         beside.yaxis.tick_right()
         beside.set_title("BLEU", size=8.5, color=GREY)

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 from seqmodels.records.schema import Record
 from seqmodels.report import load_records, style
-from seqmodels.report.load_records import Row, format_plain, format_subtitle, label_of, rows_of
+from seqmodels.report.load_records import Row, format_subtitle, label_of, rows_of
 from seqmodels.report.style import GREY, INK, LineStyle
 from seqmodels.report.tidy import FigureWithData, Table
 
@@ -152,9 +152,9 @@ def _about(panel: str, r: Record, row: Row) -> dict[str, Any]:
 
 def _scale(ax: Axes, column: str) -> None:
     """Give x a logarithmic axis, and y as well for nats; others begin at 0, distances end at 1."""
-    style.set_log(ax, "x", format_plain, base=2)
+    style.set_log(ax, "x", "{x:g}", base=2)
     if column == "nats":
-        style.set_log(ax, "y", format_plain)
+        style.set_log(ax, "y", "{x:g}")
     else:
         ax.set_ylim(0, 1 if column == "distance" else None)
 
@@ -190,7 +190,7 @@ def draw_scale(exhibit: Exhibit) -> Figure:
                 seeds.setdefault(row["d_k"], []).append(row[column])
             style.draw_seeds(ax, look, {x: np.array(y) for x, y in seeds.items()})
         ax.set_title(title, loc="left")
-        style.set_log(ax, "x", format_plain, base=2)
+        style.set_log(ax, "x", "{x:g}", base=2)
         ax.set_xticks([*seeds])
         if column == "largest":
             ax.set_ylim(0, 1)

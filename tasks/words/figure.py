@@ -265,7 +265,7 @@ def draw_stream(r: Record) -> FigureWithData:
         ax.plot(x, before, "_", color="#999999", ms=11, mew=2)
         table.add(panel=f"{title}, before training", sublayer=names, x=x, value=before)
         ax.set_title(title, loc="left")
-    style.set_log(ratio, "y", load_records.format_plain)
+    style.set_log(ratio, "y", "{x:g}")
     draw(lost, "Exact translations lost", [whole["exact"] - row["exact"] for row in rows])
     lost.bar_label(lost.containers[0], size=8, color=GREY, padding=1)
     lost.set_ylim(0, 1.12 * whole["n"])

@@ -119,7 +119,7 @@ def test_partners_are_others_of_like_length(n: int) -> None:
 def test_two_texts_are_enough_for_chance() -> None:
     text = "ein Hund sieht den Baum"
     rows = [{"ref": text, "hyp": "nichts"}] * 2
-    found = [metrics.chance_bleu(metrics.Part(rows[:n], "13a")) for n in (1, 2)]
+    found = [metrics.chance_bleu(metrics.Part(rows[:n], "13a", {}, {})) for n in (1, 2)]
     assert found == [None, {"value": pytest.approx(100), "low": None, "high": None}]
 
 

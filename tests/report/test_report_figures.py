@@ -164,7 +164,6 @@ def test_no_two_variants_look_alike() -> None:
         vector = line_styles["rnn_encdec" if "rnn" in model else "lstm_seq2seq"].dashes
         dashes = {"grows": "-", "fixed": style.LATER, "vector": vector}
         assert line_styles[model].dashes == dashes[paper.memory]
-    assert style.PLACES.keys() == {c for c, _ in (*style.LINE_STYLES.values(), *style.FURTHER)}
     rungs = [*(f"bahdanau{each}" for each in ("", "_dot", "_heads", "_tied")), "transformer"]
     rungs += [f"transformer_recurrent{each}" for each in ("_1", "", "_decoder")]
     for names in (rungs, [name for name in line_styles if name.endswith("_conv")]):  # in one figure
@@ -478,9 +477,9 @@ def test_a_sweep_is_drawn_over_the_values_of_one_field() -> None:
         swept(99.0, tokens=800_000, lr=0.1),
         swept(3.0, lr=0.1),  # with the model as it is, two values
     ]  # fmt: skip
-    drawn = effects.draw_sweeps(as_records(records))
+    drawn = effects.sweep_figures(as_records(records))
     assert [*drawn] == ["sweep-tokens"]
-    bleu, nats = drawn["sweep-tokens"].figure.axes
+    bleu, nats = drawn["sweep-tokens"]().figure.axes
     for ax, values in ((bleu, [7.0, 42.0, 90.0]), (nats, None)):
         (line,) = ax.lines
         assert [*line.get_xdata()] == [400_000, 2_000_000, 16_000_000] == [*ax.get_xticks()]
@@ -492,12 +491,12 @@ def test_a_sweep_is_drawn_over_the_values_of_one_field() -> None:
     assert (bleu.get_xscale(), nats.get_yscale()) == ("log", "log")
     # without the model, whose own value is no number; near values on a linear axis
     records = [*base, *(swept(10.0 * n, d_k=n) for n in (7, 2, 3))]
-    (line,) = effects.draw_sweeps(as_records(records))["sweep-d_k"].figure.axes[0].lines
+    (line,) = effects.sweep_figures(as_records(records))["sweep-d_k"]().figure.axes[0].lines
     assert ([*line.get_xdata()], [*line.get_ydata()]) == ([2, 3, 7], [20.0, 30.0, 70.0])
     assert line.axes.get_xscale() == "linear"
     for record in records:  # no length was trained: all of them
         record["tests"][0]["max_train_length"] = 0
-    (line,) = effects.draw_sweeps(as_records(records))["sweep-d_k"].figure.axes[1].lines
+    (line,) = effects.sweep_figures(as_records(records))["sweep-d_k"]().figure.axes[1].lines
     overall = [r["tests"][0]["overall"]["nats"]["value"] for r in (*records[3:], records[2])]
     assert [*line.get_ydata()] == pytest.approx(overall)
 
@@ -515,12 +514,13 @@ def test_the_effect_of_a_change_is_the_arm_minus_the_model_as_it_is(monkeypatch:
         return Difference(value=value, low=value - 1.5, high=value + 4.0, p=p)
 
     noise, rise, fall = difference(2.0, 0.5), difference(9.0, 0.01), difference(-9.0, 0.01)
+    turned = [-part for part in (fall, noise, rise, rise, fall)]
     records = [fake_record("gpt", 1), swept(3.0, lr=0.5)]
     records += [swept(7.0, tokens=400_000, lr=0.5), fake_record("transformer", 1)]
     base, one, two, other = (r["model"] for r in records)
     tested: dict[str, Any] = {"n_seeds": [3, 3], "is_tested": True}
-    pairs = [  # the first has its base in the row
-        Pair(row=base, column=one, overall=fall, buckets=[fall, noise, rise, rise, fall], **tested),
+    pairs = [
+        Pair(row=one, column=base, overall=turned[0], buckets=turned, **tested),
         Pair(row=two, column=base, overall=noise, buckets=[noise] * 5, **tested),
         Pair(row=two, column=one, overall=rise, buckets=[rise] * 5, **tested),
         Pair(row=other, column=base, overall=rise, buckets=[rise] * 5, **tested),
@@ -559,15 +559,15 @@ def test_the_effect_of_a_change_is_the_arm_minus_the_model_as_it_is(monkeypatch:
     untested = pairs[1].model_copy(update={"is_tested": False})
     one = comparison.model_copy(update={"pairs": [pairs[0], untested]})
     drawn = effects.draw_effects(made, test, one)
-    assert drawn
     ((place,),) = [[p.get_y() for p in ax.patches if p.get_hatch()] for ax in drawn.figure.axes]
     assert place == 0.5  # the second row
     assert "hatched: not tested" in drawn.figure.get_label()
     one = comparison.model_copy(update={"pairs": [pairs[0]]})
-    assert effects.draw_effects(made, test, one) is None  # of one row
+    alone = whole.model_copy(update={"comparisons": [one]})
+    assert "effects-length" not in render_folder.shared_figures(made, alone)  # of one row
     assert effects.effect_rows([made[0], made[3]], test, whole) == []
     made += as_records([fake_record("transformer_cosine", 1)])  # a variant beside its base
-    pairs = [Pair(row=other, column="transformer_cosine", overall=fall, buckets=[], **tested)]
+    pairs = [Pair(row="transformer_cosine", column=other, overall=turned[0], buckets=[], **tested)]
     comparison = comparison.model_copy(update={"buckets": [], "pairs": pairs})
     whole = whole.model_copy(update={"comparisons": [comparison]})
     _, row = effects.effect_rows(made, test, whole)
