@@ -32,7 +32,7 @@ from seqmodels.report.load_records import (
     format_subtitle,
     info_of,
 )
-from seqmodels.report.style import GREY, INK, WIDTH, LineStyle, Texts
+from seqmodels.report.style import GREY, INK, WIDTH, LineStyle, Look, Texts
 from seqmodels.report.tidy import FigureWithData, Table
 
 Line = tuple[LineStyle, Sequence[Record]]
@@ -47,7 +47,7 @@ BETTER, WORSE = ("#A9D3EE", "#1B75BC"), ("#F6C9A0", "#E8741C")
 """Fills of cells and squares where the row is significantly better or worse than the column."""
 OUTCOMES = {1: "significantly better", -1: "significantly worse", 0: "not significant"}
 """Outcome of a difference -> its name in a table."""
-UNTESTED: dict[str, Any] = {"hatch": "////", "fc": "none", "ec": "#D4D4D4", "lw": 0}
+UNTESTED: Look = {"hatch": "////", "fc": "none", "ec": "#D4D4D4", "lw": 0}
 """The look of what is not tested."""
 SIZES = {
     "source_bytes": "Passed to the decoder in the paper",
@@ -223,7 +223,7 @@ def _draw_line(
     """
     mean, low, high = seeds.mean(axis=0).T
     enough = np.flatnonzero(np.isfinite(mean) & (n >= MIN_EXAMPLES))
-    draw: dict[str, Any] = {"color": line_style.colour, "clip_on": False, "zorder": 4}
+    draw: Look = {"color": line_style.colour, "clip_on": False, "zorder": 4}
     solid = slice(enough[-1] + 1 if enough.size else 0)
     has_band = (n >= MIN_ROWS)[solid]
     ax.fill_between(
@@ -261,7 +261,7 @@ def _name_buckets(ax: Axes, test: Test) -> None:
     """Write the names of the buckets below an axis, slanted if they are long."""
     names = [*map(format_bucket, test.buckets)]
     is_crowded = room_below(test) > LEVEL
-    rotation: dict[str, Any] = {"rotation": 38, "ha": "right"} if is_crowded else {}
+    rotation: Look = {"rotation": 38, "ha": "right"} if is_crowded else {}
     ax.set_xticks(range(len(names)), names, **rotation)
     ax.tick_params(axis="x", length=0)
     ax.set_xlabel(test.axis)
@@ -346,8 +346,8 @@ def _write_cell(
 ) -> None:
     """Write a difference over all examples, above a square for each bucket that is tested."""
     overall, *buckets = parts
-    centred: dict[str, Any] = {"ha": "center", "va": "center"}
-    strong: dict[str, Any] = {"color": GREY}
+    centred: Look = {"ha": "center", "va": "center"}
+    strong: Look = {"color": GREY}
     if overall.is_significant:
         strong = {"color": INK, "weight": "bold"}
     ax.text(x + 0.5, y + 0.27, format_signed(overall.value, metric), size=11, **strong, **centred)
@@ -410,7 +410,7 @@ def draw_curves(records: Sequence[Record]) -> FigureWithData:
         table.add(model=line_style.label, seed=r.seed, **points)
         x, y = points["tokens"], points["valid_nats"]
         ax.plot(x, y, color=line_style.colour, ls=line_style.dashes, lw=1.4)
-        end: dict[str, Any] = {"ms": 4.5, "clip_on": False, "zorder": 4}
+        end: Look = {"ms": 4.5, "clip_on": False, "zorder": 4}
         ax.plot(x[-1:], y[-1:], line_style.marker, color=line_style.colour, **end)
     ax.set_title("Nats per token, teacher-forced, log scale", loc="left")
     ax.set_xlim(0)
@@ -440,7 +440,7 @@ def draw_memory_size(records: Sequence[Record]) -> FigureWithData:
                 S, size = np.array(sizes, float).T
                 table.add(panel=title, model=line_style.label, source_tokens=S, bytes=size)
                 ax.plot(S, size, color=line_style.colour, ls=line_style.dashes, lw=1.8)
-                marks: dict[str, Any] = {"ms": 5.5, "markevery": (i % 3, 3)}
+                marks: Look = {"ms": 5.5, "markevery": (i % 3, 3)}
                 ax.plot(S, size, line_style.marker, color=line_style.colour, **marks)
         ax.set_title(title, loc="left")
         ax.set_xlabel("source length S (tokens)")

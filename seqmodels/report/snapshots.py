@@ -6,7 +6,6 @@ import sys
 from collections.abc import Sequence
 from difflib import SequenceMatcher
 from itertools import groupby, zip_longest
-from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
@@ -23,7 +22,7 @@ from seqmodels.report.load_records import (
     group_by_model,
     label_of,
 )
-from seqmodels.report.style import GREY, INK, WIDTH, Texts
+from seqmodels.report.style import GREY, INK, WIDTH, Look, Texts
 from seqmodels.report.tidy import FigureWithData, Table
 
 MAX_ROWS, MAX_MAPS = 15, 6
@@ -112,7 +111,7 @@ def _draw_rows(
     fitting = [s for s in sentences if max(len(s.src), len(s.ref)) <= N_LETTERS]
     shown = max(fitting, key=lambda s: len(s.ref), default=sentences[0])
     step = ax.get_ylim()[0] / (len(rows) + 2)
-    grey: dict[str, Any] = {"color": GREY, "size": SIZE, "va": "center"}
+    grey: Look = {"color": GREY, "size": SIZE, "va": "center"}
     ax.text(0.75, ROW / 2, "tokens", ha="right", **grey)
     ax.text(0.9, ROW / 2, "words right", **grey)
     _draw_words(ax, ROW / 2, [(shown.src, GREY)], n_letters)
@@ -142,7 +141,7 @@ def _draw_words(ax: Axes, y: float, pieces: Sequence[tuple[str, str]], n_letters
     for text, colour in pieces:
         left = n_letters - start
         text = text if len(text) <= left else f"{text[: left - 1]}…"
-        line_style: dict[str, Any] = {"family": "monospace", "size": SIZE, "va": "center"}
+        line_style: Look = {"family": "monospace", "size": SIZE, "va": "center"}
         ax.text(TEXT + LETTER * start, y, text if left > 0 else "", color=colour, **line_style)
         start += len(text) + 1
 

@@ -96,7 +96,9 @@ STAMPS: dict[str, dict[str, str | None]] = {
 }
 """Metadata of each kind of file, without what differs between runs; see `files.FILE_MARKS`."""
 
-RC: dict[str, Any] = {
+Look = dict[str, Any]
+"""Keyword arguments of matplotlib: how something is drawn."""
+RC: Look = {
     **{"font.size": 9.5, "text.color": INK, "axes.labelcolor": INK, "axes.labelsize": 9.5},
     **{"axes.spines.right": False, "axes.spines.top": False, "axes.edgecolor": "#999999"},
     **{"axes.grid": True, "axes.grid.axis": "y", "axes.axisbelow": True, "grid.color": "#E6E6E6"},
@@ -330,7 +332,7 @@ def make_panel(texts: Texts, below: float = 0.5) -> tuple[Figure, Axes]:
 def name_lines(ax: Axes, names: Iterable[tuple[float, str, str]]) -> None:
     """Write names (y, text, colour) to the right of a panel, above each other where they meet."""
     y, gap = -np.inf, 0.07 * np.ptp(ax.get_ylim())
-    place: dict[str, Any] = {"transform": ax.get_yaxis_transform(), "va": "center"}
+    place: Look = {"transform": ax.get_yaxis_transform(), "va": "center"}
     for end, text, colour in sorted(names):
         y = max(end, y + gap)
         ax.text(1.01, y, text, color=colour, weight="bold", **place)
@@ -344,7 +346,7 @@ def draw_seeds(
     ms: float = 5,
 ) -> None:
     """Draw the mean and the range of the seeds' scores at each x."""
-    draw: dict[str, Any] = {"color": line_style.colour, "clip_on": False, "zorder": 4}
+    draw: Look = {"color": line_style.colour, "clip_on": False, "zorder": 4}
     mean, low, high = ([f(v) for v in seeds.values()] for f in (np.mean, np.min, np.max))
     ax.plot([*seeds], mean, line_style.marker, ls=line_style.dashes, lw=lw, ms=ms, **draw)
     ax.vlines([*seeds], low, high, lw=1.1, **draw)
