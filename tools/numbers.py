@@ -7,6 +7,7 @@ follows, to `[[[end]]]`, is their output: `python -m cogapp -P -r PAGE` writes i
 
 from __future__ import annotations
 
+import math
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
@@ -17,9 +18,16 @@ from typing import Any, NamedTuple
 from seqmodels.models import paper_of
 from seqmodels.records import significance
 from seqmodels.records.io import load as load_record
-from seqmodels.records.schema import Record
+from seqmodels.records.schema import Interval, Record
 from seqmodels.records.significance import Difference
-from seqmodels.report.load_records import Row, format_bucket, format_ends, negate, rows_of
+from seqmodels.report.load_records import (
+    Row,
+    format_bucket,
+    format_ends,
+    format_range,
+    negate,
+    rows_of,
+)
 from seqmodels.report.tables import format_markdown
 
 RESULTS = Path(__file__).parents[1] / "results"
@@ -29,12 +37,13 @@ RNN, BAHDANAU, LSTM = "rnn_encdec", "bahdanau", "lstm_seq2seq"
 TRANSFORMER, GPT, LINEAR = "transformer", "gpt", "linear_attention"
 FIVE = [RNN, BAHDANAU, LSTM, TRANSFORMER, GPT]
 SIX = [*FIVE, LINEAR]
+LOOKING_BACK = BAHDANAU, TRANSFORMER, GPT
 
 
 @cache
-def load_runs(folder: str, model: str) -> list[Record]:
-    """Return the records of a model in a folder of results, one for each seed."""
-    paths = sorted((RESULTS / folder).glob(f"{model}-seed*[0-9].json"))
+def load_runs(folder: str, model: str = "*") -> list[Record]:
+    """Return the records of a model, one for each seed; both names may be patterns."""
+    paths = sorted(RESULTS.glob(f"{folder}/{model}-seed*[0-9].json"))
     if not paths:
         raise ValueError(f"results/{folder} has no record of {model}")
     return [load_record(path) for path in paths]
@@ -79,6 +88,24 @@ class Results(NamedTuple):
         """Return the mean of a score over the seeds."""
         return mean(self.seeds(model, bucket, metric, test))
 
+    def first(self, model: str, bucket: str = "all", metric: str = "") -> float:
+        """Return the score of the first seed."""
+        return self.seeds(model, bucket, metric)[0]
+
+    def texts(self, model: str, buckets: Iterable[str], form: str = "{:.1f}") -> list[str]:
+        """Format the mean of each bucket's score and, if `form` has a second place, its span."""
+        return [form.format(self.mean(model, b), span(self.seeds(model, b))) for b in buckets]
+
+    def table(self, models: Sequence[str], buckets: Mapping[str, str], *how: str) -> str:
+        """Return a table of scores: columns by name, format and baseline as of `score_table`."""
+        columns = {name: (self, bucket) for name, bucket in buckets.items()}
+        return score_table(models, columns, *how)
+
+    def spread(self, models: Iterable[str], *buckets: str) -> float:
+        """Return the largest difference between two seeds of a model in a bucket."""
+        scores = [self.seeds(model, bucket) for model in models for bucket in buckets]
+        return max(max(own) - min(own) for own in scores)
+
     def analyses(self, model: str, name: str, **columns: Any) -> list[list[Row]]:
         """Return the rows of an analysis that have these values, by seed."""
         return [rows_of(record, name, **columns) for record in self.records(model)]
@@ -86,6 +113,10 @@ class Results(NamedTuple):
     def rows(self, model: str, name: str, **columns: Any) -> list[Row]:
         """Return the rows of an analysis that have these values, of all seeds."""
         return [row for own in self.analyses(model, name, **columns) for row in own]
+
+    def values(self, model: str, name: str, column: str, **columns: Any) -> list[Any]:
+        """Return the values of a column in the rows of an analysis, of all seeds."""
+        return [row[column] for row in self.rows(model, name, **columns)]
 
     def difference(
         self, row: str, column: str, bucket: str = "all", metric: str = "", test: str = ""
@@ -123,13 +154,17 @@ def label_of(model: str) -> str:
 
 def span(values: Iterable[float], digits: int = 0) -> str:
     """Format the lowest and the highest value."""
-    ordered = sorted(values)
-    low, high = (f"{round(end, digits) + 0.0:.{digits}f}" for end in (ordered[0], ordered[-1]))
-    return low if low == high else f"{low} to {high}"
+    rounded = (round(value, digits) + 0.0 for value in values)  # 0.0 in place of −0.0
+    return format_range(rounded, f"{{:.{digits}f}}".format).replace("–", " to ")
 
 
-def interval(found: Difference, digits: int = 1) -> str:
-    """Format a difference with its interval."""
+def effect(found: Difference) -> int:
+    """Return 1 or -1 if a difference is significantly above or below zero, or else 0."""
+    return int(math.copysign(found.is_significant, found.value))
+
+
+def interval(found: Difference | Interval, digits: int = 1) -> str:
+    """Format a difference or a score with its interval."""
     value, low, high = (f"{x:.{digits}f}" for x in (found.value, found.low, found.high))
     return f"{value} [{low}, {high}]".replace("-", "−")
 
@@ -141,21 +176,22 @@ def bold_interval(found: Difference, digits: int = 1) -> str:
 
 
 def score_table(
-    models: Sequence[str], columns: Mapping[str, tuple[Results, str]], form: str, baseline: str = ""
+    models: Sequence[str],
+    columns: Mapping[str, tuple[Results, str]],
+    form: str = "{:.1f}",
+    baseline: str = "",
 ) -> str:
-    """Return a table of the mean scores of models, with columns of results and a bucket each.
+    """Return a table of the scores of models, with columns of results and a bucket each.
 
-    A last row of a baseline, by its name, has the score "baseline" in place of each metric.
+    `form` formats the mean of the seeds and, in a second place, their span. A last row of a
+    baseline, by its name, has the score "baseline" in place of each metric.
     """
     rows = [["", *columns]]
-    for model in models:
-        means = [results.mean(model, bucket) for results, bucket in columns.values()]
-        rows.append([label_of(model), *map(form.format, means)])
+    for m in models:
+        rows.append([label_of(m), *(r.texts(m, [b], form)[0] for r, b in columns.values())])
     if baseline:
-        means = [
-            results.mean(models[0], bucket, "baseline") for results, bucket in columns.values()
-        ]
-        rows.append([baseline, *map(form.format, means)])
+        own = [(r._replace(metric="baseline"), bucket) for r, bucket in columns.values()]
+        rows.append([baseline, *(r.texts(models[0], [b], form)[0] for r, b in own)])
     return format_markdown(rows)
 
 

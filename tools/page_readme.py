@@ -5,16 +5,7 @@ from __future__ import annotations
 from lesson.essays import answer_first, choose_shown, compare_budgets, mark
 from seqmodels.report.load_records import load_records
 from seqmodels.utils.files import read_json
-from tools.numbers import BAHDANAU, GPT, LSTM, RESULTS, RNN, TRANSFORMER, span
-from tools.page_results import LAPTOP, count_seeds, largest_model, trained_on_gpu
-from tools.page_why import (
-    BUDGETS,
-    RNN_40M,
-    best_bleu,
-    best_interval,
-    bible_bleu,
-    vector_width,
-)
+from tools.numbers import RESULTS
 
 
 def question_first() -> str:
@@ -37,44 +28,4 @@ coloured cell is one of their numbers). From the vector that the encoder has wri
 {encoder["n_right"]} of the {encoder["n"]} words of its translation are right. From one of the same
 size, written by gradient descent with the reference in hand, the decoder says all {best["n"]}, as
 Bahdanau's model does. The [still](results/opening.svg), and [the lesson](docs/site.md) with more.
-"""
-
-
-def opening() -> str:
-    """Return how it was measured who loses a long sentence."""
-    return f"""
-**How this was measured.** The models translate sentences of a synthetic English–German grammar.
-After 5 million target tokens, on the longest sentences in training (31–40 words), Bahdanau has
-{BUDGETS.mean(BAHDANAU, "31–40"):.1f} BLEU, and the RNN encoder–decoder, which hands over one
-vector of {vector_width()} numbers, {BUDGETS.mean(RNN, "31–40"):.1f}. But freeze its decoder, and
-write the vector by gradient descent on the reference: it then says these sentences with
-{best_interval(RNN, "31–40")} BLEU ({len(BUDGETS.seeds(RNN, "31–40"))} seeds). On longer sentences
-the best vectors fall as well, later with more training: at 71–80 words they have
-{best_bleu(RNN, "71–80"):.0f} BLEU after 5 million tokens, and {best_bleu(RNN_40M, "71–80"):.0f}
-after 40 million (one seed). On verses of the Bible of 51–60 words, the encoder's vectors, the best
-ones of fewer steps and Bahdanau have {bible_bleu(RNN, "51–60"):.0f},
-{bible_bleu(RNN, "51–60", "best_state"):.0f} and {bible_bleu(BAHDANAU, "51–60"):.0f} BLEU (one
-seed). [More, and the code](docs/why.md#who-loses-the-sentence).
-"""
-
-
-def expected_scores() -> str:
-    """Return the scores to expect of the default comparison."""
-    return f"""
-At 21 to 30 words, the longest in training, expect about {LAPTOP.mean(BAHDANAU, "21–30"):.0f},
-{LAPTOP.mean(TRANSFORMER, "21–30"):.0f} and {LAPTOP.mean(GPT, "21–30"):.0f} BLEU from Bahdanau,
-the Transformer and GPT, which look back at the source, and {LAPTOP.mean(RNN, "21–30"):.0f} and
-{LAPTOP.mean(LSTM, "21–30"):.0f} from the two models that read one vector: means of [five
-seeds](tasks/translation/README.md#the-default-comparison).
-"""
-
-
-def limits() -> str:
-    """Return the sizes of what was trained, and on what."""
-    assert trained_on_gpu("budgets", RNN)
-    return f"""
-Each result has {span(count_seeds("*").values())} seeds, models have up to
-{largest_model() / 1e6:.1f} million parameters, and some runs, the RNN encoder–decoder of the
-first figure among them, were trained on a GPU: [all limits](docs/results.md#limits). Please cite
-[this software and the papers](CITATION.cff). [MIT licence](LICENSE).
 """

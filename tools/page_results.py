@@ -40,18 +40,12 @@ from tools.numbers import (
     label_of,
     load_runs,
     lowest_loss,
-    score_table,
     scores_of,
     span,
 )
-from tools.page_memories import DELTA, EIGHT
+from tools.page_memories import DELTA
 
 ROTARY = "transformer_rotary"
-
-
-def largest_model() -> float:
-    """Return the number of parameters of the largest model with a committed record."""
-    return max(load_record(path).n_parameters for path in RESULTS.glob("*/*-seed*[0-9].json"))
 
 
 def count_seeds(folders: str) -> Counter[tuple[str, str]]:
@@ -84,27 +78,13 @@ def moved_runs() -> list[str]:
 # ---------------------------------------------------------------------------------- Grammar
 GRAMMAR = Results("translation-grammar")
 LAPTOP = Results("translation-grammar-laptop")
-IN_TRAINING = {"1–10 words": "1–10", "11–20": "11–20", "21–30": "21–30"}
-IN_TRAINING |= {"31–40, longest in training": "31–40"}
-BEYOND = {"41–50": "41–50", "71–80": "71–80"}
 
 
 def grammar_table() -> str:
     """Return BLEU by source length after five million tokens."""
-    columns = {name: (GRAMMAR, bucket) for name, bucket in (IN_TRAINING | BEYOND).items()}
-    return score_table(FIVE, columns, "{:.1f}")
-
-
-def laptop_table() -> str:
-    """Return BLEU by source length in the default comparison."""
-    buckets = {"1–10 words": "1–10", "11–20": "11–20", "21–30, longest in training": "21–30"}
-    buckets |= {"31–40": "31–40", "51–60": "51–60"}
-    return score_table(EIGHT, {name: (LAPTOP, b) for name, b in buckets.items()}, "{:.1f}")
-
-
-def laptop_span(model: str) -> str:
-    """Return the lowest and highest BLEU of the seeds of the default comparison."""
-    return span(LAPTOP.seeds(model, "21–30"), 1)
+    buckets = {"1–10 words": "1–10", "11–20": "11–20", "21–30": "21–30"}
+    buckets |= {"31–40, longest in training": "31–40", "41–50": "41–50", "71–80": "71–80"}
+    return GRAMMAR.table(FIVE, buckets)
 
 
 def share_of_shortest(model: str, bucket: str = "31–40") -> float:
@@ -241,19 +221,6 @@ def off_baseline() -> float:
     return max(abs(LOOKUP.mean(m, n) - LOOKUP.mean(m, n, "baseline")) for m, n in pairs)
 
 
-def lookup_table() -> str:
-    """Return the queries answered correctly, by the number of pairs."""
-    names = "2 pairs", "4", "6", "8, most in training", "12", "16"
-    columns = {name: (LOOKUP, n) for name, n in zip(names, N_PAIRS, strict=True)}
-    return score_table(LOOKED_UP, columns, "{:.1f} %", baseline="baseline")
-
-
-def lookup_width_table() -> str:
-    """Return the queries answered correctly with eight pairs, by width."""
-    columns = {f"width {d}": (results, "8") for d, results in LOOKUP_WIDTHS.items()}
-    return score_table([RNN, BAHDANAU, LSTM, ROTARY, GPT, LINEAR], columns, "{:.1f} %")
-
-
 def answer_with(model: str, width: int) -> str:
     """Format the queries of 8 pairs that a model of this width answers, and what it keeps."""
     (run,) = LOOKUP_WIDTHS[width].records(model)
@@ -276,13 +243,6 @@ def lookup_step_gaps() -> set[int]:
     """Return the numbers of steps between two validations."""
     curves = [run.curve for m in (BAHDANAU, ROTARY, GPT) for run in LOOKUP.records(m)]
     return {b.step - a.step for c in curves for a, b in pairwise(c)}
-
-
-def lookup_state_spread() -> float:
-    """Return the largest difference between two seeds of linear attention, in points."""
-    models = [m for (model, _), m in HEADS.items() if model == CONVOLVED]
-    own = [STATES.seeds(m, n) for m in models for n in ("8", "16", "32", "64")]
-    return max(max(values) - min(values) for values in own)
 
 
 def lookup_state_table() -> str:
@@ -408,12 +368,6 @@ def probed(model: str, **columns: int) -> float:
     return mean(row["accuracy"] for row in DISTANCE.rows(model, "probe", **columns))
 
 
-def gradient_along_source(forget_bias: float) -> list[float]:
-    """Return the gradient at the first of 25 source tokens over that at the last."""
-    columns = {"when": "before", "length": 25, "n_layers": 1, "forget_bias": forget_bias}
-    return [row["ratio"] for row in DISTANCE.rows(LSTM, "depth", **columns)]
-
-
 def confirm_distance() -> None:
     """Confirm: the probe recovers most from linear attention."""
     DISTANCE.confirm(SIX, tokens=1_000_000, parameters=0.24e6, seeds=3)
@@ -509,15 +463,6 @@ def confirm_positions() -> None:
     assert not any(POSITIONS.difference(*pair).is_significant for pair in pairs)
 
 
-def position_table() -> str:
-    """Return BLEU by kind of positions, mean and range."""
-    rows = [["", "16–20 words, longest in training", "21–25", "56–60"]]
-    for model in (*KINDS, ALIBI, "transformer_none"):
-        scores = [POSITIONS.seeds(model, bucket) for bucket in ("16–20", "21–25", "56–60")]
-        rows.append([label_of(model), *(f"{mean(x):.1f} ({span(x)})" for x in scores)])
-    return format_markdown(rows)
-
-
 def rotary_table() -> str:
     """Return BLEU of rotary positions less that of the others."""
     buckets = "21–25", "56–60"
@@ -531,17 +476,6 @@ def rotary_table() -> str:
 # ------------------------------------------------------------------------------------- Bible
 BIBLE, BIBLE_TWICE = Results("translation-bible"), Results("translation-bible-8m")
 VERSES = "1–10", "11–20", "21–30", "31–40", "41–50", "51–60"
-
-
-def rnn_of_bahdanau(bucket: str) -> float:
-    """Return the RNN's BLEU on verses, in % of Bahdanau's."""
-    return 100 * BIBLE.mean(RNN, bucket) / BIBLE.mean(BAHDANAU, bucket)
-
-
-def transformer_behind(results: Results, metric: str = "bleu") -> float:
-    """Return the distance between the first seeds of Bahdanau and the Transformer."""
-    ours, theirs = (results.seeds(m, metric=metric)[0] for m in (BAHDANAU, TRANSFORMER))
-    return abs(ours - theirs)
 
 
 def bible_passes() -> float:
@@ -586,28 +520,12 @@ def lost_at_most() -> float:
     return math.ceil(10 * max(abs(lost_by_length(m)) for m in (BAHDANAU, TRANSFORMER))) / 10
 
 
-def caption_spread() -> float:
-    """Return the largest difference between two seeds, in BLEU."""
-    seeds = [CAPTIONS.seeds(m) for m in (RNN, BAHDANAU, TRANSFORMER)]
-    return max(max(own) - min(own) for own in seeds)
-
-
 def confirm_captions() -> None:
     """Confirm: the Transformer has a lower loss than Bahdanau, and no higher BLEU."""
     for models, n in (([LSTM, GPT], 1), ([RNN, BAHDANAU, TRANSFORMER], 2)):
         CAPTIONS.confirm(models, tokens=7_000_000, parameters=4e6, seeds=n)
     assert CAPTIONS.mean(TRANSFORMER, metric="nats") < CAPTIONS.mean(BAHDANAU, metric="nats")
     assert CAPTIONS.mean(TRANSFORMER) < CAPTIONS.mean(BAHDANAU)
-
-
-def caption_table() -> str:
-    """Return BLEU of captions with a beam, greedily, and by length."""
-    columns = {
-        "all, beam 5": (CAPTIONS, "all"), "all, greedy": (GREEDY, "all"),
-        "1–10 words, beam 5": (CAPTIONS, "1–10"), "11–20": (CAPTIONS, "11–20"),
-        "21–30": (CAPTIONS, "21–30"),
-    }  # fmt: skip
-    return score_table(FIVE, columns, "{:.1f}")
 
 
 def published(source: str) -> dict[str, str]:
@@ -631,6 +549,7 @@ WORDS = Results("next_token", "distance", "exact_match")
 STORIES = Results("next_token", "context", "bits_per_byte")
 DISTANCES = "8", "16", "32", "64", "128", "256"
 SOURCE_LOSS = Results("next_token-source-loss")
+SOURCE_LOSS_WORDS = SOURCE_LOSS._replace(test="distance", metric="exact_match")
 WITH_SOURCE_LOSS = "gpt-source_loss-1.0"
 
 
@@ -651,11 +570,6 @@ def shakespeare_table() -> str:
     return format_markdown(rows)
 
 
-def novel_gain(model: str, few: str, many: str) -> float:
-    """Return by how much more context lowers the loss, in bits per byte."""
-    return NOVEL.mean(model, few) - NOVEL.mean(model, many)
-
-
 def confirm_novel() -> None:
     """Confirm: with the longest context, the RNN has the lowest loss and GPT the highest."""
     NOVEL.confirm(FIVE, tokens=3_000_000, parameters=1.5e6, seeds=1)
@@ -663,12 +577,6 @@ def confirm_novel() -> None:
     losses = {m: NOVEL.mean(m, "512") for m in FIVE}
     assert losses[RNN] == min(losses.values())
     assert losses[GPT] == max(losses.values())
-
-
-def novel_table() -> str:
-    """Return bits per byte by context."""
-    buckets = {"no context": "0", "8 tokens": "8", "32": "32", "128": "128", "512": "512"}
-    return score_table(FIVE, {name: (NOVEL, n) for name, n in buckets.items()}, "{:.2f}")
 
 
 def lstm_words() -> float:
@@ -685,7 +593,7 @@ def confirm_words() -> None:
 def word_table(models: list[str], *distances: str) -> str:
     """Return the shares of stories in which the needed word is written, by distance."""
     names = {"8": "8 words", "64": "64, longest in training"}
-    return score_table(models, {names.get(n, n): (WORDS, n) for n in distances}, "{:.0f} %")
+    return WORDS.table(models, {names.get(n, n): n for n in distances}, "{:.0f} %")
 
 
 def story_table() -> str:
@@ -703,14 +611,9 @@ def source_loss_gain(test: str, bucket: str = "all") -> Difference:
     return SOURCE_LOSS.difference(WITH_SOURCE_LOSS, GPT, bucket, test=test)
 
 
-def source_loss_words(model: str) -> list[float]:
-    """Return the share (%) of stories in which each seed writes the needed word."""
-    return SOURCE_LOSS.seeds(model, metric="exact_match", test="distance")
-
-
 def confirm_source_loss() -> None:
     """Confirm: with the loss on the source fewer words are written; no gain is significant."""
-    assert max(source_loss_words(WITH_SOURCE_LOSS)) < min(source_loss_words(GPT))
+    assert max(SOURCE_LOSS_WORDS.seeds(WITH_SOURCE_LOSS)) < min(SOURCE_LOSS_WORDS.seeds(GPT))
     assert not any(source_loss_gain(test).is_significant for test in ("context", "distance"))
 
 
@@ -721,12 +624,6 @@ RECALL = Results("recall", metric="accuracy")
 def in_place(models: list[str], n: str = "32") -> list[float]:
     """Return the share (%) of symbols in place of each model, copied and reversed."""
     return [RECALL.mean(m, n, test=kind) for m in models for kind in ("copy", "reverse")]
-
-
-def recall_table() -> str:
-    """Return the symbols in place on the longest sequences in training."""
-    columns = {kind: (RECALL._replace(test=kind), "32") for kind in ("copy", "reverse")}
-    return score_table(EIGHT, columns, "{:.0f} %")
 
 
 def article_table(folder: str) -> str:
