@@ -68,11 +68,13 @@ def lowest_loss(record: Record) -> float:
 
 
 class Results(NamedTuple):
-    """A folder of committed records, and the test set and metric that a page shows of it."""
+    """A folder of committed records, and the scores that a page shows of it."""
 
     folder: str
     test: str = "length"
     metric: str = "bleu"
+    form: str = "{:.1f}"
+    """Format of the mean over the seeds and, in a second place, of their span."""
 
     def records(self, model: str) -> list[Record]:
         """Return the records of a model, one for each seed."""
@@ -92,14 +94,14 @@ class Results(NamedTuple):
         """Return the score of the first seed."""
         return self.seeds(model, bucket, metric)[0]
 
-    def texts(self, model: str, buckets: Iterable[str], form: str = "{:.1f}") -> list[str]:
-        """Format the mean of each bucket's score and, if `form` has a second place, its span."""
-        return [form.format(self.mean(model, b), span(self.seeds(model, b))) for b in buckets]
+    def texts(self, model: str, buckets: Iterable[str]) -> list[str]:
+        """Format the score of each bucket."""
+        return [self.form.format(self.mean(model, b), span(self.seeds(model, b))) for b in buckets]
 
-    def table(self, models: Sequence[str], buckets: Mapping[str, str], *how: str) -> str:
-        """Return a table of scores: columns by name, format and baseline as of `score_table`."""
+    def table(self, models: Sequence[str], buckets: Mapping[str, str], baseline: str = "") -> str:
+        """Return a table of scores, with these names of the columns (see `score_table`)."""
         columns = {name: (self, bucket) for name, bucket in buckets.items()}
-        return score_table(models, columns, *how)
+        return score_table(models, columns, baseline)
 
     def spread(self, models: Iterable[str], *buckets: str) -> float:
         """Return the largest difference between two seeds of a model in a bucket."""
@@ -176,22 +178,18 @@ def bold_interval(found: Difference, digits: int = 1) -> str:
 
 
 def score_table(
-    models: Sequence[str],
-    columns: Mapping[str, tuple[Results, str]],
-    form: str = "{:.1f}",
-    baseline: str = "",
+    models: Sequence[str], columns: Mapping[str, tuple[Results, str]], baseline: str = ""
 ) -> str:
     """Return a table of the scores of models, with columns of results and a bucket each.
 
-    `form` formats the mean of the seeds and, in a second place, their span. A last row of a
-    baseline, by its name, has the score "baseline" in place of each metric.
+    A last row of a baseline, by its name, has the score "baseline" in place of each metric.
     """
     rows = [["", *columns]]
     for m in models:
-        rows.append([label_of(m), *(r.texts(m, [b], form)[0] for r, b in columns.values())])
+        rows.append([label_of(m), *(r.texts(m, [b])[0] for r, b in columns.values())])
     if baseline:
         own = [(r._replace(metric="baseline"), bucket) for r, bucket in columns.values()]
-        rows.append([baseline, *(r.texts(models[0], [b], form)[0] for r, b in own)])
+        rows.append([baseline, *(r.texts(models[0], [b])[0] for r, b in own)])
     return format_markdown(rows)
 
 

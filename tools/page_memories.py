@@ -14,7 +14,6 @@ from tools.numbers import (
     bold_interval,
     label_of,
     say,
-    score_table,
     span,
 )
 
@@ -26,7 +25,7 @@ RULES = {SUM: "adds up", FADE: "forgets", CORRECT: "corrects", DELTA: "forgets a
 PLANNED = [(DELTA, SUM), (DELTA, FADE), (DELTA, CORRECT), (CORRECT, SUM), (FADE, SUM)]
 """Contrasts that `tasks/recipes.py` names."""
 AGAIN, ONCE = (Results(f"lookup-{name}", "query", "exact_match") for name in ("again", "rules"))
-CUPS = {n: Results(f"tracking-{n}", "moves", "exact_match") for n in (3, 2, 5)}
+CUPS = {n: Results(f"tracking-{n}", "moves", "exact_match", "{:.0f} %") for n in (3, 2, 5)}
 LAPTOP, FULL = Results("translation-grammar-laptop"), Results("translation-later")
 
 
@@ -89,8 +88,7 @@ def say_tracking() -> None:
         print(f"![balls found, by the moves](../results/tracking-{n}/score-moves.svg)\n")
         say(describe_tracking(n, models))
         print(f"\nAll balls found, {n} cups:\n")
-        columns = {name: (CUPS[n], bucket) for name, bucket in moves.items()}
-        print(score_table(models, columns, "{:.0f} %", baseline="chance"))
+        print(CUPS[n].table(models, moves, "chance"))
 
 
 def describe_tracking(n_cups: int, models: Sequence[str]) -> str:
@@ -129,5 +127,4 @@ def say_after_2020() -> None:
 
 def full_table() -> str:
     """Return BLEU of Mamba-2 and Gated DeltaNet with the full budget."""
-    columns = {f"{n} words": (FULL, n) for n in ("31–40", "51–60", "71–80")}
-    return score_table([MAMBA, DELTA], columns, "{:.1f}")
+    return FULL.table([MAMBA, DELTA], {f"{n} words": n for n in ("31–40", "51–60", "71–80")})

@@ -5,11 +5,10 @@ Each function named `confirm_…` raises an error where the records no longer su
 
 from __future__ import annotations
 
-import math
 import tomllib
 from collections import Counter
 from functools import cache
-from itertools import pairwise, product
+from itertools import product
 from pathlib import Path
 from statistics import mean
 
@@ -18,10 +17,10 @@ import numpy as np
 from seqmodels.records.io import load as load_record
 from seqmodels.records.significance import Difference
 from seqmodels.report import ledger
-from seqmodels.report.load_records import format_short, load_records, rows_of
+from seqmodels.report.load_records import format_short, load_records
 from seqmodels.report.tables import format_markdown
 from tasks.bottleneck.figure import compute_bits, find_plateaus
-from tasks.heads.figure import format_article_heads, format_best_heads
+from tasks.heads.figure import format_article_heads
 from tasks.ladder.figure import compute_gains
 from tasks.lookup.figure import compute_bytes, find_step
 from tools.numbers import (
@@ -37,6 +36,7 @@ from tools.numbers import (
     Record,
     Results,
     bold_interval,
+    effect,
     label_of,
     load_runs,
     lowest_loss,
@@ -61,8 +61,7 @@ def trained_on_gpu(folder: str, model: str) -> bool:
 
 def gpu_folders() -> list[str]:
     """Return the folders that have a run of which the record names a GPU."""
-    runs = count_seeds("*")
-    return sorted({f"`{folder}`" for folder, model in runs if trained_on_gpu(folder, model)})
+    return sorted({f"`{folder}`" for folder, m in count_seeds("*") if trained_on_gpu(folder, m)})
 
 
 def moved_runs() -> list[str]:
@@ -120,19 +119,14 @@ def at_budget(model: str, tokens: int) -> list[float]:
     return BUDGETS.seeds(name, "31–40")
 
 
-def longest_run() -> Record:
-    """Return the record of the RNN encoder–decoder with 40 million tokens."""
-    (record,) = BUDGETS.records(f"{RNN}-tokens-40000000")
-    return record
-
-
 def confirm_budgets() -> None:
     """Confirm: each budget gains more than ten points, and the largest does not overfit."""
     assert at_budget(RNN, 40_000_000)[0] > max(at_budget(RNN, 15_000_000)) + 10
     for model in (RNN, LSTM):
         assert min(at_budget(model, 15_000_000)) > max(at_budget(model, 5_000_000)) + 10
-    last = longest_run().curve[-1]
-    assert lowest_loss(longest_run()) == last.valid_nats
+    (longest,) = BUDGETS.records(f"{RNN}-tokens-40000000")
+    last = longest.curve[-1]
+    assert lowest_loss(longest) == last.valid_nats
     assert abs(last.train_nats - last.valid_nats) < 0.01
 
 
@@ -201,24 +195,18 @@ def confirm_widths() -> None:
 
 
 # ---------------------------------------------------------------------------------- Look-up
-LOOKUP = Results("lookup", "query", "exact_match")
-CONVOLUTION = Results("lookup-convolution", "query", "exact_match")
-STATES, CORRECTED = (LOOKUP._replace(folder=f"lookup-{name}") for name in ("state", "heads"))
+LOOKUP = Results("lookup", "query", "exact_match", "{:.1f} %")
+CONVOLUTION, STATES, CORRECTED = (
+    Results(f"lookup-{name}", "query", "exact_match", "{:.0f} %")
+    for name in ("convolution", "state", "heads")
+)
 LOOKUP_WIDTHS = {d: LOOKUP._replace(folder=f"lookup-width-{d}") for d in (32, 64, 128, 256)}
 LOOKED_UP = [RNN, BAHDANAU, LSTM, TRANSFORMER, ROTARY, GPT, LINEAR]
-N_PAIRS = "2", "4", "6", "8", "12", "16"
 CONVOLVED = "linear_attention_conv"
 HEADS = {
     (model, n): model + (f"-n_heads-{n}" if n != 2 else "")
     for model, n in product((DELTA, CONVOLVED), (1, 2, 4, 8, 16))
 }
-
-
-def off_baseline() -> float:
-    """Return the largest distance from the baseline of the models that did not learn to look up."""
-    models = RNN, TRANSFORMER, LINEAR
-    pairs = [(m, n) for m in models for n in N_PAIRS]
-    return max(abs(LOOKUP.mean(m, n) - LOOKUP.mean(m, n, "baseline")) for m, n in pairs)
 
 
 def answer_with(model: str, width: int) -> str:
@@ -230,19 +218,12 @@ def answer_with(model: str, width: int) -> str:
 
 def lookup_step_table() -> str:
     """Return the steps after which 95 % of the queries are answered correctly."""
-    models = BAHDANAU, ROTARY, GPT
     rows = [["", "steps"]]
-    for model in models:
+    for model in (BAHDANAU, ROTARY, GPT):
         steps = [find_step(run) for run in LOOKUP.records(model)]
         assert all(steps), model
         rows.append([label_of(model), span(filter(None, steps))])
     return format_markdown(rows)
-
-
-def lookup_step_gaps() -> set[int]:
-    """Return the numbers of steps between two validations."""
-    curves = [run.curve for m in (BAHDANAU, ROTARY, GPT) for run in LOOKUP.records(m)]
-    return {b.step - a.step for c in curves for a, b in pairwise(c)}
 
 
 def lookup_state_table() -> str:
@@ -254,8 +235,7 @@ def lookup_state_table() -> str:
         results, sums = (CORRECTED, 0) if model == DELTA else (STATES, 64)
         kept.append((results, m, f"{label_of(model)}, d_k {64 // n}", f"{64 * 64 // n + sums:,}"))
     for results, m, *cells in kept:
-        means = [f"{results.mean(m, n):.0f} %" for n in pairs]
-        rows.append([*cells, *means, f"{span(results.seeds(m, '32'))} %"])
+        rows.append([*cells, *results.texts(m, pairs), f"{span(results.seeds(m, '32'))} %"])
     return format_markdown(rows)
 
 
@@ -331,9 +311,8 @@ def confirm_bias() -> None:
         runs = [BIAS.seeds(with_bias(m, bias), metric="nats") for m in (LSTM, FORWARDS)]
         assert all(back < forth for back, forth in zip(*runs, strict=True))
         assert bias_gain(bias, "nats").is_significant
-    assert bias_gain(0, "bleu").is_significant
-    assert bias_gain(0, "bleu").value > 0 > bias_gain(2, "bleu").value
-    assert not bias_gain(2, "bleu").is_significant
+    assert [effect(bias_gain(bias, "bleu")) for bias in (0, 2)] == [1, 0]
+    assert bias_gain(2, "bleu").value < 0
     closed, opened = (BIAS.mean(with_bias(FORWARDS, bias), metric="nats") for bias in (0, 2))
     assert closed - opened > -bias_gain(0, "nats").value
 
@@ -402,18 +381,6 @@ def plateaus() -> dict[int, np.ndarray]:
     return find_plateaus({f"{RNN}_{d}": BOTTLENECK.records(f"{RNN}_{d}") for d in WIDTHS})
 
 
-def one_vector_sizes() -> str:
-    """Format the parameters of the smallest and the largest model with one vector."""
-    low, *_, high = sorted(BOTTLENECK.records(f"{RNN}_{d}")[0].n_parameters for d in WIDTHS)
-    return f"{low:,} to {high / 1e6:.1f} million"
-
-
-def annotation_width() -> int:
-    """Return the numbers of the decoder's state beside one pooled vector."""
-    (width,) = {run.size("d_model") for run in BOTTLENECK.records("bahdanau_1")}
-    return width
-
-
 def confirm_bottleneck() -> None:
     """Confirm: twice the numbers carry less than twice the bits, and one pooled vector more."""
     BOTTLENECK.confirm([f"{RNN}_256"], tokens=2_000_000, parameters=0.9e6, seeds=3)
@@ -478,19 +445,12 @@ BIBLE, BIBLE_TWICE = Results("translation-bible"), Results("translation-bible-8m
 VERSES = "1–10", "11–20", "21–30", "31–40", "41–50", "51–60"
 
 
-def bible_passes() -> float:
-    """Return the number of passes over train; half of its tokens are targets."""
-    (n_tokens,) = {r.data.count("n_tokens_train") for m in FIVE for r in BIBLE.records(m)}
-    return 4_000_000 / (n_tokens / 2)
-
-
 def confirm_bible() -> None:
     """Confirm: Bahdanau's lead over the Transformer is not significant; both lead over GPT."""
     BIBLE.confirm(FIVE, tokens=4_000_000, parameters=2e6, seeds=3)
     assert {r.data["n_train"] for m in FIVE for r in BIBLE.records(m)} == {28_944}
-    assert not BIBLE.difference(BAHDANAU, TRANSFORMER).is_significant
-    leads = [BIBLE.difference(m, GPT) for m in (BAHDANAU, TRANSFORMER)]
-    assert all(lead.is_significant and lead.value > 0 for lead in leads)
+    pairs = (BAHDANAU, TRANSFORMER), (BAHDANAU, GPT), (TRANSFORMER, GPT)
+    assert [effect(BIBLE.difference(*pair)) for pair in pairs] == [0, 1, 1]
 
 
 def bible_table() -> str:
@@ -498,8 +458,8 @@ def bible_table() -> str:
     columns = ["all", "all, each seed", "gain from the source"]
     rows = [["", "1–10 words", *VERSES[1:], *columns]]
     for m in FIVE:
-        cells = [f"{BIBLE.mean(m, bucket):.1f}" for bucket in (*VERSES, "all")]
         gain = f"{BIBLE.mean(m, metric='source_gain'):.2f}"
+        cells = BIBLE.texts(m, (*VERSES, "all"))
         rows.append([label_of(m), *cells, span(BIBLE.seeds(m), 1), gain])
     return format_markdown(rows)
 
@@ -513,11 +473,6 @@ INTO_GERMAN = Results("translation-multi30k-en-de")
 def lost_by_length(model: str) -> float:
     """Return the BLEU that is lost from the shortest captions to the next bucket."""
     return CAPTIONS.mean(model, "1–10") - CAPTIONS.mean(model, "11–20")
-
-
-def lost_at_most() -> float:
-    """Return a bound on what Bahdanau and the Transformer lose or gain, rounded up."""
-    return math.ceil(10 * max(abs(lost_by_length(m)) for m in (BAHDANAU, TRANSFORMER))) / 10
 
 
 def confirm_captions() -> None:
@@ -543,12 +498,12 @@ def notebook_table() -> str:
 
 
 # ------------------------------------------------------------------------------- Next tokens
-SHAKESPEARE = Results("next_token-shakespeare", "whole", "nats")
-NOVEL = Results("next_token-war-and-peace", "context", "bits_per_byte")
-WORDS = Results("next_token", "distance", "exact_match")
+SHAKESPEARE = Results("next_token-shakespeare", "whole", "nats", "{:.2f}")
+NOVEL = Results("next_token-war-and-peace", "context", "bits_per_byte", "{:.2f}")
+WORDS = Results("next_token", "distance", "exact_match", "{:.0f} %")
 STORIES = Results("next_token", "context", "bits_per_byte")
 DISTANCES = "8", "16", "32", "64", "128", "256"
-SOURCE_LOSS = Results("next_token-source-loss")
+SOURCE_LOSS = Results("next_token-source-loss", "context")
 SOURCE_LOSS_WORDS = SOURCE_LOSS._replace(test="distance", metric="exact_match")
 WITH_SOURCE_LOSS = "gpt-source_loss-1.0"
 
@@ -559,15 +514,6 @@ def confirm_shakespeare() -> None:
     assert losses[RNN] == min(losses.values())
     highest = f"{max(losses.values()):.2f}"
     assert [f"{losses[m]:.2f}" for m in (TRANSFORMER, GPT)] == [highest, highest]
-
-
-def shakespeare_table() -> str:
-    """Return loss and accuracy for each character."""
-    rows = [["", "nats per character", "characters predicted correctly"]]
-    for m in FIVE:
-        accuracy = SHAKESPEARE.mean(m, metric="token_accuracy")
-        rows.append([label_of(m), f"{SHAKESPEARE.mean(m):.2f}", f"{accuracy:.0f} %"])
-    return format_markdown(rows)
 
 
 def confirm_novel() -> None:
@@ -593,7 +539,7 @@ def confirm_words() -> None:
 def word_table(models: list[str], *distances: str) -> str:
     """Return the shares of stories in which the needed word is written, by distance."""
     names = {"8": "8 words", "64": "64, longest in training"}
-    return WORDS.table(models, {names.get(n, n): n for n in distances}, "{:.0f} %")
+    return WORDS.table(models, {names.get(n, n): n for n in distances})
 
 
 def story_table() -> str:
@@ -606,19 +552,15 @@ def story_table() -> str:
     return format_markdown(rows)
 
 
-def source_loss_gain(test: str, bucket: str = "all") -> Difference:
-    """Return the difference that a loss on the source makes to GPT."""
-    return SOURCE_LOSS.difference(WITH_SOURCE_LOSS, GPT, bucket, test=test)
-
-
 def confirm_source_loss() -> None:
     """Confirm: with the loss on the source fewer words are written; no gain is significant."""
     assert max(SOURCE_LOSS_WORDS.seeds(WITH_SOURCE_LOSS)) < min(SOURCE_LOSS_WORDS.seeds(GPT))
-    assert not any(source_loss_gain(test).is_significant for test in ("context", "distance"))
+    for results in (SOURCE_LOSS, SOURCE_LOSS_WORDS):
+        assert not results.difference(WITH_SOURCE_LOSS, GPT).is_significant
 
 
 # ------------------------------------------------------------------------------------ Others
-RECALL = Results("recall", metric="accuracy")
+RECALL = Results("recall", "copy", "accuracy", "{:.0f} %")
 
 
 def in_place(models: list[str], n: str = "32") -> list[float]:
@@ -629,12 +571,6 @@ def in_place(models: list[str], n: str = "32") -> list[float]:
 def article_table(folder: str) -> str:
     """Return the head of each run that finds the noun of an article."""
     return format_markdown(format_article_heads(load_records(RESULTS / folder)))
-
-
-def relation_table(folder: str) -> str:
-    """Return the head of the folder's only run that gives each relation the most of its weight."""
-    (run,) = load_records(RESULTS / folder)
-    return format_markdown(format_best_heads(rows_of(run, "heads")))
 
 
 SECTIONS = tomllib.loads(Path(__file__).with_name("sections.toml").read_text(encoding="utf-8"))

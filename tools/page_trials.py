@@ -55,29 +55,28 @@ def folders_by_optimizer() -> dict[str, str]:
     return {optimizer: ", ".join(names) for optimizer, names in folders.items()}
 
 
-@cache
-def adamw_bleu() -> dict[tuple[str, str], list[float]]:
-    """Return the BLEU that each seed of a folder's model had with AdamW, at 31 to 40 words."""
+def adamw_bleu() -> dict[str, list[float]]:
+    """Return the BLEU that each seed of a model had with AdamW, at 31 to 40 words."""
     runs = load_exhibit("adamw")["runs"]
-    return {(run["folder"], run["model"]): run["bleu"] for run in runs}
+    assert {run["folder"] for run in runs} == {GRAMMAR.folder}
+    return {run["model"]: run["bleu"] for run in runs}
 
 
-def muon_gains(results: Results) -> dict[str, float]:
-    """Return the difference in mean BLEU that Muon makes to each model of a folder."""
-    olds = {model: old for (folder, model), old in adamw_bleu().items() if folder == results.folder}
-    return {model: results.mean(model, "31–40") - mean(old) for model, old in olds.items()}
+def muon_gains() -> dict[str, float]:
+    """Return the difference in mean BLEU that Muon makes to each model."""
+    return {m: GRAMMAR.mean(m, "31–40") - mean(old) for m, old in adamw_bleu().items()}
 
 
 def confirm_muon() -> None:
     """Confirm: Muon changes little at 5 million tokens."""
     assert {len(old) for old in adamw_bleu().values()} == {3}
-    assert all(abs(gain) < 3 for gain in muon_gains(GRAMMAR).values())
+    assert all(abs(gain) < 3 for gain in muon_gains().values())
 
 
 def muon_table() -> str:
     """Return BLEU at 31 to 40 words with both optimisers."""
     rows = [["", "AdamW", "Muon"]]
-    for (_, model), bleu in adamw_bleu().items():
+    for model, bleu in adamw_bleu().items():
         rows.append([label_of(model), span(bleu, 1), span(GRAMMAR.seeds(model, "31–40"), 1)])
     return format_markdown(rows)
 
@@ -103,11 +102,12 @@ Trial = dict[str, str]
 
 
 @cache
-def load_trials() -> list[Trial]:
-    """Return the rows of the translation task's table of trials."""
+def muon_trials(corpus: str) -> list[Trial]:
+    """Return the trials with Muon on a corpus, of the translation task's table."""
     path = RESULTS.parent / "tasks" / "translation" / "trials.csv"
     with path.open(encoding="utf-8") as file:
-        return [*csv.DictReader(file)]
+        own = [trial for trial in csv.DictReader(file) if trial["optimizer"] == "muon"]
+    return [trial for trial in own if corpus in trial["data"]]
 
 
 def grammar_trials(is_default: bool = False) -> list[Trial]:
@@ -120,8 +120,8 @@ def grammar_trials(is_default: bool = False) -> list[Trial]:
         batch, rate = float(trial["batch_tokens"]), float(trial["muon_lr"])
         return [*PAPERS].index(trial["model"]), -int(trial["tokens"]), batch, rate
 
-    own = [t for t in load_trials() if t["optimizer"] == "muon" and "grammar" in t["data"]]
-    return sorted([t for t in own if (t["tokens"] == "1200000") == is_default], key=order)
+    own = [t for t in muon_trials("grammar") if (t["tokens"] == "1200000") == is_default]
+    return sorted(own, key=order)
 
 
 def best_trial(trials: Sequence[Trial]) -> Trial:
@@ -154,7 +154,7 @@ def format_trials(trials: Sequence[Trial], *columns: str) -> str:
 
 def bible_trial_table() -> str:
     """Return all trials of the Bible with Muon."""
-    own = [t for t in load_trials() if t["optimizer"] == "muon" and "bible" in t["data"]]
+    own = muon_trials("bible")
     own.sort(key=lambda t: (t["model"], int(t["tokens"]), float(t["muon_lr"])))
     return format_trials(own, "model", "changes", "tokens", "muon_lr", "lr")
 
@@ -259,25 +259,12 @@ def bible_long_table() -> str:
 
 
 # ------------------------------------------------------------------------------- Calibration
-def largest_error() -> float:
-    """Return the largest family-wise error (%) in the design of a folder; at most six."""
+def confirm_calibration() -> None:
+    """Confirm: no family has an error above 6 %, and no interval covers less than 90 %."""
     families = load_exhibit("calibration")["folders"]
     assert {f["folder"] for f in families} >= {"choices", "positions", "translation-grammar"}
-    error = max(float(f["error"]) for f in families)
-    assert error <= 6
-    return error
-
-
-def error_of_estimate() -> float:
-    """Return half of the 95 % interval of an estimate of 5 %, in points."""
-    return float(196 * (0.05 * 0.95 / load_exhibit("calibration")["draws"]) ** 0.5)
-
-
-def lowest_coverage() -> float:
-    """Return the lowest coverage (%) of a pair and bucket; at least ninety."""
-    coverage = min(float(f["lowest"]) for f in load_exhibit("calibration")["folders"])
-    assert coverage >= 90
-    return coverage
+    assert max(f["error"] for f in families) <= 6
+    assert min(f["lowest"] for f in families) >= 90
 
 
 def calibration_table() -> str:
