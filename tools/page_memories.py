@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from seqmodels.models import papers
 from seqmodels.report.tables import format_markdown
@@ -32,11 +32,6 @@ LAPTOP, FULL = Results("translation-grammar-laptop"), Results("translation-later
 def list_recorded(results: Results) -> list[str]:
     """Return the models and variants that a folder has records of, in order of history."""
     return [m for m in papers() if any((RESULTS / results.folder).glob(f"{m}-seed*[0-9].json"))]
-
-
-def join_names(models: Iterable[str]) -> str:
-    """Return the labels of models as a list in a sentence, without commas of their own."""
-    return ", ".join(label_of(m).replace(",", " with") for m in models) or "no model"
 
 
 def say_again() -> None:
@@ -98,12 +93,13 @@ def describe_tracking(n_cups: int, models: Sequence[str]) -> str:
     learned = [m for m in models if at[m][0] >= 90]
     others = [at[m][0] for m in models if m not in learned]
     best, n_seeds = max(models, key=lambda m: at[m][1]), [len(results.records(m)) for m in models]
+    names = ", ".join(label_of(m).replace(",", " with") for m in learned) or "no model"
     rest = f", by the others in {span(others)} %" if others else ""
     chance = results.mean(best, "96", "baseline")
     return f"""
 **Observed** ([records](../results/tracking-{n_cups}), seeds: {span(n_seeds)}): With 8 moves, the
 most in training, all balls are found in at least 90 % of the sources, on average, by
-{join_names(learned)}{rest}. With 96 moves, {label_of(best)} finds them most often, in
+{names}{rest}. With 96 moves, {label_of(best)} finds them most often, in
 {span(results.seeds(best, "96"))} %{", by seed" * (max(n_seeds) > 1)}; chance is {chance:.0f} %.
 """
 
@@ -115,16 +111,10 @@ def after_96(model: str) -> str:
 
 def say_after_2020() -> None:
     """Print what Mamba-2 and Gated DeltaNet score in the default comparison of translation."""
-    parts = []
+    parts, buckets = [], ("21–30", "31–40", "51–60")
     for m in (MAMBA, DELTA):
-        scores = [f"{LAPTOP.mean(m, bucket):.1f}" for bucket in ("21–30", "31–40", "51–60")]
-        found = [LAPTOP.difference(m, LINEAR, bucket) for bucket in ("21–30", "31–40", "51–60")]
-        differences = f"{', '.join(map(bold_interval, found))} from linear attention"
-        parts.append(f"{label_of(m)} has {', '.join(scores)} BLEU, differing by {differences}")
+        scores = ", ".join(LAPTOP.texts(m, buckets))
+        found = ", ".join(bold_interval(LAPTOP.difference(m, LINEAR, b)) for b in buckets)
+        parts.append(f"{label_of(m)} has {scores} BLEU, differing by {found} from linear attention")
     seeds = f"{span(len(LAPTOP.records(m)) for m in (MAMBA, DELTA))} seeds; bold: significant"
     say(f"At 21–30, 31–40 and 51–60 words ({seeds}), {'; '.join(parts)}.")
-
-
-def full_table() -> str:
-    """Return BLEU of Mamba-2 and Gated DeltaNet with the full budget."""
-    return FULL.table([MAMBA, DELTA], {f"{n} words": n for n in ("31–40", "51–60", "71–80")})

@@ -27,17 +27,6 @@ N_WORDS = 20
 """Words of a text that are shown."""
 
 
-def link_figures() -> str:
-    """Return the figures of the folder."""
-    captions = {
-        "mistakes": "Learning curves and BLEU with each mistake",
-        "losses": "The loss at once, by steps and with more pads",
-        "alignment": "Attention to the source with each mistake",
-    }
-    folder = f"../../results/{MISTAKES.folder}"
-    return "\n\n".join(f"![{text}]({folder}/{name}.svg)" for name, text in captions.items())
-
-
 def final_losses(model: str) -> list[float]:
     """Return the lowest loss on valid of each seed, in nats per token."""
     return [lowest_loss(record) for record in MISTAKES.records(model)]

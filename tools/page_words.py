@@ -29,8 +29,8 @@ AGES = ("1", "2", "3–4", "5–8", "9 or more")
 
 def value(model: str, analysis: str, column: str, **columns: Any) -> Any:
     """Return the value of a column in the only row of an analysis that has these values."""
-    (row,) = WORDS.rows(model, analysis, **columns)
-    return row[column]
+    (only,) = WORDS.values(model, analysis, column, **columns)
+    return only
 
 
 def values(analysis: str, column: str, models: Sequence[str] = SIX, **columns: Any) -> list[Any]:
@@ -40,7 +40,7 @@ def values(analysis: str, column: str, models: Sequence[str] = SIX, **columns: A
 
 def last_layer(model: str) -> int:
     """Return the number of the last layer in which words are probed."""
-    return max(row["layer"] for row in WORDS.rows(model, "probes"))
+    return max(WORDS.values(model, "probes", "layer"))
 
 
 def probe(model: str, name: str, layer: int | None = None, column: str = "score") -> float:
@@ -67,11 +67,8 @@ def nearest_table() -> str:
             value(model, "neighbours", column, layer=0, label=label)
             for label, column in (("gender", "same"), ("meaning", "same"), ("meaning", "p"))
         )
-        words = [
-            next(row["nearest"] for row in WORDS.rows(model, "nearest", word=word))
-            for word in ("girl", "dog")
-        ]
         shares = [f"{gender:.0f} %", f"{meaning:.0f} % ({p:.3f})"]
+        words = [WORDS.rows(model, "nearest", word=w)[0]["nearest"] for w in ("girl", "dog")]
         rows.append([label_of(model), *shares, *(w.replace(" ", ", ") for w in words)])
     return format_markdown(rows)
 
@@ -86,9 +83,10 @@ def confirm_probes() -> None:
     assert max(abs(probe(m, name, column="control") - c) for m in SIX for name, c in CHANCE) < 12
 
 
-def neuron_table(models: Sequence[str] = (TRANSFORMER, GPT)) -> str:
+def neuron_table() -> str:
     """Return the AUC of the best neuron of each class, of all layers, and its control."""
-    names = list(dict.fromkeys(r["class"] for m in models for r in WORDS.rows(m, "neurons")))
+    models = TRANSFORMER, GPT
+    names = dict.fromkeys(name for m in models for name in WORDS.values(m, "neurons", "class"))
     rows = [["", *(f"{label_of(m)}{of}" for m in models for of in ("", ", shuffled"))]]
     for name in names:
         row = [name]
@@ -99,11 +97,6 @@ def neuron_table(models: Sequence[str] = (TRANSFORMER, GPT)) -> str:
     return format_markdown(rows)
 
 
-def sublayers(model: str, column: str, **columns: Any) -> list[float]:
-    """Return a column of the sublayers of a model."""
-    return [row[column] for row in WORDS.rows(model, "stream", **columns) if row["layer"]]
-
-
 def head(model: str, column: str, when: str = "after") -> Any:
     """Return a column of the article's head."""
     return next(row[column] for row in WORDS.rows(model, "plane", when=when) if "share" in row)
@@ -111,7 +104,7 @@ def head(model: str, column: str, when: str = "after") -> Any:
 
 def ranks(model: str, column: str = "rank") -> str:
     """Return the lowest and the highest effective rank of a model's heads."""
-    return span([row[column] for row in WORDS.rows(model, "ranks")])
+    return span(WORDS.values(model, "ranks", column))
 
 
 def said_table() -> str:
@@ -147,8 +140,7 @@ def confirm_said() -> None:
 
 def confirm_lengths() -> None:
     """Confirm: "very" does nothing to what the LSTM has read before, and lengthens GPT's vector."""
-    lstm = WORDS.rows(LSTM, "lengths")
-    assert all((row["ratio"], row["shift"]) == (1, 0) for row in lstm)
+    assert {(row["ratio"], row["shift"]) for row in WORDS.rows(LSTM, "lengths")} == {(1, 0)}
     assert very(GPT, "ratio") > 1 > very(TRANSFORMER, "ratio")
 
 
