@@ -177,6 +177,11 @@ def bold_interval(found: Difference, digits: int = 1) -> str:
     return f"**{text}**" if found.is_significant else text
 
 
+def table(head: Sequence[str], rows: Mapping[str, Sequence[str]]) -> str:
+    """Return a table of rows by their names."""
+    return format_markdown([head, *([name, *cells] for name, cells in rows.items())])
+
+
 def score_table(
     models: Sequence[str], columns: Mapping[str, tuple[Results, str]], baseline: str = ""
 ) -> str:
@@ -184,13 +189,11 @@ def score_table(
 
     A last row of a baseline, by its name, has the score "baseline" in place of each metric.
     """
-    rows = [["", *columns]]
-    for m in models:
-        rows.append([label_of(m), *(r.texts(m, [b])[0] for r, b in columns.values())])
+    rows = {label_of(m): [r.texts(m, [b])[0] for r, b in columns.values()] for m in models}
     if baseline:
         own = [(r._replace(metric="baseline"), bucket) for r, bucket in columns.values()]
-        rows.append([baseline, *(r.texts(models[0], [b])[0] for r, b in own)])
-    return format_markdown(rows)
+        rows[baseline] = [r.texts(models[0], [b])[0] for r, b in own]
+    return table(["", *columns], rows)
 
 
 def say(text: str) -> None:

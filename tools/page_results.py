@@ -42,6 +42,7 @@ from tools.numbers import (
     lowest_loss,
     scores_of,
     span,
+    table,
 )
 from tools.page_memories import DELTA
 
@@ -57,11 +58,6 @@ def count_seeds(folders: str) -> Counter[tuple[str, str]]:
 def trained_on_gpu(folder: str, model: str) -> bool:
     """Return whether the records of a model's runs name an H200 as their device."""
     return all("H200" in run.provenance.device for run in load_runs(folder, model))
-
-
-def gpu_folders() -> list[str]:
-    """Return the folders that have a run of which the record names a GPU."""
-    return sorted({f"`{folder}`" for folder, m in count_seeds("*") if trained_on_gpu(folder, m)})
 
 
 def moved_runs() -> list[str]:
@@ -128,15 +124,6 @@ def confirm_budgets() -> None:
     last = longest.curve[-1]
     assert lowest_loss(longest) == last.valid_nats
     assert abs(last.train_nats - last.valid_nats) < 0.01
-
-
-def budget_table() -> str:
-    """Return BLEU at 31 to 40 words by budget, from seed to seed."""
-    rows = [["BLEU at 31–40 words", "1.6 M tokens", "5 M", "15 M", "40 M"]]
-    for model, n in {RNN: 4, LSTM: 3, BAHDANAU: 2}.items():
-        scores = [span(at_budget(model, tokens), 1) for tokens in TOKENS[:n]]
-        rows.append([label_of(model), *scores, *["–"] * (4 - n)])
-    return format_markdown(rows)
 
 
 @cache
@@ -218,12 +205,12 @@ def answer_with(model: str, width: int) -> str:
 
 def lookup_step_table() -> str:
     """Return the steps after which 95 % of the queries are answered correctly."""
-    rows = [["", "steps"]]
+    rows = {}
     for model in (BAHDANAU, ROTARY, GPT):
         steps = [find_step(run) for run in LOOKUP.records(model)]
         assert all(steps), model
-        rows.append([label_of(model), span(filter(None, steps))])
-    return format_markdown(rows)
+        rows[label_of(model)] = [span(filter(None, steps))]
+    return table(["", "steps"], rows)
 
 
 def lookup_state_table() -> str:
@@ -394,24 +381,6 @@ def confirm_bottleneck() -> None:
     assert max(pooled, key=lambda k: float(np.ptp(pooled[k]))) == 16
 
 
-def bottleneck_table() -> str:
-    """Return the bits that one vector transmits, by its width."""
-    rows = [["one vector of", "bits", "range", "bits per number"]]
-    for width, bits in plateaus().items():
-        means = f"{bits.mean():.0f}", span(bits), f"{bits.mean() / width:.2f}"
-        rows.append([f"{width} numbers", *means])
-    return format_markdown(rows)
-
-
-def pooling_table() -> str:
-    """Return the bits that pooled annotations transmit, by the number of vectors."""
-    bits = {f"{k} vector{'s' * (k > 1)}": transmitted_bits(f"bahdanau_{k}") for k in POOLED}
-    bits["not pooled"] = transmitted_bits(BAHDANAU)
-    rows = [["annotations pooled into", "bits, of 288 (48 symbols × 6 bits)", "range"]]
-    rows += [[name, f"{values.mean():.0f}", span(values)] for name, values in bits.items()]
-    return format_markdown(rows)
-
-
 # --------------------------------------------------------------------------------- Positions
 POSITIONS = Results("positions")
 SINUSOIDS, LEARNED = "transformer_sinusoids", "transformer_learned"
@@ -430,16 +399,6 @@ def confirm_positions() -> None:
     assert not any(POSITIONS.difference(*pair).is_significant for pair in pairs)
 
 
-def rotary_table() -> str:
-    """Return BLEU of rotary positions less that of the others."""
-    buckets = "21–25", "56–60"
-    rows = [["", *(f"{bucket} words" for bucket in buckets)]]
-    for model in (SINUSOIDS, LEARNED):
-        leads = [POSITIONS.difference(ROTARY, model, bucket) for bucket in buckets]
-        rows.append([label_of(model), *map(bold_interval, leads)])
-    return format_markdown(rows)
-
-
 # ------------------------------------------------------------------------------------- Bible
 BIBLE, BIBLE_TWICE = Results("translation-bible"), Results("translation-bible-8m")
 VERSES = "1–10", "11–20", "21–30", "31–40", "41–50", "51–60"
@@ -451,17 +410,6 @@ def confirm_bible() -> None:
     assert {r.data["n_train"] for m in FIVE for r in BIBLE.records(m)} == {28_944}
     pairs = (BAHDANAU, TRANSFORMER), (BAHDANAU, GPT), (TRANSFORMER, GPT)
     assert [effect(BIBLE.difference(*pair)) for pair in pairs] == [0, 1, 1]
-
-
-def bible_table() -> str:
-    """Return BLEU by the length of the verse, over all verses, and the gain from the source."""
-    columns = ["all", "all, each seed", "gain from the source"]
-    rows = [["", "1–10 words", *VERSES[1:], *columns]]
-    for m in FIVE:
-        gain = f"{BIBLE.mean(m, metric='source_gain'):.2f}"
-        cells = BIBLE.texts(m, (*VERSES, "all"))
-        rows.append([label_of(m), *cells, span(BIBLE.seeds(m), 1), gain])
-    return format_markdown(rows)
 
 
 # ---------------------------------------------------------------------------------- Multi30k
@@ -487,14 +435,6 @@ def published(source: str) -> dict[str, str]:
     """Return model -> the BLEU that a source in the ledger of published figures printed."""
     (entry,) = [entry for entry in ledger.load_ledger(RESULTS) if entry.source.startswith(source)]
     return {f.model: f.value for f in entry.figures if f.model and f.metric == "bleu"}
-
-
-def notebook_table() -> str:
-    """Return greedy BLEU here, and that which Trevett's notebooks print."""
-    theirs = published("bentrevett")
-    rows = [["", "here", "notebooks"]]
-    rows += [[label_of(m), f"{GREEDY.mean(m):.1f}", theirs[m]] for m in FIVE if m in theirs]
-    return format_markdown(rows)
 
 
 # ------------------------------------------------------------------------------- Next tokens
@@ -540,16 +480,6 @@ def word_table(models: list[str], *distances: str) -> str:
     """Return the shares of stories in which the needed word is written, by distance."""
     names = {"8": "8 words", "64": "64, longest in training"}
     return WORDS.table(models, {names.get(n, n): n for n in distances})
-
-
-def story_table() -> str:
-    """Return the bits per byte that context saves."""
-    rows = [["", "8 tokens instead of none", "64 instead of 8"]]
-    for m in FIVE:
-        losses = [STORIES.mean(m, n) for n in ("0", "8", "64")]
-        saved = losses[0] - losses[1], losses[1] - losses[2]
-        rows.append([label_of(m), *(span([value], 2) for value in saved)])
-    return format_markdown(rows)
 
 
 def confirm_source_loss() -> None:
