@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from seqmodels.models import papers
-from seqmodels.report.tables import format_markdown
 from tools.numbers import (
     LINEAR,
     RESULTS,
@@ -15,6 +14,7 @@ from tools.numbers import (
     label_of,
     say,
     span,
+    table,
 )
 
 MAMBA, DELTA, SUM = "mamba2", "gated_deltanet", "gated_deltanet_sum"
@@ -49,11 +49,11 @@ pairs, the most in training, the four memories answer, from seed to seed: {train
 average: {beyond}. {f"With 8 and 16: {others}." if others else ""}
 """)
     print("\nDifferences in points, named before the records were made. Bold: significant.\n")
-    rows = [["", "8 pairs, most in training", "16 pairs", "all"]]
+    rows = {}
     for row, column in PLANNED:
         found = [AGAIN.difference(row, column, bucket) for bucket in ("8", "16", "all")]
-        rows.append([f"{RULES[row]} − {RULES[column]}", *map(bold_interval, found)])
-    print(f"{format_markdown(rows)}\n")
+        rows[f"{RULES[row]} − {RULES[column]}"] = [*map(bold_interval, found)]
+    print(table(["", "8 pairs, most in training", "16 pairs", "all"], rows) + "\n")
     once = span((score for m in RULES for n in ("8", "16") for score in ONCE.seeds(m, n)), 1)
     say(f"""
 With keys given once ([records](../results/lookup-rules), as many steps), each of the four

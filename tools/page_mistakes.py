@@ -88,14 +88,3 @@ def mistake_table() -> str:
             "" if is_sound else bold_interval(MISTAKES.difference(model, TRANSFORMER)),
         ])  # fmt: skip
     return format_markdown(rows)
-
-
-def score_table() -> str:
-    """Return the sound model's teacher-forced and free-running scores, by source length."""
-    columns = {"token_accuracy": "right words, teacher-forced (%)",
-               "exact_match": "right sentences, free-running (%)", "bleu": "BLEU"}  # fmt: skip
-    rows = [["words", *columns.values()]]
-    for bucket in ("1–10", "11–20", "21–30", "31–40", "41–50", "51–60"):
-        means = [MISTAKES.mean(TRANSFORMER, bucket, metric) for metric in columns]
-        rows.append([bucket, *(f"{score:.1f}" for score in means)])
-    return format_markdown(rows)

@@ -31,6 +31,7 @@ from tools.numbers import (
     lowest_loss,
     scores_of,
     span,
+    table,
 )
 
 # ------------------------------------------------------------------- Who loses the sentence?
@@ -255,12 +256,11 @@ def confirm_units() -> None:
 
 def unit_table() -> str:
     """Return BLEU by length of the RNN encoder–decoder with other units or widths."""
-    rows = [["", "1–10 words", "11–20", "21–30", "31–40", "all", "difference"]]
+    buckets, rows = ("1–10", "11–20", "21–30", "31–40", "all"), {}
     for model, name in ENCODED.items():
-        scores = UNITS.texts(model, ("1–10", "11–20", "21–30", "31–40", "all"))
         change = "" if model == RNN else bold_interval(UNITS.difference(model, RNN))
-        rows.append([name, *scores, change])
-    return format_markdown(rows)
+        rows[name] = [*UNITS.texts(model, buckets), change]
+    return table(["", "1–10 words", *buckets[1:], "difference"], rows)
 
 
 # ------------------------------------------------------------------------------------- Parts
@@ -292,6 +292,7 @@ def confirm_choices() -> None:
     for model in ("transformer-n_layers-1", "transformer_no_norm"):
         assert effect(CHOICES.difference(model, TRANSFORMER)) == -1
     assert max(added_seeds("transformer_no_norm")) < min(added_seeds(TRANSFORMER))
+    assert model_width("transformer-d_k-1") == model_width("transformer-d_k-4")
 
 
 def added_seeds(model: str) -> list[float]:
@@ -339,22 +340,12 @@ def choice_table(
     results: Results = CHOICES, changes: Mapping[str, str] = CHANGES, sound: str = TRANSFORMER
 ) -> str:
     """Return BLEU after each change of a model, and its effect."""
-    rows = [["change", "seeds", "BLEU", "each seed", "effect"]]
+    rows = {}
     for model, name in changes.items():
         bleu = results.seeds(model)
         change = bold_interval(results.difference(model, sound)) if len(bleu) > 2 else ""
-        rows.append([name, str(len(bleu)), f"{mean(bleu):.1f}", span(bleu, 1), change])
-    return format_markdown(rows)
-
-
-def key_width_table() -> str:
-    """Return BLEU by the width of keys."""
-    assert model_width("transformer-d_k-1") == model_width("transformer-d_k-4")
-    rows = [["d_k", "seeds", "BLEU", "each seed"]]
-    for n in (1, 4, 16):
-        bleu = CHOICES.seeds(f"transformer-d_k-{n}")
-        rows.append([str(n), str(len(bleu)), f"{mean(bleu):.1f}", span(bleu, 1)])
-    return format_markdown(rows)
+        rows[name] = [str(len(bleu)), f"{mean(bleu):.1f}", span(bleu, 1), change]
+    return table(["change", "seeds", "BLEU", "each seed", "effect"], rows)
 
 
 # --------------------------------------------------------------------------------- Smoothing
@@ -460,16 +451,15 @@ def confirm_steps() -> None:
 
 def step_table() -> str:
     """Return BLEU of each step, its difference from the one before, and its sequential steps."""
-    gained = "difference from the row above, all lengths"
-    rows = [["step", "BLEU, 31–40 words", "BLEU, 71–80", gained, "sequential steps"]]
-    before = ""
+    rows, before = {}, ""
     for model, name in STEP_NAMES.items():
         bleu = STEPS.texts(model, ("31–40", "71–80"))
         gain = bold_interval(STEPS.difference(model, before)) if before else ""
         n_steps = STEPS.rows(model, "sequential_steps")[0]["steps"]
-        rows.append([name, *bleu, gain, f"{n_steps:.0f}"])
+        rows[name] = [*bleu, gain, f"{n_steps:.0f}"]
         before = model
-    return format_markdown(rows)
+    gained = "difference from the row above, all lengths"
+    return table(["step", "BLEU, 31–40 words", "BLEU, 71–80", gained, "sequential steps"], rows)
 
 
 # --------------------------------------------------------------------------------- Gradients
@@ -515,8 +505,8 @@ def gradient_table() -> str:
     for bias, n in product((0, 2), (1, 5)):
         name = f"LSTM, {n} layer{'s' * (n > 1)}, forget bias {bias}"
         kinds[name] = {"n_layers": n, "forget_bias": bias}
-    rows = [["", "near", "far", "far over near"]]
+    rows = {}
     for name, columns in kinds.items():
         ends = [source_gradients(column, **columns) for column in ("near", "far", "ratio")]
-        rows.append([name, *map(scientific_span, ends)])
-    return format_markdown(rows)
+        rows[name] = [*map(scientific_span, ends)]
+    return table(["", "near", "far", "far over near"], rows)

@@ -6,9 +6,9 @@ Each function named `confirm_…` raises an error where the records no longer su
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import product
 from typing import Any
 
-from seqmodels.report.tables import format_markdown
 from tools.numbers import (
     BAHDANAU,
     GPT,
@@ -20,6 +20,7 @@ from tools.numbers import (
     Results,
     label_of,
     span,
+    table,
 )
 
 WORDS = Results("words")
@@ -61,7 +62,7 @@ def confirm_neighbours() -> None:
 
 def nearest_table() -> str:
     """Return the nearest nouns of some words by model, and the share of each kind."""
-    rows = [["", "same gender", "same meaning (p)", "nearest to girl", "to dog"]]
+    rows = {}
     for model in SIX:
         gender, meaning, p = (
             value(model, "neighbours", column, layer=0, label=label)
@@ -69,8 +70,8 @@ def nearest_table() -> str:
         )
         shares = [f"{gender:.0f} %", f"{meaning:.0f} % ({p:.3f})"]
         words = [WORDS.rows(model, "nearest", word=w)[0]["nearest"] for w in ("girl", "dog")]
-        rows.append([label_of(model), *shares, *(w.replace(" ", ", ") for w in words)])
-    return format_markdown(rows)
+        rows[label_of(model)] = [*shares, *(w.replace(" ", ", ") for w in words)]
+    return table(["", "same gender", "same meaning (p)", "nearest to girl", "to dog"], rows)
 
 
 def confirm_probes() -> None:
@@ -86,15 +87,12 @@ def confirm_probes() -> None:
 def neuron_table() -> str:
     """Return the AUC of the best neuron of each class, of all layers, and its control."""
     models = TRANSFORMER, GPT
-    names = dict.fromkeys(name for m in models for name in WORDS.values(m, "neurons", "class"))
-    rows = [["", *(f"{label_of(m)}{of}" for m in models for of in ("", ", shuffled"))]]
-    for name in names:
-        row = [name]
-        for model in models:
-            best = max(WORDS.rows(model, "neurons", **{"class": name}), key=lambda r: r["auc"])
-            row += [f"{best['auc']:.0f}", f"{best['control']:.0f}"]
-        rows.append(row)
-    return format_markdown(rows)
+    names = [name for m in models for name in WORDS.values(m, "neurons", "class")]
+    rows: dict[str, list[str]] = {name: [] for name in names}
+    for name, model in product(rows, models):
+        best = max(WORDS.rows(model, "neurons", **{"class": name}), key=lambda r: r["auc"])
+        rows[name] += [f"{best['auc']:.0f}", f"{best['control']:.0f}"]
+    return table(["", *(f"{label_of(m)}{of}" for m in models for of in ("", ", shuffled"))], rows)
 
 
 def head(model: str, column: str, when: str = "after") -> Any:
@@ -109,14 +107,11 @@ def ranks(model: str, column: str = "rank") -> str:
 
 def said_table() -> str:
     """Return what is read of words that were said, by the German words since, and its control."""
-    rows = [["", *AGES, "before EOS"]]
-    for model in SIX:
-        row = [label_of(model)]
-        for state in (*AGES, "before EOS"):
-            own, control = (value(model, "said", c, state=state) for c in ("auc", "control"))
-            row.append(f"{own:.0f} ({control:.0f})")
-        rows.append(row)
-    return format_markdown(rows)
+    rows: dict[str, list[str]] = {label_of(m): [] for m in SIX}
+    for model, state in product(SIX, (*AGES, "before EOS")):
+        own, control = (value(model, "said", c, state=state) for c in ("auc", "control"))
+        rows[label_of(model)].append(f"{own:.0f} ({control:.0f})")
+    return table(["", *AGES, "before EOS"], rows)
 
 
 def confirm_stream() -> None:
