@@ -80,15 +80,13 @@ class Results(NamedTuple):
         """Return the records of a model, one for each seed."""
         return load_runs(self.folder, model)
 
-    def seeds(
-        self, model: str, bucket: str = "all", metric: str = "", test: str = ""
-    ) -> list[float]:
+    def seeds(self, model: str, bucket: str = "all", metric: str = "") -> list[float]:
         """Return a score of each seed, in a bucket ("31–40") or over the whole test set ("all")."""
-        return scores_of(self.records(model), bucket, metric or self.metric, test or self.test)
+        return scores_of(self.records(model), bucket, metric or self.metric, self.test)
 
-    def mean(self, model: str, bucket: str = "all", metric: str = "", test: str = "") -> float:
+    def mean(self, model: str, bucket: str = "all", metric: str = "") -> float:
         """Return the mean of a score over the seeds."""
-        return mean(self.seeds(model, bucket, metric, test))
+        return mean(self.seeds(model, bucket, metric))
 
     def first(self, model: str, bucket: str = "all", metric: str = "") -> float:
         """Return the score of the first seed."""
@@ -121,13 +119,13 @@ class Results(NamedTuple):
         return [row[column] for row in self.rows(model, name, **columns)]
 
     def difference(
-        self, row: str, column: str, bucket: str = "all", metric: str = "", test: str = ""
+        self, row: str, column: str, bucket: str = "all", metric: str = ""
     ) -> Difference:
         """Return how much higher one model scores than another, with its interval."""
         path = RESULTS / self.folder / significance.FILE
-        comparison = significance.load(path).on(test or self.test, metric or None)
+        comparison = significance.load(path).on(self.test, metric or None)
         if comparison is None:
-            raise ValueError(f"results/{self.folder} compares nothing on {test or self.test}")
+            raise ValueError(f"results/{self.folder} compares nothing on {self.test}")
         names = [format_ends(low, high) for low, high in comparison.buckets]
         for pair in comparison.pairs:
             parts = dict(zip(["all", *names], [pair.overall, *pair.buckets], strict=True))

@@ -495,7 +495,7 @@ RECALL = Results("recall", "copy", "accuracy", "{:.0f} %")
 
 def in_place(models: list[str], n: str = "32") -> list[float]:
     """Return the share (%) of symbols in place of each model, copied and reversed."""
-    return [RECALL.mean(m, n, test=kind) for m in models for kind in ("copy", "reverse")]
+    return [RECALL._replace(test=kind).mean(m, n) for m in models for kind in ("copy", "reverse")]
 
 
 def article_table(folder: str) -> str:

@@ -35,7 +35,7 @@ from tools.numbers import (
 )
 
 # ------------------------------------------------------------------- Who loses the sentence?
-BUDGETS, ENCODERS, WIDTHS = Results("budgets"), Results("encoders"), Results("widths")
+BUDGETS, ENCODERS, WIDTHS = Results("budgets"), Results("encoders"), Results("widths", "best_state")
 LOSS = Results("loss")
 RNN_15M, RNN_40M = f"{RNN}-tokens-15000000", f"{RNN}-tokens-40000000"
 LSTM_15M = f"{LSTM}-tokens-15000000"
@@ -78,7 +78,7 @@ def best_by_width(width: int) -> float:
     """Return BLEU from the RNN's best vectors of this width after 15 million tokens, at 51–60."""
     if width == 200:
         return best_score(RNN_15M, "51–60").value
-    (bleu,) = WIDTHS.seeds(f"{RNN}-d_model-{width}-tokens-15000000", "51–60", test="best_state")
+    (bleu,) = WIDTHS.seeds(f"{RNN}-d_model-{width}-tokens-15000000", "51–60")
     return bleu
 
 
@@ -87,7 +87,7 @@ BIBLE_30M, LONG = Results("translation-bible-30m"), "-batch_tokens-1600-dropout-
 
 def bible_bleu(model: str, bucket: str, test: str = "greedy") -> float:
     """Return a model's BLEU on the Bible after 30 million tokens, with greedy search."""
-    (bleu,) = BIBLE_30M.seeds(model + LONG, bucket, test=test)
+    (bleu,) = BIBLE_30M._replace(test=test).seeds(model + LONG, bucket)
     return bleu
 
 
