@@ -20,6 +20,7 @@ from seqmodels.training import loop
 from seqmodels.training.config import Precision, TrainConfig
 from seqmodels.training.trainer import Trainer
 from tasks.synthetic import grammar, trees
+from tools.sizes import sizes_of
 
 Work = Callable[[], float]
 """Do a fixed amount of work; return how many units it was."""
@@ -61,10 +62,8 @@ class Setting(NamedTuple):
     """The sizes and data of a workload."""
 
     vocab_size: int
-    width: int
-    n_layers: int
-    """Layers of the encoder and of the decoder, where there are two."""
-    n_heads: int
+    sizes: dict[str, int]
+    """What `sizes` takes."""
     batches: list[Batch]
     """Training batches, each of similar lengths."""
     shown: list[tuple[Batch, int]]
@@ -93,7 +92,7 @@ def translation(size: Size) -> Setting:
     vocab_size, examples = encode_pairs(sentences(size.n_pairs))
     batches = training_batches(examples, size.batch_tokens, seed=1)
     trained = [next(batches) for _ in range(size.n_batches)]
-    return Setting(vocab_size, size.width, size.n_layers // 2, 4, trained, [])
+    return Setting(vocab_size, {"width": size.width, "n_layers": size.n_layers // 2}, trained, [])
 
 
 @cache
@@ -108,7 +107,8 @@ def test_sentences(size: Size) -> Setting:
     runs = batches_by_length(examples, BATCH_TOKENS // 5)
     batches = [collate([examples[i] for i in run]) for run in runs[3 :: size.test_step]]
     shown = [(batch, batch.tgt_out.shape[1]) for batch in batches]
-    return Setting(vocab_size, size.width, size.n_layers // 2, 4, batches, shown)
+    own = {"width": size.width, "n_layers": size.n_layers // 2}
+    return Setting(vocab_size, own, batches, shown)
 
 
 @cache
@@ -121,36 +121,29 @@ def prose(size: Size, n_prompts: int = 1) -> Setting:
     n = size.block - 1
     blocks = [Example([BOS], ids[start : start + n]) for start in range(0, 24 * n, n)]
     prompts = [Example(ids[32 * i : 32 * i + 32], [EOS]) for i in range(n_prompts)]
-    batches, layers = [collate(blocks[:12]), collate(blocks[12:])], size.n_layers
-    shown = [(collate(prompts), size.n_sampled)]
-    return Setting(Bytes().vocab_size, size.width * 3 // 2, layers, layers, batches, shown)
+    batches = [collate(blocks[:12]), collate(blocks[12:])]
+    own = {"width": size.width * 3 // 2, "n_layers": size.n_layers // 2, "n_heads": size.n_layers}
+    own["n_positions"] = max(n, 2 * size.n_sampled) + 33
+    return Setting(Bytes().vocab_size, own, batches, [(collate(prompts), size.n_sampled)])
 
 
 # -------------------------------------------------------------------------------------- Models
-def sizes(name: str, width: int, n_layers: int, n_positions: int = 1024) -> dict[str, Any]:
+def sizes(
+    name: str, width: int, n_layers: int, n_heads: int = 4, n_positions: int = 1024
+) -> dict[str, Any]:
     """Return a model's sizes at a width, without dropout; a Transformer has `n_layers` per side."""
-    recurrent = {"d_model": width, "d_embed": width, "dropout": 0.0}
-    attending = {"d_model": width, "n_heads": 4, "n_layers": n_layers, "dropout": 0.0}
-    return {
-        "rnn_encdec": recurrent | {"d_maxout": width // 2},
-        "bahdanau": recurrent | {"d_maxout": width // 2, "d_align": width},
-        "lstm_seq2seq": recurrent | {"n_layers": 2},
-        "transformer": attending | {"d_ff": 4 * width},
-        "gpt": attending | {"n_layers": 2 * n_layers, "n_positions": n_positions},
-        "linear_attention": attending | {"n_layers": 2 * n_layers, "n_positions": n_positions},
-        "mamba2": attending | {"n_layers": 4 * n_layers, "d_state": 32},
-        "gated_deltanet": attending | {"n_layers": 2 * n_layers},
-    }[model_of(name)]
+    base = model_of(name)
+    layers = {"lstm_seq2seq": 2, "transformer": n_layers, "mamba2": 4 * n_layers}
+    return sizes_of(
+        base, d_model=width, d_embed=width, d_maxout=width // 2, d_align=width, d_ff=4 * width,
+        d_state=32, n_heads=n_heads, n_layers=layers.get(base, 2 * n_layers),
+        n_positions=n_positions, dropout=0.0,
+    )  # fmt: skip
 
 
 def model(name: str, setting: Setting) -> SequenceModel:
     """Build a model for a workload."""
-    more = sizes(name, setting.width, setting.n_layers)
-    if name == "gpt":
-        n_positions = max(setting.batches[0].tgt_in.shape[1], 2 * setting.shown[0][1]) + 33
-        more |= {"n_heads": setting.n_heads, "n_layers": setting.n_layers}
-        more |= {"n_positions": n_positions}
-    return build(name, setting.vocab_size, **more)
+    return build(name, setting.vocab_size, **sizes(name, **setting.sizes))
 
 
 def endless(model: SequenceModel) -> SequenceModel:

@@ -7,6 +7,7 @@ follows, to `[[[end]]]`, is their output: `python -m cogapp -P -r PAGE` writes i
 
 from __future__ import annotations
 
+import math
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
@@ -17,9 +18,15 @@ from typing import Any, NamedTuple
 from seqmodels.models import paper_of
 from seqmodels.records import significance
 from seqmodels.records.io import load as load_record
-from seqmodels.records.schema import Record
+from seqmodels.records.schema import Interval, Record
 from seqmodels.records.significance import Difference
-from seqmodels.report.load_records import Row, format_bucket, format_ends, rows_of
+from seqmodels.report.load_records import (
+    Row,
+    format_bucket,
+    format_ends,
+    format_range,
+    rows_of,
+)
 from seqmodels.report.tables import format_markdown
 
 RESULTS = Path(__file__).parents[1] / "results"
@@ -29,12 +36,13 @@ RNN, BAHDANAU, LSTM = "rnn_encdec", "bahdanau", "lstm_seq2seq"
 TRANSFORMER, GPT, LINEAR = "transformer", "gpt", "linear_attention"
 FIVE = [RNN, BAHDANAU, LSTM, TRANSFORMER, GPT]
 SIX = [*FIVE, LINEAR]
+LOOKING_BACK = BAHDANAU, TRANSFORMER, GPT
 
 
 @cache
-def load_runs(folder: str, model: str) -> list[Record]:
-    """Return the records of a model in a folder of results, one for each seed."""
-    paths = sorted((RESULTS / folder).glob(f"{model}-seed*[0-9].json"))
+def load_runs(folder: str, model: str = "*") -> list[Record]:
+    """Return the records of a model, one for each seed; both names may be patterns."""
+    paths = sorted(RESULTS.glob(f"{folder}/{model}-seed*[0-9].json"))
     if not paths:
         raise ValueError(f"results/{folder} has no record of {model}")
     return [load_record(path) for path in paths]
@@ -59,25 +67,43 @@ def lowest_loss(record: Record) -> float:
 
 
 class Results(NamedTuple):
-    """A folder of committed records, and the test set and metric that a page shows of it."""
+    """A folder of committed records, and the scores that a page shows of it."""
 
     folder: str
     test: str = "length"
     metric: str = "bleu"
+    form: str = "{:.1f}"
+    """Format of the mean over the seeds and, in a second place, of their span."""
 
     def records(self, model: str) -> list[Record]:
         """Return the records of a model, one for each seed."""
         return load_runs(self.folder, model)
 
-    def seeds(
-        self, model: str, bucket: str = "all", metric: str = "", test: str = ""
-    ) -> list[float]:
+    def seeds(self, model: str, bucket: str = "all", metric: str = "") -> list[float]:
         """Return a score of each seed, in a bucket ("31–40") or over the whole test set ("all")."""
-        return scores_of(self.records(model), bucket, metric or self.metric, test or self.test)
+        return scores_of(self.records(model), bucket, metric or self.metric, self.test)
 
-    def mean(self, model: str, bucket: str = "all", metric: str = "", test: str = "") -> float:
+    def mean(self, model: str, bucket: str = "all", metric: str = "") -> float:
         """Return the mean of a score over the seeds."""
-        return mean(self.seeds(model, bucket, metric, test))
+        return mean(self.seeds(model, bucket, metric))
+
+    def first(self, model: str, bucket: str = "all", metric: str = "") -> float:
+        """Return the score of the first seed."""
+        return self.seeds(model, bucket, metric)[0]
+
+    def texts(self, model: str, buckets: Iterable[str]) -> list[str]:
+        """Format the score of each bucket."""
+        return [self.form.format(self.mean(model, b), span(self.seeds(model, b))) for b in buckets]
+
+    def table(self, models: Sequence[str], buckets: Mapping[str, str], baseline: str = "") -> str:
+        """Return a table of scores, with these names of the columns (see `score_table`)."""
+        columns = {name: (self, bucket) for name, bucket in buckets.items()}
+        return score_table(models, columns, baseline)
+
+    def spread(self, models: Iterable[str], *buckets: str) -> float:
+        """Return the largest difference between two seeds of a model in a bucket."""
+        scores = [self.seeds(model, bucket) for model in models for bucket in buckets]
+        return max(max(own) - min(own) for own in scores)
 
     def analyses(self, model: str, name: str, **columns: Any) -> list[list[Row]]:
         """Return the rows of an analysis that have these values, by seed."""
@@ -87,14 +113,18 @@ class Results(NamedTuple):
         """Return the rows of an analysis that have these values, of all seeds."""
         return [row for own in self.analyses(model, name, **columns) for row in own]
 
+    def values(self, model: str, name: str, column: str, **columns: Any) -> list[Any]:
+        """Return the values of a column in the rows of an analysis, of all seeds."""
+        return [row[column] for row in self.rows(model, name, **columns)]
+
     def difference(
-        self, row: str, column: str, bucket: str = "all", metric: str = "", test: str = ""
+        self, row: str, column: str, bucket: str = "all", metric: str = ""
     ) -> Difference:
         """Return how much higher one model scores than another, with its interval."""
         path = RESULTS / self.folder / significance.FILE
-        comparison = significance.load(path).on(test or self.test, metric or None)
+        comparison = significance.load(path).on(self.test, metric or None)
         if comparison is None:
-            raise ValueError(f"results/{self.folder} compares nothing on {test or self.test}")
+            raise ValueError(f"results/{self.folder} compares nothing on {self.test}")
         names = [format_ends(low, high) for low, high in comparison.buckets]
         for pair in comparison.pairs:
             parts = dict(zip(["all", *names], [pair.overall, *pair.buckets], strict=True))
@@ -123,13 +153,17 @@ def label_of(model: str) -> str:
 
 def span(values: Iterable[float], digits: int = 0) -> str:
     """Format the lowest and the highest value."""
-    ordered = sorted(values)
-    low, high = (f"{round(end, digits) + 0.0:.{digits}f}" for end in (ordered[0], ordered[-1]))
-    return low if low == high else f"{low} to {high}"
+    rounded = (round(value, digits) + 0.0 for value in values)  # 0.0 in place of −0.0
+    return format_range(rounded, f"{{:.{digits}f}}".format).replace("–", " to ")
 
 
-def interval(found: Difference, digits: int = 1) -> str:
-    """Format a difference with its interval."""
+def effect(found: Difference) -> int:
+    """Return 1 or -1 if a difference is significantly above or below zero, or else 0."""
+    return int(math.copysign(found.is_significant, found.value))
+
+
+def interval(found: Difference | Interval, digits: int = 1) -> str:
+    """Format a difference or a score with its interval."""
     value, low, high = (f"{x:.{digits}f}" for x in (found.value, found.low, found.high))
     return f"{value} [{low}, {high}]".replace("-", "−")
 
@@ -140,23 +174,23 @@ def bold_interval(found: Difference, digits: int = 1) -> str:
     return f"**{text}**" if found.is_significant else text
 
 
+def table(head: Sequence[str], rows: Mapping[str, Sequence[str]]) -> str:
+    """Return a table of rows by their names."""
+    return format_markdown([head, *([name, *cells] for name, cells in rows.items())])
+
+
 def score_table(
-    models: Sequence[str], columns: Mapping[str, tuple[Results, str]], form: str, baseline: str = ""
+    models: Sequence[str], columns: Mapping[str, tuple[Results, str]], baseline: str = ""
 ) -> str:
-    """Return a table of the mean scores of models, with columns of results and a bucket each.
+    """Return a table of the scores of models, with columns of results and a bucket each.
 
     A last row of a baseline, by its name, has the score "baseline" in place of each metric.
     """
-    rows = [["", *columns]]
-    for model in models:
-        means = [results.mean(model, bucket) for results, bucket in columns.values()]
-        rows.append([label_of(model), *map(form.format, means)])
+    rows = {label_of(m): [r.texts(m, [b])[0] for r, b in columns.values()] for m in models}
     if baseline:
-        means = [
-            results.mean(models[0], bucket, "baseline") for results, bucket in columns.values()
-        ]
-        rows.append([baseline, *map(form.format, means)])
-    return format_markdown(rows)
+        own = [(r._replace(metric="baseline"), bucket) for r, bucket in columns.values()]
+        rows[baseline] = [r.texts(models[0], [b])[0] for r, b in own]
+    return table(["", *columns], rows)
 
 
 def say(text: str) -> None:

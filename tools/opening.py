@@ -18,7 +18,7 @@ import gzip
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -35,7 +35,7 @@ from seqmodels.utils.imports import HOME
 from seqmodels.utils.terminal import Parser
 from tasks.analyses import batch_of
 from tasks.translation.best_state import FromStates, Ranges, measure_ranges, read_states, write
-from tools import opening_film
+from tools.opening_film import draw, read_levels
 
 FOLDER = HOME / "results" / "translation-live"
 LENGTHS = (5, 10, 15, 20, 25, 30, 40, 50, 60)
@@ -44,36 +44,25 @@ STEPS = (25, 100, 400)
 """Steps of gradient descent after which the written vector is kept."""
 
 
-class Models(NamedTuple):
-    """The two models, and the range that the encoder gives each number of the vector."""
-
-    one: TrainedModel
-    many: TrainedModel
-    ranges: Ranges
-
-
 def write_levels(numbers: Tensor, low: float = -1.0) -> list[str]:
     """Return a text for each row, with the nearest level's digit for each number."""
     places = ((numbers - low) / (1 - low) * 63).round().int().tolist()
     return ["".join(essays.LEVELS[place] for place in row) for row in places]
 
 
-def read_levels(rows: Sequence[str]) -> Tensor:
-    """Return the numbers that `write_levels` has rounded, from -1 to 1."""
-    return torch.tensor([[essays.LEVELS.index(digit) for digit in row] for row in rows]) / 31.5 - 1
-
-
 def read_sentences() -> list[tuple[str, str]]:
     """Return the sources and references of the live page."""
-    lines = gzip.decompress((FOLDER / "examples.tsv.gz").read_bytes()).decode().splitlines()
-    return [(src, ref) for src, _, ref in (line.partition("\t") for line in lines)]
+    text = gzip.decompress((FOLDER / "examples.tsv.gz").read_bytes()).decode()
+    return [(src, ref) for src, ref in (line.split("\t") for line in text.splitlines())]
 
 
-def load_models(sentences: Sequence[tuple[str, str]]) -> Models:
-    """Load the models; measure the ranges over all these sentences."""
+def load_models(
+    sentences: Sequence[tuple[str, str]],
+) -> tuple[TrainedModel, TrainedModel, Ranges]:
+    """Load the models, and the range over all these sentences of each number of the vector."""
     one, many = (inference.load(FOLDER / f"{name}-seed1") for name in ("rnn_encdec", "bahdanau"))
     state = read_states(one.model, [make_example(one, *sentence) for sentence in sentences])
-    return Models(one, many, measure_ranges(one.model, state))
+    return one, many, measure_ranges(one.model, state)
 
 
 def make_example(run: TrainedModel, src: str, ref: str) -> Example:
@@ -89,12 +78,13 @@ def say(run: TrainedModel, example: Example, c: Tensor) -> str:
 
 
 @torch.inference_mode()
-def describe(models: Models, src: str, ref: str) -> dict[str, Any]:
+def describe(
+    one: TrainedModel, many: TrainedModel, ranges: Ranges, src: str, ref: str
+) -> dict[str, Any]:
     """Return all that the picture shows of a sentence.
 
     Raises ValueError if a word or sign of the texts is not one token.
     """
-    one, many, ranges = models
     example = make_example(one, src, ref)
     prefixes = [Example(example.src[:n], example.tgt) for n in range(1, len(example.src) + 1)]
     vectors = read_states(one.model, prefixes).c
@@ -104,7 +94,7 @@ def describe(models: Models, src: str, ref: str) -> dict[str, Any]:
         best = [write(one.model, [example], own, ranges, n).c for n in STEPS]
     written = write_levels(torch.cat(best))
     outputs = [*(run.translate([src])[0] for run in (one, many)), ""]
-    outputs[2] = say(one, example, read_levels(written[-1:])[0])
+    outputs[2] = say(one, example, torch.tensor(read_levels(written[-1:])[0]))
     target = many.encode(outputs[1])
     batch = batch_of(many.model, [Example(example.src, target)])
     read = many.model.encode(batch.src, batch.src_mask)
@@ -127,15 +117,14 @@ def measure(lengths: Sequence[int] = LENGTHS) -> dict[str, Any]:
     sentences = read_sentences()
     models = load_models(sentences)
     first = [next(s for s in sentences if len(s[0].split()) == n) for n in lengths]
-    return {"steps": STEPS, "rows": [describe(models, *sentence) for sentence in first]}
+    return {"steps": STEPS, "rows": [describe(*models, *sentence) for sentence in first]}
 
 
 def draw_pictures(made: Mapping[str, Any], folder: Path) -> list[Path]:
     """Write the still and the film of the sentence that the pages show first."""
     row = essays.choose_shown(made)
     return [
-        files.write(folder / f"opening{end}.svg", opening_film.draw(row, read_levels, bool(end)))
-        for end in ("", "-film")
+        files.write(folder / f"opening{end}.svg", draw(row, bool(end))) for end in ("", "-film")
     ]
 
 

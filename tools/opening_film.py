@@ -6,13 +6,15 @@ for less motion, and a program that knows no animation, see its end.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple
 from xml.sax.saxutils import escape
 
+import numpy as np
 from matplotlib.colors import to_hex, to_rgb
 
+from lesson.essays import LEVELS
 from seqmodels.data.tokenizers import WORD
 from seqmodels.report.snapshots import align_words
 
@@ -41,8 +43,6 @@ CAPTION = (
     "Numbers of trained models (results/translation-live, 5 M target tokens): orange −1, blue 1. "
     "Lines: weights of attention."
 )
-Levels = Callable[[Sequence[str]], Any]
-"""Reads rows of digits as numbers from -1 to 1."""
 STYLE = """text{font:12.3px "DejaVu Sans Mono",Menlo,Consolas,monospace;fill:#222}
 .t{font:bold 14.5px system-ui,"DejaVu Sans",sans-serif}
 .s{font:12.5px system-ui,"DejaVu Sans",sans-serif;fill:#5c5c5c}
@@ -68,11 +68,6 @@ class Word(NamedTuple):
         """Return its width in pixels."""
         return LETTER * len(self.text)
 
-    @property
-    def middle(self) -> float:
-        """Return the x of its middle."""
-        return self.x + self.width / 2
-
 
 def place_words(text: str, left: float, top: float, width: float) -> list[Word]:
     """Break a text into lines of this width, and its words into words and signs."""
@@ -83,6 +78,12 @@ def place_words(text: str, left: float, top: float, width: float) -> list[Word]:
         words += [Word(m[0], x + LETTER * m.start(), y) for m in WORD.finditer(part)]
         x += LETTER * (len(part) + 1)
     return words
+
+
+def read_levels(rows: Sequence[str]) -> np.ndarray:
+    """Return the numbers that `tools.opening` has rounded, from -1 to 1."""
+    places = [[LEVELS.index(digit) for digit in row] for row in rows]
+    return np.array(places, np.float32) / 31.5 - 1
 
 
 def name_shade(number: float) -> str:
@@ -148,8 +149,8 @@ class Film:
         self.add(f'text x="{x:g}" y="{y:g}">{escape(text)}</text>', start, kind)
 
 
-def draw(row: Mapping[str, Any], levels: Levels, is_film: bool) -> str:
-    """Return the SVG of a sentence; `levels` reads the numbers of rows of digits."""
+def draw(row: Mapping[str, Any], is_film: bool) -> str:
+    """Return the SVG of a sentence."""
     film = Film(is_film)
     source = place_words(row["src"], MARGIN, 8, WIDTH - 2 * MARGIN)
     n_read = len(row["annotations"])
@@ -162,14 +163,14 @@ def draw(row: Mapping[str, Any], levels: Levels, is_film: bool) -> str:
         film.note(
             "s", left, top, text.format(one=len(row["best"][0]), many=len(row["annotations"][0]))
         )
-        weights = levels(row["weights"]) / 2 + 0.5 if k == 1 else None
+        weights = read_levels(row["weights"]) / 2 + 0.5 if k == 1 else None
         pitch = min(16.0, COLUMN / n_read)
         if k == 1:
-            draw_annotations(film, levels(row["annotations"]).tolist(), left, top + 14, pitch)
+            draw_annotations(film, read_levels(row["annotations"]).tolist(), left, top + 14, pitch)
         else:
             states = [row["vectors"], None, [row["vectors"][-1], *row["best"]]][k]
             x = left + (COLUMN - pitch) / 2
-            draw_states(film, levels(states).tolist(), (x, top + 14, pitch), READ_S * n_read)
+            draw_states(film, read_levels(states).tolist(), (x, top + 14, pitch), READ_S * n_read)
         ends.append(draw_output(film, row, k, (left, top + 14, pitch), source, weights))
     height = max(y for y, _ in ends) + 88
     for k, (_, (right, n)) in enumerate(ends):
@@ -239,7 +240,7 @@ def draw_output(
         for j, weight in ((j, weight) for j, weight in looks if weight >= LEAST_WEIGHT):
             x = left + pitch * (j + 0.4) if k == 1 else left + COLUMN / 2
             y, end = top + CELLS + SPACE, (bottom + top + CELLS + SPACE) / 2
-            to = f"{word.middle:.0f}"
+            to = f"{word.x + word.width / 2:.0f}"
             d = f"M{x:.0f} {bottom:.0f}C{x:.0f} {end:.0f} {to} {end:.0f} {to} {y:.0f}"
             film.add(f'path stroke-width="{weight:.2g}" d="{d}"/>', start, "l")
             down = f"V{word.y - 12:.0f}"

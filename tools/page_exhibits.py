@@ -8,7 +8,7 @@ from typing import Any
 
 from seqmodels.report.tables import format_markdown
 from seqmodels.utils.files import read_json
-from tools.numbers import GPT, RESULTS
+from tools.numbers import GPT, RESULTS, table
 
 SHOWN = {"once": (16, 32, 64), "again": (4, 16, 32), "alike": (4, 8, 16)}
 """Numbers of keys in the table of memories, by how they are drawn."""
@@ -50,10 +50,8 @@ def memory_table() -> str:
     """Return the reads that are right by rule."""
     share, rules = read_shares(), load_exhibit("memory")["settings"]["rules"]
     columns = [(keys, n) for keys, numbers in SHOWN.items() for n in numbers]
-    rows = [["", *(f"{n} {keys}" for keys, n in columns)]]
-    for rule in rules:
-        rows.append([rule, *(f"{share[rule, *column]:.0f} %" for column in columns)])
-    return format_markdown(rows)
+    rows = {rule: [f"{share[rule, *column]:.0f} %" for column in columns] for rule in rules}
+    return table(["", *(f"{n} {keys}" for keys, n in columns)], rows)
 
 
 def mirror_table() -> str:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from seqmodels.models import papers
-from seqmodels.report.tables import format_markdown
 from tools.numbers import (
     LINEAR,
     RESULTS,
@@ -14,8 +13,8 @@ from tools.numbers import (
     bold_interval,
     label_of,
     say,
-    score_table,
     span,
+    table,
 )
 
 MAMBA, DELTA, SUM = "mamba2", "gated_deltanet", "gated_deltanet_sum"
@@ -26,18 +25,13 @@ RULES = {SUM: "adds up", FADE: "forgets", CORRECT: "corrects", DELTA: "forgets a
 PLANNED = [(DELTA, SUM), (DELTA, FADE), (DELTA, CORRECT), (CORRECT, SUM), (FADE, SUM)]
 """Contrasts that `tasks/recipes.py` names."""
 AGAIN, ONCE = (Results(f"lookup-{name}", "query", "exact_match") for name in ("again", "rules"))
-CUPS = {n: Results(f"tracking-{n}", "moves", "exact_match") for n in (3, 2, 5)}
+CUPS = {n: Results(f"tracking-{n}", "moves", "exact_match", "{:.0f} %") for n in (3, 2, 5)}
 LAPTOP, FULL = Results("translation-grammar-laptop"), Results("translation-later")
 
 
 def list_recorded(results: Results) -> list[str]:
     """Return the models and variants that a folder has records of, in order of history."""
     return [m for m in papers() if any((RESULTS / results.folder).glob(f"{m}-seed*[0-9].json"))]
-
-
-def join_names(models: Iterable[str]) -> str:
-    """Return the labels of models as a list in a sentence, without commas of their own."""
-    return ", ".join(label_of(m).replace(",", " with") for m in models) or "no model"
 
 
 def say_again() -> None:
@@ -55,11 +49,11 @@ pairs, the most in training, the four memories answer, from seed to seed: {train
 average: {beyond}. {f"With 8 and 16: {others}." if others else ""}
 """)
     print("\nDifferences in points, named before the records were made. Bold: significant.\n")
-    rows = [["", "8 pairs, most in training", "16 pairs", "all"]]
+    rows = {}
     for row, column in PLANNED:
         found = [AGAIN.difference(row, column, bucket) for bucket in ("8", "16", "all")]
-        rows.append([f"{RULES[row]} − {RULES[column]}", *map(bold_interval, found)])
-    print(f"{format_markdown(rows)}\n")
+        rows[f"{RULES[row]} − {RULES[column]}"] = [*map(bold_interval, found)]
+    print(table(["", "8 pairs, most in training", "16 pairs", "all"], rows) + "\n")
     once = span((score for m in RULES for n in ("8", "16") for score in ONCE.seeds(m, n)), 1)
     say(f"""
 With keys given once ([records](../results/lookup-rules), as many steps), each of the four
@@ -89,8 +83,7 @@ def say_tracking() -> None:
         print(f"![balls found, by the moves](../results/tracking-{n}/score-moves.svg)\n")
         say(describe_tracking(n, models))
         print(f"\nAll balls found, {n} cups:\n")
-        columns = {name: (CUPS[n], bucket) for name, bucket in moves.items()}
-        print(score_table(models, columns, "{:.0f} %", baseline="chance"))
+        print(CUPS[n].table(models, moves, "chance"))
 
 
 def describe_tracking(n_cups: int, models: Sequence[str]) -> str:
@@ -100,12 +93,13 @@ def describe_tracking(n_cups: int, models: Sequence[str]) -> str:
     learned = [m for m in models if at[m][0] >= 90]
     others = [at[m][0] for m in models if m not in learned]
     best, n_seeds = max(models, key=lambda m: at[m][1]), [len(results.records(m)) for m in models]
+    names = ", ".join(label_of(m).replace(",", " with") for m in learned) or "no model"
     rest = f", by the others in {span(others)} %" if others else ""
     chance = results.mean(best, "96", "baseline")
     return f"""
 **Observed** ([records](../results/tracking-{n_cups}), seeds: {span(n_seeds)}): With 8 moves, the
 most in training, all balls are found in at least 90 % of the sources, on average, by
-{join_names(learned)}{rest}. With 96 moves, {label_of(best)} finds them most often, in
+{names}{rest}. With 96 moves, {label_of(best)} finds them most often, in
 {span(results.seeds(best, "96"))} %{", by seed" * (max(n_seeds) > 1)}; chance is {chance:.0f} %.
 """
 
@@ -117,17 +111,10 @@ def after_96(model: str) -> str:
 
 def say_after_2020() -> None:
     """Print what Mamba-2 and Gated DeltaNet score in the default comparison of translation."""
-    parts = []
+    parts, buckets = [], ("21–30", "31–40", "51–60")
     for m in (MAMBA, DELTA):
-        scores = [f"{LAPTOP.mean(m, bucket):.1f}" for bucket in ("21–30", "31–40", "51–60")]
-        found = [LAPTOP.difference(m, LINEAR, bucket) for bucket in ("21–30", "31–40", "51–60")]
-        differences = f"{', '.join(map(bold_interval, found))} from linear attention"
-        parts.append(f"{label_of(m)} has {', '.join(scores)} BLEU, differing by {differences}")
+        scores = ", ".join(LAPTOP.texts(m, buckets))
+        found = ", ".join(bold_interval(LAPTOP.difference(m, LINEAR, b)) for b in buckets)
+        parts.append(f"{label_of(m)} has {scores} BLEU, differing by {found} from linear attention")
     seeds = f"{span(len(LAPTOP.records(m)) for m in (MAMBA, DELTA))} seeds; bold: significant"
     say(f"At 21–30, 31–40 and 51–60 words ({seeds}), {'; '.join(parts)}.")
-
-
-def full_table() -> str:
-    """Return BLEU of Mamba-2 and Gated DeltaNet with the full budget."""
-    columns = {f"{n} words": (FULL, n) for n in ("31–40", "51–60", "71–80")}
-    return score_table([MAMBA, DELTA], columns, "{:.1f}")

@@ -6,7 +6,6 @@ import random
 
 from seqmodels.data.tokenizers import BPE, N_SPECIALS
 from tasks.synthetic.grammar import draw_sentence
-from tools.numbers import say
 
 N_SENTENCES = 2_000
 SENTENCE = "the children believe that the teacher is unhappy"
@@ -18,12 +17,6 @@ def train(n_merges: int) -> BPE:
     rng = random.Random(1)
     texts = [draw_sentence(rng, rng.randint(4, 30)).en_text for _ in range(N_SENTENCES)]
     return BPE.train(texts, N_SPECIALS + N_BYTES + n_merges)
-
-
-def say_first_merges(n: int = 8) -> None:
-    """Print the first merges in their order."""
-    pieces = train(n).labels[-n:]
-    say(f"The first {n} merges make {', '.join(f'`{piece}`' for piece in pieces)}.")
 
 
 def merges_table() -> str:

@@ -27,17 +27,6 @@ N_WORDS = 20
 """Words of a text that are shown."""
 
 
-def link_figures() -> str:
-    """Return the figures of the folder."""
-    captions = {
-        "mistakes": "Learning curves and BLEU with each mistake",
-        "losses": "The loss at once, by steps and with more pads",
-        "alignment": "Attention to the source with each mistake",
-    }
-    folder = f"../../results/{MISTAKES.folder}"
-    return "\n\n".join(f"![{text}]({folder}/{name}.svg)" for name, text in captions.items())
-
-
 def final_losses(model: str) -> list[float]:
     """Return the lowest loss on valid of each seed, in nats per token."""
     return [lowest_loss(record) for record in MISTAKES.records(model)]
@@ -98,15 +87,4 @@ def mistake_table() -> str:
             f"{MISTAKES.mean(model):.1f}",
             "" if is_sound else bold_interval(MISTAKES.difference(model, TRANSFORMER)),
         ])  # fmt: skip
-    return format_markdown(rows)
-
-
-def score_table() -> str:
-    """Return the sound model's teacher-forced and free-running scores, by source length."""
-    columns = {"token_accuracy": "right words, teacher-forced (%)",
-               "exact_match": "right sentences, free-running (%)", "bleu": "BLEU"}  # fmt: skip
-    rows = [["words", *columns.values()]]
-    for bucket in ("1–10", "11–20", "21–30", "31–40", "41–50", "51–60"):
-        means = [MISTAKES.mean(TRANSFORMER, bucket, metric) for metric in columns]
-        rows.append([bucket, *(f"{score:.1f}" for score in means)])
     return format_markdown(rows)

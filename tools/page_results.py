@@ -5,11 +5,10 @@ Each function named `confirm_…` raises an error where the records no longer su
 
 from __future__ import annotations
 
-import math
 import tomllib
 from collections import Counter
 from functools import cache
-from itertools import pairwise, product
+from itertools import product
 from pathlib import Path
 from statistics import mean
 
@@ -18,10 +17,10 @@ import numpy as np
 from seqmodels.records.io import load as load_record
 from seqmodels.records.significance import Difference
 from seqmodels.report import ledger
-from seqmodels.report.load_records import format_short, load_records, rows_of
+from seqmodels.report.load_records import format_short, load_records
 from seqmodels.report.tables import format_markdown
 from tasks.bottleneck.figure import compute_bits, find_plateaus
-from tasks.heads.figure import format_article_heads, format_best_heads
+from tasks.heads.figure import format_article_heads
 from tasks.ladder.figure import compute_gains
 from tasks.lookup.figure import compute_bytes, find_step
 from tools.numbers import (
@@ -37,21 +36,17 @@ from tools.numbers import (
     Record,
     Results,
     bold_interval,
+    effect,
     label_of,
     load_runs,
     lowest_loss,
-    score_table,
     scores_of,
     span,
+    table,
 )
-from tools.page_memories import DELTA, EIGHT
+from tools.page_memories import DELTA
 
 ROTARY = "transformer_rotary"
-
-
-def largest_model() -> float:
-    """Return the number of parameters of the largest model with a committed record."""
-    return max(load_record(path).n_parameters for path in RESULTS.glob("*/*-seed*[0-9].json"))
 
 
 def count_seeds(folders: str) -> Counter[tuple[str, str]]:
@@ -63,12 +58,6 @@ def count_seeds(folders: str) -> Counter[tuple[str, str]]:
 def trained_on_gpu(folder: str, model: str) -> bool:
     """Return whether the records of a model's runs name an H200 as their device."""
     return all("H200" in run.provenance.device for run in load_runs(folder, model))
-
-
-def gpu_folders() -> list[str]:
-    """Return the folders that have a run of which the record names a GPU."""
-    runs = count_seeds("*")
-    return sorted({f"`{folder}`" for folder, model in runs if trained_on_gpu(folder, model)})
 
 
 def moved_runs() -> list[str]:
@@ -84,27 +73,13 @@ def moved_runs() -> list[str]:
 # ---------------------------------------------------------------------------------- Grammar
 GRAMMAR = Results("translation-grammar")
 LAPTOP = Results("translation-grammar-laptop")
-IN_TRAINING = {"1–10 words": "1–10", "11–20": "11–20", "21–30": "21–30"}
-IN_TRAINING |= {"31–40, longest in training": "31–40"}
-BEYOND = {"41–50": "41–50", "71–80": "71–80"}
 
 
 def grammar_table() -> str:
     """Return BLEU by source length after five million tokens."""
-    columns = {name: (GRAMMAR, bucket) for name, bucket in (IN_TRAINING | BEYOND).items()}
-    return score_table(FIVE, columns, "{:.1f}")
-
-
-def laptop_table() -> str:
-    """Return BLEU by source length in the default comparison."""
-    buckets = {"1–10 words": "1–10", "11–20": "11–20", "21–30, longest in training": "21–30"}
-    buckets |= {"31–40": "31–40", "51–60": "51–60"}
-    return score_table(EIGHT, {name: (LAPTOP, b) for name, b in buckets.items()}, "{:.1f}")
-
-
-def laptop_span(model: str) -> str:
-    """Return the lowest and highest BLEU of the seeds of the default comparison."""
-    return span(LAPTOP.seeds(model, "21–30"), 1)
+    buckets = {"1–10 words": "1–10", "11–20": "11–20", "21–30": "21–30"}
+    buckets |= {"31–40, longest in training": "31–40", "41–50": "41–50", "71–80": "71–80"}
+    return GRAMMAR.table(FIVE, buckets)
 
 
 def share_of_shortest(model: str, bucket: str = "31–40") -> float:
@@ -140,29 +115,15 @@ def at_budget(model: str, tokens: int) -> list[float]:
     return BUDGETS.seeds(name, "31–40")
 
 
-def longest_run() -> Record:
-    """Return the record of the RNN encoder–decoder with 40 million tokens."""
-    (record,) = BUDGETS.records(f"{RNN}-tokens-40000000")
-    return record
-
-
 def confirm_budgets() -> None:
     """Confirm: each budget gains more than ten points, and the largest does not overfit."""
     assert at_budget(RNN, 40_000_000)[0] > max(at_budget(RNN, 15_000_000)) + 10
     for model in (RNN, LSTM):
         assert min(at_budget(model, 15_000_000)) > max(at_budget(model, 5_000_000)) + 10
-    last = longest_run().curve[-1]
-    assert lowest_loss(longest_run()) == last.valid_nats
+    (longest,) = BUDGETS.records(f"{RNN}-tokens-40000000")
+    last = longest.curve[-1]
+    assert lowest_loss(longest) == last.valid_nats
     assert abs(last.train_nats - last.valid_nats) < 0.01
-
-
-def budget_table() -> str:
-    """Return BLEU at 31 to 40 words by budget, from seed to seed."""
-    rows = [["BLEU at 31–40 words", "1.6 M tokens", "5 M", "15 M", "40 M"]]
-    for model, n in {RNN: 4, LSTM: 3, BAHDANAU: 2}.items():
-        scores = [span(at_budget(model, tokens), 1) for tokens in TOKENS[:n]]
-        rows.append([label_of(model), *scores, *["–"] * (4 - n)])
-    return format_markdown(rows)
 
 
 @cache
@@ -221,37 +182,18 @@ def confirm_widths() -> None:
 
 
 # ---------------------------------------------------------------------------------- Look-up
-LOOKUP = Results("lookup", "query", "exact_match")
-CONVOLUTION = Results("lookup-convolution", "query", "exact_match")
-STATES, CORRECTED = (LOOKUP._replace(folder=f"lookup-{name}") for name in ("state", "heads"))
+LOOKUP = Results("lookup", "query", "exact_match", "{:.1f} %")
+CONVOLUTION, STATES, CORRECTED = (
+    Results(f"lookup-{name}", "query", "exact_match", "{:.0f} %")
+    for name in ("convolution", "state", "heads")
+)
 LOOKUP_WIDTHS = {d: LOOKUP._replace(folder=f"lookup-width-{d}") for d in (32, 64, 128, 256)}
 LOOKED_UP = [RNN, BAHDANAU, LSTM, TRANSFORMER, ROTARY, GPT, LINEAR]
-N_PAIRS = "2", "4", "6", "8", "12", "16"
 CONVOLVED = "linear_attention_conv"
 HEADS = {
     (model, n): model + (f"-n_heads-{n}" if n != 2 else "")
     for model, n in product((DELTA, CONVOLVED), (1, 2, 4, 8, 16))
 }
-
-
-def off_baseline() -> float:
-    """Return the largest distance from the baseline of the models that did not learn to look up."""
-    models = RNN, TRANSFORMER, LINEAR
-    pairs = [(m, n) for m in models for n in N_PAIRS]
-    return max(abs(LOOKUP.mean(m, n) - LOOKUP.mean(m, n, "baseline")) for m, n in pairs)
-
-
-def lookup_table() -> str:
-    """Return the queries answered correctly, by the number of pairs."""
-    names = "2 pairs", "4", "6", "8, most in training", "12", "16"
-    columns = {name: (LOOKUP, n) for name, n in zip(names, N_PAIRS, strict=True)}
-    return score_table(LOOKED_UP, columns, "{:.1f} %", baseline="baseline")
-
-
-def lookup_width_table() -> str:
-    """Return the queries answered correctly with eight pairs, by width."""
-    columns = {f"width {d}": (results, "8") for d, results in LOOKUP_WIDTHS.items()}
-    return score_table([RNN, BAHDANAU, LSTM, ROTARY, GPT, LINEAR], columns, "{:.1f} %")
 
 
 def answer_with(model: str, width: int) -> str:
@@ -263,26 +205,12 @@ def answer_with(model: str, width: int) -> str:
 
 def lookup_step_table() -> str:
     """Return the steps after which 95 % of the queries are answered correctly."""
-    models = BAHDANAU, ROTARY, GPT
-    rows = [["", "steps"]]
-    for model in models:
+    rows = {}
+    for model in (BAHDANAU, ROTARY, GPT):
         steps = [find_step(run) for run in LOOKUP.records(model)]
         assert all(steps), model
-        rows.append([label_of(model), span(filter(None, steps))])
-    return format_markdown(rows)
-
-
-def lookup_step_gaps() -> set[int]:
-    """Return the numbers of steps between two validations."""
-    curves = [run.curve for m in (BAHDANAU, ROTARY, GPT) for run in LOOKUP.records(m)]
-    return {b.step - a.step for c in curves for a, b in pairwise(c)}
-
-
-def lookup_state_spread() -> float:
-    """Return the largest difference between two seeds of linear attention, in points."""
-    models = [m for (model, _), m in HEADS.items() if model == CONVOLVED]
-    own = [STATES.seeds(m, n) for m in models for n in ("8", "16", "32", "64")]
-    return max(max(values) - min(values) for values in own)
+        rows[label_of(model)] = [span(filter(None, steps))]
+    return table(["", "steps"], rows)
 
 
 def lookup_state_table() -> str:
@@ -294,8 +222,7 @@ def lookup_state_table() -> str:
         results, sums = (CORRECTED, 0) if model == DELTA else (STATES, 64)
         kept.append((results, m, f"{label_of(model)}, d_k {64 // n}", f"{64 * 64 // n + sums:,}"))
     for results, m, *cells in kept:
-        means = [f"{results.mean(m, n):.0f} %" for n in pairs]
-        rows.append([*cells, *means, f"{span(results.seeds(m, '32'))} %"])
+        rows.append([*cells, *results.texts(m, pairs), f"{span(results.seeds(m, '32'))} %"])
     return format_markdown(rows)
 
 
@@ -371,9 +298,8 @@ def confirm_bias() -> None:
         runs = [BIAS.seeds(with_bias(m, bias), metric="nats") for m in (LSTM, FORWARDS)]
         assert all(back < forth for back, forth in zip(*runs, strict=True))
         assert bias_gain(bias, "nats").is_significant
-    assert bias_gain(0, "bleu").is_significant
-    assert bias_gain(0, "bleu").value > 0 > bias_gain(2, "bleu").value
-    assert not bias_gain(2, "bleu").is_significant
+    assert [effect(bias_gain(bias, "bleu")) for bias in (0, 2)] == [1, 0]
+    assert bias_gain(2, "bleu").value < 0
     closed, opened = (BIAS.mean(with_bias(FORWARDS, bias), metric="nats") for bias in (0, 2))
     assert closed - opened > -bias_gain(0, "nats").value
 
@@ -406,12 +332,6 @@ def gradient_ratios(*models: str) -> list[float]:
 def probed(model: str, **columns: int) -> float:
     """Return the mean share (%) of the symbols that a linear probe recovers."""
     return mean(row["accuracy"] for row in DISTANCE.rows(model, "probe", **columns))
-
-
-def gradient_along_source(forget_bias: float) -> list[float]:
-    """Return the gradient at the first of 25 source tokens over that at the last."""
-    columns = {"when": "before", "length": 25, "n_layers": 1, "forget_bias": forget_bias}
-    return [row["ratio"] for row in DISTANCE.rows(LSTM, "depth", **columns)]
 
 
 def confirm_distance() -> None:
@@ -448,18 +368,6 @@ def plateaus() -> dict[int, np.ndarray]:
     return find_plateaus({f"{RNN}_{d}": BOTTLENECK.records(f"{RNN}_{d}") for d in WIDTHS})
 
 
-def one_vector_sizes() -> str:
-    """Format the parameters of the smallest and the largest model with one vector."""
-    low, *_, high = sorted(BOTTLENECK.records(f"{RNN}_{d}")[0].n_parameters for d in WIDTHS)
-    return f"{low:,} to {high / 1e6:.1f} million"
-
-
-def annotation_width() -> int:
-    """Return the numbers of the decoder's state beside one pooled vector."""
-    (width,) = {run.size("d_model") for run in BOTTLENECK.records("bahdanau_1")}
-    return width
-
-
 def confirm_bottleneck() -> None:
     """Confirm: twice the numbers carry less than twice the bits, and one pooled vector more."""
     BOTTLENECK.confirm([f"{RNN}_256"], tokens=2_000_000, parameters=0.9e6, seeds=3)
@@ -471,24 +379,6 @@ def confirm_bottleneck() -> None:
     pooled = {k: transmitted_bits(f"bahdanau_{k}") for k in POOLED}
     assert pooled[1].min() > transmitted_bits(f"{RNN}_256").max()
     assert max(pooled, key=lambda k: float(np.ptp(pooled[k]))) == 16
-
-
-def bottleneck_table() -> str:
-    """Return the bits that one vector transmits, by its width."""
-    rows = [["one vector of", "bits", "range", "bits per number"]]
-    for width, bits in plateaus().items():
-        means = f"{bits.mean():.0f}", span(bits), f"{bits.mean() / width:.2f}"
-        rows.append([f"{width} numbers", *means])
-    return format_markdown(rows)
-
-
-def pooling_table() -> str:
-    """Return the bits that pooled annotations transmit, by the number of vectors."""
-    bits = {f"{k} vector{'s' * (k > 1)}": transmitted_bits(f"bahdanau_{k}") for k in POOLED}
-    bits["not pooled"] = transmitted_bits(BAHDANAU)
-    rows = [["annotations pooled into", "bits, of 288 (48 symbols × 6 bits)", "range"]]
-    rows += [[name, f"{values.mean():.0f}", span(values)] for name, values in bits.items()]
-    return format_markdown(rows)
 
 
 # --------------------------------------------------------------------------------- Positions
@@ -509,65 +399,17 @@ def confirm_positions() -> None:
     assert not any(POSITIONS.difference(*pair).is_significant for pair in pairs)
 
 
-def position_table() -> str:
-    """Return BLEU by kind of positions, mean and range."""
-    rows = [["", "16–20 words, longest in training", "21–25", "56–60"]]
-    for model in (*KINDS, ALIBI, "transformer_none"):
-        scores = [POSITIONS.seeds(model, bucket) for bucket in ("16–20", "21–25", "56–60")]
-        rows.append([label_of(model), *(f"{mean(x):.1f} ({span(x)})" for x in scores)])
-    return format_markdown(rows)
-
-
-def rotary_table() -> str:
-    """Return BLEU of rotary positions less that of the others."""
-    buckets = "21–25", "56–60"
-    rows = [["", *(f"{bucket} words" for bucket in buckets)]]
-    for model in (SINUSOIDS, LEARNED):
-        leads = [POSITIONS.difference(ROTARY, model, bucket) for bucket in buckets]
-        rows.append([label_of(model), *map(bold_interval, leads)])
-    return format_markdown(rows)
-
-
 # ------------------------------------------------------------------------------------- Bible
 BIBLE, BIBLE_TWICE = Results("translation-bible"), Results("translation-bible-8m")
 VERSES = "1–10", "11–20", "21–30", "31–40", "41–50", "51–60"
-
-
-def rnn_of_bahdanau(bucket: str) -> float:
-    """Return the RNN's BLEU on verses, in % of Bahdanau's."""
-    return 100 * BIBLE.mean(RNN, bucket) / BIBLE.mean(BAHDANAU, bucket)
-
-
-def transformer_behind(results: Results, metric: str = "bleu") -> float:
-    """Return the distance between the first seeds of Bahdanau and the Transformer."""
-    ours, theirs = (results.seeds(m, metric=metric)[0] for m in (BAHDANAU, TRANSFORMER))
-    return abs(ours - theirs)
-
-
-def bible_passes() -> float:
-    """Return the number of passes over train; half of its tokens are targets."""
-    (n_tokens,) = {r.data.count("n_tokens_train") for m in FIVE for r in BIBLE.records(m)}
-    return 4_000_000 / (n_tokens / 2)
 
 
 def confirm_bible() -> None:
     """Confirm: Bahdanau's lead over the Transformer is not significant; both lead over GPT."""
     BIBLE.confirm(FIVE, tokens=4_000_000, parameters=2e6, seeds=3)
     assert {r.data["n_train"] for m in FIVE for r in BIBLE.records(m)} == {28_944}
-    assert not BIBLE.difference(BAHDANAU, TRANSFORMER).is_significant
-    leads = [BIBLE.difference(m, GPT) for m in (BAHDANAU, TRANSFORMER)]
-    assert all(lead.is_significant and lead.value > 0 for lead in leads)
-
-
-def bible_table() -> str:
-    """Return BLEU by the length of the verse, over all verses, and the gain from the source."""
-    columns = ["all", "all, each seed", "gain from the source"]
-    rows = [["", "1–10 words", *VERSES[1:], *columns]]
-    for m in FIVE:
-        cells = [f"{BIBLE.mean(m, bucket):.1f}" for bucket in (*VERSES, "all")]
-        gain = f"{BIBLE.mean(m, metric='source_gain'):.2f}"
-        rows.append([label_of(m), *cells, span(BIBLE.seeds(m), 1), gain])
-    return format_markdown(rows)
+    pairs = (BAHDANAU, TRANSFORMER), (BAHDANAU, GPT), (TRANSFORMER, GPT)
+    assert [effect(BIBLE.difference(*pair)) for pair in pairs] == [0, 1, 1]
 
 
 # ---------------------------------------------------------------------------------- Multi30k
@@ -581,17 +423,6 @@ def lost_by_length(model: str) -> float:
     return CAPTIONS.mean(model, "1–10") - CAPTIONS.mean(model, "11–20")
 
 
-def lost_at_most() -> float:
-    """Return a bound on what Bahdanau and the Transformer lose or gain, rounded up."""
-    return math.ceil(10 * max(abs(lost_by_length(m)) for m in (BAHDANAU, TRANSFORMER))) / 10
-
-
-def caption_spread() -> float:
-    """Return the largest difference between two seeds, in BLEU."""
-    seeds = [CAPTIONS.seeds(m) for m in (RNN, BAHDANAU, TRANSFORMER)]
-    return max(max(own) - min(own) for own in seeds)
-
-
 def confirm_captions() -> None:
     """Confirm: the Transformer has a lower loss than Bahdanau, and no higher BLEU."""
     for models, n in (([LSTM, GPT], 1), ([RNN, BAHDANAU, TRANSFORMER], 2)):
@@ -600,37 +431,20 @@ def confirm_captions() -> None:
     assert CAPTIONS.mean(TRANSFORMER) < CAPTIONS.mean(BAHDANAU)
 
 
-def caption_table() -> str:
-    """Return BLEU of captions with a beam, greedily, and by length."""
-    columns = {
-        "all, beam 5": (CAPTIONS, "all"), "all, greedy": (GREEDY, "all"),
-        "1–10 words, beam 5": (CAPTIONS, "1–10"), "11–20": (CAPTIONS, "11–20"),
-        "21–30": (CAPTIONS, "21–30"),
-    }  # fmt: skip
-    return score_table(FIVE, columns, "{:.1f}")
-
-
 def published(source: str) -> dict[str, str]:
     """Return model -> the BLEU that a source in the ledger of published figures printed."""
     (entry,) = [entry for entry in ledger.load_ledger(RESULTS) if entry.source.startswith(source)]
     return {f.model: f.value for f in entry.figures if f.model and f.metric == "bleu"}
 
 
-def notebook_table() -> str:
-    """Return greedy BLEU here, and that which Trevett's notebooks print."""
-    theirs = published("bentrevett")
-    rows = [["", "here", "notebooks"]]
-    rows += [[label_of(m), f"{GREEDY.mean(m):.1f}", theirs[m]] for m in FIVE if m in theirs]
-    return format_markdown(rows)
-
-
 # ------------------------------------------------------------------------------- Next tokens
-SHAKESPEARE = Results("next_token-shakespeare", "whole", "nats")
-NOVEL = Results("next_token-war-and-peace", "context", "bits_per_byte")
-WORDS = Results("next_token", "distance", "exact_match")
+SHAKESPEARE = Results("next_token-shakespeare", "whole", "nats", "{:.2f}")
+NOVEL = Results("next_token-war-and-peace", "context", "bits_per_byte", "{:.2f}")
+WORDS = Results("next_token", "distance", "exact_match", "{:.0f} %")
 STORIES = Results("next_token", "context", "bits_per_byte")
 DISTANCES = "8", "16", "32", "64", "128", "256"
-SOURCE_LOSS = Results("next_token-source-loss")
+SOURCE_LOSS = Results("next_token-source-loss", "context")
+SOURCE_LOSS_WORDS = SOURCE_LOSS._replace(test="distance", metric="exact_match")
 WITH_SOURCE_LOSS = "gpt-source_loss-1.0"
 
 
@@ -642,20 +456,6 @@ def confirm_shakespeare() -> None:
     assert [f"{losses[m]:.2f}" for m in (TRANSFORMER, GPT)] == [highest, highest]
 
 
-def shakespeare_table() -> str:
-    """Return loss and accuracy for each character."""
-    rows = [["", "nats per character", "characters predicted correctly"]]
-    for m in FIVE:
-        accuracy = SHAKESPEARE.mean(m, metric="token_accuracy")
-        rows.append([label_of(m), f"{SHAKESPEARE.mean(m):.2f}", f"{accuracy:.0f} %"])
-    return format_markdown(rows)
-
-
-def novel_gain(model: str, few: str, many: str) -> float:
-    """Return by how much more context lowers the loss, in bits per byte."""
-    return NOVEL.mean(model, few) - NOVEL.mean(model, many)
-
-
 def confirm_novel() -> None:
     """Confirm: with the longest context, the RNN has the lowest loss and GPT the highest."""
     NOVEL.confirm(FIVE, tokens=3_000_000, parameters=1.5e6, seeds=1)
@@ -663,12 +463,6 @@ def confirm_novel() -> None:
     losses = {m: NOVEL.mean(m, "512") for m in FIVE}
     assert losses[RNN] == min(losses.values())
     assert losses[GPT] == max(losses.values())
-
-
-def novel_table() -> str:
-    """Return bits per byte by context."""
-    buckets = {"no context": "0", "8 tokens": "8", "32": "32", "128": "128", "512": "512"}
-    return score_table(FIVE, {name: (NOVEL, n) for name, n in buckets.items()}, "{:.2f}")
 
 
 def lstm_words() -> float:
@@ -685,59 +479,28 @@ def confirm_words() -> None:
 def word_table(models: list[str], *distances: str) -> str:
     """Return the shares of stories in which the needed word is written, by distance."""
     names = {"8": "8 words", "64": "64, longest in training"}
-    return score_table(models, {names.get(n, n): (WORDS, n) for n in distances}, "{:.0f} %")
-
-
-def story_table() -> str:
-    """Return the bits per byte that context saves."""
-    rows = [["", "8 tokens instead of none", "64 instead of 8"]]
-    for m in FIVE:
-        losses = [STORIES.mean(m, n) for n in ("0", "8", "64")]
-        saved = losses[0] - losses[1], losses[1] - losses[2]
-        rows.append([label_of(m), *(span([value], 2) for value in saved)])
-    return format_markdown(rows)
-
-
-def source_loss_gain(test: str, bucket: str = "all") -> Difference:
-    """Return the difference that a loss on the source makes to GPT."""
-    return SOURCE_LOSS.difference(WITH_SOURCE_LOSS, GPT, bucket, test=test)
-
-
-def source_loss_words(model: str) -> list[float]:
-    """Return the share (%) of stories in which each seed writes the needed word."""
-    return SOURCE_LOSS.seeds(model, metric="exact_match", test="distance")
+    return WORDS.table(models, {names.get(n, n): n for n in distances})
 
 
 def confirm_source_loss() -> None:
     """Confirm: with the loss on the source fewer words are written; no gain is significant."""
-    assert max(source_loss_words(WITH_SOURCE_LOSS)) < min(source_loss_words(GPT))
-    assert not any(source_loss_gain(test).is_significant for test in ("context", "distance"))
+    assert max(SOURCE_LOSS_WORDS.seeds(WITH_SOURCE_LOSS)) < min(SOURCE_LOSS_WORDS.seeds(GPT))
+    for results in (SOURCE_LOSS, SOURCE_LOSS_WORDS):
+        assert not results.difference(WITH_SOURCE_LOSS, GPT).is_significant
 
 
 # ------------------------------------------------------------------------------------ Others
-RECALL = Results("recall", metric="accuracy")
+RECALL = Results("recall", "copy", "accuracy", "{:.0f} %")
 
 
 def in_place(models: list[str], n: str = "32") -> list[float]:
     """Return the share (%) of symbols in place of each model, copied and reversed."""
-    return [RECALL.mean(m, n, test=kind) for m in models for kind in ("copy", "reverse")]
-
-
-def recall_table() -> str:
-    """Return the symbols in place on the longest sequences in training."""
-    columns = {kind: (RECALL._replace(test=kind), "32") for kind in ("copy", "reverse")}
-    return score_table(EIGHT, columns, "{:.0f} %")
+    return [RECALL._replace(test=kind).mean(m, n) for m in models for kind in ("copy", "reverse")]
 
 
 def article_table(folder: str) -> str:
     """Return the head of each run that finds the noun of an article."""
     return format_markdown(format_article_heads(load_records(RESULTS / folder)))
-
-
-def relation_table(folder: str) -> str:
-    """Return the head of the folder's only run that gives each relation the most of its weight."""
-    (run,) = load_records(RESULTS / folder)
-    return format_markdown(format_best_heads(rows_of(run, "heads")))
 
 
 SECTIONS = tomllib.loads(Path(__file__).with_name("sections.toml").read_text(encoding="utf-8"))

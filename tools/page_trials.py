@@ -6,7 +6,6 @@ Each function named `confirm_…` raises an error where the records no longer su
 from __future__ import annotations
 
 import csv
-import json
 from collections.abc import Sequence
 from functools import cache
 from statistics import mean
@@ -20,16 +19,21 @@ from tools.numbers import (
     BAHDANAU,
     FIVE,
     GPT,
+    LOOKING_BACK,
     RESULTS,
     RNN,
     SIX,
     TRANSFORMER,
     Results,
+    interval,
     label_of,
+    load_runs,
     lowest_loss,
     scores_of,
     span,
 )
+from tools.page_exhibits import load_exhibit
+from tools.page_why import BIBLE_30M, LONG
 
 GRAMMAR, LAPTOP = Results("translation-grammar"), Results("translation-grammar-laptop")
 
@@ -37,10 +41,7 @@ GRAMMAR, LAPTOP = Results("translation-grammar"), Results("translation-grammar-l
 # ------------------------------------------------------------------------------ What is equal
 def size_span(folder: str, digits: int = 1) -> str:
     """Format the millions of parameters of the smallest and the largest model of a folder."""
-    sizes = [
-        load_record(path).n_parameters for path in (RESULTS / folder).glob("*-seed*[0-9].json")
-    ]
-    return span((n / 1e6 for n in sizes), digits)
+    return span((run.n_parameters / 1e6 for run in load_runs(folder)), digits)
 
 
 # -------------------------------------------------------------------------------- Optimisers
@@ -54,31 +55,22 @@ def folders_by_optimizer() -> dict[str, str]:
     return {optimizer: ", ".join(names) for optimizer, names in folders.items()}
 
 
-@cache
-def adamw_bleu() -> dict[tuple[str, str], list[float]]:
-    """Return the BLEU that each seed of a folder's model had with AdamW, at 31 to 40 words."""
-    runs = json.loads((RESULTS / "adamw.json").read_text(encoding="utf-8"))["runs"]
-    return {(run["folder"], run["model"]): run["bleu"] for run in runs}
+def adamw_bleu() -> dict[str, list[float]]:
+    """Return the BLEU that each seed of a model had with AdamW, at 31 to 40 words."""
+    runs = load_exhibit("adamw")["runs"]
+    assert {run["folder"] for run in runs} == {GRAMMAR.folder}
+    return {run["model"]: run["bleu"] for run in runs}
 
 
-def muon_gains(results: Results) -> dict[str, float]:
-    """Return the difference in mean BLEU that Muon makes to each model of a folder."""
-    olds = {model: old for (folder, model), old in adamw_bleu().items() if folder == results.folder}
-    return {model: results.mean(model, "31–40") - mean(old) for model, old in olds.items()}
+def muon_gains() -> dict[str, float]:
+    """Return the difference in mean BLEU that Muon makes to each model."""
+    return {m: GRAMMAR.mean(m, "31–40") - mean(old) for m, old in adamw_bleu().items()}
 
 
 def confirm_muon() -> None:
     """Confirm: Muon changes little at 5 million tokens."""
     assert {len(old) for old in adamw_bleu().values()} == {3}
-    assert all(abs(gain) < 3 for gain in muon_gains(GRAMMAR).values())
-
-
-def muon_table() -> str:
-    """Return BLEU at 31 to 40 words with both optimisers."""
-    rows = [["", "AdamW", "Muon"]]
-    for (_, model), bleu in adamw_bleu().items():
-        rows.append([label_of(model), span(bleu, 1), span(GRAMMAR.seeds(model, "31–40"), 1)])
-    return format_markdown(rows)
+    assert all(abs(gain) < 3 for gain in muon_gains().values())
 
 
 # --------------------------------------------------------------------------------- Precision
@@ -102,11 +94,12 @@ Trial = dict[str, str]
 
 
 @cache
-def load_trials() -> list[Trial]:
-    """Return the rows of the translation task's table of trials."""
+def muon_trials(corpus: str) -> list[Trial]:
+    """Return the trials with Muon on a corpus, of the translation task's table."""
     path = RESULTS.parent / "tasks" / "translation" / "trials.csv"
     with path.open(encoding="utf-8") as file:
-        return [*csv.DictReader(file)]
+        own = [trial for trial in csv.DictReader(file) if trial["optimizer"] == "muon"]
+    return [trial for trial in own if corpus in trial["data"]]
 
 
 def grammar_trials(is_default: bool = False) -> list[Trial]:
@@ -119,18 +112,13 @@ def grammar_trials(is_default: bool = False) -> list[Trial]:
         batch, rate = float(trial["batch_tokens"]), float(trial["muon_lr"])
         return [*PAPERS].index(trial["model"]), -int(trial["tokens"]), batch, rate
 
-    own = [t for t in load_trials() if t["optimizer"] == "muon" and "grammar" in t["data"]]
-    return sorted([t for t in own if (t["tokens"] == "1200000") == is_default], key=order)
+    own = [t for t in muon_trials("grammar") if (t["tokens"] == "1200000") == is_default]
+    return sorted(own, key=order)
 
 
 def best_trial(trials: Sequence[Trial]) -> Trial:
     """Return the trial with the lowest loss on valid."""
     return min(trials, key=lambda trial: float(trial["valid_nats"]))
-
-
-def used_config(model: str) -> dict[str, Any]:
-    """Return the training settings of the comparison with the full budget."""
-    return GRAMMAR.records(model)[0].train_config.model_dump()
 
 
 def rate_table() -> str:
@@ -149,31 +137,18 @@ def rate_table() -> str:
     return format_markdown(rows)
 
 
-def format_trials(trials: Sequence[Trial], columns: dict[str, str]) -> str:
-    """Return a table of trials: the columns by their names in the file, and the loss on valid."""
-    rows = [[*columns.values(), "nats per token on valid"]]
+def format_trials(trials: Sequence[Trial], *columns: str) -> str:
+    """Return a table of trials: columns of the file, and the loss on valid."""
+    rows = [[*(c.removesuffix("_tokens") for c in columns), "nats per token on valid"]]
     rows += [[*(t[c] for c in columns), f"{float(t['valid_nats']):.3f}"] for t in trials]
     return format_markdown(rows)
 
 
-def grammar_trial_table() -> str:
-    """Return the trials behind the rates of the full budget."""
-    columns = {"model": "model", "tokens": "tokens", "batch_tokens": "batch"}
-    return format_trials(grammar_trials(), columns | {"muon_lr": "muon_lr", "lr": "lr"})
-
-
-def default_trial_table() -> str:
-    """Return the trials of the default comparison."""
-    columns = {"model": "model", "lr": "lr", "muon_lr": "muon_lr"}
-    return format_trials(grammar_trials(is_default=True), columns)
-
-
 def bible_trial_table() -> str:
     """Return all trials of the Bible with Muon."""
-    own = [t for t in load_trials() if t["optimizer"] == "muon" and "bible" in t["data"]]
+    own = muon_trials("bible")
     own.sort(key=lambda t: (t["model"], int(t["tokens"]), float(t["muon_lr"])))
-    names = "model", "changes", "tokens", "muon_lr", "lr"
-    return format_trials(own, {name: name for name in names})
+    return format_trials(own, "model", "changes", "tokens", "muon_lr", "lr")
 
 
 def batch_rate_table() -> str:
@@ -187,7 +162,7 @@ def batch_rate_table() -> str:
         best = best_trial(
             [t for t in trials if (t["model"], t["tokens"], t["batch_tokens"]) == key]
         )
-        used = used_config(m)
+        used = GRAMMAR.records(m)[0].train_config.model_dump()
         assert used["batch_tokens"] == 1_600
         ratio = used["muon_lr"] / float(best["muon_lr"])
         rates = best["muon_lr"], best["lr"], f"{used['muon_lr']:g}", f"{used['lr']:g}"
@@ -197,33 +172,13 @@ def batch_rate_table() -> str:
 
 # -------------------------------------------------------------------------------- The Bible
 BIBLE, BIBLE_TWICE = Results("translation-bible"), Results("translation-bible-8m")
-BIBLE_MUON, BIBLE_30M = Results("translation-bible-muon"), Results("translation-bible-30m")
-LONG = "-batch_tokens-1600-dropout-0.3-muon_lr-0.008"
-"""What the long trainings change, as the names of their models say."""
-LOOKING_BACK = BAHDANAU, TRANSFORMER, GPT
+BIBLE_MUON = Results("translation-bible-muon")
 
 
-def first_seed(results: Results, model: str, bucket: str = "all", metric: str = "bleu") -> float:
-    """Return the score of a model's first seed."""
-    return results.seeds(model, bucket, metric)[0]
-
-
-def transformer_loss(results: Results, bucket: str = "all") -> float:
-    """Return how much higher the Transformer's loss is than Bahdanau's, with the first seed."""
-    losses = [first_seed(results, m, bucket, "nats") for m in (TRANSFORMER, BAHDANAU)]
-    return losses[0] - losses[1]
-
-
-def bible_budget_table() -> str:
-    """Return BLEU and loss of Bahdanau and the Transformer at both budgets."""
-    assert 0.45 < transformer_loss(BIBLE_TWICE) / transformer_loss(BIBLE) < 0.55
-    both = BIBLE, BIBLE_TWICE
-    rows = [["", "BLEU, 4 M tokens", "BLEU, 8 M tokens", "nats per token, 4 M"]]
-    rows[0].append("nats per token, 8 M")
-    for m in (BAHDANAU, TRANSFORMER):
-        bleu = [f"{first_seed(r, m):.1f}" for r in both]
-        rows.append([label_of(m), *bleu, *(f"{first_seed(r, m, metric='nats'):.2f}" for r in both)])
-    return format_markdown(rows)
+def transformer_behind(results: Results, bucket: str = "all", metric: str = "bleu") -> float:
+    """Return how far the Transformer's first seed is behind Bahdanau's in a score or a loss."""
+    ours, theirs = (results.first(m, bucket, metric) for m in (TRANSFORMER, BAHDANAU))
+    return ours - theirs if metric == "nats" else theirs - ours
 
 
 def valid_losses(results: Results, model: str) -> list[float]:
@@ -233,8 +188,8 @@ def valid_losses(results: Results, model: str) -> list[float]:
 
 def book_scores(results: Results, name: str) -> dict[str, Any]:
     """Return the scores on the books of the Bible that training did not see."""
-    text = (RESULTS / results.folder / "test_books.json").read_text(encoding="utf-8")
-    (scores,) = [s for s in json.loads(text)["systems"] if s["name"] == name]
+    systems = load_exhibit(f"{results.folder}/test_books")["systems"]
+    (scores,) = [scores for scores in systems if scores["name"] == name]
     return dict(scores)
 
 
@@ -243,30 +198,20 @@ def book_bleu(model: str) -> float:
     return float(book_scores(BIBLE_MUON, model)["overall"]["bleu"]["value"])
 
 
-def bahdanau_lead(bucket: str = "all") -> float:
-    """Return Bahdanau's BLEU less the Transformer's, with Muon and the first seed."""
-    return first_seed(BIBLE_MUON, BAHDANAU, bucket) - first_seed(BIBLE_MUON, TRANSFORMER, bucket)
+def confirm_bible_budgets() -> None:
+    """Confirm: with twice the budget, the Transformer is half as far behind in loss."""
+    once, twice = (transformer_behind(results, metric="nats") for results in (BIBLE, BIBLE_TWICE))
+    assert 0.45 < twice / once < 0.55
 
 
 def confirm_bible_muon() -> None:
     """Confirm: Muon gains in loss and BLEU; the Transformer is behind at each validation."""
     for m in LOOKING_BACK:
         assert min(valid_losses(BIBLE_MUON, m)) < min(valid_losses(BIBLE, m))
-        assert first_seed(BIBLE_MUON, m) > first_seed(BIBLE, m)
+        assert BIBLE_MUON.first(m) > BIBLE.first(m)
     curves = [valid_losses(BIBLE_MUON, m) for m in (BAHDANAU, TRANSFORMER)]
     assert all(b < t for b, t in zip(*curves, strict=True))
     assert book_scores(BIBLE_MUON, TRANSFORMER)["against_first"]["bleu"]["p"] < 0.05
-
-
-def bible_muon_table() -> str:
-    """Return BLEU and loss of the models that look back, with both optimisers."""
-    rows = [["", "BLEU, AdamW", "BLEU, Muon", "unseen books, Muon"]]
-    rows[0] += ["nats per token on valid, AdamW", "nats, Muon"]
-    for m in LOOKING_BACK:
-        bleu = first_seed(BIBLE, m), first_seed(BIBLE_MUON, m), book_bleu(m)
-        losses = [min(valid_losses(r, m)) for r in (BIBLE, BIBLE_MUON)]
-        rows.append([label_of(m), *(f"{x:.1f}" for x in bleu), *(f"{x:.2f}" for x in losses)])
-    return format_markdown(rows)
 
 
 def bible_long_table() -> str:
@@ -279,60 +224,27 @@ def bible_long_table() -> str:
         on_test = BIBLE_30M.records(m + LONG)[0].tests[0].overall["bleu"]
         earlier = ("–", "–")  # Muon did not train the RNN on four million tokens
         if m != RNN:
-            earlier = (f"{first_seed(BIBLE_MUON, m):.1f}", f"{book_bleu(m):.1f}")
-        scores = earlier[0], format_interval(on_test), earlier[1], long_book_bleu(m)
+            earlier = (f"{BIBLE_MUON.first(m):.1f}", f"{book_bleu(m):.1f}")
+        on_books = Interval(**book_scores(BIBLE_30M, m)["overall"]["bleu"])
+        scores = earlier[0], interval(on_test), earlier[1], interval(on_books)
         last = ", ".join(f"{x:.2f}" for x in losses[-3:])
         rows.append([label_of(m), *scores, last])
     return format_markdown(rows)
 
 
-def long_bleu(model: str, bucket: str) -> float:
-    """Return the BLEU of a model after 30 million tokens, in a bucket."""
-    return first_seed(BIBLE_30M, model + LONG, bucket)
-
-
-def long_book_bleu(model: str) -> str:
-    """Return the BLEU on unseen books of a model after 30 million tokens, with its interval."""
-    return format_interval(Interval(**book_scores(BIBLE_30M, model)["overall"]["bleu"]))
-
-
-def format_interval(score: Interval) -> str:
-    """Format a score with its interval."""
-    return f"{score.value:.1f} [{score.low:.1f}, {score.high:.1f}]"
-
-
 # ------------------------------------------------------------------------------- Calibration
-@cache
-def load_calibration() -> dict[str, Any]:
-    """Return the simulated error and coverage of the test of significance."""
-    return dict(json.loads((RESULTS / "calibration.json").read_text(encoding="utf-8")))
-
-
-def largest_error() -> float:
-    """Return the largest family-wise error (%) in the design of a folder; at most six."""
-    families = load_calibration()["folders"]
+def confirm_calibration() -> None:
+    """Confirm: no family has an error above 6 %, and no interval covers less than 90 %."""
+    families = load_exhibit("calibration")["folders"]
     assert {f["folder"] for f in families} >= {"choices", "positions", "translation-grammar"}
-    error = max(float(f["error"]) for f in families)
-    assert error <= 6
-    return error
-
-
-def error_of_estimate() -> float:
-    """Return half of the 95 % interval of an estimate of 5 %, in points."""
-    return float(196 * (0.05 * 0.95 / load_calibration()["draws"]) ** 0.5)
-
-
-def lowest_coverage() -> float:
-    """Return the lowest coverage (%) of a pair and bucket; at least ninety."""
-    coverage = min(float(f["lowest"]) for f in load_calibration()["folders"])
-    assert coverage >= 90
-    return coverage
+    assert max(f["error"] for f in families) <= 6
+    assert min(f["lowest"] for f in families) >= 90
 
 
 def calibration_table() -> str:
     """Return error and coverage in the designs of the committed records."""
     families: dict[str, list[dict[str, Any]]] = {}
-    for family in load_calibration()["folders"]:
+    for family in load_exhibit("calibration")["folders"]:
         families.setdefault(family["folder"], []).append(family)
     rows = [["", "seeds", "tests", "family-wise error", "coverage, mean", "lowest pair and bucket"]]
     for folder, own in families.items():
@@ -346,7 +258,7 @@ def calibration_table() -> str:
 
 def power_table() -> str:
     """Return error and power of a generic design, by seeds and the spread of seeds."""
-    cells = {(c["seeds"], c["tau"], c["sd"]): c for c in load_calibration()["generic"]}
+    cells = {(c["seeds"], c["tau"], c["sd"]): c for c in load_exhibit("calibration")["generic"]}
     assert max(c["error"] for c in cells.values()) <= 6
     seeds, _, spreads = (sorted(set(values)) for values in zip(*cells, strict=True))
     rows = [["seeds", "models"]]

@@ -6,10 +6,12 @@ Each function named `confirm_…` raises an error where the records no longer su
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import product
 from statistics import mean
 from typing import Any
 
-from seqmodels.report.load_records import Row, format_bucket, mean_scores, rows_of
+from seqmodels.records.schema import Interval
+from seqmodels.report.load_records import Row, format_bucket, format_range, mean_scores, rows_of
 from seqmodels.report.tables import format_markdown
 from tasks.vector.figure import predict_roles
 from tools.numbers import (
@@ -23,14 +25,17 @@ from tools.numbers import (
     Record,
     Results,
     bold_interval,
+    effect,
+    interval,
     label_of,
     lowest_loss,
     scores_of,
     span,
+    table,
 )
 
 # ------------------------------------------------------------------- Who loses the sentence?
-BUDGETS, ENCODERS, WIDTHS = Results("budgets"), Results("encoders"), Results("widths")
+BUDGETS, ENCODERS, WIDTHS = Results("budgets"), Results("encoders"), Results("widths", "best_state")
 LOSS = Results("loss")
 RNN_15M, RNN_40M = f"{RNN}-tokens-15000000", f"{RNN}-tokens-40000000"
 LSTM_15M = f"{LSTM}-tokens-15000000"
@@ -48,47 +53,42 @@ def best_state_runs(model: str) -> list[Record]:
     return [r for r in BUDGETS.records(model) if r.analyses.get("best_state")]
 
 
+def best_rows(model: str, **columns: Any) -> list[Row]:
+    """Return the rows on best States that have these values, of all seeds."""
+    runs = best_state_runs(model)
+    return [row for r in runs for row in rows_of(r, "best_state", **columns)]
+
+
 def vector_width(model: str = RNN) -> int:
     """Return the numbers of a model's vector; the RNN's training had five million tokens."""
     assert {r.train_config.tokens for r in BUDGETS.records(RNN)} == {5_000_000}
-    return int(rows_of(best_state_runs(model)[0], "best_state")[0]["numbers"])
+    return int(best_rows(model)[0]["numbers"])
 
 
-def best_interval(model: str, bucket: str) -> str:
-    """Format BLEU from the best States of a bucket, with its interval over seeds and sentences."""
+def best_score(model: str, bucket: str) -> Interval:
+    """Return BLEU from the best States of a bucket, with its interval over seeds and sentences."""
     runs = best_state_runs(model)
     (test,) = [t for t in runs[0].tests if t.name == "best_state"]
     i = [format_bucket(b) for b in test.buckets].index(bucket)
     value, low, high = mean_scores(runs, "best_state", "bleu")[1 + i]
-    return f"{value:.1f} [{low:.1f}, {high:.1f}]"
-
-
-def best_bleu(model: str, bucket: str) -> float:
-    """Return the mean BLEU from the best States of a bucket, to one digit."""
-    return float(best_interval(model, bucket).split()[0])
+    return Interval(value=value, low=low, high=high)
 
 
 def best_by_width(width: int) -> float:
     """Return BLEU from the RNN's best vectors of this width after 15 million tokens, at 51–60."""
     if width == 200:
-        return best_bleu(RNN_15M, "51–60")
-    (bleu,) = WIDTHS.seeds(f"{RNN}-d_model-{width}-tokens-15000000", "51–60", test="best_state")
+        return best_score(RNN_15M, "51–60").value
+    (bleu,) = WIDTHS.seeds(f"{RNN}-d_model-{width}-tokens-15000000", "51–60")
     return bleu
 
 
-BIBLE, LONG = Results("translation-bible-30m"), "-batch_tokens-1600-dropout-0.3-muon_lr-0.008"
+BIBLE_30M, LONG = Results("translation-bible-30m"), "-batch_tokens-1600-dropout-0.3-muon_lr-0.008"
 
 
 def bible_bleu(model: str, bucket: str, test: str = "greedy") -> float:
     """Return a model's BLEU on the Bible after 30 million tokens, with greedy search."""
-    (bleu,) = BIBLE.seeds(model + LONG, bucket, test=test)
+    (bleu,) = BIBLE_30M._replace(test=test).seeds(model + LONG, bucket)
     return bleu
-
-
-def bible_steps() -> int:
-    """Return the steps that wrote the best vectors for the Bible's verses."""
-    (run,) = BIBLE.records(RNN + LONG)
-    return max(int(row["steps"]) for row in rows_of(run, "best_state"))
 
 
 def confirm_bible_states() -> None:
@@ -113,20 +113,18 @@ def control_bleu(model: str, name: str) -> float:
 
 def descent_steps() -> int:
     """Return the number of steps in which the best States were written."""
-    return max(int(row["steps"]) for row in rows_of(best_state_runs(RNN)[0], "best_state"))
+    return max(int(row["steps"]) for row in best_rows(RNN))
 
 
 def rounded_bleu(bits: int, model: str = RNN) -> float:
     """Return a model's mean BLEU at 31 to 40 words from best States of this precision."""
-    columns = {"steps": descent_steps(), "bits": bits, "low": 31}
-    runs = best_state_runs(model)
-    return mean(row["bleu"] for r in runs for row in rows_of(r, "best_state", **columns))
+    rows = best_rows(model, steps=descent_steps(), bits=bits, low=31)
+    return mean(row["bleu"] for row in rows)
 
 
 def mean_of_halves(low: int, column: str) -> float:
     """Return a mean over seeds: BLEU of the half with fewer or more bits, or their surprisal."""
-    runs, columns = best_state_runs(RNN), {"steps": descent_steps(), "low": low}
-    rows = [row for r in runs for row in rows_of(r, "best_state", **columns)]
+    rows = best_rows(RNN, steps=descent_steps(), low=low)
     return mean(row[column] for row in rows if "numbers" in row)
 
 
@@ -145,7 +143,7 @@ def state_table() -> str:
         n = len(best_state_runs(model))
         encoder = [f"{encoder_bleu(model, bucket):.1f}" for bucket in LENGTHS]
         rows.append([f"{name}, {n} seed{'s' * (n > 1)}", "encoder", *encoder])
-        rows.append(["", "best", *(best_interval(model, bucket) for bucket in LENGTHS)])
+        rows.append(["", "best", *(interval(best_score(model, bucket)) for bucket in LENGTHS)])
     return format_markdown(rows)
 
 
@@ -154,9 +152,9 @@ def confirm_best_states() -> None:
 
     Only for the RNN does the result not depend on the start; half the numbers fall sooner.
     """
-    assert min(best_bleu(m, "31–40") for m in (RNN, LSTM_15M)) > 99
+    assert min(best_score(m, "31–40").value for m in (RNN, LSTM_15M)) > 99
     assert min(kept_by_place(RNN, descent_steps())) > 99.5
-    assert best_bleu(RNN_15M, "61–70") > best_bleu(RNN, "61–70") + 20
+    assert best_score(RNN_15M, "61–70").value > best_score(RNN, "61–70").value + 20
     assert min(control_bleu(RNN, start) for start in (ANOTHER, MIDDLE)) > 95
     assert control_bleu(LSTM_15M, MIDDLE) < encoder_bleu(LSTM_15M) < control_bleu(LSTM_15M, ANOTHER)
     assert best_by_width(100) < min(best_by_width(200), best_by_width(400)) - 50
@@ -236,8 +234,8 @@ def explained_scores(results: Results = HEADS, model: str = TRANSFORMER) -> list
 
 def closest_the(model: str, distance: int) -> list[float]:
     """Return the share on the last "the", this many words before a noun; of 4, also of more."""
-    rows = HEADS.rows(model, "distances", pair="noun → closest “the”", distance=distance)
-    return [row["share"] for row in rows]
+    columns = {"pair": "noun → closest “the”", "distance": distance}
+    return HEADS.values(model, "distances", "share", **columns)
 
 
 UNITS = Results("units")
@@ -258,12 +256,11 @@ def confirm_units() -> None:
 
 def unit_table() -> str:
     """Return BLEU by length of the RNN encoder–decoder with other units or widths."""
-    rows = [["", "1–10 words", "11–20", "21–30", "31–40", "all", "difference"]]
+    buckets, rows = ("1–10", "11–20", "21–30", "31–40", "all"), {}
     for model, name in ENCODED.items():
-        scores = [f"{UNITS.mean(model, b):.1f}" for b in ("1–10", "11–20", "21–30", "31–40", "all")]
-        effect = "" if model == RNN else bold_interval(UNITS.difference(model, RNN))
-        rows.append([name, *scores, effect])
-    return format_markdown(rows)
+        change = "" if model == RNN else bold_interval(UNITS.difference(model, RNN))
+        rows[name] = [*UNITS.texts(model, buckets), change]
+    return table(["", "1–10 words", *buckets[1:], "difference"], rows)
 
 
 # ------------------------------------------------------------------------------------- Parts
@@ -293,9 +290,9 @@ def confirm_choices() -> None:
     """Confirm: one layer has less BLEU, with each seed, and so has the model without norm."""
     assert max(CHOICES.seeds("transformer-n_layers-1")) < min(CHOICES.seeds(TRANSFORMER))
     for model in ("transformer-n_layers-1", "transformer_no_norm"):
-        assert CHOICES.difference(model, TRANSFORMER).is_significant
-        assert CHOICES.difference(model, TRANSFORMER).value < 0
+        assert effect(CHOICES.difference(model, TRANSFORMER)) == -1
     assert max(added_seeds("transformer_no_norm")) < min(added_seeds(TRANSFORMER))
+    assert model_width("transformer-d_k-1") == model_width("transformer-d_k-4")
 
 
 def added_seeds(model: str) -> list[float]:
@@ -333,13 +330,9 @@ GPT_CHANGES = {
 
 def confirm_gpt_choices() -> None:
     """Confirm which changes of GPT are significant, and to which side."""
-    found = {model: GPT_CHOICES.difference(model, GPT) for model in GPT_CHANGES}
-    significant = {
-        model: change.value > 0 for model, change in found.items() if change.is_significant
-    }
-    assert significant == {
-        "gpt_unscaled": False, "gpt-n_layers-1": False, "gpt_no_norm": True, "gpt_postnorm": True,
-    }  # fmt: skip
+    effects = {model: effect(GPT_CHOICES.difference(model, GPT)) for model in GPT_CHANGES}
+    significant = {"gpt_unscaled": -1, "gpt-n_layers-1": -1, "gpt_no_norm": 1, "gpt_postnorm": 1}
+    assert effects == dict.fromkeys(GPT_CHANGES, 0) | significant
     assert max(GPT_CHOICES.seeds(GPT)) < min(GPT_CHOICES.seeds("gpt_no_norm"))
 
 
@@ -347,50 +340,28 @@ def choice_table(
     results: Results = CHOICES, changes: Mapping[str, str] = CHANGES, sound: str = TRANSFORMER
 ) -> str:
     """Return BLEU after each change of a model, and its effect."""
-    rows = [["change", "seeds", "BLEU", "each seed", "effect"]]
+    rows = {}
     for model, name in changes.items():
         bleu = results.seeds(model)
-        effect = bold_interval(results.difference(model, sound)) if len(bleu) > 2 else ""
-        rows.append([name, str(len(bleu)), f"{mean(bleu):.1f}", span(bleu, 1), effect])
-    return format_markdown(rows)
-
-
-def key_width_table() -> str:
-    """Return BLEU by the width of keys."""
-    assert model_width("transformer-d_k-1") == model_width("transformer-d_k-4")
-    rows = [["d_k", "seeds", "BLEU", "each seed"]]
-    for n in (1, 4, 16):
-        bleu = CHOICES.seeds(f"transformer-d_k-{n}")
-        rows.append([str(n), str(len(bleu)), f"{mean(bleu):.1f}", span(bleu, 1)])
-    return format_markdown(rows)
+        change = bold_interval(results.difference(model, sound)) if len(bleu) > 2 else ""
+        rows[name] = [str(len(bleu)), f"{mean(bleu):.1f}", span(bleu, 1), change]
+    return table(["change", "seeds", "BLEU", "each seed", "effect"], rows)
 
 
 # --------------------------------------------------------------------------------- Smoothing
 SMOOTHING = Results("smoothing")
 
 
-def spread_shares(column: str) -> list[float]:
-    """Return the variance (%) that scores keep with equal lengths or angles, by head."""
-    return [row[column] for row in SMOOTHING.rows(TRANSFORMER, "lengths", when="after")]
-
-
 def smoothing_loss(analysis: str, **columns: Any) -> list[float]:
     """Return the loss of each seed with other weights, in nats per token."""
-    return [row["nats"] for row in SMOOTHING.rows(TRANSFORMER, analysis, **columns)]
+    return SMOOTHING.values(TRANSFORMER, analysis, "nats", **columns)
 
 
 FEATURES, FAVOR = Results("favor"), f"{LINEAR}_favor"
 
 
-def bandwidth_loss(factor: float) -> list[float]:
-    """Return the loss of each seed with this multiple of the bandwidth, in nats per token."""
-    rows = SMOOTHING.rows(TRANSFORMER, "bandwidth")
-    return [row["nats"] for row in rows if round(row["factor"], 2) == factor]
-
-
 # ------------------------------------------------------------------------------------ Vector
-VECTOR = Results("vector")
-LOOKING_BACK = BAHDANAU, TRANSFORMER, GPT
+VECTOR, CROSSINGS = Results("vector"), Results("vector", "crossings")
 READ = {11: "11–15", 16: "16–20", 21: "21–30", 31: "31–40", 41: "41–50", 51: "51–60"}
 """Words read: the least of a bucket, and its name."""
 
@@ -400,7 +371,7 @@ def kept_shares(
 ) -> list[float]:
     """Return the share (%) of words or roles that is kept of prefixes, for each seed."""
     columns = {"cut": "clause ends", "kept": what, "low": low}
-    return [row[column] for m in models for row in VECTOR.rows(m, "prefixes", **columns)]
+    return [share for m in models for share in VECTOR.values(m, "prefixes", column, **columns)]
 
 
 def predicted_roles(model: str, low: int) -> float:
@@ -441,24 +412,14 @@ def role_table() -> str:
     return format_markdown(rows)
 
 
-def garden_reference() -> str:
-    """Return the reference of the sentence about the garden."""
-    return str(VECTOR.rows(RNN, "garden")[0]["reference"])
-
-
 def garden_counts() -> str:
     """Format in how many trainings each model translates the sentence exactly."""
     counts = []
     for m in SIX:
-        texts = [own[0]["translation"] for own in VECTOR.analyses(m, "garden")]
-        n = sum(text == garden_reference() for text in texts)
-        counts.append(f"{label_of(m)} in {n} of {len(texts)} trainings")
+        rows = [own[0] for own in VECTOR.analyses(m, "garden")]
+        n = sum(row["translation"] == row["reference"] for row in rows)
+        counts.append(f"{label_of(m)} in {n} of {len(rows)} trainings")
     return ", ".join(counts)
-
-
-def crossed_bleu(model: str, crossings: str) -> float:
-    """Return BLEU on sentences of one length with these numbers of crossing links."""
-    return VECTOR.mean(model, crossings, test="crossings")
 
 
 def ordered_pairs(*models: str, probe: str = "state") -> list[float]:
@@ -482,47 +443,34 @@ STEP_NAMES = {
 }
 
 
-def step_budget() -> int:
-    """Return the target tokens of each step's training."""
-    (tokens,) = {r.train_config.tokens for m in STEP_NAMES for r in STEPS.records(m)}
-    return int(tokens)
-
-
 def confirm_steps() -> None:
     """Confirm: self-attention in the encoder loses BLEU; two recurrent layers have the most."""
-    lost = STEPS.difference(SELF_ATTENDING, RECURRENT)
-    assert lost.is_significant
-    assert lost.value < 0
+    assert effect(STEPS.difference(SELF_ATTENDING, RECURRENT)) == -1
     assert max(STEP_NAMES, key=lambda m: STEPS.mean(m, "31–40")) == RECURRENT
 
 
 def step_table() -> str:
     """Return BLEU of each step, its difference from the one before, and its sequential steps."""
-    gained = "difference from the row above, all lengths"
-    rows = [["step", "BLEU, 31–40 words", "BLEU, 71–80", gained, "sequential steps"]]
-    before = ""
+    rows, before = {}, ""
     for model, name in STEP_NAMES.items():
-        bleu = [f"{STEPS.mean(model, bucket):.1f}" for bucket in ("31–40", "71–80")]
+        bleu = STEPS.texts(model, ("31–40", "71–80"))
         gain = bold_interval(STEPS.difference(model, before)) if before else ""
         n_steps = STEPS.rows(model, "sequential_steps")[0]["steps"]
-        rows.append([name, *bleu, gain, f"{n_steps:.0f}"])
+        rows[name] = [*bleu, gain, f"{n_steps:.0f}"]
         before = model
-    return format_markdown(rows)
+    gained = "difference from the row above, all lengths"
+    return table(["step", "BLEU, 31–40 words", "BLEU, 71–80", gained, "sequential steps"], rows)
 
 
 # --------------------------------------------------------------------------------- Gradients
 DISTANCE = Results("distance")
 
 
-def source_gradients(column: str, model: str = LSTM, **columns: Any) -> list[float]:
-    """Return the gradient near, far, or the ratio, along 100 source tokens, of all starts."""
-    at = {"when": "before", "length": 100}
-    return [row[column] for row in DISTANCE.rows(model, "depth", **at, **columns)]
-
-
-def lstm_gradients(column: str, n_layers: int, forget_bias: float) -> list[float]:
-    """Return the gradients of an LSTM of this depth that starts with this forget bias."""
-    return source_gradients(column, n_layers=n_layers, forget_bias=forget_bias)
+def source_gradients(
+    column: str, model: str = LSTM, length: int = 100, **columns: Any
+) -> list[float]:
+    """Return the gradient near, far, or the ratio, along the source, of all starts."""
+    return DISTANCE.values(model, "depth", column, when="before", length=length, **columns)
 
 
 def scientific(x: float) -> str:
@@ -534,29 +482,31 @@ def scientific(x: float) -> str:
 
 def scientific_span(values: Sequence[float]) -> str:
     """Format the lowest and the highest value with two digits."""
-    low, high = scientific(min(values)), scientific(max(values))
-    return low if low == high else f"{low} to {high}"
+    return format_range(values, scientific).replace("–", " to ")
 
 
 def confirm_gradients() -> None:
     """Confirm: it vanishes without a forget bias and grows with one, in width 144 from 0.2."""
     configs = [run.settings for run in DISTANCE.records(LSTM)]
     assert {(cfg["d_model"], cfg["init_range"]) for cfg in configs} == {(144, 0.2)}
-    ends = [lstm_gradients("ratio", n, bias) for bias in (0.0, 2.0) for n in (1, 5)]
+    starts: list[dict[str, Any]] = [
+        {"n_layers": n, "forget_bias": bias} for bias, n in product((0, 2), (1, 5))
+    ]
+    ends = [source_gradients("ratio", **columns) for columns in starts]
     bounds = [max(ends[0]), min(ends[1]), 1.0, max(ends[2]), min(ends[3])]
     assert bounds == sorted(bounds)
-    near = [lstm_gradients("near", n, 0.0) for n in (1, 5)]
+    near = [source_gradients("near", **columns) for columns in starts[:2]]
     assert max(near[1]) < min(near[0]) / 10
 
 
 def gradient_table() -> str:
     """Return the gradient at both ends of the source, by depth and forget bias."""
-    rows = [["", "near", "far", "far over near"]]
-    ends = [source_gradients(c, RNN) for c in ("near", "far", "ratio")]
-    rows.append(["RNN encoder–decoder", *map(scientific_span, ends)])
-    for bias in (0.0, 2.0):
-        for n in (1, 5):
-            ends = [lstm_gradients(column, n, bias) for column in ("near", "far", "ratio")]
-            name = f"LSTM, {n} layer{'s' * (n > 1)}, forget bias {bias:.0f}"
-            rows.append([name, *map(scientific_span, ends)])
-    return format_markdown(rows)
+    kinds: dict[str, dict[str, Any]] = {"RNN encoder–decoder": {"model": RNN}}
+    for bias, n in product((0, 2), (1, 5)):
+        name = f"LSTM, {n} layer{'s' * (n > 1)}, forget bias {bias}"
+        kinds[name] = {"n_layers": n, "forget_bias": bias}
+    rows = {}
+    for name, columns in kinds.items():
+        ends = [source_gradients(column, **columns) for column in ("near", "far", "ratio")]
+        rows[name] = [*map(scientific_span, ends)]
+    return table(["", "near", "far", "far over near"], rows)

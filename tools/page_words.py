@@ -6,9 +6,9 @@ Each function named `confirm_…` raises an error where the records no longer su
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import product
 from typing import Any
 
-from seqmodels.report.tables import format_markdown
 from tools.numbers import (
     BAHDANAU,
     GPT,
@@ -20,6 +20,7 @@ from tools.numbers import (
     Results,
     label_of,
     span,
+    table,
 )
 
 WORDS = Results("words")
@@ -29,8 +30,8 @@ AGES = ("1", "2", "3–4", "5–8", "9 or more")
 
 def value(model: str, analysis: str, column: str, **columns: Any) -> Any:
     """Return the value of a column in the only row of an analysis that has these values."""
-    (row,) = WORDS.rows(model, analysis, **columns)
-    return row[column]
+    (only,) = WORDS.values(model, analysis, column, **columns)
+    return only
 
 
 def values(analysis: str, column: str, models: Sequence[str] = SIX, **columns: Any) -> list[Any]:
@@ -40,7 +41,7 @@ def values(analysis: str, column: str, models: Sequence[str] = SIX, **columns: A
 
 def last_layer(model: str) -> int:
     """Return the number of the last layer in which words are probed."""
-    return max(row["layer"] for row in WORDS.rows(model, "probes"))
+    return max(WORDS.values(model, "probes", "layer"))
 
 
 def probe(model: str, name: str, layer: int | None = None, column: str = "score") -> float:
@@ -61,19 +62,16 @@ def confirm_neighbours() -> None:
 
 def nearest_table() -> str:
     """Return the nearest nouns of some words by model, and the share of each kind."""
-    rows = [["", "same gender", "same meaning (p)", "nearest to girl", "to dog"]]
+    rows = {}
     for model in SIX:
         gender, meaning, p = (
             value(model, "neighbours", column, layer=0, label=label)
             for label, column in (("gender", "same"), ("meaning", "same"), ("meaning", "p"))
         )
-        words = [
-            next(row["nearest"] for row in WORDS.rows(model, "nearest", word=word))
-            for word in ("girl", "dog")
-        ]
         shares = [f"{gender:.0f} %", f"{meaning:.0f} % ({p:.3f})"]
-        rows.append([label_of(model), *shares, *(w.replace(" ", ", ") for w in words)])
-    return format_markdown(rows)
+        words = [WORDS.rows(model, "nearest", word=w)[0]["nearest"] for w in ("girl", "dog")]
+        rows[label_of(model)] = [*shares, *(w.replace(" ", ", ") for w in words)]
+    return table(["", "same gender", "same meaning (p)", "nearest to girl", "to dog"], rows)
 
 
 def confirm_probes() -> None:
@@ -86,22 +84,15 @@ def confirm_probes() -> None:
     assert max(abs(probe(m, name, column="control") - c) for m in SIX for name, c in CHANCE) < 12
 
 
-def neuron_table(models: Sequence[str] = (TRANSFORMER, GPT)) -> str:
+def neuron_table() -> str:
     """Return the AUC of the best neuron of each class, of all layers, and its control."""
-    names = list(dict.fromkeys(r["class"] for m in models for r in WORDS.rows(m, "neurons")))
-    rows = [["", *(f"{label_of(m)}{of}" for m in models for of in ("", ", shuffled"))]]
-    for name in names:
-        row = [name]
-        for model in models:
-            best = max(WORDS.rows(model, "neurons", **{"class": name}), key=lambda r: r["auc"])
-            row += [f"{best['auc']:.0f}", f"{best['control']:.0f}"]
-        rows.append(row)
-    return format_markdown(rows)
-
-
-def sublayers(model: str, column: str, **columns: Any) -> list[float]:
-    """Return a column of the sublayers of a model."""
-    return [row[column] for row in WORDS.rows(model, "stream", **columns) if row["layer"]]
+    models = TRANSFORMER, GPT
+    names = [name for m in models for name in WORDS.values(m, "neurons", "class")]
+    rows: dict[str, list[str]] = {name: [] for name in names}
+    for name, model in product(rows, models):
+        best = max(WORDS.rows(model, "neurons", **{"class": name}), key=lambda r: r["auc"])
+        rows[name] += [f"{best['auc']:.0f}", f"{best['control']:.0f}"]
+    return table(["", *(f"{label_of(m)}{of}" for m in models for of in ("", ", shuffled"))], rows)
 
 
 def head(model: str, column: str, when: str = "after") -> Any:
@@ -111,19 +102,16 @@ def head(model: str, column: str, when: str = "after") -> Any:
 
 def ranks(model: str, column: str = "rank") -> str:
     """Return the lowest and the highest effective rank of a model's heads."""
-    return span([row[column] for row in WORDS.rows(model, "ranks")])
+    return span(WORDS.values(model, "ranks", column))
 
 
 def said_table() -> str:
     """Return what is read of words that were said, by the German words since, and its control."""
-    rows = [["", *AGES, "before EOS"]]
-    for model in SIX:
-        row = [label_of(model)]
-        for state in (*AGES, "before EOS"):
-            own, control = (value(model, "said", c, state=state) for c in ("auc", "control"))
-            row.append(f"{own:.0f} ({control:.0f})")
-        rows.append(row)
-    return format_markdown(rows)
+    rows: dict[str, list[str]] = {label_of(m): [] for m in SIX}
+    for model, state in product(SIX, (*AGES, "before EOS")):
+        own, control = (value(model, "said", c, state=state) for c in ("auc", "control"))
+        rows[label_of(model)].append(f"{own:.0f} ({control:.0f})")
+    return table(["", *AGES, "before EOS"], rows)
 
 
 def confirm_stream() -> None:
@@ -147,8 +135,7 @@ def confirm_said() -> None:
 
 def confirm_lengths() -> None:
     """Confirm: "very" does nothing to what the LSTM has read before, and lengthens GPT's vector."""
-    lstm = WORDS.rows(LSTM, "lengths")
-    assert all((row["ratio"], row["shift"]) == (1, 0) for row in lstm)
+    assert {(row["ratio"], row["shift"]) for row in WORDS.rows(LSTM, "lengths")} == {(1, 0)}
     assert very(GPT, "ratio") > 1 > very(TRANSFORMER, "ratio")
 
 

@@ -118,12 +118,13 @@ def simulate(design: Design, draws: range, gain: float = 0.0) -> tuple[float, np
 
 
 def list_families() -> Iterator[tuple[str, Family]]:
-    """Yield the families of all folders whose sums are kept."""
+    """Yield the families with tested pairs of all folders whose sums are kept."""
     for path in sorted(RESULTS.glob(f"*/{significance.FILE}")):
         records = load_records.load_folder(path.parent).records
         if all(sums_path(path.parent, record).exists() for record in records.values()):
             for family in significance.score_folder(path.parent, records):
-                yield path.parent.name, family
+                if family.tested:
+                    yield path.parent.name, family
 
 
 def generic_design(rng: np.random.Generator, n_seeds: int, sd: float, tau: float) -> Design:
@@ -141,8 +142,6 @@ def main() -> None:
     n = p.parse_args().draws
     folders, generic = [], []
     for folder, family in list_families():
-        if not family.tested:
-            continue
         design = design_of(family)
         error, coverage, _ = simulate(design, range(n))
         folders.append({
