@@ -23,8 +23,6 @@ from seqmodels.utils.progress import SILENT, StatusFile
 # oneDNN caches kernels for 1,024 shapes; the shapes of batches seldom recur.
 os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
 
-OPTIMIZER_STATE = {"AdamW": ("step", "exp_avg", "exp_avg_sq"), "Muon": ("momentum_buffer",)}
-"""The state of each optimiser for each of its parameters."""
 N_LOSSES = 100
 """Number of recent losses that are kept, for progress bars and TensorBoard."""
 
@@ -141,7 +139,7 @@ class Trainer:
         for name, tensor in tensors.items():
             kind, _, parameter = name.partition("/")
             kinds[kind][parameter] = tensor
-        weights, best = kinds["model"], kinds["best"]
+        weights, best = kinds.pop("model", {}), kinds.pop("best", {})
         check_shapes(weights, self.model.state_dict())
         check_shapes(best, self.model.state_dict() if best else {})
         self.model.load_state_dict(weights)
@@ -149,7 +147,7 @@ class Trainer:
         names = {p: name for name, p in self.model.named_parameters()}
         for optimizer in self.optimizers:
             parameters = [p for group in optimizer.param_groups for p in group["params"]]
-            for key, p in product(OPTIMIZER_STATE[type(optimizer).__name__], parameters):
+            for key, p in product(kinds, parameters):
                 if names[p] in kinds[key]:  # none before the first step
                     optimizer.state[p][key] = kinds[key][names[p]].to(self.device)
         known = asdict(Progress())  # earlier versions have more fields
