@@ -88,11 +88,6 @@ def page(text: str) -> Path:
     return path
 
 
-def print_paths(paths: Iterable[Path]) -> None:
-    """Print where files were written."""
-    print("\n".join(map(str, paths)))
-
-
 def warn_unknown(sources: Iterable[Sequence[int]]) -> None:
     """Warn how many words of sources are unknown to a run."""
     from seqmodels.interface import EOS, UNK

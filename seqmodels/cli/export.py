@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from seqmodels.cli.arguments import Add, add_run, print_paths
+from seqmodels.cli.arguments import Add, add_run
 from seqmodels.utils.files import check_folder
 from seqmodels.utils.imports import import_beside
 
@@ -22,7 +22,7 @@ def run(args: argparse.Namespace) -> None:
     onnx = import_beside("lesson.export")
     check_folder(args.out, "export")
     paths, check = onnx.export(args.run, args.out, args.half)
-    print_paths(paths)
+    print(*paths, sep="\n")
     print(
         f"checked with onnxruntime over {check.n_tokens} tokens: logits differ from the model's by "
         f"at most {check.difference:.0e} of the largest, weights of attention by "

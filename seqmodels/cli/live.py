@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from seqmodels.cli.arguments import Add, add_model, folder, page, print_paths
+from seqmodels.cli.arguments import Add, add_model, folder, page
 from seqmodels.utils.files import claim_file
 from seqmodels.utils.imports import import_beside
 
@@ -19,4 +19,4 @@ def add_arguments(arg: Add) -> None:
 def run(args: argparse.Namespace) -> None:
     """Write a page in which the models of a folder run."""
     claim_file(args.out)
-    print_paths([import_beside("lesson.live").write(args.folder, args.out)])
+    print(import_beside("lesson.live").write(args.folder, args.out))

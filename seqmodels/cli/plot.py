@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from seqmodels.cli.arguments import Add, folder, print_paths
+from seqmodels.cli.arguments import Add, folder
 
 
 def add_arguments(arg: Add) -> None:
@@ -16,4 +16,4 @@ def run(args: argparse.Namespace) -> None:
     """Draw the figures and tables of a folder of records, or of the folders in it with an index."""
     from seqmodels.report.render_folder import plot_results
 
-    print_paths(plot_results(args.folder))
+    print(*plot_results(args.folder), sep="\n")

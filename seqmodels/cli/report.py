@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from seqmodels.cli.arguments import Add, add_model, folder, page, print_paths
+from seqmodels.cli.arguments import Add, add_model, folder, page
 from seqmodels.utils.files import claim_file
 from seqmodels.utils.imports import import_beside
 from seqmodels.utils.terminal import non_negative
@@ -29,4 +29,4 @@ def run(args: argparse.Namespace) -> None:
 
     folders = [one for folder in args.folders for one in find_folders(folder)]
     claim_file(args.out)
-    print_paths([import_beside("lesson.report").write(folders, args.out, args.maps)])
+    print(import_beside("lesson.report").write(folders, args.out, args.maps))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from seqmodels.cli.arguments import Add, folder, print_paths
+from seqmodels.cli.arguments import Add, folder
 from seqmodels.utils.imports import HOME, import_beside
 
 
@@ -34,4 +34,4 @@ def run(args: argparse.Namespace) -> None:
     """Write the lesson, a folder of pages."""
     build = import_beside("lesson.build").build
     live, url = args.live, args.url or ""
-    print_paths(build(args.out, args.runs, live, args.single_file, args.train, url)[:1])
+    print(build(args.out, args.runs, live, args.single_file, args.train, url)[0])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import multiprocessing
 import os
 import signal
@@ -87,7 +86,7 @@ def run_all(
             with signals_handled_by(raise_stopped):
                 for run in todo:
                     try:
-                        outcome: Outcome = train_and_record(run, math.inf), ""
+                        outcome: Outcome = train_and_record(run), ""
                     except FAILURES as error:
                         outcome = None, explain(error)
                     failures += reporter.end(run, outcome)
@@ -201,7 +200,7 @@ def execute(run: Run, threads: int) -> Outcome:
     torch.set_num_threads(threads)
     try:
         with signals_handled_by(raise_stopped):
-            return train_and_record(run, math.inf), ""
+            return train_and_record(run), ""
     except FAILURES as error:
         return None, explain(error)
     except KeyboardInterrupt:

@@ -5,6 +5,7 @@ Read `train_and_record` first: it calls the five steps, one after the other.
 
 from __future__ import annotations
 
+import math
 import shutil
 import time
 from collections.abc import Mapping, Sequence
@@ -108,13 +109,12 @@ class Evaluation(NamedTuple):
     """Of training and evaluation; None: the system does not say."""
 
 
-def train_and_record(run: Run, patience_s: float | None = None) -> Record:
+def train_and_record(run: Run) -> Record:
     """Carry out a run, unless another process has; return its record.
 
-    Raises ValueError if another process does so at present, and has not ended in `patience_s`; see
-    Lock.
+    A process that does so at present is waited for.
     """
-    with Lock(run.path.parent, f".{run.path.stem}{LOCK}", patience_s):
+    with Lock(run.path.parent, f".{run.path.stem}{LOCK}", math.inf):
         if run.path.exists():
             return record.load(run.path)
         with (status := run.status).running():
@@ -292,11 +292,11 @@ def list_contrasts(run: Run) -> list[str] | None:
     A changed model is compared with the unchanged one, and with the same change of the models that
     the unchanged one is compared with.
     """
-    if not run.spec.is_changed or run.spec.varies is None:
+    if not run.spec.is_changed:
         return run.task.contrasts_of(run.name)
-    change = run.name.removeprefix(run.spec.varies)
-    named = run.task.contrasts_of(run.spec.varies) or []
-    return [run.spec.varies, *(f"{other}{change}" for other in named)]
+    base = run.spec.info.variant_of
+    change, named = run.name.removeprefix(base), run.task.contrasts_of(base) or []
+    return [base, *(f"{other}{change}" for other in named)]
 
 
 # ---------------------------------------------------------------------------------------- 5. Write

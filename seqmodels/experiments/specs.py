@@ -58,11 +58,6 @@ class Spec(NamedTuple):
         """Return whether anything was changed by the command line."""
         return bool(self.sizes or self.training or self.width != 1)
 
-    @property
-    def varies(self) -> str | None:
-        """Return the model or variant that it differs from."""
-        return self.info.variant_of
-
     def build(self, sizes: Fields) -> SequenceModel:
         """Build the model; sizes left out are the paper's."""
         return self.model_type(self.model_type.config_type(**{**self.info.sizes, **sizes}))
@@ -88,7 +83,7 @@ class Spec(NamedTuple):
     def recorded(self) -> dict[str, object]:
         """Return the description of the spec in its records."""
         return {
-            "varies": self.varies,
+            "varies": self.info.variant_of,
             "label": self.info.label,
             "sizes": dict(self.sizes),
             "width": self.width,

@@ -8,7 +8,6 @@ padded to a few shapes.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
 
 import torch
 from jaxtyping import Float
@@ -23,12 +22,8 @@ def round_up(n: int) -> int:
     return -(-n // step) * step
 
 
-class Recorded(NamedTuple):
-    """A graph, the batch that it reads and the loss that it writes."""
-
-    graph: torch.cuda.CUDAGraph
-    batch: Batch
-    loss: Float[Tensor, ""]
+Recorded = tuple[torch.cuda.CUDAGraph, Batch, Float[Tensor, ""]]
+"""A graph, the batch that it reads and the loss that it writes."""
 
 
 class BackwardGraphs:
@@ -72,7 +67,7 @@ class BackwardGraphs:
             loss = self.loss_of(static)
             loss.backward()
             loss = loss.detach()
-        return Recorded(graph, static, loss)
+        return graph, static, loss
 
 
 def fill(static: Batch, batch: Batch) -> None:

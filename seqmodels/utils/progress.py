@@ -64,16 +64,6 @@ class Status(BaseModel):
     first_tokens: int | None = None
     """Tokens trained when this process began: a resumed run does not begin at zero."""
 
-    @property
-    def share(self) -> float:
-        """Return the fraction of the phase that is done."""
-        return self.done / max(self.total, 1)
-
-    @property
-    def trained(self) -> float:
-        """Return the fraction of the budget that is spent."""
-        return self.tokens / max(self.budget, 1)
-
 
 def status_path(record: Path) -> Path:
     """Return the path of a run's status, from that of its record."""
@@ -243,7 +233,8 @@ class ProgressBoard:
 
     def count_done(self) -> float:
         """Return how many runs are done, counting those in training by their share."""
-        return len(self.ended) + TRAINING_SHARE * sum(run.trained for run in self.running())
+        trained = sum(run.tokens / max(run.budget, 1) for run in self.running())
+        return len(self.ended) + TRAINING_SHARE * trained
 
     def describe(self) -> str:
         """Return the line about all runs: the time left at the speed so far, which is never cut."""
@@ -254,7 +245,10 @@ class ProgressBoard:
         if n_ended < n and (gained := self.count_done() - before) > 0:
             seconds = (time.monotonic() - self.since_s) * (n - self.count_done()) / gained
             left = f"{format_duration(seconds)} left, "
-        parts = [f"{s.run}: {s.phase} {s.share:.0%}, {s.note}".strip(", ") for s in running]
+        parts = [
+            f"{run.run}: {run.phase} {run.done / max(run.total, 1):.0%}, {run.note}".strip(", ")
+            for run in running
+        ]
         return f"{left}{done}" + (f", {len(running)} running: {'; '.join(parts)}" if parts else "")
 
 

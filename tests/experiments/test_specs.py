@@ -65,7 +65,7 @@ def test_a_grid_has_each_combination() -> None:
     ]  # fmt: skip
     last = planned[-1]
     assert (last.sizes, last.width, last.training) == ({"n_heads": 4}, 3, {"lr": 0.5})
-    assert last.varies == "gpt"
+    assert last.info.variant_of == "gpt"
     assert last.info.label == "GPT, n_heads 4, 3 × width, lr 0.5"
 
 
