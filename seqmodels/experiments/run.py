@@ -31,6 +31,7 @@ from seqmodels.records.schema import Event, Record
 from seqmodels.training import checkpoint
 from seqmodels.training.checkpoint import Checkpoints
 from seqmodels.training.config import Progress, TrainConfig
+from seqmodels.training.curves import open_curves
 from seqmodels.training.loop import train
 from seqmodels.training.trainer import Trainer
 from seqmodels.utils.files import LOCK, Lock
@@ -149,12 +150,8 @@ def fit(run: Run, status: StatusFile = SILENT) -> tuple[SequenceModel, Progress]
                 "recipe", "no recipe of its own: default sizes, default lr for its kind of memory"
             )
         trainer.log(f"training on {run.cfg.tokens:,} tokens")
-    curves = None
-    if run.options.tensorboard:
-        from torch.utils.tensorboard import SummaryWriter
-
-        curves = SummaryWriter(str(run.curves), purge_step=trainer.progress.step, flush_secs=20)
-    with curves or nullcontext():
+    is_drawn = run.options.tensorboard
+    with open_curves(run.curves, trainer.progress.step) if is_drawn else nullcontext() as curves:
         take_if_due = Snapshots(run.task, run.options.snapshots).take_if_due
         train(trainer, run.task.train, run.task.valid, checkpoints, curves, take_if_due)
     return model, trainer.progress

@@ -26,6 +26,7 @@ from seqmodels.evaluation.evaluate import score_teacher_forced
 from seqmodels.interface import PAD, Batch, SequenceModel
 from seqmodels.training.checkpoint import Checkpoints
 from seqmodels.training.config import Point, Progress, TrainConfig
+from seqmodels.training.curves import add_points
 from seqmodels.training.graphs import BackwardGraphs
 from seqmodels.training.optimizers import groups_of
 from seqmodels.training.trainer import (
@@ -41,8 +42,6 @@ if TYPE_CHECKING:
     from torch.utils.tensorboard import SummaryWriter
 
 T = TypeVar("T")
-POINT_EVERY = 10
-"""Steps between two points of the training loss; each is the mean of this many losses."""
 TRIM_EVERY = 20
 """Steps after which free memory is returned to the system."""
 
@@ -202,20 +201,6 @@ def measure(trainer: Trainer, valid: Sequence[Example], curves: SummaryWriter | 
     if curves:
         add_points(curves, trainer)
     trainer.status.update(TRAINING, min(progress.tokens, n), n, describe_losses(progress))
-
-
-def add_points(curves: SummaryWriter, trainer: Trainer) -> None:
-    """Write the points of the latest step for TensorBoard."""
-    progress, points = trainer.progress, dict[str, float]()
-    if progress.losses and progress.step % POINT_EVERY == 0:
-        points["loss/train (nats per token)"] = fmean(progress.losses[-POINT_EVERY:])
-        points["training/learning rate"] = trainer.cfg.lr * trainer.next_lr_factor()
-        points["training/tokens per second"] = progress.tokens / progress.seconds
-    if progress.curve and progress.curve[-1]["step"] == progress.step:
-        points["loss/valid (nats per token)"] = progress.curve[-1]["valid_nats"]
-        points["accuracy/valid (%)"] = progress.curve[-1]["valid_accuracy"]
-    for name, value in points.items():
-        curves.add_scalar(name, value, progress.step)
 
 
 def validate(
