@@ -41,6 +41,14 @@ def batch_of(model: SequenceModel, examples: Sequence[Example]) -> Batch:
     return collate(examples, device_of(model))
 
 
+def batches_of(
+    model: SequenceModel, examples: Sequence[Example]
+) -> Iterator[tuple[list[int], Batch]]:
+    """Yield batches of examples of similar lengths: their indices, and the batch."""
+    for indices in batches_by_length(examples, BATCH_TOKENS):
+        yield indices, batch_of(model, [examples[i] for i in indices])
+
+
 @contextmanager
 def watch(modules: Iterable[nn.Module]) -> Iterator[list[list[tuple[Any, Any]]]]:
     """Collect the arguments and the output of each call of these modules inside the context."""
@@ -216,6 +224,7 @@ def compare_translations(
 
 WORDS = [(kind, word) for kind, forms in KINDS.items() for word in forms]
 """All content words, by kind."""
+NUMBER = {word: i for i, (_, word) in enumerate(WORDS)}
 
 
 def decoder_states(model: SequenceModel, batch: Batch) -> Float[Tensor, "B T D"]:
@@ -240,8 +249,7 @@ def decoder_states(model: SequenceModel, batch: Batch) -> Float[Tensor, "B T D"]
 def collect_states(model: SequenceModel, pairs: Sequence[Example]) -> Float[Tensor, "N D"]:
     """Return the decoder's states of all examples, one after the other."""
     by_example: dict[int, Tensor] = {}
-    for run in batches_by_length(pairs, BATCH_TOKENS):
-        batch = batch_of(model, [pairs[i] for i in run])
+    for run, batch in batches_of(model, pairs):
         states, real = decoder_states(model, batch), batch.tgt_in != PAD
         by_example |= {i: own[mask] for i, own, mask in zip(run, states, real, strict=True)}
     return torch.cat([by_example[i] for i in range(len(pairs))])

@@ -110,8 +110,7 @@ def draw_comparisons(
             baseline = [bucket["baseline"].value for bucket in test.buckets]
             ax.plot(baseline, ls=":", lw=1.8, color=style.INK, zorder=5)
         mark_trained(ax, test)
-        ax.set_title(load_records.capitalise(name), loc="left")
         ax.set_xticks(range(len(buckets)), buckets)
-        ax.set_xlabel(test.axis)
+        ax.set(title=load_records.capitalise(name), xlabel=test.axis)
         ax.set_ylim(0, 100 if metric_of(test.primary_metric).is_percent else None)
     return FigureWithData(figure, table.rows())

@@ -76,8 +76,6 @@ class CorpusRecipe(NamedTuple):
     has_source_eos: bool = True
     context: int = 0
     """Most tokens of a text before its continuation."""
-    block: int = 64
-    """Tokens in a target if the context is 0."""
 
 
 def with_dropout(chosen: Mapping[str, Recipe], dropout: float) -> dict[str, Recipe]:

@@ -103,7 +103,7 @@ RC: Look = {
     **{"axes.spines.right": False, "axes.spines.top": False, "axes.edgecolor": "#999999"},
     **{"axes.grid": True, "axes.grid.axis": "y", "axes.axisbelow": True, "grid.color": "#E6E6E6"},
     **{"xtick.color": GREY, "ytick.color": GREY, "xtick.labelsize": 8.5, "ytick.labelsize": 8.5},
-    **{"axes.titlesize": 10.5, "legend.frameon": False},
+    **{"axes.titlesize": 10.5, "axes.titlelocation": "left", "legend.frameon": False},
     "svg.fonttype": "none",  # text stays text: searchable, selectable, accessible
     "font.sans-serif": ["DejaVu Sans", "Verdana"],  # equally wide
     "svg.hashsalt": "seqmodels",

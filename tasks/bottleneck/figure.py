@@ -14,7 +14,7 @@ import numpy as np
 
 from seqmodels.records.schema import Record
 from seqmodels.report import load_records, style
-from seqmodels.report.load_records import format_subtitle, label_of
+from seqmodels.report.load_records import Groups, format_subtitle, label_of
 from seqmodels.report.tidy import FigureWithData, Table
 
 from ..figures import draw_named, draw_with_band
@@ -35,7 +35,7 @@ def bucket_lengths(records: Sequence[Record]) -> np.ndarray:
     return np.array([b.low for b in records[0].tests[0].buckets], float)
 
 
-def compute_bits(groups: Mapping[str, Sequence[Record]]) -> Bits:
+def compute_bits(groups: Groups) -> Bits:
     """Return the bits that each model has transmitted at each length, with their intervals."""
     by_model = {}
     for model, group in groups.items():
@@ -45,7 +45,7 @@ def compute_bits(groups: Mapping[str, Sequence[Record]]) -> Bits:
     return by_model
 
 
-def find_plateaus(groups: Mapping[str, Sequence[Record]]) -> dict[int, np.ndarray]:
+def find_plateaus(groups: Groups) -> dict[int, np.ndarray]:
     """Return, per width of the model with one vector, the most bits that each seed transmits."""
     transmitted = compute_bits(groups)
     return {
@@ -64,8 +64,7 @@ def interpolate_reach(accuracy: np.ndarray, n: np.ndarray, level: float) -> floa
     if not below.size or below[0] == 0:
         return math.nan if below.size else math.inf
     i = below[0]
-    share = (accuracy[i - 1] - level) / (accuracy[i - 1] - accuracy[i])
-    return float(n[i - 1] + share * (n[i] - n[i - 1]))
+    return float(np.interp(level, [accuracy[i], accuracy[i - 1]], [n[i], n[i - 1]]))
 
 
 def draw_bits(records: Sequence[Record]) -> FigureWithData:
@@ -91,10 +90,8 @@ def draw_bits(records: Sequence[Record]) -> FigureWithData:
     each = math.log2(records[0].data.count("n_symbols"))
     ax.plot([0, n[-1]], [0, each * n[-1]], ls=":", lw=1.8, color=style.INK)
     table.add(panel="bits by length", model="all bits", length=[0, n[-1]], bits=[0, each * n[-1]])
-    ax.set_title("Bits transmitted", loc="left")
-    ax.set_xlabel("source length (symbols)")
-    ax.set_xlim(0)
-    ax.set_ylim(0)
+    ax.set(title="Bits transmitted", xlabel="source length (symbols)")
+    ax.set(xlim=(0, None), ylim=(0, None))
     style.name_lines(ax, names)
     return FigureWithData(figure, table.rows())
 
@@ -121,15 +118,14 @@ def draw_most_bits(records: Sequence[Record]) -> FigureWithData:
         ax.plot([d] * len(most[d]), most[d], "o", color="white", mec=style.INK, ms=3.5, mew=0.8)
         ax.annotate(f"{most[d].mean() / d:.2f}", (d, most[d].max()), (0, 8), size=9,
                     textcoords="offset points", ha="center")  # fmt: skip
-    ax.set_title("Most bits at any length, and bits per number", loc="left")
     style.set_log(ax, "x", "{x:g}", base=2)
     ax.margins(x=0.12)
     ax.set_ylim(0, 1.15 * max((s.max() for s in most.values()), default=1.0))
-    ax.set_xlabel("numbers in the vector")
+    ax.set(title="Most bits at any length, and bits per number", xlabel="numbers in the vector")
     return FigureWithData(figure, table.rows())
 
 
-def compute_reaches(groups: Mapping[str, Sequence[Record]], size: str) -> dict[int, np.ndarray]:
+def compute_reaches(groups: Groups, size: str) -> dict[int, np.ndarray]:
     """Return the lengths at which the accuracy falls to each level, by width or number of vectors.
 
     inf: beyond the lengths tested; nan: shorter than the shortest.
@@ -174,10 +170,8 @@ def draw_reach(records: Sequence[Record]) -> FigureWithData:
             ax.plot(sizes, drawn_lengths, ls=dashes, color=style.INK, lw=1.8, label=f"{level} %")
             for x, length in zip(sizes, y, strict=True):
                 ax.plot(x, min(length, longest), "^" if np.isinf(length) else "o", **MARK)
-        ax.set_title(name, loc="left")
         style.set_log(ax, "x", "{x:g}", base=2)
-        ax.set_ylim(0, 1.04 * longest)
-        ax.set_xlabel(label)
+        ax.set(title=name, xlabel=label, ylim=(0, 1.04 * longest))
         ax.legend(frameon=False, loc="upper left")
     return FigureWithData(figure, table.rows())
 

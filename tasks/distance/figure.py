@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from statistics import geometric_mean
 
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import to_hex
 from matplotlib.ticker import MaxNLocator
@@ -58,13 +59,11 @@ def draw_distance(records: Sequence[Record]) -> FigureWithData:
             ax.plot(x, middle, color=line_style.colour, ls=line_style.dashes, lw=1.8)
         ax.axvline(n, color=GREY, lw=0.8, ls=":")
         style.set_log(ax, "y", "{x:g}")
-        ax.set_xlim(1, max(x))
         ax.xaxis.set_major_locator(MaxNLocator(5, integer=True))
-        ax.set_xlabel("distance (tokens)")
-        ax.set_title(title, loc="left")
-    least, most = (pick(ax.get_ylim()[i] for ax in axes[:2]) for i, pick in enumerate((min, max)))
+        ax.set(title=title, xlabel="distance (tokens)", xlim=(1, max(x)))
+    low, high = np.transpose([ax.get_ylim() for ax in axes[:2]])
     for ax in axes[:2]:
-        ax.set_ylim(max(least, 1 / MOST), min(most, MOST))
+        ax.set_ylim(max(low.min(), 1 / MOST), min(high.max(), MOST))
     _draw_probe(axes[2], table, groups)
     return FigureWithData(figure, table.rows())
 
@@ -78,11 +77,9 @@ def _draw_probe(ax: Axes, table: Table, groups: Mapping[str, Sequence[Record]]) 
         ax.plot(back, control, color="#AAAAAA", lw=0.9, zorder=1)
         ax.plot(back, accuracy, color=line_style.colour, ls=line_style.dashes, lw=1.8)
     ax.text(max(back), 0.5, "control", color=GREY, ha="right", size=8.5)
-    ax.set_ylim(0, 100)
-    ax.set_xlim(1, max(back))
     ax.xaxis.set_major_locator(MaxNLocator(5, integer=True))
-    ax.set_xlabel("tokens back, from the last (1)")
-    ax.set_title("Read by a linear probe (%)", loc="left")
+    ax.set(title="Read by a linear probe (%)", xlabel="tokens back, from the last (1)")
+    ax.set(xlim=(1, max(back)), ylim=(0, 100))
 
 
 # ----------------------------------------------------------------------------------------- depth
@@ -125,18 +122,12 @@ def draw_depth(records: Sequence[Record]) -> FigureWithData:
                 table.add(panel=title, model=look.label, distance=x, value=means)
                 ax.plot(x, means, look.marker, ls=look.dashes, color=look.colour, ms=4, lw=1.6)
         style.set_log(ax, "y", format_short)
-        ax.set_xlabel("distance (tokens)")
-        ax.set_title(title, loc="left")
-    _share_limits(panels[0])
-    return FigureWithData(figure, table.rows())
-
-
-def _share_limits(axes: Sequence[Axes]) -> None:
-    """Give these axes the same limits of y, and number those of the first column alone."""
-    limits = [ax.get_ylim() for ax in axes]
-    for i, ax in enumerate(axes):
-        ax.set_ylim(min(low for low, _ in limits), max(high for _, high in limits))
+        ax.set(title=title, xlabel="distance (tokens)")
+    low, high = np.transpose([ax.get_ylim() for ax in panels[0]])
+    for i, ax in enumerate(panels[0]):
+        ax.set_ylim(low.min(), high.max())
         ax.tick_params(axis="y", labelleft=i == 0)
+    return FigureWithData(figure, table.rows())
 
 
 def average_ends(rows: Sequence[Row]) -> tuple[list[int], list[float]]:

@@ -157,8 +157,7 @@ def draw_muted(r: Record) -> FigureWithData:
     x, table = np.arange(len(rows)) + np.cumsum([0, *starts]), Table()
     n_lost = [whole["exact"] - row["exact"] for row in rows]
     above.bar_label(above.bar(x, n_lost, 0.7, color="#444444"), size=8, color=GREY, padding=1)
-    above.set_ylim(min(0, above.get_ylim()[0]), whole["n"])
-    above.set_xlim(-0.8, x[-1] + 0.8)
+    above.set(xlim=(-0.8, x[-1] + 0.8), ylim=(min(0, above.get_ylim()[0]), whole["n"]))
     for row, n in zip(rows, n_lost, strict=True):
         table.add(**_about_head(row, "exact translations lost"), value=n, n=row["n"])
     _draw_kinds(below, table, x, rows)
@@ -167,11 +166,9 @@ def draw_muted(r: Record) -> FigureWithData:
         own = [place for place, row in zip(x, rows, strict=True) if row["attention"] == attention]
         below.text(mean(own), -0.2, ATTENTIONS[attention], ha="center", va="top",
                    transform=below.get_xaxis_transform())  # fmt: skip
-    for ax, panel in (
-        (above, "Exact translations lost"),
-        (below, "Changed words by kind of change (%)"),
-    ):
-        ax.set_title(panel, loc="left")
+    above.set_title("Exact translations lost")
+    below.set_title("Changed words by kind of change (%)")
+    for ax in (above, below):
         ax.tick_params(axis="x", length=0)
     return FigureWithData(figure, table.rows())
 
@@ -195,8 +192,7 @@ def _draw_kinds(ax: Axes, table: Table, x: np.ndarray, rows: Sequence[Row]) -> N
             if share is not None:
                 ax.bar(place, share, 0.7, base, color=colour)
                 base += share
-    ax.set_ylim(0, 112)
-    ax.set_yticks([0, 50, 100])
+    ax.set(ylim=(0, 112), yticks=[0, 50, 100])
     handles = [Patch(color=colour, label=key) for key, colour in CHANGES.items()]
     ax.legend(handles=handles, loc="center left", bbox_to_anchor=(1, 0.5), fontsize=9)
 
@@ -318,9 +314,7 @@ def draw_distances(records: Sequence[Record]) -> FigureWithData:
                 table.add(**about, of=name, distance=distance, share=values)
         far = max(row["distance"] for row in rows_of(records[0], "distances"))
         ax.set_xticks(range(1, far + 1), [*map(str, range(1, far)), f"{far} or more"])
-        ax.set_ylim(0, 100)
-        ax.set_xlabel("distance (words)")
-        ax.set_title(title, loc="left")
+        ax.set(title=title, xlabel="distance (words)", ylim=(0, 100))
     panels[0, 0].set_ylabel("share of weight (%)")
     return FigureWithData(figure, table.rows())
 
@@ -365,8 +359,7 @@ def draw_two_heads(exhibit: Exhibit) -> Figure:
         places = {x + 0.22 * (i - 1): np.array(own) for x, own in enumerate(layers.values())}
         style.draw_seeds(ax, look, places)
     ax.set_xticks(range(len(layers)), [*layers])
-    ax.set_ylim(0, 1)
-    ax.set_title("Distance, by layer", loc="left")
+    ax.set(title="Distance, by layer", ylim=(0, 1))
     style.add_legend(below, [*LOOKS.values()], loc="outside right center")
     return figure
 

@@ -83,7 +83,7 @@ def draw_rungs(records: Sequence[Record]) -> FigureWithData:
         _draw_bars(ax, table, rungs, test, place)
         beyond = ", longer than trained" * load_records.is_beyond(test, test.buckets[place])
         panel_title = f"{metric.name} at {format_bucket(test.buckets[place])} {test.unit}{beyond}"
-        ax.set_title(panel_title, loc="left")
+        ax.set_title(panel_title)
         if metric.is_percent:
             ax.set_ylim(0, 100)
     return FigureWithData(figure, table.rows())
@@ -162,7 +162,7 @@ def draw_places(records: Sequence[Record]) -> FigureWithData:
         table.add_seeds(groups[model], about, value=values, n=n)
         draw: dict[str, Any] = {"color": line_style.colour, "clip_on": False, "zorder": 4}
         left.plot(values.mean(0), line_style.marker, ls=line_style.dashes, lw=1.9, ms=4.5, **draw)
-    left.set_title("Next-word accuracy (%), teacher-forced", loc="left")
+    left.set_title("Next-word accuracy (%), teacher-forced")
     for ax in axes[0]:
         ax.set_xticks(range(len(QUARTERS)), QUARTERS)
         ax.set_xlabel("quarter of the target")
@@ -172,7 +172,7 @@ def draw_places(records: Sequence[Record]) -> FigureWithData:
     right.bar(range(len(value)), value, 0.6, color=style.line_style_of(REVERSED).colour)
     right.vlines(range(len(value)), low, high, color=style.INK, lw=1.0)
     right.axhline(0, color=style.GREY, lw=0.8)
-    right.set_title("Gain from reading backwards (points)", loc="left")
+    right.set_title("Gain from reading backwards (points)")
     return FigureWithData(figure, table.rows())
 
 
@@ -221,10 +221,8 @@ def draw_biases(records: Sequence[Record]) -> FigureWithData:
                         alpha=0.6, mew=0, color=line_styles[model].colour)  # fmt: skip
                 means.append(values.mean())
             ax.plot(means, color=line_styles[model].colour, ls=line_styles[model].dashes, lw=2)
-        ax.set_title(title, loc="left")
         ax.set_xticks(range(len(biases)), [f"bias {bias:g}" for bias in biases])
-        ax.set_xlim(-0.4, len(biases) - 0.6)
-        ax.set_ylim(0)
+        ax.set(title=title, xlim=(-0.4, len(biases) - 0.6), ylim=(0, None))
     return FigureWithData(figure, table.rows())
 
 
@@ -290,7 +288,7 @@ def draw_steps(records: Sequence[Record]) -> FigureWithData:
     bucket = f"{metric_of(key).name} at {format_bucket(test.buckets[place])} {test.unit}"
     titles = (bucket, "Seconds a step", "Sequential steps", "Gradient, far / near")
     for ax, title in zip(axes, titles, strict=True):
-        ax.set_title(title, loc="left")
+        ax.set_title(title)
         ax.grid(True, axis="both")
         ax.tick_params(axis="y", length=0)
         ax.margins(x=0.15)

@@ -6,14 +6,13 @@ from collections.abc import Sequence
 
 import torch
 
-from seqmodels.data.batches import Example, batches_by_length
-from seqmodels.evaluation.evaluate import BATCH_TOKENS
+from seqmodels.data.batches import Example
 from seqmodels.interface import PAD, SequenceModel
 from seqmodels.models.bahdanau import Bahdanau
 from seqmodels.models.transformer import Transformer
 from seqmodels.models.variants.bahdanau_to_transformer import RecurrentDecoder, RecurrentTransformer
 
-from ..analyses import Rows, batch_of
+from ..analyses import Rows, batches_of
 
 N_PLACES = 4
 """Parts of equal length, to the word, into which a target is cut."""
@@ -26,8 +25,7 @@ def accuracy_by_place(examples: Sequence[Example], model: SequenceModel, _: Sequ
     Token t of T belongs to quarter ⌊4 t / T⌋.
     """
     n, n_right = torch.zeros(N_PLACES), torch.zeros(N_PLACES)
-    for run in batches_by_length(examples, BATCH_TOKENS):
-        batch = batch_of(model, [examples[i] for i in run])
+    for _indices, batch in batches_of(model, examples):
         real = batch.tgt_out != PAD
         right = model(batch.src, batch.src_mask, batch.tgt_in).argmax(-1) == batch.tgt_out
         t = torch.arange(real.shape[1], device=real.device)

@@ -92,13 +92,11 @@ def draw_widths(comparisons: Sequence[Sequence[Record]]) -> FigureWithData:
                 about |= {"cache_bytes": size, "source_bytes": passed}
                 table.add_seeds(seeds, about, value=scores[size])
             style.draw_seeds(ax, line_style, scores, lw=0.9, ms=5 + 0.8 * (len(looks) - 1 - i))
-        name = own[0].data.name
-        ax.set_title(load_records.capitalise(name), loc="left")
-        ax.set_xlabel("bytes kept of a source")
         style.set_log(ax, "x", partial(format_short, unit="B"))
         floor = test.buckets[place]["baseline"].value
         ax.axhline(floor, ls=":", lw=1.8, color=style.INK, zorder=5)
-        ax.set_ylim(0, 100 if metric.is_percent else None)
+        ax.set_title(load_records.capitalise(own[0].data.name))
+        ax.set(xlabel="bytes kept of a source", ylim=(0, 100 if metric.is_percent else None))
     return FigureWithData(figure, table.rows())
 
 
@@ -174,9 +172,7 @@ def draw_transition(records: Sequence[Record]) -> FigureWithData:
             curves.plot(x, y, color=line_style.colour, ls=line_style.dashes, lw=1.4, clip_on=False)
             about = {"panel": "validation accuracy (%)", "model": line_style.label}
             table.add(**about, seed=r.seed, step=x, accuracy=y)
-    curves.set_title("Validation accuracy (%)", loc="left")
-    curves.set_xlim(0)
-    curves.set_ylim(0, 100)
+    curves.set(title="Validation accuracy (%)", xlim=(0, None), ylim=(0, 100))
     curves.axhline(LEARNED, color=style.GREY, lw=0.8, ls=":")
     _draw_steps(steps, table, groups)
     for ax in axes:
@@ -199,9 +195,7 @@ def _draw_steps(ax: Axes, table: Table, groups: Mapping[str, Sequence[Record]]) 
             ax.plot(
                 [x], [y], line_style.marker, color=line_style.colour, mfc=fill, ms=6, clip_on=False
             )
-    ax.set_title(f"Steps until {LEARNED:g} %", loc="left")
-    ax.set_xlim(0, last)
-    ax.set_ylim(-len(groups) + 0.5, 0.5)
+    ax.set(title=f"Steps until {LEARNED:g} %", xlim=(0, last), ylim=(-len(groups) + 0.5, 0.5))
     looks = style.line_styles_for(groups).values()
     names = [textwrap.fill(look.label, 20) for look in looks]
     ax.yaxis.tick_right()

@@ -92,11 +92,8 @@ def draw(exhibit: Exhibit) -> Figure:
             own = [r for r in exhibit["rows"] if (r["keys"], r["rule"]) == (case, look.label)]
             x, y = ([row[column] for row in own] for column in ("n_pairs", "right"))
             ax.plot(x, y, look.marker, c=look.colour, ls=look.dashes, lw=1.8, ms=4, clip_on=False)
-        ax.set_title(title, loc="left")
-        ax.set_ylim(0, 100)
         style.set_log(ax, "x", "{x:g}", base=2)
-        ax.set_xticks(settings["n_pairs"])
-        ax.set_xlabel("keys")
+        ax.set(title=title, xlabel="keys", xticks=settings["n_pairs"], ylim=(0, 100))
     return figure
 
 

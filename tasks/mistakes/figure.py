@@ -71,13 +71,13 @@ def draw_mistakes(records: Sequence[Record]) -> FigureWithData:
         for look, group in ((SOUND, case.sound), (MISTAKEN, case.mistaken)):
             _draw_case((ax, beside), table, case.name, look, group)
         style.set_log(ax, "y", format_short)
-        ax.set_title(textwrap.fill(case.name, 34), loc="left", size=9)
+        ax.set_title(textwrap.fill(case.name, 34), size=9)
         ax.set_xlim(0)
         ax.xaxis.set_major_locator(MaxNLocator(3))
         ax.xaxis.set_major_formatter(format_short)
         beside.set(ylim=(0, 100), xlim=(-0.5, 1.5), xticks=[])
         beside.yaxis.tick_right()
-        beside.set_title("BLEU", size=8.5, color=GREY)
+        beside.set_title("BLEU", loc="center", size=8.5, color=GREY)
     return FigureWithData(figure, table.rows())
 
 

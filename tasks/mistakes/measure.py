@@ -8,12 +8,11 @@ from collections.abc import Sequence
 import torch
 import torch.nn.functional as F
 
-from seqmodels.data.batches import Example, batches_by_length
-from seqmodels.evaluation.evaluate import BATCH_TOKENS
+from seqmodels.data.batches import Example
 from seqmodels.interface import PAD, SequenceModel
 from seqmodels.search import unroll
 
-from ..analyses import Rows, batch_of
+from ..analyses import Rows, batches_of
 
 N_PADS = 20
 """Pads that are added to each source."""
@@ -29,8 +28,7 @@ def measure_losses(model: SequenceModel, _: SequenceModel, examples: Sequence[Ex
     model.eval()
     totals: dict[str, float] = defaultdict(float)
     n_tokens = sum(len(example.tgt) for example in examples)
-    for indices in batches_by_length(examples, BATCH_TOKENS):
-        batch = batch_of(model, [examples[i] for i in indices])
+    for _indices, batch in batches_of(model, examples):
         padded = F.pad(batch.src, (0, N_PADS), value=PAD)
         ways = {
             "at once": model(batch.src, batch.src_mask, batch.tgt_in),

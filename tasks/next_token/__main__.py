@@ -91,8 +91,8 @@ from ..synthetic.pairs import describe_data
 #     Ruth hid a golden violin in the cottage. Everyone remembered that one rainy afternoon Bruno
 #     polished a tiny violin in the shed. Ida only laughed. The one who kept the violin was | Ruth.
 
-CONTINUATION = 32
-"""Tokens in a target; the tokens before it are its context."""
+CONTINUATION, BLOCK = 32, 64
+"""Tokens in a target after a context, and without one."""
 SIZES = {
     "smoke": {"n_train": 500, "n_valid": 20, "max_test": 128, "per_distance": 6},
     "laptop": {"n_train": 60_000, "n_valid": 300, "max_test": 256, "per_distance": 99},
@@ -324,7 +324,7 @@ def check_size(ready: Prepared[Any], split: str, n: int, flag: str) -> None:
 def window_sizes(args: argparse.Namespace, recipe: recipes.CorpusRecipe) -> tuple[int, int, int]:
     """Return context, block and stride in tokens; raise ValueError if they are inconsistent."""
     context = recipe.context if args.context is None else args.context
-    block = args.block or (CONTINUATION if context else recipe.block)
+    block = args.block or (CONTINUATION if context else BLOCK)
     stride = args.stride or block
     if max(context, block) > MAX_WINDOW:
         flag = "--context" if context > MAX_WINDOW else "--block"

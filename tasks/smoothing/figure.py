@@ -79,10 +79,8 @@ def _draw_lengths(ax: Axes, table: Table, group: Sequence[Record]) -> None:
                 x, y = row[f"{side}_mean"], 100 * row[f"{side}_std"] / row[f"{side}_mean"]
                 ax.plot(x, y, look.marker, color=colour, mfc=fill, ms=4.5, mew=0.8, alpha=0.75)
                 table.add(**_about("lengths", r, row), of=look.label, mean_length=x, spread=y)
-    ax.set_xlim(0)
-    ax.set_ylim(0)
-    ax.set_xlabel("mean length")
-    ax.set_title("a  Lengths: spread (% of mean)", loc="left")
+    ax.set(title="a  Lengths: spread (% of mean)", xlabel="mean length")
+    ax.set(xlim=(0, None), ylim=(0, None))
 
 
 def _draw_kernel(ax: Axes, table: Table, group: Sequence[Record]) -> None:
@@ -97,10 +95,8 @@ def _draw_kernel(ax: Axes, table: Table, group: Sequence[Record]) -> None:
             ax.plot(x, row["kernel"], "o", color=colour, ms=4.5, mew=0, alpha=0.75)
             table.add(**_about("kernel alone", r, row), distance=row["kernel"])
     ax.set_xticks(range(len(places)), [layer for _, layer in places])
-    ax.set_xlim(-0.5, len(places) - 0.5)
-    ax.set_ylim(0)
-    ax.set_xlabel("layer")
-    ax.set_title("d  Kernel alone: distance", loc="left")
+    ax.set(title="d  Kernel alone: distance", xlabel="layer")
+    ax.set(xlim=(-0.5, len(places) - 0.5), ylim=(0, None))
 
 
 def _draw_bandwidth(ax: Axes, table: Table, group: Sequence[Record], column: str) -> None:
@@ -115,8 +111,7 @@ def _draw_bandwidth(ax: Axes, table: Table, group: Sequence[Record], column: str
     ax.text(d_k**-0.25, 0.97, " without 1/√d", color=GREY, size=8, va="top",
             transform=ax.get_xaxis_transform())  # fmt: skip
     of = "b  Bandwidth: nats per token" if column == "nats" else "e  Bandwidth: entropy (nats)"
-    ax.set_title(of, loc="left")
-    ax.set_xlabel("multiple of the bandwidth h")
+    ax.set(title=of, xlabel="multiple of the bandwidth h")
     _scale(ax, column)
 
 
@@ -139,8 +134,7 @@ def _draw_favor(ax: Axes, table: Table, group: Sequence[Record], column: str) ->
     ax.fill_between(x, low, high, color=colour, alpha=0.15, lw=0)
     ax.plot(x, means, color=colour, lw=1.6, marker="o", ms=3.5)
     of = "c  Features: nats per token" if column == "nats" else "f  Features: distance"
-    ax.set_title(of, loc="left")
-    ax.set_xlabel("number of random features")
+    ax.set(title=of, xlabel="number of random features")
     _scale(ax, column)
 
 
@@ -189,9 +183,8 @@ def draw_scale(exhibit: Exhibit) -> Figure:
             for row in (row for row in exhibit["rows"] if row["model"] == model):
                 seeds.setdefault(row["d_k"], []).append(row[column])
             style.draw_seeds(ax, look, {x: np.array(y) for x, y in seeds.items()})
-        ax.set_title(title, loc="left")
         style.set_log(ax, "x", "{x:g}", base=2)
-        ax.set_xticks([*seeds])
+        ax.set(title=title, xticks=[*seeds])
         if column == "largest":
             ax.set_ylim(0, 1)
         else:

@@ -24,14 +24,14 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from seqmodels.data.batches import Example, batches_by_length
-from seqmodels.evaluation.evaluate import BATCH_TOKENS, score_teacher_forced
+from seqmodels.data.batches import Example
+from seqmodels.evaluation.evaluate import score_teacher_forced
 from seqmodels.interface import PAD, Batch, SequenceModel
 from seqmodels.models import build, gpt, transformer
 from seqmodels.models.transformer import softmax
 from seqmodels.models.variants.favor import RandomFeatures
 
-from ..analyses import Attention, Rows, batch_of, list_attentions, name_head, watch
+from ..analyses import Attention, Rows, batches_of, list_attentions, name_head, watch
 
 EXACT = (transformer.MultiHeadAttention, gpt.MultiHeadAttention)
 """Attention with the scores q·k / √d_k."""
@@ -66,8 +66,7 @@ def collect_calls(
 ) -> list[Call]:
     """Return what each of these attentions compares in each batch."""
     calls: list[Call] = []
-    for indices in batches_by_length(examples, BATCH_TOKENS):
-        batch = batch_of(model, [examples[i] for i in indices])
+    for _, batch in batches_of(model, examples):
         with watch(a.module for a in attentions) as each:
             model(batch.src, batch.src_mask, batch.tgt_in)
         calls += [

@@ -1,6 +1,7 @@
 """The grammar's trees: each renders a sentence in both languages and links its words."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from .lexicon import (
@@ -26,6 +27,7 @@ from .lexicon import (
 )
 
 
+@dataclass(eq=False, slots=True)
 class Node:
     """What a word shares with its translation: its part of speech, and the node it depends on.
 
@@ -33,12 +35,10 @@ class Node:
     finite verb, that of an object the verb that takes it. `role` is subject, object or empty.
     """
 
-    __slots__ = ("forms", "head", "kind", "role")
-
-    def __init__(
-        self, kind: str, head: "Node | None" = None, role: str = "", forms: "Forms | None" = None
-    ) -> None:
-        self.kind, self.head, self.role, self.forms = kind, head, role, forms
+    kind: str
+    head: "Node | None" = None
+    role: str = ""
+    forms: "Forms | None" = None
 
 
 class Forms(NamedTuple):

@@ -104,10 +104,9 @@ def draw(exhibit: Exhibit) -> Figure:
         kept = {"marker": look.marker, "ec": look.colour, "clip_on": False, "zorder": 4}
         ax.scatter(x, middle, 25, fill, **kept)
     ax.set_xticks(range(len(betas)), [f"{beta:g}" for beta in betas])
-    ax.set_xlabel("β: 1 erases, 2 mirrors")
     style.set_log(ax, "y", lambda y, _: f"{y:,.0f}", base=4)
-    ax.set_ylim(0.8, most)
-    ax.set_title("First swap after which a ball is read wrongly", loc="left")
+    ax.set(xlabel="β: 1 erases, 2 mirrors", ylim=(0.8, most))
+    ax.set_title("First swap after which a ball is read wrongly")
     return figure
 
 

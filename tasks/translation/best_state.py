@@ -32,7 +32,7 @@ from seqmodels.models import bahdanau, rnn_encdec
 from seqmodels.search import unroll
 from seqmodels.utils.progress import SILENT, StatusFile
 
-from ..analyses import Rows, batch_of
+from ..analyses import Rows, batches_of
 
 RATE = 0.03
 BATCH_TOKENS = {"cpu": 6_000, "cuda": 100_000}
@@ -151,8 +151,7 @@ def join_batches(states: Sequence[Any], rows: Sequence[Sequence[int]]) -> Any:
 def read_states(model: SequenceModel, examples: Sequence[Example]) -> Any:
     """Return the encoder's State of every source, in one tuple of tensors."""
     model.eval()
-    lots = batches_by_length(examples, BATCH_TOKENS["cpu"])
-    batches = (batch_of(model, [examples[i] for i in rows]) for rows in lots)
+    lots, batches = zip(*batches_of(model, examples), strict=True)
     return join_batches([model.encode(batch.src, batch.src_mask) for batch in batches], lots)
 
 
@@ -170,9 +169,8 @@ def descend(model: SequenceModel, batch: Batch, state: Any, ranges: Ranges, n_st
             nats = F.cross_entropy(
                 logits.flatten(0, 1), batch.tgt_out.flatten(), ignore_index=PAD, reduction="sum"
             )
-            gradients = torch.autograd.grad(nats, [*free.values()])
-        for z, gradient in zip(free.values(), gradients, strict=True):
-            z.grad = gradient
+        adam.zero_grad()
+        nats.backward(inputs=[*free.values()])
         adam.step()
     return ranges.put(state, {k: z.detach().tanh() for k, z in free.items()})
 

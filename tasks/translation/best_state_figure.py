@@ -120,7 +120,7 @@ def draw_by_length(groups: Sequence[Group], attending: Group) -> FigureWithData:
             value, low, high = scores.T
             table.add(**about, words=names, bleu=value, low=low, high=high)
         mark_trained(ax, test)
-        ax.set_title(name_group(group), loc="left", size=8.5)
+        ax.set_title(name_group(group), size=8.5)
         ax.set_ylim(0, 104)
         ax.set_xticks(range(0, len(names), 2), names[::2])
         ax.tick_params(axis="x", length=0)
@@ -168,9 +168,8 @@ def draw_bits(group: Group) -> FigureWithData:
         (middle, "BLEU; dotted: more bits of choice", test.axis),
         (right, f"Words kept at {words} words (%)", "fifth of the source"),
     ):
-        ax.set_title(title, loc="left", size=8.5)
-        ax.set_xlabel(label)
-        ax.set_ylim(0, 104)
+        ax.set_title(title, size=8.5)
+        ax.set(xlabel=label, ylim=(0, 104))
     return FigureWithData(figure, table.rows())
 
 
@@ -216,7 +215,5 @@ def draw_training(records: Group) -> FigureWithData:
             draw_line(ax, line, tokens, scores)
             table.add(**about, line=LINE_STYLES[line].label, tokens=tokens, bleu=scores)
     style.set_log(ax, "x", format_short)
-    ax.set_ylim(0, 104)
-    ax.set_ylabel(f"BLEU at {words} words")
-    ax.set_xlabel("target tokens trained on")
+    ax.set(xlabel="target tokens trained on", ylabel=f"BLEU at {words} words", ylim=(0, 104))
     return FigureWithData(figure, table.rows())

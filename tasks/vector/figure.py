@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
@@ -12,7 +12,7 @@ from matplotlib.ticker import MaxNLocator
 
 from seqmodels.records.schema import Record
 from seqmodels.report import load_records, style
-from seqmodels.report.load_records import format_bucket, format_subtitle
+from seqmodels.report.load_records import Groups, format_bucket, format_subtitle
 from seqmodels.report.style import GREY, LineStyle
 from seqmodels.report.tidy import FigureWithData, Table
 
@@ -68,14 +68,12 @@ def draw_prefixes(records: Sequence[Record]) -> FigureWithData:
             label = textwrap.fill(name, 15)  # left of the lines
             ax.annotate(label, (0.02, 0.22), xycoords="axes fraction", color=GREY, size=8.5)
     for top, bottom, title in zip(*axes, KEPT.values(), strict=True):
-        top.set_title(title, loc="left")
+        top.set_title(title)
         bottom.set_xlabel("words read")
     return FigureWithData(figure, table.rows())
 
 
-def _draw_kept(
-    ax: Axes, table: Table, groups: Mapping[str, Sequence[Record]], **columns: str
-) -> None:
+def _draw_kept(ax: Axes, table: Table, groups: Groups, **columns: str) -> None:
     names = ("words", "chance", *interval_names("share"))
     for model, line_style in style.line_styles_for(groups).items():
         words, chance, share, low, high = average(groups[model], "prefixes", *names, **columns)
@@ -83,14 +81,11 @@ def _draw_kept(
         table.add(**about, share=share, low=low, high=high, chance=chance)
         ax.plot(words, chance, color="#AAAAAA", lw=0.9, zorder=1)
         draw_with_band(ax, line_style, words, np.stack([share, low, high], 1))
-    ax.set_xlim(0)
-    ax.set_ylim(0, 103)
+    ax.set(xlim=(0, None), ylim=(0, 103))
     ax.xaxis.set_major_locator(MaxNLocator(7, integer=True))
 
 
-def _draw_predicted(
-    ax: Axes, table: Table, groups: Mapping[str, Sequence[Record]], cut: str
-) -> None:
+def _draw_predicted(ax: Axes, table: Table, groups: Groups, cut: str) -> None:
     names, columns = ("words", "share_value", "chance"), {"cut": cut, "kept": "content words"}
     for model, line_style in style.line_styles_for(groups).items():
         by_seed = [average([r], "prefixes", *names, **columns) for r in groups[model]]
@@ -121,8 +116,7 @@ def draw_probe(records: Sequence[Record]) -> FigureWithData:
         ax.axhline(50, color=GREY, lw=0.8, ls=":")
         ax.set_xticks(range(len(KINDS)), [*KINDS.values()])
         ax.tick_params(axis="x", length=0)
-        ax.set_ylim(40, 101)
-        ax.set_title(title, loc="left")
+        ax.set(title=title, ylim=(40, 101))
     return FigureWithData(figure, table.rows())
 
 
@@ -166,11 +160,10 @@ def draw_crossings(records: Sequence[Record]) -> FigureWithData:
             draw_with_band(ax, line_style, x, scores.mean(0))
         step = 1 + len(names) // 6
         ax.set_xticks(x[::step], names[::step])
-        ax.set_ylim(0, 103)
-        ax.set_xlabel(test.axis)
+        ax.set(xlabel=test.axis, ylim=(0, 103))
         mark_trained(ax, test)
-    axes[0, 0].set_title("BLEU by length", loc="left")
-    axes[0, 1].set_title("BLEU by crossings, at one length", loc="left")
+    axes[0, 0].set_title("BLEU by length")
+    axes[0, 1].set_title("BLEU by crossings, at one length")
     return FigureWithData(figure, table.rows())
 
 

@@ -21,7 +21,7 @@ from seqmodels.evaluation.evaluate import generate_targets
 from seqmodels.evaluation.intervals import compute_interval
 from seqmodels.interface import EOS, SequenceModel
 
-from ..analyses import WORDS, Rows, collect_states, fit_ridge, mix_features
+from ..analyses import NUMBER, WORDS, Rows, collect_states, fit_ridge, mix_features
 from ..synthetic.pairs import encode_sentences
 from ..synthetic.trees import Parse, Sentence
 from ..synthetic.words import KINDS, english_words, german_words
@@ -155,10 +155,9 @@ def last_links(sentence: Sentence) -> list[tuple[int, int]]:
 
     Words that occur more than once are left out: a state that lists one does not say which.
     """
-    index = {word: i for i, (_, word) in enumerate(WORDS)}
     last, words = dict(sorted(sentence.links)), english_words(sentence.en)
     n_times = Counter(word for _, word in words)
-    return [(index[word], last[i]) for i, word in words if n_times[word] == 1]
+    return [(NUMBER[word], last[i]) for i, word in words if n_times[word] == 1]
 
 
 def label_states(sentences: Sequence[Sentence]) -> Labels:

@@ -68,15 +68,15 @@ def draw_dots(
 
 
 def draw_lines(
-    ax: Axes, table: Table, groups: Groups, analysis: str, columns: Sequence[str], **own: Any
+    ax: Axes, table: Table, groups: Groups, find: Callable[..., Any], **names: Any
 ) -> None:
-    """Draw a line for each model: x, its value, and in grey its control."""
+    """Draw a line for each model; `find` returns its x, its values and, in grey, its controls."""
     for model, look in style.line_styles_for(groups).items():
-        x, value, control = average(groups[model], analysis, *columns, **own)
+        x, value, control = find(groups[model])
         ax.plot(x, control, color="#AAAAAA", lw=0.9, zorder=1)
         ax.plot(x, value, look.marker, color=look.colour, ls=look.dashes, lw=1.7, ms=4.5)
         about = {"panel": ax.get_title("left"), "model": look.label}
-        table.add(**about, x=x, value=value, control=control)
+        table.add(**about, x=x, **names, value=value, control=control)
 
 
 # ------------------------------------------------------------------------------------ all models
@@ -96,21 +96,19 @@ def draw_neighbours(records: Sequence[Record]) -> FigureWithData:
     texts = "Which words are near each other?", format_subtitle(records), caption
     key = [*style.line_styles_for(groups).values()]
     figure, ((left, middle, right),) = make_axes(3.0, texts, (1, 3), key, width_ratios=(1.25, 1, 1))
-    left.set_title("Nearest word: same (%)", loc="left")
+    left.set_title("Nearest word: same (%)")
     draw_dots(left, table, groups, [*LABELS], lambda group, label: (
-        average(group, "neighbours", "same", label=label, layer=0)[0, 0],
-        average(group, "neighbours", "chance", label=label, layer=0)[0, 0],
+        average(group, "neighbours", "same", "chance", label=label, layer=0)[:, 0]
     ))  # fmt: skip
     left.set_xticks(range(3), ["German\ngender", "meaning", "part of\nspeech"])
-    middle.set_title("Cosine of girl and …", loc="left")
+    middle.set_title("Cosine of girl and …")
     others = [row["other"] for row in rows_of(records[0], "nearest") if "other" in row]
     draw_dots(middle, table, groups, others, lambda group, other: (
         average(group, "nearest", "cosine", other=other)[0, 0], np.nan
     ))  # fmt: skip
     middle.axhline(0, color=GREY, lw=0.8, ls=":")
-    right.set_title("“That”: same role (%)", loc="left")
-    draw_lines(right, table, groups, "senses", ("layer", "same", "chance"))
-    right.set_xlabel("layer")
+    right.set(title="“That”: same role (%)", xlabel="layer")
+    draw_lines(right, table, groups, lambda own: average(own, "senses", "layer", "same", "chance"))
     for ax in (left, right):
         ax.set_ylim(0, 104)
     return FigureWithData(figure, table.rows())
@@ -129,10 +127,12 @@ def draw_probes(records: Sequence[Record]) -> FigureWithData:
     key = [*style.line_styles_for(groups).values()]
     figure, axes = make_axes(4.4, texts, (2, 3), key, sharex=True)
     for ax, (name, title) in zip(axes.flat, PROPERTIES.items(), strict=True):
-        ax.set_title(title, loc="left")
-        draw_lines(ax, table, groups, "probes", ("layer", "score", "control"), property=name)
-        ax.axhline(rows_of(records[0], "probes", property=name)[0]["chance"],
-                   color=GREY, lw=0.8, ls=":")  # fmt: skip
+        ax.set_title(title)
+        draw_lines(ax, table, groups, lambda own, name=name: (
+            average(own, "probes", "layer", "score", "control", property=name)
+        ))  # fmt: skip
+        (row, *_) = rows_of(records[0], "probes", property=name)
+        ax.axhline(row["chance"], color=GREY, lw=0.8, ls=":")
         ax.set_ylim(0, 104)
         ax.xaxis.get_major_locator().set_params(integer=True)
     for ax in axes[-1]:
@@ -161,8 +161,7 @@ def draw_positions(records: Sequence[Record]) -> FigureWithData:
             about = {"model": look.label, "kind": kinds[model], "when": f"{when} training"}
             table.add(**about, distance=columns[0], cosine=columns[1])
     ax.axhline(0, color=GREY, lw=0.8, ls=":")
-    ax.set_xlabel("distance of the two positions")
-    ax.set_ylabel("cosine")
+    ax.set(xlabel="distance of the two positions", ylabel="cosine")
     return FigureWithData(figure, table.rows())
 
 
@@ -182,21 +181,16 @@ def draw_said(records: Sequence[Record]) -> FigureWithData:
     figure, ((left, right),) = make_axes(
         3.0, texts, (1, 2), key, width_ratios=(1.3, 1), sharey=True
     )
-    left.set_title("Words said (AUC, %)", loc="left")
+    left.set(title="Words said (AUC, %)", xlabel="German words since")
+    right.set_title("Other states (AUC, %)")
     rows = rows_of(records[0], "said")
     ages = [row["state"] for row in rows[1:-1]]
-    for model, look in style.line_styles_for(groups).items():
-        value, control = average(groups[model], "said", "auc", "control")[:, 1:-1]
-        left.plot(control, color="#AAAAAA", lw=0.9, zorder=1)
-        left.plot(value, look.marker, color=look.colour, ls=look.dashes, lw=1.7, ms=4.5)
-        about = {"panel": left.get_title("left"), "model": look.label}
-        table.add(**about, x=range(len(ages)), of=ages, value=value, control=control)
+    draw_lines(left, table, groups, lambda own: (
+        range(len(ages)), *average(own, "said", "auc", "control")[:, 1:-1]
+    ), of=ages)  # fmt: skip
     left.set_xticks(range(len(ages)), ages)
-    left.set_xlabel("German words since")
-    right.set_title("Other states (AUC, %)", loc="left")
     draw_dots(right, table, groups, ("to come", "before EOS"), lambda group, state: (
-        average(group, "said", "auc", state=state)[0, 0],
-        average(group, "said", "control", state=state)[0, 0],
+        average(group, "said", "auc", "control", state=state)[:, 0]
     ))  # fmt: skip
     right.set_xticks(range(2), ["words\nto come", "words said,\nbefore EOS"])
     for ax in (left, right):
@@ -264,12 +258,11 @@ def draw_stream(r: Record) -> FigureWithData:
         before = [row[f"{name}_before"] for row in rows]
         ax.plot(x, before, "_", color="#999999", ms=11, mew=2)
         table.add(panel=f"{title}, before training", sublayer=names, x=x, value=before)
-        ax.set_title(title, loc="left")
+        ax.set_title(title)
     style.set_log(ratio, "y", "{x:g}")
     draw(lost, "Exact translations lost", [whole["exact"] - row["exact"] for row in rows])
     lost.bar_label(lost.containers[0], size=8, color=GREY, padding=1)
-    lost.set_ylim(0, 1.12 * whole["n"])
-    lost.set_title("Exact translations lost", loc="left")
+    lost.set(title="Exact translations lost", ylim=(0, 1.12 * whole["n"]))
     base = np.zeros(len(rows))
     for kind, colour in CHANGES.items():
         words = np.array([row[kind] for row in rows], float)
@@ -277,8 +270,7 @@ def draw_stream(r: Record) -> FigureWithData:
         base += words
     changed.bar_label(changed.containers[-1], [f"{n:.0f}" for n in base], size=8, color=GREY,
                       padding=1)  # fmt: skip
-    changed.set_ylim(0, 1.12 * base.max() + 1)
-    changed.set_title("Changed words", loc="left")
+    changed.set(title="Changed words", ylim=(0, 1.12 * base.max() + 1))
     changed.legend(loc="center left", bbox_to_anchor=(1, 0.5), fontsize=9)
     for ax in axes.flat:
         ax.set_xticks(x, names, rotation=90)
@@ -312,7 +304,7 @@ def draw_plane(r: Record) -> FigureWithData:
             table.add(when=f"{when} training", side=side, kind=kind, x=x, y=y)
         row = heads[when]
         shares = f"weight {row['share']:.0f} %, variance {row['variance']:.0f} %"
-        ax.set_title(f"{when} training: {shares}".capitalize(), loc="left", size=9.5)
+        ax.set_title(f"{when} training: {shares}".capitalize(), size=9.5)
         ax.axhline(0, color="#CCCCCC", lw=0.8)
         ax.axvline(0, color="#CCCCCC", lw=0.8)
         ax.set(xlabel="first direction", ylabel="second direction")

@@ -8,8 +8,7 @@ explained variance are in percent.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
@@ -21,8 +20,7 @@ from jaxtyping import Bool, Float
 from scipy.stats import rankdata
 from torch import Tensor, nn
 
-from seqmodels.data.batches import Example, batches_by_length
-from seqmodels.evaluation.evaluate import BATCH_TOKENS
+from seqmodels.data.batches import Example
 from seqmodels.interface import PAD, Batch, SequenceModel
 from seqmodels.models.gpt import GPT
 from seqmodels.models.linear_attention import LinearAttention
@@ -31,11 +29,13 @@ from seqmodels.models.rnn_encdec import RNNEncDec
 from seqmodels.models.transformer import Transformer, sinusoids
 
 from ..analyses import (
+    NUMBER,
     WORDS,
     Attention,
     Rows,
     Sample,
     batch_of,
+    batches_of,
     collect_states,
     compare_translations,
     fit_ridge,
@@ -138,8 +138,8 @@ def collect(
     """Return what is read at all words of these sources but EOS, layer by layer."""
     by_sentence: dict[int, list[Tensor]] = {}
     is_reversed = getattr(model.config, "is_reversed", False)
-    for run in batches_by_length(examples, BATCH_TOKENS):
-        layers = read_words(model, batch_of(model, [examples[i] for i in run]))
+    for run, batch in batches_of(model, examples):
+        layers = read_words(model, batch)
         for row, i in enumerate(run):
             own = [x[row, : len(examples[i].src) - 1].cpu() for x in layers]
             by_sentence[i] = [x.flip(0) for x in own] if is_reversed else own
@@ -182,7 +182,6 @@ class Reader:
 
 # ------------------------------------------------------------------------------------- neighbours
 
-SENTINEL = -2.0  # below every cosine
 SHOWN, OTHERS = ("girl", "dog"), ("boy", "car", "horse")
 """Nouns whose nearest ones are named, and those with which the first is compared."""
 
@@ -199,7 +198,7 @@ def compare_nearest(x: Float[Tensor, "N D"], labels: Sequence[Any]) -> dict[str,
     p: the share of permutations of the labels that agree as often, a test of one model's vectors.
     """
     numbers = torch.tensor([sorted({*labels}).index(label) for label in labels])
-    nearest = cosines(x).fill_diagonal_(SENTINEL).argmax(1)
+    nearest = cosines(x).fill_diagonal_(-torch.inf).argmax(1)
     draws = torch.Generator().manual_seed(0)
     orders = [torch.arange(len(x))]
     orders += [torch.randperm(len(x), generator=draws) for _ in range(N_SHUFFLES)]
@@ -237,7 +236,7 @@ def describe_neighbours(reader: Reader) -> Rows:
 def list_nearest(reader: Reader) -> Rows:
     """Return the nearest nouns of some, by their embeddings, and the cosines of pairs."""
     names = [noun.en[0] for noun in NOUNS]
-    cos = cosines(embed_words(reader, names)).fill_diagonal_(SENTINEL)
+    cos = cosines(embed_words(reader, names)).fill_diagonal_(-torch.inf)
     near = {word: cos[names.index(word)] for word in SHOWN}
     rows: Rows = [
         {"word": word, "nearest": " ".join(names[i] for i in own.topk(4).indices)}
@@ -367,13 +366,6 @@ def list_sublayers(model: Any) -> list[Sublayer]:
     ]
 
 
-@contextmanager
-def muted(module: nn.Module) -> Iterator[None]:
-    """Let a module give zero inside the context."""
-    with module.register_forward_hook(lambda _, args, out: torch.zeros_like(out)):
-        yield
-
-
 @torch.inference_mode()
 def measure_added(model: SequenceModel, sample: Sample) -> list[dict[str, float]]:
     """Return what each sublayer adds: its length over the stream's, and its cosine to that.
@@ -411,7 +403,7 @@ def describe_stream(reader: Reader) -> Rows:
     rows: Rows = [{**nothing, **compare_translations(some, whole, whole)}]
     before = measure_added(reader.untrained, some)
     for each, added, start in zip(sublayers, measure_added(model, some), before, strict=True):
-        with muted(each.writer):
+        with each.writer.register_forward_hook(lambda _, args, out: torch.zeros_like(out)):
             found = compare_translations(some, whole, translate(model, some))
         rows.append({
             "stack": each.stack, "layer": each.layer, "sublayer": each.name, "n": n,
@@ -495,11 +487,9 @@ N_POINTS, SHOWN_KINDS = 30, ("article", "noun", "adjective", "verb")
 """Queries, and keys, of each part of speech that are kept."""
 
 
-def attentions_of(model: Any) -> list[Attention]:
-    """Return the attentions of a Transformer or GPT, whose text is the decoder's here."""
-    return [
-        a._replace(kind="decoder" if a.kind == "text" else a.kind) for a in list_attentions(model)
-    ]
+def name_own(a: Attention, head: int) -> dict[str, float | str]:
+    """Return the columns that name a head; GPT's text is called the decoder's here."""
+    return name_head(a, head) | ({"attention": "decoder"} if a.kind == "text" else {})
 
 
 def split_projections(model: Any, a: Attention) -> tuple[Tensor, Tensor]:
@@ -522,13 +512,13 @@ def describe_ranks(reader: Reader) -> Rows:
     """Return the effective rank of W_q W_kᵀ of each head, after and before training."""
     rows: Rows = []
     models = reader.model, reader.untrained
-    for pair in zip(*map(attentions_of, models), strict=True):
+    for pair in zip(*map(list_attentions, models), strict=True):
         a, _ = pair
         projections = [split_projections(*each) for each in zip(models, pair, strict=True)]
         after, before = (effective_rank(W_q.mT @ W_k) for W_q, W_k in projections)
         most = projections[0][0].shape[1]
         for head, (rank, first) in enumerate(zip(after.tolist(), before.tolist(), strict=True), 1):
-            rows.append({**name_head(a, head), "rank": rank, "before": first, "most": most})
+            rows.append({**name_own(a, head), "rank": rank, "before": first, "most": most})
     return rows
 
 
@@ -541,7 +531,7 @@ def pair_articles(p: Parse, kind: str) -> list[tuple[int, int]]:
     heads = {i: h for i, h in enumerate(p.en.heads) if p.en.kinds[i] == "article"}
     if kind == "source":
         return [(t, heads[s]) for s, t in p.sentence.links if s in heads]
-    return [(h, i) if kind == "decoder" else (i, h) for i, h in heads.items()]
+    return [(h, i) if kind == "text" else (i, h) for i, h in heads.items()]
 
 
 @torch.inference_mode()
@@ -553,16 +543,16 @@ def describe_plane(reader: Reader) -> Rows:
     U √Σ and V √Σ: the dot product of two is nearly their score. The first rows have the head, its
     share of weight, and the variance that the plane has.
     """
-    model, some, rows = reader.model, reader.take(N_TRANSLATED), list[dict[str, float | str]]()
-    own = [isinstance(model, GPT) or a.kind != "decoder" for a in attentions_of(model)]
+    some, rows = reader.take(N_TRANSLATED), list[dict[str, float | str]]()
     place: tuple[int, int] | None = None
-    for when, each in (("after", model), ("before", reader.untrained)) if any(own) else ():
-        attentions = [a for a, is_own in zip(attentions_of(each), own, strict=True) if is_own]
+    for when, model in (("after", reader.model), ("before", reader.untrained)):
+        if not (attentions := [a for a in list_attentions(model) if a.kind != "decoder"]):
+            return []
         with watch(a.module for a in attentions) as calls:
-            read(each, batch_of(each, some.examples))
+            read(model, batch_of(model, some.examples))
         shares = 100 * torch.stack([
-            measure_share(a, call[0][0], some.parses)
-            for a, call in zip(attentions, calls, strict=True)
+            measure_share(a, arguments, some.parses)
+            for a, ((arguments, _),) in zip(attentions, calls, strict=True)
         ])  # fmt: skip
         place = place or divmod(int(shares.argmax()), shares.shape[1])
         a, head = attentions[place[0]], place[1]
@@ -575,7 +565,7 @@ def describe_plane(reader: Reader) -> Rows:
             for side, x in enumerate(arguments[:2])
         )
         points, variance = project_scores(q, k)
-        about = {"when": when, **name_head(a, head + 1)}
+        about = {"when": when, **name_own(a, head + 1)}
         rows.append({**about, "share": shares[place].item(), "variance": variance})
         for side, (name, xy) in enumerate(zip(("query", "key"), points, strict=True)):
             labels = [kind for pair in kinds for kind in pair[side]]
@@ -683,7 +673,6 @@ def describe_positions(reader: Reader) -> Rows:
 
 AGES = {"1": (1, 1), "2": (2, 2), "3–4": (3, 4), "5–8": (5, 8), "9 or more": (9, 999)}
 """Target words since a word was said."""
-NUMBER = {word: i for i, (_, word) in enumerate(WORDS)}
 
 
 class Said(NamedTuple):

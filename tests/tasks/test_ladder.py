@@ -104,5 +104,5 @@ def test_a_bar_is_its_rung_and_bucket() -> None:
             colour = to_hex(bar.get_facecolor()).upper()
             bars[colour, round(bar.get_x() + bar.get_width() / 2, 2)] = bar.get_height()
         assert bars == pytest.approx(expected)
-    assert "11–20" in left.get_title("left")
-    assert "21–30" in right.get_title("left")
+    assert "11–20" in left.get_title()
+    assert "21–30" in right.get_title()

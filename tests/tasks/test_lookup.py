@@ -221,7 +221,7 @@ def test_a_point_is_its_bytes_and_its_score() -> None:
     assert [*drawn] == ["widths-lookup"]
     figure, _ = drawn["widths-lookup"]
     assert any("1–2 seeds" in text.get_text() for text in figure.texts)  # at each width
-    by_title = {ax.get_title(loc="left"): ax for ax in figure.axes}
+    by_title = {ax.get_title(): ax for ax in figure.axes}
     for title, model, sizes, means in (
         ("Keys", "gpt", [17 * 24, 17 * 48, 17 * 96], [50, 78, 94]),
         ("Keys", "lstm_seq2seq", [48, 96], [16, 32]),
@@ -258,7 +258,7 @@ def test_each_rule_has_its_line_on_each_data() -> None:
     assert draw([*map(as_records, (once, other))]) == {}  # one rule says nothing
     ((name, (figure, table)),) = draw([*map(as_records, (fewer, other, again, once))]).items()
     assert (name, "last value counts" in figure.texts[1].get_text()) == ("rules-lookup", True)
-    by_title = {ax.get_title(loc="left"): ax for ax in figure.axes}
+    by_title = {ax.get_title(): ax for ax in figure.axes}
     assert by_title.keys() == {"Keys and values", "Keys given again"}
     for title, scores in (("Keys and values", [62]), ("Keys given again", [20, 80])):
         lines = [line for line in by_title[title].lines if len(line.get_xdata()) == 8]

@@ -115,7 +115,7 @@ def test_each_number_of_cups_has_its_panel() -> None:
             record["data"] |= {"name": f"{n_cups} cups", "n_cups": n_cups}
         folders.append(as_records(records))
     drawn = figure.draw_across(folders)["tracking"]
-    panels = {ax.get_title(loc="left"): ax for ax in drawn.figure.axes}
+    panels = {ax.get_title(): ax for ax in drawn.figure.axes}
     assert [*panels] == ["2 cups", "5 cups"]
     assert [len(ax.collections) for ax in panels.values()] == [2, 1]  # whiskers of each model
     buckets = folders[0][0].tests[0].buckets

@@ -190,11 +190,11 @@ def test_ranks_of_planted_heads() -> None:
 
 def test_a_head_that_looks_at_a_known_place_is_found() -> None:
     assert measure.pair_articles(PARSE, "encoder") == [(0, 1), (6, 8)]
-    assert measure.pair_articles(PARSE, "decoder") == [(1, 0), (8, 6)]
+    assert measure.pair_articles(PARSE, "text") == [(1, 0), (8, 6)]
     assert measure.pair_articles(PARSE, "source") == [(0, 1), (7, 8)]  # eine is German word 7
     w = torch.full((1, 2, 10, 10), 0.125)
     w[0, 1, 1, 0], w[0, 1, 8, 6] = 0.9, 0.6
-    head = Attention("decoder", 1, SimpleNamespace(attention_weights=lambda w: w))
+    head = Attention("text", 1, SimpleNamespace(attention_weights=lambda w: w))
     assert_close(measure.measure_share(head, (w,), [PARSE]), torch.tensor([0.125, 0.75]))
 
 
