@@ -25,7 +25,7 @@ from seqmodels.data.names import (
     stem_of,
 )
 from seqmodels.data.tables import TABLES, table_ending, visible_files
-from seqmodels.data.text import count_lines, lines, preview
+from seqmodels.data.text import lines, preview
 from seqmodels.utils.terminal import one_line
 
 MAX_HELD_OUT = 2_000
@@ -288,8 +288,9 @@ def read_line_pairs(src: Path, tgt: Path) -> Iterator[Pair]:
     is_same = True
     for n, (source, target) in enumerate(zip_longest(lines(src), lines(tgt)), 1):
         if source is None or target is None:
+            n_src, n_tgt = (sum(1 for _ in lines(path)) for path in (src, tgt))
             raise ValueError(
-                f"{src} has {count_lines(src):,} lines and {tgt} has {count_lines(tgt):,}; "
+                f"{src} has {n_src:,} lines and {tgt} has {n_tgt:,}; "
                 "line n of one must translate line n of the other"
             )
         is_same = is_same and source == target

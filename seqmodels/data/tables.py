@@ -6,7 +6,6 @@ A file .tsv, .csv, .json, .jsonl or .parquet is read by its own header.
 from __future__ import annotations
 
 import csv
-import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -18,6 +17,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 from pyarrow import parquet
+from pydantic_core import from_json
 
 from seqmodels.data import SPLITS
 from seqmodels.data.cache import fingerprint
@@ -341,12 +341,9 @@ def read_json(path: Path) -> Rows:
 def parse_json(text: str, where: str) -> Any:
     """Return the value of JSON; raise ValueError if it is not JSON, or has half a character."""
     try:
-        value = json.loads(text)
-        if r"\ud" in text.lower():  # a surrogate, which is no character without a second one
-            json.dumps(value, ensure_ascii=False).encode()
-    except (ValueError, RecursionError) as fault:
+        return from_json(text)
+    except ValueError as fault:
         raise ValueError(f"{where}: not JSON: {fault}") from fault
-    return value
 
 
 def row_of(value: object, where: str = "") -> Row:
