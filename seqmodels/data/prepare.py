@@ -18,7 +18,7 @@ from functools import partial
 from itertools import chain, compress
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, TypeVar
 from unicodedata import is_normalized, normalize
 
 import numpy as np
@@ -158,35 +158,26 @@ def summarize(data: Mapping[str, Any], is_cleaned: bool = False) -> str:
 # ----------------------------------------------------------------------------------------- Pairs
 
 
-class Scan(NamedTuple):
-    """What reading a split once has found; its pairs without a blank side are in a file."""
-
-    path: Path
-    sources: np.ndarray
-    """A hash of each source."""
-    is_kept: np.ndarray
-    """The pairs that `read` yields."""
-
-    def read(self) -> Iterator[Pair]:
-        """Yield the pairs that are kept."""
-        with open(self.path) as lines:
-            for line in compress(lines, self.is_kept):
-                yield Pair(*json.loads(line))
-
-
 def build_pairs(corpus: ParallelCorpus, config: PrepareConfig, folder: Path) -> dict[str, Any]:
     """Write the tokenizer, the tokens and the test texts; return facts for the record."""
     with TemporaryDirectory(dir=folder) as scratch:
-        scans, counts, sha256 = scan_pairs(corpus, config, Path(scratch))
+        hashes, counts, sha256 = scan_pairs(corpus, config, Path(scratch))
+        is_kept = find_faults(hashes, counts, config.is_cleaned)
         for split in SPLITS:
-            if not scans[split].is_kept.any():
+            if not is_kept[split].any():
                 raise ValueError(explain_empty(split, corpus, config, counts))
-        sides = chain.from_iterable(pair[:2] for pair in scans["train"].read())
+
+        def read(split: str) -> Iterator[Pair]:
+            with open(Path(scratch, split)) as lines:
+                for line in compress(lines, is_kept[split]):
+                    yield Pair(*json.loads(line))
+
+        sides = chain.from_iterable(pair[:2] for pair in read("train"))
         tokenizer = tokenizers.make(config.tokenizer, sides, config.vocab_size)
         tokenizer.save(folder / TOKENIZER)
         most_words, texts = 0, list[tuple[str, str]]()
         for split in SPLITS:
-            for pair in encode_pairs(folder, split, scans[split].read(), tokenizer, config, counts):
+            for pair in encode_pairs(folder, split, read(split), tokenizer, config, counts):
                 if split == "train":
                     most_words = max(most_words, count_words(pair.src))
                 elif split == "test":
@@ -195,7 +186,7 @@ def build_pairs(corpus: ParallelCorpus, config: PrepareConfig, folder: Path) -> 
                 raise ValueError(explain_empty(split, corpus, config, counts))
     files.write(folder / TEST_TEXTS, json.dumps(texts))
     tested = [hash(src) for src, _ in texts]
-    counts["n_test_sources_in_train"] = int(np.isin(tested, scans["train"].sources).sum())
+    counts["n_test_sources_in_train"] = int(np.isin(tested, hashes["train"][1]).sum())
     data = {
         "sha256": sha256,
         **counts,
@@ -210,10 +201,11 @@ def build_pairs(corpus: ParallelCorpus, config: PrepareConfig, folder: Path) -> 
 
 def scan_pairs(
     corpus: ParallelCorpus, config: PrepareConfig, folder: Path
-) -> tuple[dict[str, Scan], Counter[str], str]:
+) -> tuple[dict[str, np.ndarray], Counter[str], str]:
     """Read a corpus, once, and write its pairs into a folder, except those with a blank side.
 
-    Return the splits, counts, and the checksum of all pairs, which is the same in both directions.
+    Return, for each split, hashes of the pairs, hashes of their sources, and whether they are of
+    very unequal length; counts; and the checksum of all pairs, the same in both directions.
     """
     counts = Counter({"n_not_nfc": 0, **{f"n_blank_{split}": 0 for split in SPLITS}})
     digests = hashlib.sha256(), hashlib.sha256()
@@ -234,10 +226,8 @@ def scan_pairs(
             else:
                 counts[f"n_blank_{split}"] += 1
     hashes = {split: np.array(each).reshape(-1, 3).T for split, each in facts.items()}
-    is_kept = find_faults(hashes, counts, config.is_cleaned)
-    scans = {split: Scan(folder / split, hashes[split][1], is_kept[split]) for split in SPLITS}
     both = b"".join(sorted(digest.digest() for digest in digests))
-    return scans, counts, hashlib.sha256(both).hexdigest()
+    return hashes, counts, hashlib.sha256(both).hexdigest()
 
 
 def find_faults(
