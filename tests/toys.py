@@ -29,14 +29,8 @@ TOKENIZER = tokenizers.Words([*"abcdefg"])
 
 
 def read_pairs(opened: ParallelCorpus, *splits: str) -> list[Pair]:
-    """Return the pairs of some splits, or of all, in the order of their lines."""
-    chosen = (pair for split, pair in opened.pairs() if split in (splits or SPLITS))
-    return sorted(chosen, key=lambda pair: pair.line)
-
-
-def read_texts(opened: ParallelCorpus, split: str) -> list[tuple[str, str]]:
-    """Return the pairs of a split without their lines."""
-    return [pair[:2] for pair in read_pairs(opened, split)]
+    """Return the pairs of some splits, or of all, in their order."""
+    return [pair for split, pair in opened.pairs() if split in (splits or SPLITS)]
 
 
 def toy(**changes: Any) -> task.Task:
@@ -120,7 +114,7 @@ def examples(n: int = 60) -> list[Example]:
     """Draw sources of up to six letters, each to be copied."""
     rng = random.Random(1)
     texts = [[rng.randrange(4, V) for _ in range(rng.randint(1, 6))] for _ in range(n)]
-    return [Example(text, [*text, EOS], line=i) for i, text in enumerate(texts, 1)]
+    return [Example(text, [*text, EOS]) for text in texts]
 
 
 def finish(one: Trainer, save: Any = lambda: None, is_due: Any = lambda: False) -> dict[str, Any]:

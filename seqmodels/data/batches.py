@@ -31,8 +31,6 @@ class Example(NamedTuple):
     tgt: Sequence[int]
     unscored: frozenset[int] = frozenset()
     """Positions in the target that are not scored, such as the words of a question."""
-    line: int = 0
-    """Its line in its file, or its index within its split, from 1, for messages. 0: unknown."""
 
     def scored(self) -> list[int]:
         """Return the target tokens that are scored."""
@@ -89,7 +87,6 @@ class Mapped:
 
     def __init__(self, folder: Path, split: str):
         self.folder, self.split = folder, split
-        self.lines = self.map("lines", np.int64)
 
     def map(self, kind: str, dtype: Any = None) -> np.ndarray:
         """Map a file into memory; without a dtype, its numbers are ids."""
@@ -120,21 +117,16 @@ class TokenizedPairs(Mapped, LazyExamples):
         return np.diff(self.ends, axis=0)
 
     def __len__(self) -> int:
-        return len(self.lines)
+        return len(self.ends) - 1
 
     def build(self, i: int) -> Example:
         """Return an example."""
         (src, tgt), (src_end, tgt_end) = self.ends[i : i + 2].tolist()
-        line = int(self.lines[i])
-        return Example(self.src[src:src_end].tolist(), self.tgt[tgt:tgt_end].tolist(), line=line)
-
-
-LINE_EVERY = 32
-"""The line is stored for every token of a text whose index is a multiple of this."""
+        return Example(self.src[src:src_end].tolist(), self.tgt[tgt:tgt_end].tolist())
 
 
 class TokenStream(Mapped):
-    """Running text on disk: SPLIT.ids are its tokens, SPLIT.lines the lines of some of them."""
+    """Running text on disk: SPLIT.ids are its tokens."""
 
     def __init__(self, folder: Path, split: str):
         super().__init__(folder, split)
@@ -146,10 +138,6 @@ class TokenStream(Mapped):
     def slice(self, start: int, end: int) -> list[int]:
         """Return the tokens from `start` to before `end`."""
         return self.ids[start:end].tolist()
-
-    def line(self, i: int) -> int:
-        """Return the line of a token, or of one shortly before it; 0: unknown."""
-        return int(self.lines[i // LINE_EVERY])
 
 
 def context_lengths(longest: int) -> list[int]:
@@ -186,9 +174,8 @@ class ContextWindows(LazyExamples):
     def build(self, i: int) -> Example:
         """Return an example."""
         start = self.starts[i]
-        begin = start - int(self.contexts[i])
-        src = self.ids.slice(begin, start) or [BOS]
-        return Example(src, self.ids.slice(start, start + self.n_target), line=self.ids.line(begin))
+        src = self.ids.slice(start - int(self.contexts[i]), start) or [BOS]
+        return Example(src, self.ids.slice(start, start + self.n_target))
 
 
 class SlidingWindow(LazyExamples):
@@ -216,7 +203,7 @@ class SlidingWindow(LazyExamples):
         """Return an example."""
         start, end = max(0, self.block_end(i) - self.block), self.block_end(i)
         unscored = range(self.block_end(i - 1) - start) if i else ()
-        return Example([BOS], self.ids.slice(start, end), frozenset(unscored), self.ids.line(start))
+        return Example([BOS], self.ids.slice(start, end), frozenset(unscored))
 
 
 # -------------------------------------------------------------------------------------- Batches

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from tempfile import mkdtemp
+from tempfile import TemporaryDirectory, TemporaryFile
 from typing import Any
 
+from seqmodels.data.text import open_readable
 from seqmodels.utils import files
 
 FACTS_FILE = "made.json"
@@ -32,12 +34,14 @@ def cache_dir() -> Path:
 
 
 def ensure_dir(folder: Path) -> Path:
-    """Return a folder, created if it does not exist; raises WriteError if that fails."""
+    """Return a folder to write to, created if need be; raises WriteError if that fails."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        TemporaryFile(dir=folder).close()
     except OSError as fault:
         raise files.WriteError(
-            f"{folder} cannot be created: {fault.strerror}; set SEQMODELS_CACHE to another folder"
+            f"{folder} cannot be written to: {fault.strerror}; set SEQMODELS_CACHE to another "
+            "folder"
         ) from fault
     return folder
 
@@ -45,18 +49,13 @@ def ensure_dir(folder: Path) -> Path:
 def fingerprint(path: Path) -> str:
     """Return what changes whenever a file does: path, size, times, inode, checksum of both ends.
 
-    Raises ValueError if the file cannot be read.
+    Raises ValueError as `open_readable` does.
     """
-    try:
+    with open_readable(path) as file:
         stat = path.stat()
-        with files.open_regular(path) as file:
-            ends = file.read(END_BYTES)
-            file.seek(max(0, stat.st_size - END_BYTES))
-            ends += file.read(END_BYTES)
-    except FileNotFoundError as fault:
-        raise ValueError(f"{path} does not exist; give the path of a UTF-8 text file") from fault
-    except OSError as fault:
-        raise ValueError(f"{path} cannot be read: {fault.strerror}") from fault
+        ends = file.read(END_BYTES)
+        file.seek(max(0, stat.st_size - END_BYTES))
+        ends += file.read(END_BYTES)
     times = f"{stat.st_mtime_ns} {stat.st_ctime_ns} {stat.st_ino}"
     return f"{path.resolve()} {stat.st_size} {times} {hashlib.sha256(ends).hexdigest()}"
 
@@ -72,40 +71,29 @@ def cached(
     One of several processes builds it, and the others wait. It is moved into place when it is
     complete. Raises WriteError.
     """
-    from filelock import FileLock, Timeout  # takes longer to import than to print help
-
     folder = ensure_dir(cache_dir()) / hashlib.sha256(json.dumps(key).encode()).hexdigest()[:24]
-    lock = FileLock(folder.with_suffix(".lock"))
-    try:
-        try:
-            lock.acquire(blocking=False)
-        except Timeout:
-            log(f"another process is preparing {folder}; waiting for it")
-            lock.acquire()
-        except OSError as fault:  # on a file system without locks, each process prepares it
-            if fault.errno not in files.NO_LOCKS:
-                raise
+    lock = f"{folder.name}.lock"
+    if files.is_held(folder.parent, lock):
+        log(f"another process is preparing {folder}; waiting for it")
+    with files.Lock(folder.parent, lock, math.inf):
         if not (folder / FACTS_FILE).exists():
             log(f"{message}; cached in {folder}")
             build_folder(folder, build)
-    except OSError as fault:
-        raise files.WriteError(
-            f"{folder} could not be written: {fault.strerror or fault}; set SEQMODELS_CACHE "
-            "to another folder"
-        ) from fault
-    finally:
-        lock.release()
     return folder
 
 
 def build_folder(folder: Path, build: Callable[[Path], dict[str, Any]]) -> None:
     """Fill a folder beside this one, and move it into place when it is complete."""
-    for left in folder.parent.glob(f"{folder.name}.part-*"):  # by a killed process
+    prefix = f"{folder.name}.part-"
+    for left in folder.parent.glob(f"{prefix}*"):  # by a killed process
         shutil.rmtree(left, ignore_errors=True)
-    part = Path(mkdtemp(prefix=f"{folder.name}.part-", dir=folder.parent))
     try:
-        files.write(part / FACTS_FILE, json.dumps(build(part)))
-        shutil.rmtree(folder, ignore_errors=True)
-        part.rename(folder)
-    finally:
-        shutil.rmtree(part, ignore_errors=True)
+        with TemporaryDirectory(prefix=prefix, dir=folder.parent) as part:
+            files.write(Path(part, FACTS_FILE), json.dumps(build(Path(part))))
+            shutil.rmtree(folder, ignore_errors=True)
+            Path(part).rename(folder)
+    except OSError as fault:
+        raise files.WriteError(
+            f"{folder} could not be written: {fault.strerror or fault}; set SEQMODELS_CACHE "
+            "to another folder"
+        ) from fault

@@ -18,13 +18,13 @@ from functools import partial
 from itertools import chain, compress
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, TypeVar
 from unicodedata import is_normalized, normalize
 
 import numpy as np
 
 from seqmodels.data import SPLITS, TOKENIZERS, tokenizers
-from seqmodels.data.batches import LINE_EVERY, TokenizedPairs, TokenStream
+from seqmodels.data.batches import TokenizedPairs, TokenStream
 from seqmodels.data.cache import FACTS_FILE, cached, fingerprint
 from seqmodels.data.running_text import TextCorpus
 from seqmodels.data.scripts import count_words
@@ -36,7 +36,7 @@ from seqmodels.utils.terminal import printable
 with warnings.catch_warnings(action="ignore"):  # in a notebook without ipywidgets
     from tqdm.auto import tqdm
 
-FORMAT = 12
+FORMAT = 13
 """Version of the folder's format: when it changes, a new folder is made."""
 TOKENIZER, TEST_TEXTS = "tokenizer.json", "test.json"
 """Files in the folder of a corpus."""
@@ -158,44 +158,35 @@ def summarize(data: Mapping[str, Any], is_cleaned: bool = False) -> str:
 # ----------------------------------------------------------------------------------------- Pairs
 
 
-class Scan(NamedTuple):
-    """What reading a split once has found; its pairs without a blank side are in a file."""
-
-    path: Path
-    sources: np.ndarray
-    """A hash of each source."""
-    is_kept: np.ndarray
-    """The pairs that `read` yields."""
-
-    def read(self) -> Iterator[Pair]:
-        """Yield the pairs that are kept."""
-        with open(self.path) as lines:
-            for line in compress(lines, self.is_kept):
-                yield Pair(*json.loads(line))
-
-
 def build_pairs(corpus: ParallelCorpus, config: PrepareConfig, folder: Path) -> dict[str, Any]:
     """Write the tokenizer, the tokens and the test texts; return facts for the record."""
     with TemporaryDirectory(dir=folder) as scratch:
-        scans, counts, sha256 = scan_pairs(corpus, config, Path(scratch))
+        hashes, counts, sha256 = scan_pairs(corpus, config, Path(scratch))
+        is_kept = find_faults(hashes, counts, config.is_cleaned)
         for split in SPLITS:
-            if not scans[split].is_kept.any():
+            if not is_kept[split].any():
                 raise ValueError(explain_empty(split, corpus, config, counts))
-        sides = chain.from_iterable(pair[:2] for pair in scans["train"].read())
+
+        def read(split: str) -> Iterator[Pair]:
+            with open(Path(scratch, split)) as lines:
+                for line in compress(lines, is_kept[split]):
+                    yield Pair(*json.loads(line))
+
+        sides = chain.from_iterable(read("train"))
         tokenizer = tokenizers.make(config.tokenizer, sides, config.vocab_size)
         tokenizer.save(folder / TOKENIZER)
-        most_words, texts = 0, list[tuple[str, str]]()
+        most_words, texts = 0, list[Pair]()
         for split in SPLITS:
-            for pair in encode_pairs(folder, split, scans[split].read(), tokenizer, config, counts):
+            for pair in encode_pairs(folder, split, read(split), tokenizer, config, counts):
                 if split == "train":
                     most_words = max(most_words, count_words(pair.src))
                 elif split == "test":
-                    texts.append(pair[:2])
+                    texts.append(pair)
             if not counts[f"n_{split}"]:
                 raise ValueError(explain_empty(split, corpus, config, counts))
     files.write(folder / TEST_TEXTS, json.dumps(texts))
     tested = [hash(src) for src, _ in texts]
-    counts["n_test_sources_in_train"] = int(np.isin(tested, scans["train"].sources).sum())
+    counts["n_test_sources_in_train"] = int(np.isin(tested, hashes["train"][1]).sum())
     data = {
         "sha256": sha256,
         **counts,
@@ -210,10 +201,11 @@ def build_pairs(corpus: ParallelCorpus, config: PrepareConfig, folder: Path) -> 
 
 def scan_pairs(
     corpus: ParallelCorpus, config: PrepareConfig, folder: Path
-) -> tuple[dict[str, Scan], Counter[str], str]:
+) -> tuple[dict[str, np.ndarray], Counter[str], str]:
     """Read a corpus, once, and write its pairs into a folder, except those with a blank side.
 
-    Return the splits, counts, and the checksum of all pairs, which is the same in both directions.
+    Return, for each split, hashes of the pairs, hashes of their sources, and whether they are of
+    very unequal length; counts; and the checksum of all pairs, the same in both directions.
     """
     counts = Counter({"n_not_nfc": 0, **{f"n_blank_{split}": 0 for split in SPLITS}})
     digests = hashlib.sha256(), hashlib.sha256()
@@ -221,23 +213,21 @@ def scan_pairs(
     lower = str.lower if config.is_lowercase else str
     with ExitStack() as stack:
         written = {split: stack.enter_context(open(folder / split, "w")) for split in SPLITS}
-        for split, (*sides, line) in corpus.pairs():
-            for digest, side in zip(digests, sides, strict=True):
+        for split, pair in corpus.pairs():
+            for digest, side in zip(digests, pair, strict=True):
                 digest.update(f"{side}\n".encode())
                 counts["n_not_nfc"] += not is_normalized("NFC", side)
-            src, tgt = (lower(normalize("NFC", side)) for side in sides)
+            src, tgt = (lower(normalize("NFC", side)) for side in pair)
             fewer, more = sorted(map(count_words, (src, tgt)))
             if fewer:
                 is_unequal = more > MAX_LENGTH_RATIO * fewer
                 facts[split].extend((hash((src, tgt)), hash(src), is_unequal))
-                written[split].write(f"{json.dumps((src, tgt, line))}\n")
+                written[split].write(f"{json.dumps((src, tgt))}\n")
             else:
                 counts[f"n_blank_{split}"] += 1
     hashes = {split: np.array(each).reshape(-1, 3).T for split, each in facts.items()}
-    is_kept = find_faults(hashes, counts, config.is_cleaned)
-    scans = {split: Scan(folder / split, hashes[split][1], is_kept[split]) for split in SPLITS}
     both = b"".join(sorted(digest.digest() for digest in digests))
-    return scans, counts, hashlib.sha256(both).hexdigest()
+    return hashes, counts, hashlib.sha256(both).hexdigest()
 
 
 def find_faults(
@@ -275,9 +265,9 @@ def encode_pairs(
     n = n_long = n_unknown = 0
     ends = np.zeros(2, np.int64)
     with ExitStack() as stack:
-        src_file, tgt_file, ends_file, lines_file = (
+        src_file, tgt_file, ends_file = (
             stack.enter_context(open(folder / f"{split}.{kind}", "wb"))
-            for kind in ("src", "tgt", "ends", "lines")
+            for kind in ("src", "tgt", "ends")
         )
         ends.tofile(ends_file)
         for pair in tqdm(pairs, f"tokenizing {split}", disable=None, leave=False):
@@ -290,7 +280,6 @@ def encode_pairs(
             array(tokenizer.dtype.char, tgt).tofile(tgt_file)
             ends += len(src), len(tgt)
             ends.tofile(ends_file)
-            array("q", [pair.line]).tofile(lines_file)
             n, n_unknown = n + 1, n_unknown + src.count(UNK) + tgt.count(UNK)
             yield pair
     found = {"": n, "_too_long": n_long, "_tokens": int(ends.sum()), "_unknown": n_unknown}
@@ -345,23 +334,12 @@ def build_text(corpus: TextCorpus, config: PrepareConfig, folder: Path) -> dict[
 def encode_text(
     folder: Path, split: str, pieces: Iterator[str], tokenizer: Tokenizer, digest: Any
 ) -> dict[str, int]:
-    """Write the tokens of a split; return their number, and the number of UNKs among them.
-
-    Lines are counted by the line feeds of each token; if no token has any, they are 0: unknown.
-    """
-    n_feeds = np.array([tokenizer.decode([i]).count("\n") for i in range(tokenizer.vocab_size)])
-    n, n_unknown, line = 0, 0, 1
-    with (
-        open(folder / f"{split}.ids", "wb") as ids_file,
-        open(folder / f"{split}.lines", "wb") as lines_file,
-    ):
+    """Write the tokens of a split; return their number, and the number of UNKs among them."""
+    n = n_unknown = 0
+    with open(folder / f"{split}.ids", "wb") as ids_file:
         for piece in tqdm(pieces, split, disable=None, leave=False):
             digest.update(piece.encode())
             ids = np.array(tokenizer.encode(piece), tokenizer.dtype)
-            feeds = n_feeds[ids]
-            lines = (line + feeds.cumsum() - feeds) * n_feeds.any()
             ids.tofile(ids_file)
-            lines[-n % LINE_EVERY :: LINE_EVERY].astype(np.int64).tofile(lines_file)
             n, n_unknown = n + len(ids), n_unknown + int((ids == UNK).sum())
-            line += piece.count("\n")
     return {f"n_tokens_{split}": n, f"n_unknown_{split}": n_unknown}

@@ -132,9 +132,8 @@ def read_documents(data: str, column: str | None, limit: int | None, shares: Sha
         )
 
     def read(split: str) -> Iterator[str]:
-        for n, row in table.splits[split]():
-            if row.get(name) is not None:
-                text = table.cell(n, row, name)
+        for (text,) in table.read(split, name):
+            if text is not None:
                 yield text if text.endswith("\n") else f"{text}\n"
 
     splits = {split: partial(read, split) for split in table.splits}
@@ -144,8 +143,8 @@ def read_documents(data: str, column: str | None, limit: int | None, shares: Sha
 
 def is_prose(table: tables.Table, column: str) -> bool:
     """Return whether most of a column's first texts have several words: identifiers have one."""
-    rows = islice(table.splits["train"](), N_SNIFFED)
-    n_words = [count_words(table.cell(n, row, column)) for n, row in rows]
+    rows = islice(table.read("train", column), N_SNIFFED)
+    n_words = [count_words(text or "") for (text,) in rows]
     return 2 * sum(n > 1 for n in n_words) > len(n_words)
 
 

@@ -25,7 +25,7 @@ from seqmodels.data.names import (
     stem_of,
 )
 from seqmodels.data.tables import TABLES, table_ending, visible_files
-from seqmodels.data.text import count_lines, lines, preview
+from seqmodels.data.text import lines, preview
 from seqmodels.utils.terminal import one_line
 
 MAX_HELD_OUT = 2_000
@@ -39,8 +39,6 @@ class Pair(NamedTuple):
 
     src: str
     tgt: str
-    line: int = 0
-    """Its line in its file, counting blank ones, or its index within its split; 0: unknown."""
 
 
 PairReader = Callable[[], Iterator[Pair]]
@@ -65,15 +63,14 @@ class ParallelCorpus(NamedTuple):
     def first_lines(self) -> str:
         """Describe the origin of each side, and the first line of each side of each split."""
         firsts = {split: next(read(), Pair("", "")) for split, read in self.splits.items()}
-        sides = zip(("source", "target"), self.origins, firsts["train"][:2], strict=True)
+        sides = zip(("source", "target"), self.origins, firsts["train"], strict=True)
         described = [
             f"{side}: {one_line(origin)}, first line: {preview(text)}"
             for side, origin, text in sides
         ]
         for split in ("valid", "test"):
             if split in firsts:
-                first = " → ".join(map(preview, firsts[split][:2]))
-                described.append(f"{split}: first pair: {first}")
+                described.append(f"{split}: first pair: {' → '.join(map(preview, firsts[split]))}")
             else:
                 described.append(f"{split}: drawn from train")
         if self.unread:
@@ -171,8 +168,8 @@ def read_table(data: str, languages: Languages, limit: int | None) -> ParallelCo
     src_lang, tgt_lang = resolve_direction(table.columns, languages, table.origin)
 
     def read(split: str) -> Iterator[Pair]:
-        for n, row in table.splits[split]():
-            yield Pair(table.cell(n, row, src_lang), table.cell(n, row, tgt_lang), n)
+        for src, tgt in table.read(split, src_lang, tgt_lang):
+            yield Pair(src or "", tgt or "")
 
     readers = {split: partial(read, split) for split in table.splits}
     origins = f"{table.origin}, column {src_lang}", f"{table.origin}, column {tgt_lang}"
@@ -286,14 +283,15 @@ def read_line_pairs(src: Path, tgt: Path) -> Iterator[Pair]:
     Raises ValueError if one has more lines than the other, or if both contain the same text.
     """
     is_same = True
-    for n, (source, target) in enumerate(zip_longest(lines(src), lines(tgt)), 1):
+    for source, target in zip_longest(lines(src), lines(tgt)):
         if source is None or target is None:
+            n_src, n_tgt = (sum(1 for _ in lines(path)) for path in (src, tgt))
             raise ValueError(
-                f"{src} has {count_lines(src):,} lines and {tgt} has {count_lines(tgt):,}; "
+                f"{src} has {n_src:,} lines and {tgt} has {n_tgt:,}; "
                 "line n of one must translate line n of the other"
             )
         is_same = is_same and source == target
-        yield Pair(source, target, n)
+        yield Pair(source, target)
     if is_same:
         raise ValueError(f"{src} and {tgt} contain the same text; one must translate the other")
 

@@ -6,11 +6,10 @@ A file .tsv, .csv, .json, .jsonl or .parquet is read by its own header.
 from __future__ import annotations
 
 import csv
-import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cache, partial
+from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 from random import Random
@@ -18,6 +17,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 from pyarrow import parquet
+from pydantic_core import from_json
 
 from seqmodels.data import SPLITS
 from seqmodels.data.cache import fingerprint
@@ -35,8 +35,8 @@ BATCH = 1_000
 ATTRIBUTION = re.compile(r"CC-BY 2\.0 \(France\) Attribution: tatoeba\.org")
 """How the last column of a file by Anki (manythings.org) begins."""
 Row = dict[str, Any]
-Rows = Iterator[tuple[int, Row]]
-"""The line, or the number, of each row, and its cells."""
+Rows = Iterator[tuple[str, Row]]
+"""The place of each row, such as `a.csv, line 3`, and its cells."""
 RowReader = Callable[[], Rows]
 
 
@@ -55,14 +55,14 @@ class Table(NamedTuple):
     unread: Sequence[str] = ()
     """Files of a folder, or splits of a dataset, that are not read."""
 
-    def cell(self, n: int, row: Row, column: str) -> str:
-        """Return the text of a cell; "" for a missing one. Raises ValueError for a number."""
-        text = row.get(column)
-        if text is None:
-            return ""
-        if not isinstance(text, str):
-            raise ValueError(f"{self.origin}, line {n}: {column!r} is not a text")
-        return text.replace("\r\n", "\n").removesuffix("\r") if "\r" in text else text
+    def read(self, split: str, *columns: str) -> Iterator[list[str | None]]:
+        """Yield the texts of a row, None for a missing one; raise ValueError for a number."""
+        for place, row in self.splits[split]():
+            texts = [row.get(column) for column in columns]
+            for column, text in zip(columns, texts, strict=True):
+                if not isinstance(text, str | None):
+                    raise ValueError(f"{place}: {column!r} is not a text")
+            yield [text and text.replace("\r\n", "\n").removesuffix("\r") for text in texts]
 
 
 def open_table(
@@ -82,7 +82,7 @@ def open_table(
     opened = {file: open_file(file, asked, min_common) for file in every}
     check_columns({file: columns for file, (columns, _) in opened.items()}, asked, min_common)
     splits: dict[str, RowReader] = {
-        split: partial(read_files, [opened[file][1] for file in group])
+        split: partial(chain_rows, [opened[file][1] for file in group])
         for split, group in paths.items()
     }
     if limit:
@@ -93,24 +93,15 @@ def open_table(
     return Table(stem_of(path.resolve()), data, columns, splits, key, unread)
 
 
-def read_files(readers: Sequence[RowReader]) -> Rows:
-    """Yield the rows of files, one after the other; those of several are counted through."""
-    if len(readers) == 1:
-        return readers[0]()
-    rows = chain.from_iterable(read() for read in readers)
-    return ((n, row) for n, (_, row) in enumerate(rows, 1))
-
-
-@cache
-def draw_places(read: RowReader, limit: int) -> frozenset[int]:
-    """Draw `limit` rows, or all if there are fewer."""
-    n = sum(1 for _ in read())
-    return frozenset(Random(1).sample(range(n), min(limit, n)))
+def chain_rows(readers: Sequence[RowReader]) -> Rows:
+    """Yield the rows of files, one file after the other."""
+    return chain.from_iterable(read() for read in readers)
 
 
 def draw_rows(read: RowReader, limit: int) -> Rows:
-    """Yield `limit` rows, drawn at random, in their order."""
-    chosen = draw_places(read, limit)
+    """Yield `limit` rows, or all if there are fewer, drawn at random, in their order."""
+    n = sum(1 for _ in read())
+    chosen = {*Random(1).sample(range(n), min(limit, n))}
     return (row for i, row in enumerate(read()) if i in chosen)
 
 
@@ -149,15 +140,18 @@ def open_dataset(data: str, limit: int | None) -> Table:
         stem_of(Path(data.partition(":")[0])),
         data,
         columns,
-        {split: partial(read_rows, rows.select_columns(read)) for split, rows in splits.items()},
+        {
+            split: partial(read_rows, rows.select_columns(read), f"{data}, {split}")
+            for split, rows in splits.items()
+        },
         " ".join(str(file["filename"]) for rows in splits.values() for file in rows.cache_files),
         [f"split {name}" for name in loaded if name not in named.values()],
     )
 
 
-def read_rows(rows: Any) -> Rows:
-    """Yield the number and the cells of each row of a dataset of the hub."""
-    return read_arrow(rows.with_format("arrow").iter(BATCH))
+def read_rows(rows: Any, name: str) -> Rows:
+    """Yield the rows of a dataset of the hub."""
+    return read_arrow(rows.with_format("arrow").iter(BATCH), name)
 
 
 def choose_split(split: str, names: Sequence[str]) -> str | None:
@@ -174,9 +168,8 @@ def choose_split(split: str, names: Sequence[str]) -> str | None:
 
 def visible_files(folder: Path) -> list[Path]:
     """Return the files in a folder and in those in it, sorted, without the hidden ones."""
-    listed = sorted(each for depth in ("*", "*/*") for each in folder.glob(depth))
-    hidden = [each for each in listed if each.name.startswith(".")]
-    return [p for p in listed if not p.is_dir() and p not in hidden and p.parent not in hidden]
+    listed = sorted([*folder.glob("[!.]*"), *folder.glob("[!.]*/[!.]*")])
+    return [path for path in listed if not path.is_dir()]
 
 
 def split_files(path: Path) -> dict[str, list[Path]]:
@@ -249,10 +242,11 @@ def open_file(
     rows = [row for _, row in islice(read(), N_SNIFFED)]
     if not rows:
         raise ValueError(f"{path} has no rows")
-    first = {name: cell for row in reversed(rows) for name, cell in row.items() if cell is not None}
-    names = dict.fromkeys(chain.from_iterable(rows))
-    texts = [name for name in names if isinstance(first.get(name, ""), str)]
-    return [name for name in texts if not ATTRIBUTION.match(first.get(name, ""))], read
+    first: Row = dict.fromkeys(chain.from_iterable(rows), "")
+    for row in reversed(rows):
+        first |= {name: cell for name, cell in row.items() if cell is not None}
+    texts = {name: cell for name, cell in first.items() if isinstance(cell, str)}
+    return [name for name, text in texts.items() if not ATTRIBUTION.match(text)], read
 
 
 def text_columns(schema: pa.Schema) -> tuple[list[str], list[str]]:
@@ -262,8 +256,8 @@ def text_columns(schema: pa.Schema) -> tuple[list[str], list[str]]:
     if both is not None and pa.types.is_struct(both):
         return [field.name for field in both], ["translation"]
     values = {n: t.value_type if pa.types.is_dictionary(t) else t for n, t in types.items()}
-    is_text = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
-    texts = [name for name, kind in values.items() if any(test(kind) for test in is_text)]
+    strings = pa.string(), pa.large_string(), pa.string_view()
+    texts = [name for name, kind in values.items() if kind in strings]
     return texts, texts
 
 
@@ -311,7 +305,7 @@ def split_cells(path: Path) -> Iterator[tuple[int, list[str]]]:
 
 
 def read_cells(path: Path, names: Sequence[str], is_header: bool) -> Rows:
-    """Yield the line and the cells of each row of a TSV or CSV file, without header and blanks.
+    """Yield the rows of a TSV or CSV file, without header and blanks.
 
     Raises ValueError that names file and line.
     """
@@ -321,35 +315,33 @@ def read_cells(path: Path, names: Sequence[str], is_header: bool) -> Rows:
             raise ValueError(
                 f"{path}, line {n}: {len(cells)} columns, but the first line has {len(names)}"
             )
-        yield n, dict(zip(names, cells, strict=True))
+        yield f"{path}, line {n}", dict(zip(names, cells, strict=True))
 
 
 def read_json(path: Path) -> Rows:
-    """Yield number and cells of each row of JSON: of each line, or of the array in a file.
+    """Yield the rows of JSON: of each line, or of the array in a file.
 
     Raises ValueError that names the file, and the line if there is one.
     """
     if next(filter(str.strip, raw_lines(path)), "").lstrip().startswith("["):
         rows = parse_json("".join(raw_lines(path)), f"{path}")
-        yield from ((n, row_of(row, f"{path}, row {n}")) for n, row in enumerate(rows, 1))
+        for n, row in enumerate(rows, 1):
+            yield (place := f"{path}, row {n}"), row_of(row, place)
         return
     for n, line in enumerate(lines(path, is_plain=False), 1):
         if line.strip():
-            yield n, row_of(parse_json(line, f"{path}, line {n}"), f"{path}, line {n}")
+            yield (place := f"{path}, line {n}"), row_of(parse_json(line, place), place)
 
 
 def parse_json(text: str, where: str) -> Any:
     """Return the value of JSON; raise ValueError if it is not JSON, or has half a character."""
     try:
-        value = json.loads(text)
-        if r"\ud" in text.lower():  # a surrogate, which is no character without a second one
-            json.dumps(value, ensure_ascii=False).encode()
-    except (ValueError, RecursionError) as fault:
+        return from_json(text)
+    except ValueError as fault:
         raise ValueError(f"{where}: not JSON: {fault}") from fault
-    return value
 
 
-def row_of(value: object, where: str = "") -> Row:
+def row_of(value: object, place: str) -> Row:
     """Return the cells of a row of JSON or Parquet: those of `translation`, as on the hub, if any.
 
     A text alone is the column `text`. Raises ValueError for other values.
@@ -357,15 +349,15 @@ def row_of(value: object, where: str = "") -> Row:
     if isinstance(value, str):
         return {"text": value}
     if not isinstance(value, dict):
-        raise ValueError(f"{where}: not an object with names and texts")
+        raise ValueError(f"{place}: not an object with names and texts")
     both = value.get("translation")
     return both if isinstance(both, dict) else value
 
 
 def read_parquet(path: Path, columns: list[str]) -> Rows:
-    """Yield the number and the cells of each row of a Parquet file."""
+    """Yield the rows of a Parquet file."""
     with open_parquet(path) as file:
-        yield from read_arrow(file.iter_batches(BATCH, columns=columns))
+        yield from read_arrow(file.iter_batches(BATCH, columns=columns), str(path))
 
 
 @contextmanager
@@ -378,7 +370,8 @@ def open_parquet(path: Path) -> Iterator[parquet.ParquetFile]:
         raise ValueError(f"{path} cannot be read: {one_line(str(fault))[:300]}") from fault
 
 
-def read_arrow(batches: Iterable[Any]) -> Rows:
-    """Yield the number and the cells of each row of Arrow's tables or batches."""
+def read_arrow(batches: Iterable[Any], name: str) -> Rows:
+    """Yield the rows of Arrow's tables or batches."""
     rows = chain.from_iterable(batch.to_pylist() for batch in batches)
-    return enumerate(map(row_of, rows), 1)
+    for n, row in enumerate(rows, 1):
+        yield (place := f"{name}, row {n}"), row_of(row, place)

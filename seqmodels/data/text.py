@@ -13,9 +13,10 @@ import hashlib
 import re
 import zlib
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from seqmodels.utils import files
 from seqmodels.utils.terminal import one_line
@@ -50,24 +51,31 @@ def preview(text: str) -> str:
     return f"{line[:79]}…" if len(line) > 80 else line or "(blank)"
 
 
-def raw_lines(path: str | Path) -> Iterator[str]:
-    """Yield the lines of a UTF-8 file, which may be compressed by gzip, as `decode_lines` does.
-
-    Raises ValueError for a file that cannot be read, or is empty, or as `decode_lines` does.
-    """
-    is_empty = True
+@contextmanager
+def open_readable(path: Path) -> Iterator[IO[bytes]]:
+    """Open a regular file; raise ValueError with the cause if it cannot be opened or read."""
     try:
-        with files.open_regular(Path(path)) as file:
-            is_gzip = file.read(2) == b"\x1f\x8b"
-            file.seek(0)
-            for line in decode_lines(gzip.GzipFile(fileobj=file) if is_gzip else file, path):
-                is_empty = False
-                yield line
+        with files.open_regular(path) as file:
+            yield file
     except FileNotFoundError as fault:
         raise ValueError(f"{path} does not exist; give the path of a UTF-8 text file") from fault
     except (OSError, EOFError, zlib.error) as fault:
         reason = getattr(fault, "strerror", None) or fault
-        raise ValueError(f"{path} cannot be read: {reason}") from fault
+        raise ValueError(f"{path} cannot be read: {one_line(str(reason))[:300]}") from fault
+
+
+def raw_lines(path: str | Path) -> Iterator[str]:
+    """Yield the lines of a UTF-8 file, which may be compressed by gzip, as `decode_lines` does.
+
+    Raises ValueError for a file that is empty, and as `open_readable` and `decode_lines` do.
+    """
+    is_empty = True
+    with open_readable(Path(path)) as file:
+        is_gzip = file.read(2) == b"\x1f\x8b"
+        file.seek(0)
+        for line in decode_lines(gzip.GzipFile(fileobj=file) if is_gzip else file, path):
+            is_empty = False
+            yield line
     if is_empty:
         raise ValueError(f"{path} is empty")
 
@@ -143,11 +151,6 @@ def lines(path: str | Path, is_plain: bool = True) -> Iterator[str]:
 def read_lines(path: str | Path) -> list[str]:
     """Return the `lines` of a file."""
     return list(lines(path))
-
-
-def count_lines(path: str | Path) -> int:
-    """Return the number of lines of a file."""
-    return sum(1 for _ in lines(path))
 
 
 def sha256(chunks: Iterable[str]) -> str:

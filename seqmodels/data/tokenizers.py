@@ -16,7 +16,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import math
 import re
 from abc import ABC, abstractmethod
 from collections import Counter
@@ -79,16 +78,14 @@ def blocks(text: str) -> Iterator[str]:
     yield text[start:]
 
 
-def training_blocks(
-    lines: Iterable[str], is_cut: bool = True, max_bytes: float | None = None
-) -> Iterator[str]:
-    """Yield the first `max_bytes` bytes of the lines (None: the default), in blocks if `is_cut`."""
-    n_left = MAX_TRAINING_BYTES if max_bytes is None else max_bytes
-    for block in chain.from_iterable(map(blocks, lines)) if is_cut else lines:
-        n_left -= len(block.encode())
+def training_texts(texts: Iterable[str]) -> Iterator[str]:
+    """Yield the first texts, those within MAX_TRAINING_BYTES."""
+    n_left = MAX_TRAINING_BYTES
+    for text in texts:
+        n_left -= len(text.encode())
         if n_left < 0:
             return
-        yield block
+        yield text
 
 
 def train_merges(lines: Iterable[str], n_pieces: int) -> hf.Tokenizer:
@@ -102,19 +99,15 @@ def train_merges(lines: Iterable[str], n_pieces: int) -> hf.Tokenizer:
         vocab_size=n_pieces, min_frequency=2, initial_alphabet=alphabet, show_progress=False,
         max_token_length=MAX_PIECE_BYTES,
     )  # fmt: skip
-    trained.train_from_iterator(training_blocks(lines), trainer)
+    trained.train_from_iterator(training_texts(chain.from_iterable(map(blocks, lines))), trainer)
     return trained
 
 
-def byte_values() -> dict[str, int]:
-    """Return the byte that each character stands for in byte-level BPE (GPT-2's mapping)."""
-    themselves = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
-    others = [value for value in range(256) if value not in themselves]
-    moved = {chr(256 + i): value for i, value in enumerate(others)}
-    return {chr(value): value for value in themselves} | moved
-
-
-BYTE_VALUES = byte_values()
+ALPHABET = sorted(hf.pre_tokenizers.ByteLevel.alphabet())
+"""Characters for the bytes: printable bytes stand for themselves, the others follow in order."""
+BYTE_VALUES = dict(
+    zip(ALPHABET, sorted(range(256), key=lambda value: chr(value) not in ALPHABET), strict=True)
+)
 
 # ----------------------------------------------------------------------------- Tokenizers
 
@@ -172,9 +165,8 @@ class Words(Tokenizer):
     kind = "words"
     split: Callable[[str], list[str]] = staticmethod(WORD.findall)
     """Return the words, with their inner apostrophes and hyphens, and the punctuation marks."""
-    is_cut = True
-    """For training, long lines can be cut before a punctuation mark."""
-    max_bytes: float | None = None
+    is_limited = True
+    """Whether the words are those of the first MAX_TRAINING_BYTES."""
 
     def __init__(self, words: Iterable[str]):
         self._words = [*SPECIALS, *words]
@@ -193,11 +185,8 @@ class Words(Tokenizer):
         There are at most `vocab_size` ids, and no words longer than MAX_PIECE_BYTES.
         """
         _check_vocab_size(vocab_size, N_SPECIALS + 1)
-        counts = Counter(
-            word
-            for part in training_blocks(lines, cls.is_cut, cls.max_bytes)
-            for word in cls.split(part)
-        )
+        texts = training_texts(lines) if cls.is_limited else lines
+        counts = Counter(chain.from_iterable(map(cls.split, texts)))
         words = [
             word
             for word, n in counts.items()
@@ -226,7 +215,6 @@ class Spaces(Words):
 
     kind = "spaces"
     split = staticmethod(re.compile(r"\n|\S+").findall)
-    is_cut = False
 
     def decode(self, ids: Iterable[int]) -> str:
         """Return the tokens with spaces between them, except at line ends."""
@@ -238,8 +226,7 @@ class Characters(Words):
 
     kind = "characters"
     split = staticmethod(lambda text: [*text])
-    is_cut = False
-    max_bytes = math.inf  # there are few, and a rare one may come late
+    is_limited = False  # there are few, and a rare one may come late
 
     def __init__(self, characters: Iterable[str]):
         super().__init__(sorted(characters))
@@ -307,10 +294,6 @@ class Bytes(BPE):
     def __init__(self) -> None:
         super().__init__([bytes([value]) for value in range(256)])
         self.name, self.fields = "bytes", {"kind": "bytes"}
-
-    def encode(self, text: str) -> list[int]:
-        """Return one id per byte."""
-        return [N_SPECIALS + value for value in text.encode()]
 
 
 class HuggingFace(Tokenizer):

@@ -129,8 +129,8 @@ def windows(texts: Iterable[Sequence[int]], context: int, seed: int) -> list[Exa
             text,
             context if rng.random() < 0.5 else int((context + 1) * rng.random()),
             1 + int(CONTINUATION * rng.random()),
-        )._replace(line=line)
-        for line, text in enumerate(texts, start=1)
+        )
+        for text in texts
     ]
 
 

@@ -113,15 +113,14 @@ def write_examples(folder: Path, examples: list[Example]) -> batches.TokenizedPa
     np.array([i for e in examples for i in e.tgt], np.uint32).tofile(folder / "x.tgt")
     ends = batches.lengths(examples).cumsum(0)
     np.concatenate([np.zeros((1, 2), np.int64), ends]).tofile(folder / "x.ends")
-    np.array([e.line for e in examples]).tofile(folder / "x.lines")
     files.write(folder / "made.json", '{"dtype": "uint32"}')
     return batches.TokenizedPairs(folder, "x")
 
 
 def test_examples_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    examples = [Example([5, 6], [7, EOS], line=1), Example([8], [9, 10, EOS], line=4)]
-    examples += [Example([200_019], [EOS], line=2**40), Example([4], [5], line=3)]
-    examples += [Example([6, 7, 8, 9], [5, EOS], line=8)]
+    examples = [Example([5, 6], [7, EOS]), Example([8], [9, 10, EOS])]
+    examples += [Example([200_019], [EOS]), Example([4], [5])]
+    examples += [Example([6, 7, 8, 9], [5, EOS])]
     mapped = write_examples(tmp_path / "x", examples)
     assert list(mapped) == examples
     assert (mapped[-1], mapped[1:]) == (examples[-1], examples[1:])
@@ -132,7 +131,7 @@ def test_examples_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert list(pickle.loads(pickle.dumps(mapped))) == examples
     assert len(pickle.dumps(mapped)) < 500
     draw = np.random.default_rng(1).integers
-    many = [Example([4] * draw(1, 20), [5] * draw(1, 20), line=i) for i in range(500)]
+    many = [Example([4] * draw(1, 20), [5] * draw(1, 20)) for i in range(500)]
     order = list(batches.shuffled_batches(many, 100, 1, 2))
     assert list(batches.shuffled_batches(write_examples(tmp_path / "y", many), 100, 1, 2)) == order
 
@@ -141,7 +140,6 @@ def test_examples_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
 def write(folder: Path, tokens: list[int]) -> batches.TokenStream:
     folder.mkdir()
     np.array(tokens, np.uint16).tofile(folder / "x.ids")
-    np.arange(-(-len(tokens) // batches.LINE_EVERY)).tofile(folder / "x.lines")
     files.write(folder / "made.json", '{"dtype": "uint16"}')
     return batches.TokenStream(folder, "x")
 
@@ -154,7 +152,6 @@ def test_windows_are_consecutive(tmp_path: Path) -> None:
         context = example.src if size else []
         assert [*context, *example.tgt] == ids.slice(start - size, start + 8)
         assert not example.unscored
-        assert example.line == (start - size) // batches.LINE_EVERY
     assert set(sizes) == set(range(41))
     for low, high in ((0, 0), (1, 8), (9, 16), (17, 32), (33, 40)):  # short ones as often as long
         assert 0.15 < sum(low <= size <= high for size in sizes) / len(sizes) < 0.25
@@ -182,7 +179,7 @@ def test_every_token_is_scored_once(n: int, block: int, stride: int, tmp_path: P
         assert example.tgt == [*range(last - len(example.tgt) + 1, last + 1)]  # consecutive
         assert 1 <= len(example.scored()) <= (stride if i else block)
         assert len(example.tgt) == min(block, n)  # the last one also has all that is before it
-        assert (example.src, example.line) == ([BOS], (example.tgt[0] - 4) // batches.LINE_EVERY)
+        assert example.src == [BOS]
     assert batches.lengths(blocks).tolist() == [[len(e.src), len(e.tgt)] for e in blocks]
     half = batches.SlidingWindow(ids, block, stride, n=n // 2)
     assert [token for e in half for token in e.scored()] == [*range(4, 4 + n // 2)] or n == 1
@@ -191,8 +188,7 @@ def test_every_token_is_scored_once(n: int, block: int, stride: int, tmp_path: P
 def test_a_long_text_takes_little_memory(tmp_path: Path) -> None:
     n = 2**24
     write(tmp_path / "x", [])
-    for kind, n_bytes in (("ids", 2 * n), ("lines", 8 * n // batches.LINE_EVERY)):
-        os.truncate(tmp_path / "x" / f"x.{kind}", n_bytes)
+    os.truncate(tmp_path / "x" / "x.ids", 2 * n)
     tracemalloc.start()
     try:
         stream = batches.TokenStream(tmp_path / "x", "x")

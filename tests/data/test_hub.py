@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from huggingface_hub.errors import RepositoryNotFoundError
-from toys import read_pairs, read_texts
+from toys import read_pairs
 
 from seqmodels.data import SPLITS, hub
 from seqmodels.data.splits import Pair, open_parallel, read_parallel
@@ -47,24 +47,21 @@ def test_both_layouts_of_the_hub(make: Callable[..., pa.Table], tmp_path: Path) 
     opened = read_parallel([write_dataset(tmp_path / "tiny", make)], ("de", None))
     assert (opened.name, opened.src_lang, opened.tgt_lang) == ("tiny", "de", "en")
     for split, pairs in zip(SPLITS, PARTS.values(), strict=True):
-        assert read_texts(opened, split) == pairs
+        assert read_pairs(opened, split) == pairs
     back = read_parallel([tmp_path / "tiny"], ("en", "de"))
-    assert read_texts(back, "test") == [(tgt, src) for src, tgt in PARTS["test"]]
-    assert [pair.line for pair in read_pairs(opened, "test")] == list(range(1, 51))
+    assert read_pairs(back, "test") == [(tgt, src) for src, tgt in PARTS["test"]]
     pq.write_table(make([("a", None), (None, "b")]), tmp_path / "x.parquet")
-    assert read_pairs(read_parallel([tmp_path / "x.parquet"], ("de", "en"))) == [
-        Pair("a", "", 1),
-        Pair("", "b", 2),
-    ]
+    pairs = read_pairs(read_parallel([tmp_path / "x.parquet"], ("de", "en")))
+    assert pairs == [Pair("a", ""), Pair("", "b")]
 
 
 def test_a_limit_draws_rows_of_train(tmp_path: Path) -> None:
     opened = read_parallel([write_dataset(tmp_path / "tiny", flat)], ("de", "en"), limit=40)
-    train = read_texts(opened, "train")
+    train = read_pairs(opened, "train")
     assert len(train) == len(set(train)) == 40
     assert set(train) < set(PARTS["train"])
     assert set(train) != set(PARTS["train"][:40])
-    assert read_texts(opened, "test") == PARTS["test"]
+    assert read_pairs(opened, "test") == PARTS["test"]
 
 
 def test_wrong_columns_and_broken_files(tmp_path: Path) -> None:
@@ -118,4 +115,4 @@ def test_a_hub_id_has_a_configuration_and_a_revision(
     opened = open_parallel(["wmt14-de-en"], ("en", "de"))
     assert calls == [("wmt/wmt14", "de-en", "abc")]
     assert (opened.name, opened.src_lang) == ("wmt14-de-en", "en")
-    assert sorted(read_texts(opened, "test")) == sorted((t, s) for s, t in PARTS["test"])
+    assert sorted(read_pairs(opened, "test")) == sorted((t, s) for s, t in PARTS["test"])

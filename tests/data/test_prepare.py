@@ -13,8 +13,7 @@ import pytest
 
 from seqmodels import EOS, UNK
 from seqmodels.data import SPLITS, cache, prepare, tokenizers
-from seqmodels.data import text as text_files
-from seqmodels.data.batches import LINE_EVERY, Example
+from seqmodels.data.batches import Example
 from seqmodels.data.prepare import PrepareConfig, summarize
 from seqmodels.data.running_text import TextCorpus, read_text_corpus
 from seqmodels.data.splits import Pair, ParallelCorpus, uniform_hash
@@ -37,7 +36,7 @@ def corpus_of(key: str = "key", **splits: list[tuple[str, str]]) -> ParallelCorp
     pairs = {"train": TRAIN, "valid": VALID, "test": TEST} | splits
 
     def reader(split: str):
-        return lambda: iter([Pair(*pair, i) for i, pair in enumerate(pairs[split], 1)])
+        return lambda: iter([Pair(*pair) for pair in pairs[split]])
 
     return ParallelCorpus("tiny", "de", "en", {s: reader(s) for s in pairs}, key)
 
@@ -150,18 +149,18 @@ def test_pairs_are_those_of_a_naive_loop(config: PrepareConfig) -> None:
     encode, end = ready.tokenizer.encode, [EOS] * config.has_source_eos
     pairs = [*opened.pairs()]
     if config.is_lowercase:
-        pairs = [(split, Pair(p.src.lower(), p.tgt.lower(), p.line)) for split, p in pairs]
+        pairs = [(split, Pair(p.src.lower(), p.tgt.lower())) for split, p in pairs]
     held_out = {pair.src for split, pair in pairs if split != "train" and pair.tgt.strip()}
     left: dict[str, list[Pair]] = {split: [] for split in SPLITS}
     for split, pair in pairs:
         fewer, more = sorted((len(pair.src.split()), len(pair.tgt.split())))
         is_faulty = {
             "blank": fewer == 0,
-            "duplicate": fewer > 0 and (split, pair[:2]) in seen,
+            "duplicate": fewer > 0 and (split, pair) in seen,
             "unequal": fewer > 0 and more > 9 * fewer,
             "held_out": fewer > 0 and split == "train" and pair.src in held_out,
         }
-        seen.add((split, pair[:2]))
+        seen.add((split, pair))
         n.update(f"n_{fault}_{split}" for fault in is_faulty if is_faulty[fault])
         is_cleaned = config.is_cleaned and split == "train"
         if any(is_faulty.values()) if is_cleaned else is_faulty["blank"]:
@@ -172,9 +171,7 @@ def test_pairs_are_those_of_a_naive_loop(config: PrepareConfig) -> None:
         else:
             left[split].append(pair)
     for split in SPLITS:
-        expected = [
-            Example([*encode(p.src), *end], [*encode(p.tgt), EOS], line=p.line) for p in left[split]
-        ]
+        expected = [Example([*encode(p.src), *end], [*encode(p.tgt), EOS]) for p in left[split]]
         assert [*getattr(ready, split)] == expected
         n[f"n_{split}"] = len(expected)
         n[f"n_unknown_{split}"] = sum([*e.src, *e.tgt].count(UNK) for e in expected)
@@ -185,7 +182,7 @@ def test_pairs_are_those_of_a_naive_loop(config: PrepareConfig) -> None:
     faults = ("blank", "duplicate", "unequal", "held_out", "too_long")
     assert {f"n_{fault}_train" for fault in faults} < (+n).keys()
     assert min(n["n_too_long_valid"], n["n_too_long_test"], n["n_test_sources_in_train"]) > 0
-    assert ready.test_texts == [pair[:2] for pair in left["test"]]
+    assert ready.test_texts == left["test"]
     assert ready.most_words == max(len(pair.src.split()) for pair in left["train"])
     limits = ready.data["max_tokens"], ready.data["max_tokens_test"]
     assert limits == (config.max_tokens, 2 * config.max_tokens)
@@ -221,21 +218,6 @@ def test_tokens_are_the_whole_text(tmp_path: Path) -> None:
     assert prepare_text_quietly(opened, "bpe", 260).train.ids.dtype.itemsize == 2
     assert prepare_text_quietly(opened, "characters").train.ids.dtype.itemsize == 1
     assert ready.data["sha256"] == hashlib.sha256(path.read_bytes()).hexdigest()
-
-
-def test_every_token_has_its_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    text = "".join(f"{i} spoke,\n\nand went.\n" for i in range(400))
-    (tmp_path / "a.txt").write_text(text)
-    for i, size in enumerate((3, 31, 33, 5_000_000)):
-        monkeypatch.setattr(text_files, "CHUNK", size)
-        opened = read_text_corpus([tmp_path / "a.txt"])
-        ids = prepare_text_quietly(opened, "bytes", 300 + i).train
-        written = tokenizers.Bytes().decode(ids.slice(0, len(ids)))
-        assert text.startswith(written)
-        for j in range(0, len(ids), 97):
-            line = 1 + written[:j].count("\n")
-            assert line - written[max(0, j - LINE_EVERY) : j].count("\n") <= ids.line(j) <= line
-    assert prepare_text_quietly(opened, "words").train.line(40) == 0  # no word has a line feed
 
 
 def test_unknown_tokens_are_counted(tmp_path: Path) -> None:

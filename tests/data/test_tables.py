@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from toys import read_pairs, read_texts
+from toys import read_pairs
 
 from seqmodels.data import SPLITS
 from seqmodels.data.running_text import read_text_corpus
@@ -27,8 +27,7 @@ def test_cells_are_read_as_they_are(name: str, tmp_path: Path) -> None:
     (tmp_path / name).write_text(TABLES[name], newline="")
     opened = read_parallel([tmp_path / name], ("de", "en"))
     assert (opened.name, opened.src_lang, opened.tgt_lang) == (name[0], "de", "en")
-    header, first = "json" not in name, "" if name == "z.jsonl" else "NA"
-    pairs = [Pair('"Ja, er', first, 1 + header), Pair("12", "null", 3 + header)]
+    pairs = [Pair('"Ja, er', "" if name == "z.jsonl" else "NA"), Pair("12", "null")]
     assert read_pairs(opened) == pairs
     path = tmp_path / f"{name}.gz"
     path.write_bytes(gzip.compress((tmp_path / name).read_bytes()))
@@ -42,13 +41,17 @@ def test_a_column_called_translation(limit: int | None, tmp_path: Path) -> None:
     path.write_text('{"text": "eins", "translation": "one"}\n')
     opened = read_parallel([path], (None, None), limit)
     assert (opened.src_lang, opened.tgt_lang) == ("text", "translation")
-    assert read_pairs(opened) == [Pair("eins", "one", 1)]
+    assert read_pairs(opened) == [Pair("eins", "one")]
 
 
 def test_a_row_of_two_lines_counts_both(tmp_path: Path) -> None:
     (tmp_path / "x.csv").write_text('\n"de",en\n"eins\nzwei",one\ndrei,three\n')
-    pairs = read_pairs(read_parallel([tmp_path / "x.csv"], ("de", "en")))
-    assert pairs == [Pair("eins\nzwei", "one", 4), Pair("drei", "three", 5)]
+    opened = read_parallel([tmp_path / "x.csv"], ("de", "en"))
+    assert read_pairs(opened) == [Pair("eins\nzwei", "one"), Pair("drei", "three")]
+    with (tmp_path / "x.csv").open("a") as file:
+        file.write("vier\n")
+    with pytest.raises(ValueError, match=r"x\.csv, line 6: 1 columns, but the first line has 2"):
+        read_pairs(opened)
 
 
 @pytest.mark.parametrize(("ending", "limit"), [("tsv", None), ("csv", 2), ("csv", None)])
@@ -76,7 +79,7 @@ def test_text_with_tabs_is_a_table(ending: str, tmp_path: Path) -> None:
         expected = {("No", "Nein!")[::step], ("Hi. Bye.", "Hallo! Ade!")[::step]}
         assert {pair[:2] for pair in read_pairs(opened)} == expected
     path.write_text("en\tde\na\tb\n")
-    assert read_pairs(read_parallel([path], ("de", None))) == [Pair("b", "a", 2)]
+    assert read_pairs(read_parallel([path], ("de", None))) == [Pair("b", "a")]
     path.write_text("a\tb\nc\n")
     with pytest.raises(ValueError, match=r"deu\.txt is neither a table"):
         read_parallel([path])
@@ -120,10 +123,10 @@ def test_each_file_is_read_by_its_own_header(tmp_path: Path) -> None:
     for name in ("train", "dev"):
         (tmp_path / f"{name}.csv").write_text(files[name], newline="")
     opened = read_parallel([tmp_path], ("de", "en"))
-    assert read_pairs(opened, "train") == [Pair("ja", "yes", 2)]
-    assert read_pairs(opened, "valid") == [Pair("nein", "no", 2)]
+    assert read_pairs(opened, "train") == [Pair("ja", "yes")]
+    assert read_pairs(opened, "valid") == [Pair("nein", "no")]
     (tmp_path / "test.csv").write_text(files["test"])
-    assert read_pairs(read_parallel([tmp_path], ("de", "en")), "test") == [Pair("b", "a", 2)]
+    assert read_pairs(read_parallel([tmp_path], ("de", "en")), "test") == [Pair("b", "a")]
     for languages in ((None, None), ("de", None)):
         with pytest.raises(ValueError, match=r"test\.csv has .* n, en, de, and .*train\.csv"):
             read_parallel([tmp_path], languages)
@@ -139,7 +142,7 @@ def test_parts_of_a_table_are_train(tmp_path: Path) -> None:
     (tmp_path / "part1.csv").write_text("de,en\nja,yes\nda,there\n")
     (tmp_path / "part2.csv").write_text("en,de\nno,nein\n")
     opened = read_parallel([tmp_path], ("de", "en"))
-    pairs = [Pair("ja", "yes", 1), Pair("da", "there", 2), Pair("nein", "no", 3)]
+    pairs = [Pair("ja", "yes"), Pair("da", "there"), Pair("nein", "no")]
     assert read_pairs(opened) == pairs
     assert read_parallel([tmp_path], ("de", "en"), 2).key != opened.key
 
@@ -150,7 +153,7 @@ def test_a_folder_or_a_column_without_header(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r" \| .; .* --source 1 --target 2$"):
         read_parallel([tmp_path])
     opened = read_parallel([tmp_path], ("2", "1"))
-    assert [read_texts(opened, split) for split in SPLITS] == [
+    assert [read_pairs(opened, split) for split in SPLITS] == [
         [("b", "a")], [("d", "c")], [("f", "e")],
     ]  # fmt: skip
     path = tmp_path / "x.tsv"
@@ -190,8 +193,8 @@ def test_a_split_is_named_by_the_nearest_name(tmp_path: Path) -> None:
         (folder / f"{name}.csv").write_text(f"de,en\n{name},x\n")
     (tmp_path / "notes.txt").write_text("a note\n")
     opened = read_parallel([tmp_path])
-    assert read_texts(opened, "valid") == [("dev", "x")]
-    assert read_texts(opened._replace(splits={"train": opened.splits["train"]}), "train") == [
+    assert read_pairs(opened, "valid") == [("dev", "x")]
+    assert read_pairs(opened._replace(splits={"train": opened.splits["train"]}), "train") == [
         ("a", "x")
     ]
     assert "not read: notes.txt" in opened.first_lines()

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from toys import read_texts
+from toys import read_pairs
 
 from seqmodels.data import SPLITS, corpora
 from seqmodels.data.text import read_lines
@@ -61,7 +61,7 @@ def test_ebibles_files_are_split(
     assert (opened.name, opened.src_lang, opened.tgt_lang) == ("bible", "de", "en")
     for split in SPLITS:
         verses = [(de.strip(), en) for _, de, en in VERSES[split]]
-        assert read_texts(opened, split) == verses
+        assert read_pairs(opened, split) == verses
     (books,) = cached.glob("*/test_books.en")
     assert books.read_text() == "RUT\nJON\nMRK\nPHP\n"
 
@@ -72,7 +72,7 @@ def test_splits_in_a_folder_are_read_as_they_are(tmp_path: Path, monkeypatch: An
         (tmp_path / "bible" / name).write_text(f"verse {n}\n")
     monkeypatch.setenv("SEQMODELS_DATA", str(tmp_path))
     opened = bible.open_bible(("en", "de"))
-    assert read_texts(opened, "valid") == [("verse 3", "verse 2")]
+    assert read_pairs(opened, "valid") == [("verse 3", "verse 2")]
 
 
 def test_another_edition_is_refused(tmp_path: Path) -> None:
