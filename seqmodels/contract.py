@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cached_property
-from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -310,7 +309,7 @@ def loss_of(model: SequenceModel, src: Tensor, src_mask: Tensor, tgt: Tensor) ->
     return F.cross_entropy(logits.flatten(0, 1), tgt[:, 1:].flatten())
 
 
-CHECKS: dict[str, Callable[..., Any]] = {
+CHECKS: dict[str, Callable[..., object]] = {
     "class and Config": check_class,
     "State": check_state,
     "logits": check_logits,

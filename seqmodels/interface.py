@@ -162,7 +162,7 @@ def watch_attention(modules: Sequence[nn.Module]) -> Iterator[list[list[Tensor]]
     with ExitStack() as hooks:
         for module, alphas in zip(modules, calls, strict=True):
 
-            def watch(module: Any, args: Any, _: Any, alphas: list[Tensor] = alphas) -> None:
+            def watch(module: Any, args: Any, _: object, alphas: list[Tensor] = alphas) -> None:
                 alphas.append(module.attention_weights(*args))
 
             hooks.enter_context(module.register_forward_hook(watch))

@@ -8,13 +8,12 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from shlex import quote
-from typing import Any
 
 from seqmodels.models import PAPERS, register_file
 from seqmodels.utils.files import check_path
 from seqmodels.utils.imports import SHIPPED
 
-Add = Callable[..., Any]
+Add = Callable[..., argparse.Action]
 """`add_argument` of a command's parser."""
 RUN = "such as runs/NAME/bahdanau-seed1, hub:OWNER/NAME, or bahdanau, a small one of the package"
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Any
 
 from seqmodels.cli.arguments import Add
-from seqmodels.models import PAPERS, find_class, paper_of
+from seqmodels.models import PAPERS, Value, find_class, paper_of
 from seqmodels.utils.imports import import_beside, import_class
 
 
@@ -33,7 +32,7 @@ def run(args: argparse.Namespace) -> None:
             raise ValueError(f"{args.model}: {fault}")
         print(f"{args.model}: every equation gives what the chapter gives")
         return
-    home, sizes, n = find_class(args.model), dict[str, Any](), 0
+    home, sizes, n = find_class(args.model), dict[str, Value](), 0
     if ":" not in home:
         paper = paper_of(home)
         home, sizes = paper.class_path, {**paper.sizes}

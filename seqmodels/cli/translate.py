@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from seqmodels.cli.arguments import Add, add_run, add_text, read_text, warn_unknown
 from seqmodels.utils.files import claim_file
@@ -75,7 +75,7 @@ def check_alignment(args: argparse.Namespace) -> None:
 
 def translate_sources(
     run: TrainedModel, sources: Sequence[list[int]], n_before: int, args: argparse.Namespace
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[dict[str, int | float | str]]:
     """Yield line number and text of each translation and, with --n-best, its log-probability."""
     decode = run.tokenizer.decode
     if not args.n_best:

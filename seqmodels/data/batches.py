@@ -96,7 +96,7 @@ class Mapped:
             np.asarray(np.memmap(path, dtype, "r")) if path.stat().st_size else np.empty(0, dtype)
         )
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         """Pass the path to another process."""
         return type(self), (self.folder, self.split)
 

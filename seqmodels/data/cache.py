@@ -10,10 +10,9 @@ import json
 import math
 import os
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory, TemporaryFile
-from typing import Any
 
 from seqmodels.data.text import open_readable
 from seqmodels.utils import files
@@ -61,9 +60,9 @@ def fingerprint(path: Path) -> str:
 
 
 def cached(
-    key: Sequence[Any],
+    key: Sequence[object],
     message: str,
-    build: Callable[[Path], dict[str, Any]],
+    build: Callable[[Path], Mapping[str, object]],
     log: Callable[[str], None] = print,
 ) -> Path:
     """Return the folder for what depends only on `key`; `build` fills it if it is missing.
@@ -82,7 +81,7 @@ def cached(
     return folder
 
 
-def build_folder(folder: Path, build: Callable[[Path], dict[str, Any]]) -> None:
+def build_folder(folder: Path, build: Callable[[Path], Mapping[str, object]]) -> None:
     """Fill a folder beside this one, and move it into place when it is complete."""
     prefix = f"{folder.name}.part-"
     for left in folder.parent.glob(f"{prefix}*"):  # by a killed process

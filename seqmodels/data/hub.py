@@ -5,8 +5,7 @@ Rows are in memory-mapped files. If a dataset is too large to download, some row
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Mapping
 
 import datasets
 from datasets import Dataset
@@ -40,13 +39,15 @@ def load_splits(data: str, limit: int | None) -> dict[str, Dataset]:
         raise ValueError(f"{data} cannot be read: {cause}; {offline_hint(data)}") from fault
 
 
-def stream_splits(source: dict[str, Any], limit: int) -> dict[str, Dataset]:
+def stream_splits(source: Mapping[str, str | None], limit: int) -> dict[str, Dataset]:
     """Download only `limit` rows of train, shuffled, and the other splits completely.
 
     They are written to disk once, as they arrive, and memory-mapped from there.
     """
 
-    def stream(source: dict[str, Any], split: str, limit: int) -> Iterator[dict[str, Any]]:
+    def stream(
+        source: Mapping[str, str | None], split: str, limit: int
+    ) -> Iterator[dict[str, object]]:
         rows = datasets.load_dataset(**source, streaming=True)[split]
         if split == "train":
             rows = rows.shuffle(seed=1, buffer_size=BUFFER).take(limit)

@@ -158,7 +158,7 @@ def summarize(data: Mapping[str, Any], is_cleaned: bool = False) -> str:
 # ----------------------------------------------------------------------------------------- Pairs
 
 
-def build_pairs(corpus: ParallelCorpus, config: PrepareConfig, folder: Path) -> dict[str, Any]:
+def build_pairs(corpus: ParallelCorpus, config: PrepareConfig, folder: Path) -> dict[str, object]:
     """Write the tokenizer, the tokens and the test texts; return facts for the record."""
     with TemporaryDirectory(dir=folder) as scratch:
         hashes, counts, sha256 = scan_pairs(corpus, config, Path(scratch))
@@ -308,7 +308,7 @@ def explain_empty(
 # ---------------------------------------------------------------------------------- Running text
 
 
-def build_text(corpus: TextCorpus, config: PrepareConfig, folder: Path) -> dict[str, Any]:
+def build_text(corpus: TextCorpus, config: PrepareConfig, folder: Path) -> dict[str, object]:
     """Write the tokenizer and the tokens; return facts for the record."""
     for split in SPLITS:
         is_needed = str.strip if split == "train" else bool

@@ -43,7 +43,7 @@ Cost
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -137,7 +137,7 @@ class DeepLSTM(nn.Module):
         self, x: Float[Tensor, "R N E"], state: State, n: Int[Tensor, " R"] | None = None
     ) -> tuple[Float[Tensor, "R N D"], State]:
         """Return the top layer's outputs, and the State after n words (None: after all of them)."""
-        last: Any = (slice(None), -1)
+        last: tuple[slice | Tensor, int | Tensor] = slice(None), -1
         if n is not None:
             last = torch.arange(len(x), device=x.device), n - 1
         hs, cs = [], []

@@ -11,7 +11,7 @@ import json
 import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TypeGuard
 
 import numpy as np
 
@@ -36,14 +36,14 @@ def load_as(kind: type[Model], path: Path, what: str) -> Model:
         raise ValueError(f"{path} is not {what}: {error}") from None
 
 
-def is_record(value: Any) -> bool:
+def is_record(value: object) -> TypeGuard[dict[str, object]]:
     """Return whether a JSON value declares itself a record, of any version."""
     return isinstance(value, dict) and str(value.get("schema")).startswith("seqmodels.record/")
 
 
-def describe_unknown_version(path: Path, value: dict[str, Any]) -> str | None:
+def describe_unknown_version(path: Path, value: Mapping[str, object]) -> str | None:
     """Return an error message if this version cannot read a record's schema; None otherwise."""
-    if (version := value["schema"]) == SCHEMA:
+    if (version := str(value["schema"])) == SCHEMA:
         return None
     return f"{path} has the schema {version[:60]!r}; this version reads {SCHEMA}"
 
@@ -63,7 +63,7 @@ def load(path: Path) -> Record:
         ) from None
 
 
-def parse(path: Path, value: Any) -> Record:
+def parse(path: Path, value: object) -> Record:
     """Return the JSON value of a file as a record; raise ValueError if it is not a valid one."""
     if not is_record(value):
         raise ValueError(f"{path} is not a record ({SCHEMA})")
@@ -112,7 +112,7 @@ def load_sums(path: Path, record: Record) -> dict[str, Sums]:
 # -------------------------------------------------------------------------------------- Writing
 
 
-def build(fields: Mapping[str, Any]) -> Record:
+def build(fields: Mapping[str, object]) -> Record:
     """Return the record with these fields, as it is read again once it is written."""
     return validate(Record, json.loads(json.dumps(fields)))
 

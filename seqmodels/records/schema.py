@@ -6,7 +6,7 @@ raises an error that names it, before the record is used.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, Final, Generic, Literal, TypeVar
+from typing import Annotated, ClassVar, Final, Generic, Literal, TypeVar
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -267,7 +267,7 @@ class SumsFile(Strict):
 Model = TypeVar("Model", bound=BaseModel)
 
 
-def validate(kind: type[Model], value: Any) -> Model:
+def validate(kind: type[Model], value: object) -> Model:
     """Return the value as an instance of `kind`; raise a one-line ValueError otherwise."""
     try:
         return kind.model_validate(value)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import Field, model_validator
 
@@ -86,7 +86,7 @@ def load(path: Path) -> SnapshotsFile:
     return load_as(SnapshotsFile, path, "a file of snapshots")
 
 
-def save(path: Path, value: dict[str, Any] | None) -> None:
+def save(path: Path, value: dict[str, object] | None) -> None:
     """Write the snapshots of a run; None: delete those of the run that it continues.
 
     Raises ValueError if they are invalid, WriteError if they cannot be written.

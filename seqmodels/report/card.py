@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from seqmodels.records.schema import Record
 from seqmodels.report import load_records, tables
 
@@ -29,7 +27,7 @@ run = seqmodels.load("hub:{repository}")
 def format_card(record: Record, repository: str) -> str:
     """Return the card of a run that is shared as OWNER/NAME, in Markdown with metadata."""
     test, info = record.tests[0], load_records.info_of(record)
-    head: dict[str, Any] = {"library_name": "seqmodels", "tags": ["seqmodels", record.model]}
+    head: dict[str, object] = {"library_name": "seqmodels", "tags": ["seqmodels", record.model]}
     if task := TASKS.get(record.task):
         head["pipeline_tag"] = task
     lines = ["---", *(f"{key}: {value}" for key, value in head.items()), "---", ""]

@@ -180,7 +180,7 @@ def longest_trained_bucket(test: Test) -> int | None:
     return int(last) if last and is_usable[0] else None
 
 
-def rows_of(r: Record, analysis: str, **columns: Any) -> list[Row]:
+def rows_of(r: Record, analysis: str, **columns: object) -> list[Row]:
     """Return the rows of an analysis that have these values."""
     return [row for row in r.analyses[analysis] if row.items() >= columns.items()]
 

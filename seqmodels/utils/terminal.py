@@ -101,7 +101,7 @@ class Parser(argparse.ArgumentParser):
         except (argparse.ArgumentTypeError, ValueError) as error:
             raise argparse.ArgumentError(action, str(error)) from None
 
-    def _check_value(self, action: argparse.Action, value: Any) -> None:
+    def _check_value(self, action: argparse.Action, value: object) -> None:
         """Raise ArgumentError for a value that is not one of the choices."""
         if action.choices is not None and value not in action.choices:
             names = [*map(str, action.choices)]

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args, get_origin,
 from annotated_types import Ge, Gt, Lt
 
 if TYPE_CHECKING:
-    from pydantic import ValidationError
+    from pydantic import TypeAdapter, ValidationError
 
 Target = TypeVar("Target", bound=Any)
 Size = Annotated[int, Ge(1)]
@@ -59,7 +59,7 @@ def field_types(owner: type) -> dict[str, Any]:
 
 
 @cache
-def adapter(hint: Any) -> Any:
+def adapter(hint: Any) -> TypeAdapter[Any]:
     """Return what checks values of a type; any value is right for a type that is not known here."""
     from pydantic import PydanticSchemaGenerationError, TypeAdapter  # slow to import
 
@@ -69,7 +69,7 @@ def adapter(hint: Any) -> Any:
         return TypeAdapter(Any)
 
 
-def parse_field(name: str, hint: Any, value: Any, is_strict: bool = False) -> Any:
+def parse_field(name: str, hint: object, value: object, is_strict: bool = False) -> Any:
     """Return a value, or a text for it, as a field's type; raise ValueError that names the field.
 
     If it is strict, a text is a wrong value of a number.
@@ -94,9 +94,9 @@ def explain(name: str, error: ValidationError, show: Callable[[Any], str]) -> Va
     return ValueError(f"{name}{place}={' '.join(shown.split())[:MAX_SHOWN]}: {message}")
 
 
-def check_fields(values: Any) -> None:
+def check_fields(values: object) -> None:
     """Raise ValueError for a field of a dataclass whose value its type does not admit."""
-    owner: Any = type(values)
+    owner: type = type(values)
     for name, hint in field_types(owner).items():
         parse_field(name, hint, getattr(values, name), is_strict=True)
 
@@ -119,7 +119,7 @@ def check_arguments(target: Target) -> Target:
     signature = inspect.signature(target)
 
     @wraps(target)
-    def call(*args: Any, **kwargs: Any) -> Any:
+    def call(*args: object, **kwargs: object) -> object:
         given = signature.bind(*args, **kwargs)
         given.arguments.update(check_call(target, given.arguments))
         return target(*given.args, **given.kwargs)
@@ -127,14 +127,14 @@ def check_arguments(target: Target) -> Target:
     return call  # type: ignore[return-value]
 
 
-def check_call(function: Any, given: Mapping[str, Any]) -> dict[str, Any]:
+def check_call(function: Callable[..., object], given: Mapping[str, object]) -> dict[str, object]:
     """Return a function's arguments, checked: for one that can do without another frame."""
     hints = argument_types(function)
     return {name: check_argument(name, hints[name], given[name]) for name in hints if name in given}
 
 
 @cache
-def argument_types(function: Any) -> dict[str, Any]:
+def argument_types(function: Callable[..., object]) -> dict[str, Any]:
     """Return the types of a function's parameters by name, except that of `**` and the result's."""
     kinds = inspect.signature(function).parameters
     named = {
@@ -147,7 +147,7 @@ def argument_types(function: Any) -> dict[str, Any]:
 
 
 @cache
-def argument_adapter(hint: Any) -> Any:
+def argument_adapter(hint: Any) -> TypeAdapter[Any]:
     """Return what checks values of a type, which can be any class."""
     from pydantic import ConfigDict, InstanceOf, PydanticUserError, TypeAdapter
 
@@ -157,7 +157,7 @@ def argument_adapter(hint: Any) -> Any:
         return TypeAdapter(InstanceOf[hint])
 
 
-def check_argument(name: str, hint: Any, value: Any) -> Any:
+def check_argument(name: str, hint: object, value: object) -> Any:
     """Return an argument, or the plain value that it stands for; raise ValueError that names it."""
     from pydantic import ValidationError
 
@@ -170,7 +170,7 @@ def check_argument(name: str, hint: Any, value: Any) -> Any:
     return check_argument(name, hint, plain)
 
 
-def to_plain(hint: Any, value: Any) -> Any:
+def to_plain(hint: object, value: Any) -> Any:
     """Return the Python value that another one stands for, or the same one."""
     if hasattr(type(value), "tolist"):  # a number or an array of NumPy, a column of pandas
         return value.tolist()
