@@ -116,8 +116,11 @@ def test_a_restored_trainer_holds_what_was_saved() -> None:
     trainer = begin("gpt")
     trainer.add_point({"valid_nats": 1.0})
     loop.training_step(trainer, trainer.prepare(collate(examples()[:5])))
-    saved, restored = trainer.tensors(), restore(trainer).tensors()
+    again = restore(trainer)
+    saved, restored = trainer.tensors(), again.tensors()
     assert saved.keys() == restored.keys()
+    moments = [[*map(set, its.optimizers[0].state.values())] for its in (trainer, again)]
+    assert moments[0] == moments[1]
     assert [key for key in saved if not torch.equal(saved[key], restored[key])] == []
     assert not torch.equal(saved["best/norm.bias"], saved["model/norm.bias"])
 
