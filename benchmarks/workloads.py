@@ -63,7 +63,7 @@ class Setting(NamedTuple):
 
     vocab_size: int
     sizes: dict[str, int]
-    """What `sizes` takes."""
+    """Keyword arguments of `sizes_of`."""
     batches: list[Batch]
     """Training batches, each of similar lengths."""
     shown: list[tuple[Batch, int]]

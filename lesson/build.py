@@ -381,7 +381,7 @@ def make_chapter_chart(folders: Mapping[str, Folder], model: str) -> Chart | Non
 
 def draw_figure(folder: Folder, records: Sequence[Record], name: str) -> FigureWithData:
     """Draw a figure of some records of a folder by the name of its file."""
-    has_pairs = name.startswith("effects-")  # of all models: of all records
+    has_pairs = name.startswith("effects-")  # of all records, not only these
     compared = render_folder.find_significance(folder.path, folder.records) if has_pairs else None
     draw = render_folder.shared_figures(records, compared).get(name)
     return draw() if draw else render_folder.draw_task_figures(records)[name]

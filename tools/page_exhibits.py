@@ -20,7 +20,7 @@ def load_exhibit(name: str) -> Mapping[str, Any]:
 
 
 GROWTH = RESULTS.parent / "benchmarks" / "results" / "2026-11-28-growth.json"
-"""What a training step costs by the length of source and target."""
+"""The record of the seconds of a training step, by the length of source and target."""
 
 
 def read_steps(model: str) -> dict[int, float]:

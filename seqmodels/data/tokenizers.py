@@ -104,7 +104,7 @@ def train_merges(lines: Iterable[str], n_pieces: int) -> hf.Tokenizer:
 
 
 ALPHABET = sorted(hf.pre_tokenizers.ByteLevel.alphabet())
-"""Characters for the bytes: printable bytes stand for themselves, the others follow in order."""
+"""The characters of byte-level BPE: printable bytes are themselves, others from U+0100 on."""
 BYTE_VALUES = dict(
     zip(ALPHABET, sorted(range(256), key=lambda value: chr(value) not in ALPHABET), strict=True)
 )

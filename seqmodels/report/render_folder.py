@@ -91,7 +91,7 @@ def draw_all(
 def shared_figures(
     records: Sequence[Record], compared: significance.Significance | None
 ) -> dict[str, Callable[[], FigureWithData]]:
-    """Return what draws each figure that any task has, by the names of their files."""
+    """Return functions that draw the figures of every task, by the names of their files."""
     figures: dict[str, Callable[[], FigureWithData]] = {
         "curves": partial(bucket_plots.draw_curves, records),
         "state": partial(bucket_plots.draw_memory_size, records),
