@@ -63,7 +63,7 @@ class Setting(NamedTuple):
 
     vocab_size: int
     sizes: dict[str, int]
-    """Keyword arguments of `sizes_of`."""
+    """Arguments of the function `sizes`: width, layers and others."""
     batches: list[Batch]
     """Training batches, each of similar lengths."""
     shown: list[tuple[Batch, int]]
