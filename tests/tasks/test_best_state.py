@@ -324,6 +324,8 @@ def test_an_interval_of_a_mean_has_both_sources_of_chance() -> None:
     quantile = (sentences * student_quantile(19) + seeds * student_quantile(1)) / total
     half = quantile * math.sqrt(total)
     assert bucket.tolist() == pytest.approx([53, 53 - half, 53 + half])
+    group = [scored({"gpt": [x]}, counts=[20])[0] for x in (95.0, 99.0)]
+    assert load_records.mean_scores(as_records(group), "length", "bleu")[1, 2] == 100
 
 
 class Right(Copier):
