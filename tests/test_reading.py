@@ -322,11 +322,10 @@ def test_named_commands_exist(page: Path) -> None:
         module = import_module(f"{task}.__main__" if is_folder else task)
         if parser := getattr(module, "PARSER", None):
             assert {*re.findall(r"--[\w-]+", given)} <= flags_of(parser)
-    shared = " ".join(flags_of(TaskParser("tasks.x", "")))
     for tool, given in re.findall(r"python -m ((?:tools|benchmarks)[\w.]*)([^`\n#]*)", text):
         program = ROOT / tool.replace(".", "/")
         path = program / "__main__.py" if program.is_dir() else program.with_suffix(".py")
-        known = path.read_text(encoding="utf-8") + shared * (tool == "tools.trials")
+        known = path.read_text(encoding="utf-8")
         assert {*re.findall(r"--[\w-]+", given)} <= {*re.findall(r"--[\w-]+", known)}, tool
     for extras in re.findall(r"\.\[([\w,]+)\]", text):
         assert set(extras.split(",")) <= EXTRAS

@@ -94,7 +94,7 @@ def draw_pairs(rng: random.Random, n: int, n_cups: int) -> list[Pair]:
 
 # ------------------------------------------------------------------------------------- Recipes
 #
-# The LSTM reads the source forwards, as the others do. trials.csv has what was tried.
+# The LSTM reads the source forwards, as the others do. The README has what was tried.
 
 TWO_LAYERS = {"n_layers": 2, "n_heads": 4, "dropout": 0.0}
 DECODER = Recipe(TWO_LAYERS | {"init_std": 0.08}, lr=3e-3)

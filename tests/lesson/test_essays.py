@@ -3,6 +3,7 @@
 import json
 import random
 import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,13 @@ from lesson import attention, build, essays, glossary, layout
 from seqmodels.records import snapshots
 from seqmodels.report import load_records, style
 from tasks.bottleneck.figure import find_plateaus
-from tools.numbers import span
+
+
+def span(values: Iterable[float]) -> str:
+    """Return the lowest and the highest of some numbers, one of them where they round to one."""
+    its = [*values]
+    low, high = f"{min(its):.0f}", f"{max(its):.0f}"
+    return low if low == high else f"{low} to {high}"
 
 
 def test_numbers_are_those_of_the_records(site_folder: Path) -> None:
