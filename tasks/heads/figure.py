@@ -254,30 +254,6 @@ def draw_article_head(r: Record) -> FigureWithData:
     return FigureWithData(figure, table.rows())
 
 
-# -------------------------------------------------------------------------------------- relations
-
-RELATIONS = (
-    "noun → article", "noun → closest “the”", "verb → subject", "relative pronoun → noun",
-    "noun → verb",
-)  # fmt: skip
-"""The kinds of pairs that a head can find which sees no later words."""
-
-
-def find_best_heads(rows: Sequence[Row]) -> list[Row]:
-    """Return for each of RELATIONS the row of the head that gives it the largest share."""
-    named = [[row for row in rows if row["pair"] == pair] for pair in RELATIONS]
-    return [max(own, key=lambda row: row["share"]) for own in named if own]
-
-
-def format_best_heads(rows: Sequence[Row]) -> list[list[str]]:
-    """Return a table of each relation's best head, from the rows of `describe_heads`."""
-    table = [["relation", "queries", "head", "share", "by the offset alone"]]
-    for row in find_best_heads(rows):
-        shares = [f"{row[key]:.0f} %" for key in ("share", "by_offset")]
-        table.append([row["pair"], str(row["n"]), name_head(row), *shares])
-    return table
-
-
 # -------------------------------------------------------------------------------------- distances
 
 PANELS = {
