@@ -11,6 +11,7 @@ import base64
 import math
 import string
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from difflib import SequenceMatcher
 from itertools import groupby, zip_longest
 from pathlib import Path
 from statistics import mean, median
@@ -22,12 +23,9 @@ from markupsafe import Markup, escape
 from lesson import layout, rows
 from lesson.source import read_toml
 from seqmodels.data.tokenizers import WORD
-from seqmodels.records import snapshots
 from seqmodels.records.schema import Record
-from seqmodels.records.snapshots import SnapshotsFile
-from seqmodels.report import effects, load_records, style
+from seqmodels.report import effects, load_records
 from seqmodels.report.load_records import Folder, Row, format_bucket, format_range, label_of
-from seqmodels.report.snapshots import align_words, share_right
 from seqmodels.utils.files import read_json
 
 ENTRIES: dict[str, dict[str, str]] = read_toml("essays")
@@ -95,7 +93,6 @@ def collect(folders: Folders, main: str) -> Numbers:
         "head": describe_head([*records("heads"), *records("heads-full")]),
         "kernel": compare_kernels(records("smoothing")),
         "lookup": compare_lookup(records("lookup-convolution")),
-        "film": make_film(folders),
         "cups": compare_cups(records("tracking-3")),
         "mirror": read_mirror(folders),
     }
@@ -393,6 +390,25 @@ def mark(hyp: str, ref: str) -> Numbers:
     return {"html": html, "n_right": right.count("same"), "n": max(lengths)}
 
 
+Step = tuple[str, int | None, int | None]
+"""same, substitution, insertion or omission; the places in output and reference."""
+
+
+def align_words(words: Sequence[str], reference: Sequence[str]) -> list[Step]:
+    """Align the words of an output with its reference, as difflib does.
+
+    Between two words that are the same, those of both sides are substitutions in order, and what is
+    left is inserted or omitted. templates/differences.js does the same in pages.
+    """
+    kinds = {(True, True): "substitution", (True, False): "insertion", (False, True): "omission"}
+    steps = list[Step]()
+    matcher = SequenceMatcher(None, words, reference, autojunk=False)
+    for kind, a, b, c, d in matcher.get_opcodes():
+        for i, j in zip_longest(range(a, b), range(c, d)):
+            steps.append(("same" if kind == "equal" else kinds[i is not None, j is not None], i, j))
+    return steps
+
+
 # -------------------------------------------------------------------------------- Other essays
 
 
@@ -532,50 +548,4 @@ def read_mirror(folders: Folders) -> Numbers | None:
         "most": f"{most:,}", "n_draws": settings["n_draws"], "n_cups": settings["n_cups"],
         "betas": [f"β {beta:g}" for beta in settings["betas"]],
         "rows": [{"label": label, "firsts": firsts} for label, firsts in by_keys.items()],
-    }  # fmt: skip
-
-
-def make_film(folders: Folders) -> Numbers | None:
-    """Return what models wrote while they were trained, from the folder with the most of them.
-
-    Of each model, the first seed; of the sentences, the longest that is as short as in training.
-    """
-    name, runs = find_runs(folders, snapshots.SUFFIX)
-    if len(runs) < 2:
-        return None
-    films = [(r, snapshots.load(path)) for r, path in runs]
-    first = films[0][1]
-    longest = runs[0][0].tests[0].max_train_length or math.inf
-    if any(film.sentences != first.sentences for _, film in films):
-        return None
-    trained = [s for s in first.sentences if len(s.src.split()) <= longest] or first.sentences[:1]
-    shown = max(trained, key=lambda s: len(s.src))
-    places = [first.sentences.index(s) for s in (shown, *trained)]
-    return {
-        "folder": name, "tokens": tokens_of(r for r, _ in runs),
-        "src": shown.src, "ref": shown.ref, "n_sentences": len(trained),
-        "n_moments": max(len(film.snapshots) for _, film in films),
-        "models": [describe_film(r, film, *places) for r, film in films],
-    }  # fmt: skip
-
-
-def describe_film(r: Record, film: SnapshotsFile, place: int, *counted: int) -> Numbers:
-    """Return the moments of a model: tokens, and the text of one sentence with its words right.
-
-    `shares` are those of the right words of the `counted` sentences, in per cent; `half` is the
-    number of tokens after which half of them are right.
-    """
-    sentences = [film.sentences[i] for i in counted]
-    right = [share_right([s.hyps[i] for i in counted], sentences) for s in film.snapshots]
-    moments = [
-        {"tokens": load_records.format_short(s.tokens)}
-        | mark(s.hyps[place], film.sentences[place].ref)
-        for s in film.snapshots
-    ]
-    half = next((m["tokens"] for m, share in zip(moments, right, strict=True) if share >= 0.5), "")
-    shares, model = [round(100 * share) for share in right], describe_model(r)
-    return {
-        "label": model["label"], "colour": style.line_style_of(r.model).colour,
-        "is_vector": model["memory"] == "vector", "half": half, "moments": moments,
-        "shares": shares, "last": shares[-1],
     }  # fmt: skip

@@ -305,7 +305,6 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def train_toys(out: Path) -> None:
     models = "bahdanau", "lstm_seq2seq", "gpt"
     given = ["--models", *models, "--size", "smoke", "--tokens", 400, "--device", "cpu"]
-    given += ["--snapshots", 3]
     toy = {"n_train": 60, "n_valid": 6, "max_train": 10, "max_test": 10, "per_bucket": 3}
     with pytest.MonkeyPatch.context() as patch:
         shorten_runs(patch)

@@ -380,11 +380,10 @@ FLAGS = {
     "translate": "--alignment --beam --json --length-penalty --model --n-best",
     "generate": "--length --model --seed --temperature --top-k --top-p",
     "export": "--half --model --out",
-    "push": "--model --private",
     "live": "--model --out",
     "any task": (
         "--checkpoint-every --device --dry-run --fresh --grid --launcher --lr --models "
-        "--out --precision --same-width --seeds --size --snapshots --tensorboard --tokens "
+        "--out --precision --same-width --seeds --size --tensorboard --tokens "
         "--trained --vary"
     ),
     "choices": "--of",

@@ -14,9 +14,8 @@ from xml.sax.saxutils import escape
 import numpy as np
 from matplotlib.colors import to_hex, to_rgb
 
-from lesson.essays import LEVELS
+from lesson.essays import LEVELS, align_words
 from seqmodels.data.tokenizers import WORD
-from seqmodels.report.snapshots import align_words
 
 WIDTH, MARGIN, COLUMN, GAP = 900, 14, 274, 25
 LETTER, LINE, BASE = 7.4, 20, 14

@@ -15,7 +15,7 @@ from seqmodels.utils.imports import SHIPPED
 
 Add = Callable[..., argparse.Action]
 """`add_argument` of a command's parser."""
-RUN = "such as runs/NAME/bahdanau-seed1, hub:OWNER/NAME, or bahdanau, a small one of the package"
+RUN = "such as runs/NAME/bahdanau-seed1, or bahdanau, a small one of the package"
 
 
 def add_run(arg: Add, help: str = RUN) -> None:
@@ -26,7 +26,7 @@ def add_run(arg: Add, help: str = RUN) -> None:
 
 def existing_run(name: str) -> str:
     """Parse the name of a run; one that is not on this disk is refused before torch is imported."""
-    if not (name.startswith("hub:") or name in PAPERS or check_path(name).exists()):
+    if not (name in PAPERS or check_path(name).exists()):
         from seqmodels.records import io
 
         io.load(Path(name if name.endswith(".json") else f"{name}.json"))

@@ -50,11 +50,6 @@ def run(args: argparse.Namespace) -> None:
             )
         block = max(1, min(int(data.get("block") or sys.maxsize), model.max_target(1)))
         generated = search.continue_text(model, tokens, args.length, block, choose)
-    elif n_ids := data.get("n_ids"):
-        from seqmodels.experiments.gpt2 import continue_gpt2
-
-        tokens = run.encode(text)
-        generated = continue_gpt2(model, tokens, args.length, int(n_ids), choose)
     else:
         tokens = run.encode_source(text, has_source_eos=False)
         src, n = torch.tensor([tokens]), min(args.length, model.max_target(len(tokens)))

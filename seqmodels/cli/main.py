@@ -10,7 +10,7 @@ from seqmodels.utils.terminal import Parser, run_cli
 
 COMMANDS = (
     "models run doctor check exercise new-model plot status report site score translate generate "
-    "export push live"
+    "export live"
 )
 """Each is a module of this folder (`run` is `task`): its docstring is the line of help,
 `add_arguments` adds its arguments, and `run` carries it out."""

@@ -201,18 +201,14 @@ def check_search(beam: int, length_penalty: float, n: int = 1) -> None:
 
 
 def load(run: str | Path) -> TrainedModel:
-    """Load a run: FOLDER/MODEL-seedN, with or without .json, or hub:OWNER/NAME[@REVISION].
+    """Load a run: FOLDER/MODEL-seedN, with or without .json.
 
     The name of a paper alone, such as bahdanau, means the small model of it that comes with the
-    package, which was trained on the built-in grammar. GPT-2 is a folder or repository as Hugging
-    Face's library writes it, and continues texts.
+    package, which was trained on the built-in grammar.
 
     Raises ValueError if it is not a run, or does not work: it may come from a stranger.
     """
-    if (path := find_record(run)).name == "config.json":
-        from seqmodels.experiments.gpt2 import load_gpt2
-
-        return TrainedModel(*load_gpt2(path.parent))
+    path = find_record(run)
     run_record, weights = record.load(path), path.with_suffix(".safetensors")
     token = torch.tensor([EOS])
     try:
@@ -237,19 +233,11 @@ def load(run: str | Path) -> TrainedModel:
 
 
 def find_record(run: str | Path) -> Path:
-    """Return the path of a run's record, or of GPT-2's config.json; see `load`.
-
-    What is on the Hub is downloaded.
-    """
-    if (name := str(run)).startswith("hub:"):
-        from seqmodels.experiments.hub import fetch  # most runs are on this disk
-
-        return fetch(name)
+    """Return the path of a run's record; see `load`."""
+    name = str(run)
     path = files.check_path(name)
     if not path.name:
         raise ValueError(f"{name!r} is a folder; name a RUN in it, such as FOLDER/gpt-seed1")
-    if (config := path / "config.json").is_file():
-        return config
     path = path if name.endswith(".json") else Path(f"{path}.json")
     is_shipped = name in PAPERS and not path.exists()
     return SHIPPED / f"{name}-seed1.json" if is_shipped else path

@@ -13,15 +13,13 @@ from typing import Any, get_args
 from seqmodels.models import PAPERS, Value, paper_of, register_file
 from seqmodels.training.config import Precision
 from seqmodels.utils.terminal import non_negative, positive, positive_float
-from seqmodels.utils.values import Count, check_fields
+from seqmodels.utils.values import check_fields
 
 SIZES = {
     "smoke": "run everything once, in a minute",
     "laptop": "the comparison, in minutes",
     "full": "with larger budgets, in hours",
 }
-MAX_SNAPSHOTS = 20
-"""With more, a file of snapshots could exceed 100 kB."""
 
 
 def parse_model(text: str) -> str:
@@ -102,10 +100,6 @@ class Options:
         "train each run on a cluster, whose machines share the disk, instead of on this machine; "
         "see docs/scale.md",
         choices=["ray", "slurm"])
-    snapshots: Count = flag(0,  # noqa: RUF009
-        "keep what a model writes, and what it attends to, at N moments of its training, from its "
-        "start to its end",
-        type=non_negative, metavar="N")
     tensorboard: bool = switch(
         "also write curves for TensorBoard, to the folder tensorboard in --out")
     # fmt: on
@@ -128,7 +122,3 @@ class Options:
                 raise ValueError(f"--vary: {error}") from None
         elif self.grid or self.same_width:
             raise ValueError(f"--{'grid' if self.grid else 'same-width'} needs --vary")
-        if self.snapshots and self.trained:
-            raise ValueError("--snapshots are taken in training, which --trained leaves out")
-        if self.snapshots and not 2 <= self.snapshots <= MAX_SNAPSHOTS:
-            raise ValueError(f"--snapshots: choose from 2, start and end, to {MAX_SNAPSHOTS}")

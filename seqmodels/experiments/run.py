@@ -20,13 +20,12 @@ from seqmodels.evaluation.intervals import Row
 from seqmodels.evaluation.metrics import interval_methods, sacrebleu_signatures
 from seqmodels.experiments.evaluate_run import example_alignment, flops_per_token, score_test_set
 from seqmodels.experiments.options import Options
-from seqmodels.experiments.snapshots import Snapshots
 from seqmodels.experiments.specs import Spec, count_parameters
 from seqmodels.experiments.task import Rows, Task
 from seqmodels.interface import SequenceModel
 from seqmodels.models import Fields, Value
 from seqmodels.records import io as record
-from seqmodels.records import provenance, snapshots
+from seqmodels.records import provenance
 from seqmodels.records.schema import Event, Record
 from seqmodels.training import checkpoint
 from seqmodels.training.checkpoint import Checkpoints
@@ -80,7 +79,7 @@ class Run(NamedTuple):
         """Delete all its files."""
         self.checkpoints().remove()
         self.status.delete()
-        for suffix in (".json", ".jsonl", record.SUMS_SUFFIX, snapshots.SUFFIX, ".safetensors"):
+        for suffix in (".json", ".jsonl", record.SUMS_SUFFIX, ".safetensors"):
             self.path.with_suffix(suffix).unlink(missing_ok=True)
         shutil.rmtree(self.curves, ignore_errors=True)
 
@@ -122,9 +121,9 @@ def train_and_record(run: Run) -> Record:
             provenance.reset_peak_memory(run.device)
             model, progress = fit(run, status)
             evaluation = evaluate(run, model, status)
-            analyses, taken = analyse(run, model, progress, evaluation, status)
+            analyses = analyse(run, model, status)
             result = build_record(run, model, progress, evaluation, analyses)
-            return write(run, model, result, evaluation.rows, taken)
+            return write(run, model, result, evaluation.rows)
 
 
 # ------------------------------------------------------------------------------------------ 1. Fit
@@ -152,8 +151,7 @@ def fit(run: Run, status: StatusFile = SILENT) -> tuple[SequenceModel, Progress]
         trainer.log(f"training on {run.cfg.tokens:,} tokens")
     is_drawn = run.options.tensorboard
     with open_curves(run.curves, trainer.progress.step) if is_drawn else nullcontext() as curves:
-        take_if_due = Snapshots(run.task, run.options.snapshots).take_if_due
-        train(trainer, run.task.train, run.task.valid, checkpoints, curves, take_if_due)
+        train(trainer, run.task.train, run.task.valid, checkpoints, curves)
     return model, trainer.progress
 
 
@@ -212,26 +210,14 @@ def evaluate(run: Run, model: SequenceModel, status: StatusFile = SILENT) -> Eva
     return Evaluation(rows, tests, seconds, alignment, provenance.peak_memory_bytes(run.device))
 
 
-def analyse(
-    run: Run,
-    model: SequenceModel,
-    progress: Progress,
-    evaluation: Evaluation,
-    status: StatusFile = SILENT,
-) -> tuple[dict[str, Rows], dict[str, Any] | None]:
-    """Return the task's own measurements of a trained model, and the snapshots of its training."""
-    task, analyses, taken = run.task, dict[str, Rows](), None
-    if run.options.snapshots:
-        taker = Snapshots(task, run.options.snapshots)
-        taken = taker.finish(model, progress, evaluation.rows, evaluation.alignment)
-        if task.follow:
-            shots = taken["snapshots"]
-            analyses["training"] = [{"tokens": s["tokens"], **s["scores"]} for s in shots]
+def analyse(run: Run, model: SequenceModel, status: StatusFile = SILENT) -> dict[str, Rows]:
+    """Return the task's own measurements of a trained model."""
+    task, analyses = run.task, dict[str, Rows]()
     untrained = run.build_model() if task.measure else model
     for i, (name, measure) in enumerate(task.measure.items()):
         status.update("analysis", i, len(task.measure), name)
         analyses[name] = measure(model.eval(), untrained.eval())
-    return analyses, taken
+    return analyses
 
 
 # -------------------------------------------------------------------------- 4. Build the record
@@ -299,19 +285,12 @@ def list_contrasts(run: Run) -> list[str] | None:
 # ---------------------------------------------------------------------------------------- 5. Write
 
 
-def write(
-    run: Run,
-    model: SequenceModel,
-    result: Record,
-    rows: Sequence[Row],
-    taken: dict[str, Any] | None,
-) -> Record:
-    """Write weights, snapshots, hypotheses and, last, the record, and return it."""
+def write(run: Run, model: SequenceModel, result: Record, rows: Sequence[Row]) -> Record:
+    """Write weights, hypotheses and, last, the record, and return it."""
     with defer_signals():
         weights = run.path.with_suffix(".safetensors")
         sha256 = checkpoint.save_weights(weights, model.state_dict())
         result = result.model_copy(update={"weights_sha256": sha256})
-        snapshots.save(snapshots.path_of(run.path), taken)
         record.save(run.path, result, rows)
         run.checkpoints().remove()
     return result

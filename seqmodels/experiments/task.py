@@ -110,8 +110,6 @@ class Task:
     begin: Callable[[SequenceModel, Sequence[str], int], None] | None = None
     """Changes a model before its training: its weights, or what is frozen. It is given its name and
     those of the models that it varies, itself first, and its seed."""
-    follow: Callable[[SequenceModel], dict[str, float]] | None = None
-    """Scores of a model in training, by name, which its snapshots hold."""
     figures: Sequence[Callable[[Sequence[Record]], dict[str, Any]]] = ()
     """Draw the task's own figures from a folder's records, by the names of their files."""
 

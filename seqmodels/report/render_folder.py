@@ -22,7 +22,6 @@ from seqmodels.report import (
     effects,
     ledger,
     load_records,
-    snapshots,
     style,
     tables,
 )
@@ -64,7 +63,7 @@ def plot_folder(
     compared = find_significance(folder.path, folder.records)
     files.claim_folder(out, "comparison")
     with style.context():
-        drawings = draw_all(records, compared, own) | snapshots.draw_all_snapshots(folder)
+        drawings = draw_all(records, compared, own)
         paths = style.save_own(drawings, out)
     parts = [f"# {folder.path.resolve().name}\n\n{format_subtitle(records)}\n"]
     for name, (figure, _) in drawings.items():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 from seqmodels.models import Value
 from seqmodels.utils.values import NonNegative, Positive, Seed, Share, Size, check_fields
@@ -88,5 +88,3 @@ class Progress:
     curve: list[Point] = field(default_factory=list)
     events: list[dict[str, int | str]] = field(default_factory=list)
     """Events for the record: the step, the kind of event, and what happened."""
-    snapshots: list[dict[str, Any]] = field(default_factory=list)
-    """Snapshots of the model so far; see records/snapshots.py."""

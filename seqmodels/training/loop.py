@@ -8,7 +8,7 @@ from __future__ import annotations
 import ctypes
 import math
 import time
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from functools import partial
@@ -52,7 +52,6 @@ def train(
     valid: Sequence[Example],
     checkpoints: Checkpoints | None = None,
     curves: SummaryWriter | None = None,
-    take_snapshot_if_due: Callable[[Trainer], None] = lambda trainer: None,
 ) -> list[Point]:
     """Train until the budget is spent; leave the model with its best weights, return the curve.
 
@@ -82,7 +81,6 @@ def train(
                 measure(trainer, valid, curves)
                 if progress.tokens >= cfg.tokens:
                     break
-                take_snapshot_if_due(trainer)
                 batch = next(batches)
                 with defer_signals():  # a step is taken completely or not at all
                     training_step(trainer, batch)

@@ -310,7 +310,7 @@ def with_best_state(task: Task, n_steps: int, sentences: Sequence[Sentence] | No
     if sentences:
         measure["places"] = partial(measure_places, best=best, sentences=sentences)
     test = replace(task.tests[0], name="best_state", beam=1, adapt=best.adapt)
-    return replace(task, tests=[*task.tests, test], measure=measure, follow=best.follow)
+    return replace(task, tests=[*task.tests, test], measure=measure)
 
 
 def make_task(args: argparse.Namespace) -> Task:

@@ -273,24 +273,6 @@ class BestState:
 
         return map_buckets(x, self.test.buckets, score_bucket)
 
-    def follow(self, model: SequenceModel) -> dict[str, float]:
-        """Return BLEU at the longest lengths in training, from the encoder's and the best State.
-
-        For snapshots: with a quarter of the steps.
-        """
-        if not is_fixed(model):
-            return {}
-        rows = self.longest_trained()
-        examples, x = [self.test.examples[i] for i in rows], [self.test.x[i] for i in rows]
-        state = read_states(model, examples)
-        ranges = measure_ranges(model, state)
-        best = write(model, examples, state, ranges, max(1, self.n_steps // 4))
-        scores = {}
-        for name, written in (("encoder", state), ("best_state", best)):
-            (row,) = self.score(model, written, examples, x)
-            scores[name] = float(row["bleu"])
-        return scores
-
     def measure(self, model: SequenceModel, _: SequenceModel) -> Rows:
         """Return BLEU by length from the encoder's State (0 steps) and the best one.
 

@@ -47,7 +47,7 @@ def test_models_are_listed(call: Call) -> None:
 
 def test_plot_needs_records_alone(trained: Path, call: Call, tmp_path: Path) -> None:
     # tables.md is headed by the folder's name
-    folder = copy_records(trained, tmp_path / trained.name, "significance.json", ".snapshots.json")
+    folder = copy_records(trained, tmp_path / trained.name, "significance.json")
     code, out, err = call(main, "plot", folder)
     assert (code, err) == (0, "")
     files = {Path(line).name: Path(line) for line in out.splitlines()}

@@ -258,23 +258,6 @@ test("a sentence is read, then written, and a word's lines lead to where it look
   assert.deepEqual([read(), ask("ticks").filter(Boolean).length], [1, 0]);
 });
 
-test("one slider shows a moment of every film", () => {
-  const film = (...shares) => `<section class="film"><ol>${shares.map((share) => `<li><span class="share">${share}</span></li>`).join("")}</ol></section>`;
-  const html = `<g id="now"></g><div id="slider" hidden><input id="moment" value="2" max="2"></div><div id="films">${film("a0", "a1", "a2")}${film("b0", "b1")}</div>`;
-  let ask = load("learning.js", { html });
-  const shown = () => [...ask("document").all("li").filter(({ hidden }) => !hidden).map(({ textContent }) => textContent), ask("document").all("input")[0].ariaValueText];
-  assert.deepEqual([shown(), ask("document").all("#slider")[0].hidden, ask("document").all(".played").length], [["a2", "b1", "a2"], false, 1]);
-  ask("document").all("input")[0].value = "0";
-  ask("fire(document.all('input')[0], 'input')");
-  assert.deepEqual([...shown(), ask("document").all("#now")[0].attributes.transform], ["a0", "b0", "a0", "translate(-196)"]);
-  ask = load("learning.js", { html, moves: true });
-  const tick = () => { ask("ticks")[0]?.(); return shown()[0]; };
-  assert.deepEqual([shown()[0], tick(), tick(), tick()], ["a0", "a1", "a2", "a2"]); // once
-  ask = load("learning.js", { html, moves: true });
-  ask("fire(document.all('input')[0], 'pointerdown')");
-  assert.equal(tick(), "a0");
-});
-
 test("swaps move the ball, hide it, and mark the tested number of moves up to theirs", () => {
   const row = (tag, ...cells) => `<tr>${cells.map((cell) => `<${tag}>${cell}</${tag}>`).join("")}</tr>`;
   const buttons = ["swap-1-2", "swap-1-3", "swap-2-3", "many", "show", "again"].map((id) => `<button id="${id}"></button>`).join("");

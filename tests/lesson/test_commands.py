@@ -15,7 +15,6 @@ import seqmodels
 from lesson import export
 from seqmodels.cli import main
 from seqmodels.cli.main import build_parser
-from seqmodels.experiments import hub
 from seqmodels.models import PAPERS
 
 CALLS = [
@@ -58,7 +57,6 @@ USES_RUN = {
     "translate": ["the cat sleeps ."],
     "generate": ["the cat sleeps .", "--length", "2"],
     "export": ["--out", "onnx"],
-    "push": ["me/run"],
 }
 
 
@@ -74,7 +72,6 @@ def test_every_command_that_takes_a_run_takes_a_shipped_one(
     monkeypatch.setattr(export, "make_runner", lambda *_: None)
     monkeypatch.setattr(export, "check", lambda *_: export.Check(1, 0.0, 0.0))
     monkeypatch.setattr(export, "describe_run", lambda *_: {})
-    monkeypatch.setattr(hub, "push", push := Mock(return_value="pushed"))
     monkeypatch.chdir(tmp_path)
     (tmp_path / name).mkdir()  # a folder without a run is not meant
     printed = {c: call(main, c, name, *rest) for c, rest in USES_RUN.items()}
@@ -82,7 +79,6 @@ def test_every_command_that_takes_a_run_takes_a_shipped_one(
     run = seqmodels.load(shipped := LIVE / f"{name}-seed1")
     assert printed["translate"][1] == f"{run.translate([USES_RUN['translate'][0]])[0]}\n"
     assert printed["generate"][1].startswith("the cat sleeps.")
-    assert push.call_args.args[:2] == (shipped.with_suffix(".json"), "me/run")
     own = {p.name: p.read_bytes() for p in shipped.parent.iterdir() if p.is_file()}
     record = json.loads((tmp_path / "onnx" / "manifest.json").read_text())["record"]
     sha256 = hashlib.sha256(own[f"{name}-seed1.json"]).hexdigest()

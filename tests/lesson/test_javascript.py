@@ -15,9 +15,9 @@ import pytest
 from browser import TESTS, compress, fake_run, fake_worker, pack
 
 from lesson import essays, layout, vocabulary
+from lesson.essays import align_words
 from lesson.live import JOINS
 from seqmodels.data.tokenizers import BPE, WORD, Bytes, Characters, Spaces, Tokenizer, Words
-from seqmodels.report.snapshots import align_words
 
 pytestmark = pytest.mark.skipif(shutil.which("node") is None, reason="no Node.js on this machine")
 

@@ -5,7 +5,6 @@ import itertools
 import re
 from pathlib import Path
 from typing import Any
-from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -21,7 +20,6 @@ from fake_records import (
     scored,
     several,
 )
-from matplotlib.axes import Axes
 from matplotlib.collections import PathCollection, QuadMesh
 from matplotlib.colors import same_color, to_rgba
 from matplotlib.figure import Figure
@@ -29,13 +27,11 @@ from matplotlib.figure import Figure
 from seqmodels.models import model_of, papers
 from seqmodels.records.schema import Alignment, Record
 from seqmodels.records.significance import SCHEMA, Comparison, Difference, Pair, Significance
-from seqmodels.records.snapshots import SnapshotsFile
 from seqmodels.report import (
     alignment,
     bucket_plots,
     effects,
     render_folder,
-    snapshots,
     style,
     tables,
 )
@@ -310,33 +306,6 @@ def test_a_logarithmic_axis_has_a_few_ticks() -> None:
     for low, high, ticks in ((0.3, 4, [0.5, 1, 2]), (0.003, 4, [0.01, 0.1, 1]), (210, 260, [])):
         drawn = [tick for tick in style.LogTicks().tick_values(low, high) if low <= tick <= high]
         assert drawn == pytest.approx(ticks) if ticks else len(drawn) > 1
-
-
-def test_the_sentence_shown_is_the_longest_that_fits() -> None:
-    """Words right are a share of the longer of output and reference, over all sentences."""
-    long, too_long = " ".join(["abc"] * 15), "x" * (1 + snapshots.N_LETTERS)
-    assert len(long) == snapshots.N_LETTERS
-    sentences = [("s" * 59, "x y"), ("c d", long), ("e", too_long)]
-    hyps = [["x q r y", "", too_long], ["x", long, too_long]]
-    content = {
-        "schema": "seqmodels.snapshots/1", "alignment": None,
-        "sentences": [{"src": src, "ref": ref} for src, ref in sentences],
-        "snapshots": [{"step": i, "tokens": 9 * i, "hyps": its, "alpha": None}
-                      for i, its in enumerate(hyps)],
-    }  # fmt: skip
-    taken = SnapshotsFile.model_validate(content)
-    (record,) = as_records([fake_record("gpt", 1)])
-    first, last = points_of(snapshots.draw_snapshots(record, taken, "red"), panel="outputs")
-    assert (first["source"], first["output"], first["reference"]) == ("c d", "", long)
-    shares = [float(point["words_right"]) for point in (first, last)]
-    assert shares == pytest.approx([100 * 3 / (4 + 15 + 1), 100 * 17 / (2 + 15 + 1)], rel=1e-5)
-    for most, chosen in ((2, [1, 9]), (3, [1, 5, 9]), (9, [*range(1, 10)]), (99, [*range(1, 10)])):
-        many = [taken.snapshots[0].model_copy(update={"step": i}) for i in range(1, 10)]
-        assert [s.step for s in snapshots.choose_evenly(many, most)] == chosen
-    for n_letters, texts in ((8, ["abcd", "efg"]), (7, ["abcd", "e…"]), (5, ["abcd", ""])):
-        ax = Mock(spec=Axes)
-        snapshots._draw_words(ax, 0, [("abcd", "red"), ("efg", "red")], n_letters)
-        assert [given.args[2] for given in ax.text.call_args_list] == texts
 
 
 # -------------------------------------------------------------------------------------- Differences

@@ -22,7 +22,6 @@ from seqmodels.experiments.compare import compare
 from seqmodels.experiments.inference import load
 from seqmodels.interface import EOS, PAD, SequenceModel
 from seqmodels.models import build
-from seqmodels.records import io as record
 from seqmodels.report import load_records
 from seqmodels.report.tidy import FigureWithData
 from seqmodels.training.optimizers import groups_of
@@ -245,17 +244,6 @@ def test_words_kept_by_place() -> None:
     assert places.sum_counts(np.zeros((1, 2, 5)), np.array([0]))["shares"] == [None] * 5
 
 
-def test_a_snapshot_follows_both_states(tmp_path: Path) -> None:
-    best = best_of(8)
-    task = toy(follow=best.follow, training={**TASK.training, "tokens": 300})
-    out = compare(task, options(out=tmp_path, models=["rnn_encdec"], snapshots=3))
-    assert out is not None
-    rows = record.load(out / "rnn_encdec-seed1.json").analyses["training"]
-    assert next(row["tokens"] for row in rows) == 0
-    assert rows[-1]["tokens"] >= 300
-    assert all(row.keys() == {"tokens", "encoder", "best_state"} for row in rows)
-
-
 def test_only_the_encoder_learns_for_a_frozen_decoder(tmp_path: Path) -> None:
     """The run resumes from its checkpoint, and no weight that the decoder uses has changed."""
     first = compare(toy(), options(out=tmp_path / "first", models=["rnn_encdec"]))
@@ -362,8 +350,3 @@ def test_another_sentences_state_is_another_ones() -> None:
     rows = best_of(2).measure_controls(Right(), Right())
     starts = {row["control"]: row["bleu"] for row in rows if row["steps"] == 0}
     assert float(starts["start: another sentence's State"]) < 60
-
-
-def test_scores_in_training_have_their_own_names() -> None:
-    scores = best_of(400).follow(Copier())
-    assert scores["best_state"] > scores["encoder"] + 20

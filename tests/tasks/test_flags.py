@@ -41,16 +41,10 @@ def test_python_and_the_command_line_fill_the_same_options() -> None:
     ({"models": []}, "models: give at least one"), ({"seeds": ()}, "seeds: give at least one"),
     ({"vary": {"n_heads": 2}}, "give 'n_heads' a list"), ({"vary": {"lr": []}}, "give 'lr' a list"),
     ({"tokens": {"a": [1]}}, "^tokens="), ({"vary": [("n_heads", [1])]}, r"^vary\[0\]="),
-    ({"snapshots": 1}, "choose from 2"), ({"snapshots": 21}, "to 20"),
 ])  # fmt: skip
 def test_wrong_values_from_python_are_named(values: dict[str, Any], match: str) -> None:
     with pytest.raises(ValueError, match=match):
         recall.PARSER.read_values(values)
-
-
-def test_as_many_snapshots_as_there_may_be() -> None:
-    for n in (0, 2, 20):
-        assert options_of(recall.PARSER.read_values({"snapshots": n})).snapshots == n
 
 
 def test_all_stands_for_the_models_with_a_chapter() -> None:

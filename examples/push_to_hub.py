@@ -1,0 +1,15 @@
+"""Upload a trained run to the Hugging Face Hub: python examples/push_to_hub.py RUN OWNER/NAME.
+
+RUN is FOLDER/MODEL-seedN. Whoever has downloaded the three files loads it by `seqmodels.load`.
+"""
+
+import sys
+from pathlib import Path
+
+from huggingface_hub import HfApi
+
+run, name = Path(sys.argv[1]), sys.argv[2]
+api = HfApi()
+api.create_repo(name, exist_ok=True)
+for path in (Path(f"{run}.json"), Path(f"{run}.safetensors"), run.with_name("tokenizer.json")):
+    api.upload_file(path_or_fileobj=path, path_in_repo=path.name, repo_id=name)
