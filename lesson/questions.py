@@ -49,7 +49,7 @@ class Finding(NamedTuple):
 def read_findings() -> list[Finding]:
     """Return the findings in their order."""
     findings = []
-    pages = map(read_page, ("results.md", "why.md"))
+    pages = map(read_page, ("results.md",))
     for section in (part for page in pages for part in page.split("\n## ")[1:]):
         title, *paragraphs = re.split(r"\n\s*\n", section.strip())
         for above, figure, below in zip(paragraphs, paragraphs[1:], paragraphs[2:], strict=False):

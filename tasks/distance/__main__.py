@@ -16,7 +16,7 @@ Question
     (Hochreiter 1991; Bengio et al. 1994). Before training, expect it to fall with the distance in
     the models with one vector, and hardly in those with attention; along a source it falls in an
     LSTM without a forget bias, and grows with one of 2. The numbers are in docs/results.md and
-    docs/why.md.
+    docs/results.md.
 """
 
 from __future__ import annotations
