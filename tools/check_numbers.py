@@ -24,7 +24,9 @@ from typing import Any
 ROOT = Path(__file__).parents[1]
 NUMBERS = ROOT / "docs" / "numbers.toml"
 PAGES = [ROOT / "README.md", *ROOT.glob("docs/*.md"), *ROOT.glob("tasks/*/README.md")]
-TABLE = re.compile(r"(?<=<!-- table: )([^;>]+);([^;>]+)(?:;([^>]*))? -->\n.*?(?=<!-- end -->)", re.S)
+TABLE = re.compile(
+    r"(?<=<!-- table: )([^;>]+);([^;>]+)(?:;([^>]*))? -->\n.*?(?=<!-- end -->)", re.S
+)
 
 
 # ------------------------------------------------------------------- What an expression can call
