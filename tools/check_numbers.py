@@ -1,6 +1,6 @@
 """Check the numbers and tables of the pages against the committed records.
 
-    python -m tools.check_numbers            fail with a line for each number that no record supports
+    python -m tools.check_numbers            fail with a line for each unsupported number
     python -m tools.check_numbers --write    also copy the tables of the pages from `tables.md` anew
 
 A line of `docs/numbers.toml` is [page, words, expression]: the words, with the values of the
