@@ -5,4 +5,4 @@ RUN pip install --no-cache-dir torch --index-url https://download.pytorch.org/wh
 WORKDIR /seqmodels
 COPY . .
 RUN pip install --no-cache-dir -e '.[export,site]'
-CMD ["seqmodels", "doctor"]
+CMD ["seqmodels", "models"]

@@ -1,4 +1,4 @@
-"""The `seqmodels` command: list models, draw figures, score texts, use a trained run."""
+"""The `seqmodels` command: compare models, draw figures, use a trained run."""
 
 from __future__ import annotations
 
@@ -8,10 +8,7 @@ from importlib.metadata import version
 
 from seqmodels.utils.terminal import Parser, run_cli
 
-COMMANDS = (
-    "models run doctor check exercise new-model plot status report site score translate generate "
-    "export live"
-)
+COMMANDS = "run plot translate generate models check exercise site live report export"
 """Each is a module of this folder (`run` is `task`): its docstring is the line of help,
 `add_arguments` adds its arguments, and `run` carries it out."""
 
@@ -22,8 +19,7 @@ def build_parser() -> Parser:
     p.add_argument("--version", action="version", version=f"seqmodels {version('seqmodels')}")
     commands = p.add_subparsers(metavar="COMMAND", parser_class=Parser)
     for name in COMMANDS.split():
-        home = "task" if name == "run" else name.replace("-", "_")
-        module = import_module(f"seqmodels.cli.{home}")
+        module = import_module(f"seqmodels.cli.{'task' if name == 'run' else name}")
         command = commands.add_parser(name, help=module.__doc__)
         module.add_arguments(command.add_argument)
         command.set_defaults(run_command=module.run)

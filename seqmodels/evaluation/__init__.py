@@ -1,1 +1,1 @@
-"""Evaluation of models, and scores of translations from other systems."""
+"""Evaluation of models."""

@@ -1,7 +1,7 @@
 """Progress: the status file that each run writes, and the bar drawn from these. No torch.
 
 A run trains in this process, in another one, or on another machine that shares the disk. The
-command that launched it and `seqmodels status` both read its status file.
+command that launched it reads its status file.
 """
 
 from __future__ import annotations

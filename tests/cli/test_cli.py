@@ -8,8 +8,6 @@ import subprocess
 import sys
 import tomllib
 import types
-from collections.abc import Callable
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -20,7 +18,7 @@ from conftest import RESULTS, ROOT, Call, check_one_line, copy_records, needs_ta
 from toys import options, toy
 
 import seqmodels
-from seqmodels import MODELS, search
+from seqmodels import search
 from seqmodels.cli import main
 from seqmodels.data import tokenizers
 from seqmodels.evaluation import evaluate
@@ -130,7 +128,7 @@ def test_a_model_without_context_continues_in_blocks(
 LIVE = RESULTS / "translation-live"
 
 
-@pytest.mark.parametrize("command", ["plot", "status", "report --out a.html", "live --out a.html"])
+@pytest.mark.parametrize("command", ["plot", "report --out a.html", "live --out a.html"])
 def test_a_folder_that_is_a_run_is_named(command: str, call: Call, trained: Path) -> None:
     name, *flags = command.split()
     for run, home in (("gpt", LIVE), (trained / "gpt-seed1", trained)):
@@ -144,7 +142,7 @@ ONE_SENTENCE = "seqmodels.cli.main translate results/translation-live/bahdanau-s
 
 @needs_tasks
 @pytest.mark.parametrize(("arguments", "code", "slow"), [
-    ("seqmodels.cli.main score --help", 0, SLOW_TO_IMPORT),
+    ("seqmodels.cli.main translate --help", 0, SLOW_TO_IMPORT),
     ("seqmodels.cli.main translte", 2, SLOW_TO_IMPORT),
     ("seqmodels.cli.main export bahdanu --out x", 2, {"torch", "sacrebleu", "matplotlib"}),
     ("seqmodels.cli.main run recall --help", 0, SLOW_TO_IMPORT),
@@ -189,19 +187,6 @@ def test_only_our_own_errors_have_a_traceback(capsys: pytest.CaptureFixture[str]
         terminal.run_cli("task", Mock(side_effect=KeyError("ours")))
 
 
-@pytest.mark.slow
-def test_status_takes_the_folder_around_comparisons(call: Call, tmp_path: Path) -> None:
-    for name, model in (("b", "gpt"), ("a", "transformer")):
-        copy_records(ROOT / "results" / "recall", tmp_path / name, model=model)
-    (tmp_path / "tensorboard" / "gpt-seed1").mkdir(parents=True)
-    for folder, titles in ((tmp_path, ["a: transformer", "b: gpt"]), (tmp_path / "b", ["gpt"])):
-        lines = call(main, "status", folder)[1].splitlines()
-        assert [line.split(", seed 1 ")[0] for line in lines[1:-2]] == titles
-        states = json.loads(call(main, "status", folder, "--json")[1])
-        for line, state in zip(lines[1:-2], states, strict=True):
-            assert f" {state['state']}  {state['tokens']:,} " in line
-
-
 def test_commands_say_what_a_missing_lesson_needs(
     call: Call, trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -223,60 +208,6 @@ def test_commands_say_what_a_missing_lesson_needs(
         monkeypatch.setitem(sys.modules, "lesson", module)
         for command in commands:
             check_one_line(call(main, *command), *words)
-
-
-Examine = Callable[[], tuple[int, dict[str, str], list[str]]]
-
-
-@pytest.fixture
-def examine(call: Call, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Examine:
-    monkeypatch.chdir(tmp_path)
-
-    def run() -> tuple[int, dict[str, str], list[str]]:
-        code, out, err = call(main, "doctor")
-        assert err == ""
-        lines, _, last = out.replace("\n" + " " * 17, " ").rstrip().rpartition("\n\n")
-        assert list(tmp_path.iterdir()) == []
-        wrong = last.rstrip(".").partition(": ")[2]
-        findings = {line[:16].strip(): line[17:] for line in lines.split("\n")}
-        return code, findings, wrong.split("; ") if wrong else []
-
-    return run
-
-
-def test_doctor_lists_versions_and_models(examine: Examine) -> None:
-    code, findings, wrong = examine()
-    needed = [re.split("[<>]", n)[0] for n in metadata.requires("seqmodels") if "extra" not in n]
-    assert {"python", "seqmodels", *needed, "onnx", "ray", "submitit", *MODELS} <= findings.keys()
-    assert not {"ruff", "joeynmt"} & findings.keys()
-    assert (code, wrong) == (0, []), findings
-    assert findings["tqdm"] == metadata.version("tqdm")
-    assert all(findings[name] == "the contract holds" for name in MODELS)
-
-
-def test_doctor_finds_faults(examine: Examine, monkeypatch: pytest.MonkeyPatch) -> None:
-    lines = ["numpy>=99", "torch<99,>=2", "to-be-found>=1", 'ruff>=99; extra == "dev"']
-    lines += ['not-there>=1; extra == "ray"']
-    monkeypatch.setattr(metadata, "requires", lambda name: lines)
-    step = MODELS["gpt"].step
-
-    def shifted(self: Any, y: Any, state: Any) -> tuple[Any, Any]:
-        logits, state = step(self, y, state)
-        return logits + 0.5, state
-
-    monkeypatch.setattr(MODELS["gpt"], "step", shifted)
-    monkeypatch.setattr(MODELS["bahdanau"], "step", Mock(side_effect=RuntimeError("no\nkernel")))
-    code, findings, wrong = examine()
-    assert metadata.version("numpy") in findings["numpy"]
-    assert "pip install 'numpy>=99'" in findings["numpy"]
-    assert findings["torch"].startswith(metadata.version("torch"))
-    assert findings["not-there"].startswith("not installed (optional)")
-    assert "ruff" not in findings
-    assert findings["gpt"].startswith("WRONG: ")
-    assert "step and forward differ" in findings["gpt"]
-    assert "RuntimeError: no" in findings["bahdanau"]
-    assert findings["transformer"] == "the contract holds"  # each fault is one line
-    assert (code, sorted(wrong)) == (1, ["bahdanau", "gpt", "numpy", "to-be-found"])
 
 
 # ------------------------------------------------------------------------------------------ Streams

@@ -23,7 +23,6 @@ translation = pytest.importorskip("tasks.translation.__main__")
 FILES = {
     "src.de": b"ein Satz\nzwei mehr Worte\nund\n",
     "ref.en": b"a sentence\ntwo more words\nand\n",
-    "hyp.en": b"a sentence\ntwo other words\nand\n",
     "short.en": b"a sentence\n",
     "columns.jsonl": b'{"a": "x", "b": "y", "n": 1}\n' * 3,
     "notes.md": b"# a file of another kind\n",
@@ -44,8 +43,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     os.mkfifo(folder / "fifo")
     return folder
 
-
-SCORE = "score --src @/src.de --ref @/ref.en"
 
 CALLS: list[tuple[ModuleType, str, tuple[str, ...]]] = [
     # flags and their values
@@ -79,7 +76,7 @@ CALLS: list[tuple[ModuleType, str, tuple[str, ...]]] = [
     (tasks, "--tokens nan", ("--tokens", "'nan'")),
     (benchmarks, "--only nope", ("nope",)),
     # a similar name
-    (main, "translte", ("'translte' (did you mean 'translate'?)", "choose from models")),
+    (main, "translte", ("'translte' (did you mean 'translate'?)", "choose from run")),
     (main, "translate bahdanau a --bem 2", ("translate: ", "--bem 2 (did you mean '--beam'?)")),
     (main, "exercise bahdanua --hide (5) --out @/x", ("did you mean 'bahdanau'?",)),
     (main, "check bahdanua", ("did you mean 'bahdanau'?",)),
@@ -112,10 +109,6 @@ CALLS: list[tuple[ModuleType, str, tuple[str, ...]]] = [
     (main, "site --runs @/nope --out @/site", ("nope",)),
     (main, "live @ --out @/a.txt", ("a.txt",)),
     (main, "live @ --out @/nope/a.html", ("nope/a.html",)),
-    # texts to score
-    (main, f"{SCORE} @/hyp.en --buckets 5,5", ("5,5",)),
-    (main, f"{SCORE} @/hyp.en --tokenize 14a", ("--tokenize 14a",)),
-    (main, f"{SCORE} @/fifo", ("fifo", "not a regular file")),
     # corpora
     (translation, "--data nowhere", ("nowhere does not exist",)),
     (translation, "--data @/empty-folder", ("empty-folder", "train.de")),

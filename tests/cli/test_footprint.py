@@ -15,10 +15,7 @@ from seqmodels.cli import main
 RUN = RESULTS / "translation-live" / "bahdanau-seed1"
 CHEAP = {
     "models --json": "",
-    "new-model new.py --from gpt": "cwd/new.py",
     "exercise bahdanau --hide '(5)' --out week": "cwd/week",
-    "status recorded": "",
-    "score --ref a.de --src a.en b.de": "",
     "translate bahdanau 'The cat sleeps.' --beam 2 --alignment map.svg": "cwd/map.svg",
     "generate gpt The --length 3": "",
     "plot recorded": "cwd/recorded",
@@ -44,9 +41,6 @@ def places(tmp_path: Path) -> dict[str, Path]:
     (runs / "tokenizer.json").write_bytes((RUN.parent / "tokenizer.json").read_bytes())
     chapter = (ROOT / "seqmodels" / "models" / "gpt.py").read_text(encoding="utf-8")
     (places["cwd"] / "mine.py").write_text(chapter.replace("class GPT(", "class MyGPT("), "utf-8")
-    for side, name in (("en", "a.en"), ("de", "a.de"), ("de", "b.de")):
-        lines = (f"{side} word {i} and {i * 7 % 13} .\n" for i in range(300))
-        (places["cwd"] / name).write_text("".join(lines))
     return places
 
 

@@ -1,7 +1,6 @@
 """A model, a metric and a task of one's own: everything knows them."""
 
 import re
-import shlex
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
@@ -175,39 +174,6 @@ def test_check_says_what_is_wrong(own: Path, call: Call) -> None:
         lines = out.splitlines()
         assert (code, len(lines)) == (expected, len(CHECKS))
         assert sum(line.endswith(" holds") for line in lines) == len(CHECKS) - expected
-
-
-def test_new_model_copies_a_chapter(own: Path, call: Call) -> None:
-    (folder := own / "my models").mkdir()
-    argv = "new-model", folder / "mine.py", "--from", "linear_attention"
-    code, out, _ = call(main, *argv)
-    _, check, train = map(shlex.split, out.splitlines())  # as a shell reads what is pasted
-    class_path = f"{folder}/mine.py:MyLinearAttention"
-    assert (code, check) == (0, ["seqmodels", "check", class_path])
-    assert train[:4] == ["seqmodels", "run", "translation", "--models"]
-    args = translation.PARSER.parse_args(train[3:])
-    assert args.models == ["MyLinearAttention", "linear_attention"]
-    assert models.PAPERS["MyLinearAttention"].memory == "fixed"
-    check_one_line(call(main, *argv), "mine.py")
-
-
-@pytest.mark.parametrize(("name", "words"), [
-    ("my-model.py", "letters, digits and _"),
-    ("2x.py", "letters"),
-    ("class.py", "letters"),
-    ("__main__.py", "letters"),
-    ("mine", "my_model.py"),
-    ("no/mine.py", "a folder that exists"),
-    ("json.py", "hide the module json"),
-    ("torch.py", "hide the module torch"),
-    ("seqmodels.py", "hide the module seqmodels"),
-    ("tasks.py", "hide the module tasks"),
-])  # fmt: skip
-def test_new_model_takes_a_name_to_import(
-    name: str, words: str, call: Call, tmp_path: Path
-) -> None:
-    check_one_line(call(main, "new-model", tmp_path / name, "--from", "gpt"), words)
-    assert not any(tmp_path.iterdir())
 
 
 def test_a_file_with_one_model_needs_no_class(own: Path, call: Call) -> None:

@@ -11,7 +11,6 @@ import pytest
 from conftest import RESULTS
 from fake_records import MODELS, as_arm, as_records, fake_record, row, scored, several, write
 
-from seqmodels.cli.score import format_score
 from seqmodels.models import PAPERS, model_of, papers
 from seqmodels.records.schema import Record
 from seqmodels.records.significance import ALPHA, Difference
@@ -103,9 +102,6 @@ def test_formats_at_their_borders() -> None:
         made = as_records(scored({"gpt": (score, score / 2)}, (40, 40)))
         text = tables.format_shares(made, made[0].tests[0])
         assert re.findall(r"(\d+)\s%", text) == ([shares] if shares else [])
-    parts = {"bleu": {"value": 9.5, "low": 9.0, "high": 9.75}}
-    cells = [format_score(parts | {"n": n}, "bleu") for n in (29, 30)]
-    assert cells == ["9.5 [9.0, 9.8]*", "9.5 [9.0, 9.8]"]
 
 
 def test_a_table_of_unequal_seeds_and_one_bucket() -> None:

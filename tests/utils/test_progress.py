@@ -3,63 +3,16 @@
 import io
 import os
 import platform
-import re
 import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from toys import options, stopped_after, toy
 
-from seqmodels.cli.status import format_status
-from seqmodels.experiments import compare
-from seqmodels.records import io as record
-from seqmodels.training import loop
-from seqmodels.training.trainer import Trainer
 from seqmodels.utils import progress
 
 PAIR = ["rnn_encdec", "gpt"]
-
-
-def test_status_while_runs_are_trained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(progress, "WRITE_EVERY_S", 0.0)
-    tables, n_tokens, step = [], list[int](), loop.training_step
-
-    def watch(trainer: Trainer, *given: Any) -> None:
-        n_tokens.append(trainer.progress.tokens)  # as reported before the step
-        step(trainer, *given)
-        tables.append(format_status(tmp_path))
-
-    monkeypatch.setattr(loop, "training_step", watch)
-    compare.compare(toy(), options(tmp_path, models=PAIR))
-    _, first, second, *_ = tables[2].splitlines()
-    assert first.split() == ["gpt,", "seed", "1", "waiting", "0", "of", "200"]
-    assert re.match(f"rnn_encdec, seed 1 +training +{n_tokens[2]} of 200 ", second)
-    _, first, *_ = format_status(tmp_path).splitlines()
-    saved = record.load(tmp_path / "gpt-seed1.json")
-    accuracy = saved.tests[0].overall["accuracy"].value
-    assert first.split()[3:5] == ["recorded", f"{saved.curve[-1].tokens}"]
-    assert first.endswith(f" {accuracy:.1f} %")
-
-
-def test_status_of_stopped_runs(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="has no runs"):
-        format_status(tmp_path)
-    with stopped_after(2):
-        compare.compare(toy(), options(tmp_path, models=["gpt"]))
-    path = tmp_path / "gpt-seed1.json"
-    n_tokens = progress.read_status(path).tokens
-    rest = ["gpt,", "seed", "1", "stopped", f"{n_tokens}", "of", "200", "train"]
-    assert format_status(tmp_path).splitlines()[1].split()[:8] == rest
-    left = progress.StatusFile(path, "gpt, seed 1", 200)
-    for state in ("running", "waiting"):  # as a kill leaves it
-        left.write(state=state, phase="training")
-        assert format_status(tmp_path).splitlines()[-1] == "1 stopped"
-    for content in ("{", "[]", '{"run": 1}', '{"run": "x", "state": "flying"}'):
-        progress.status_path(path).write_text(content)
-        assert progress.read_status(path) is None
-        assert format_status(tmp_path).splitlines()[-1] == "1 stopped"
 
 
 @pytest.fixture
