@@ -78,7 +78,7 @@ def describe(
     tokenizer = vocabulary.describe(tokenizers.load(folder / "tokenizer.json"))
     data = {
         "joins": JOINS if (folder / EXAMPLES).exists() and is_translation else None,
-        "unit": "symbols" if tokenizer["kind"] == "spaces" else "words",
+        "unit": "words",
         "vocabulary": tokenizer,
         "sizes": {name: len(part) for name, part in parts.items()},
         "files": write_parts(out, parts) if out else {},

@@ -11,13 +11,12 @@ import sys
 from collections.abc import Iterable
 from functools import cache
 from itertools import groupby
-from types import ModuleType
 from typing import Any
 
 import regex
 import tiktoken
 
-from seqmodels.data.tokenizers import BPE, SPLIT, WORD, Bytes, Characters, Spaces, Tokenizer, Words
+from seqmodels.data.tokenizers import BPE, SPLIT, WORD, Bytes, Characters, Tokenizer, Words
 
 CHARACTERS = [chr(i) for i in range(sys.maxunicode + 1) if not 0xD800 <= i < 0xE000]
 """All characters of Unicode."""
@@ -31,12 +30,10 @@ def describe(tokenizer: Tokenizer) -> dict[str, Any]:
         )
     fields = {"name": tokenizer.name, "labels": [*tokenizer.labels], **tokenizer.fields}
     if isinstance(tokenizer, Words) and not isinstance(tokenizer, Characters):
-        is_spaces = isinstance(tokenizer, Spaces)
-        pattern, engine = (r"\n|\S+", re) if is_spaces else (WORD.pattern, regex)
-        escapes: tuple[str, ...] = (r"\s",) if is_spaces else (r"\w", r"\p{M}", r"\s")
-        classes = {escape: python_class(escape, engine) for escape in escapes}
+        pattern, escapes = WORD.pattern, [r"\w", r"\p{M}", r"\s"]
+        classes = {escape: word_class(escape) for escape in escapes}
     elif isinstance(tokenizer, BPE) and not isinstance(tokenizer, Bytes):
-        pattern, escapes = SPLIT, (r"\p{L}", r"\p{M}", r"\p{N}", r"\s")
+        pattern, escapes = SPLIT, [r"\p{L}", r"\p{M}", r"\p{N}", r"\s"]
         classes = {escape: tiktoken_class(escape) for escape in escapes}
     else:
         return fields
@@ -54,9 +51,9 @@ def expand_classes(pattern: str, classes: dict[str, str]) -> str:
 
 
 @cache
-def python_class(escape: str, engine: ModuleType) -> str:
-    """Return the ranges of the characters that an escape matches in `re` or `regex`."""
-    return format_ranges(map(ord, engine.findall(escape, "".join(CHARACTERS))))
+def word_class(escape: str) -> str:
+    """Return the ranges of the characters that an escape matches in `regex`."""
+    return format_ranges(map(ord, regex.findall(escape, "".join(CHARACTERS))))
 
 
 @cache

@@ -9,7 +9,7 @@ const SPECIALS = 4, UNK = 3;
 /** @returns {Tokenizer} */
 export function makeTokenizer(vocabulary) {
   const { kind } = vocabulary;
-  if (kind === "words" || kind === "spaces") return makeWordTokenizer(vocabulary);
+  if (kind === "words") return makeWordTokenizer(vocabulary);
   const pieces = kind === "bpe" ? vocabulary.ranks.map(atob)
     : kind === "characters" ? [...vocabulary.characters].map(utf8)
       : Array.from({ length: 256 }, (_, byte) => String.fromCharCode(byte));

@@ -1,7 +1,7 @@
 """From texts and tables to batches of ids."""
 
 SPLITS = ("train", "valid", "test")
-TOKENIZERS = ("bpe", "words", "spaces", "characters", "bytes")
+TOKENIZERS = ("bpe", "words", "characters", "bytes")
 """The kinds of tokenizers that `tokenizers.make` makes."""
-TOKENIZERS_WITH_VOCAB_SIZE = ("bpe", "words", "spaces")
+TOKENIZERS_WITH_VOCAB_SIZE = ("bpe", "words")
 """Those that are trained up to a given vocabulary size."""

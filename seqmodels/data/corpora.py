@@ -37,8 +37,6 @@ class Preset(NamedTuple):
     """Names of the columns of a local file without a header."""
     shares: Mapping[str, tuple[float, float]] = SHARES
     """Where each split of a text without splits begins and ends."""
-    is_tokenized: bool = False
-    """Its words are separated by spaces already, and rare ones can be written `<unk>`."""
 
 
 PARALLEL = {
@@ -51,11 +49,6 @@ PARALLEL = {
         "Luther 1912 and World English Bible, 28,944 verses; test by length",
         "https://raw.githubusercontent.com/BibleNLP/ebible/main/", "public domain", "bible",
         "e7817d8447f992560c589335fa826340c96d170daa49ef52998ecf50641f9d7a",
-    ),
-    "anki-en-fr": Preset(
-        "short sentences, 167,130 pairs", "https://www.manythings.org/anki/", "CC BY 2.0 FR",
-        "anki/eng-fra.2019-04-07.tsv",
-        "b80f7ec8e942a83090d4419dc41e41c956749f85337672505635a49ffb39421d", columns=("en", "fr"),
     ),
     "opus-books-de-en": Preset(
         "novels, 51,000 pairs", "Helsinki-NLP/opus_books:de-en", "other: for research",
@@ -80,13 +73,9 @@ TEXT = {
         "public domain in the US", "gutenberg/war_and_peace.txt",
         "2e859351cc952173d3b1e2f2f633e626419ddf4398bcdae0e4b0a9f0c12683d9",
     ),
-    "wikitext-2": Preset(
-        "Wikipedia, 720 articles, 2 M words, rare ones written <unk>",
-        "Salesforce/wikitext:wikitext-2-v1", "CC BY-SA", "wikitext-2-v1", is_tokenized=True,
-    ),
     "wikitext-2-raw": Preset(
         "Wikipedia, 720 articles, 2 M words", "Salesforce/wikitext:wikitext-2-raw-v1", "CC BY-SA",
-        "wikitext-2-raw-v1", is_tokenized=True,
+        "wikitext-2-raw-v1",
     ),
     "tinystories": Preset(
         "2.1 M stories for small children, written by GPT", "roneneldan/TinyStories",
@@ -142,8 +131,6 @@ def locate(name: str, preset: Preset) -> str:
     if (path := local_path(preset)) or "://" not in preset.source:
         return str(path or preset.source)
     hint = offline_hint(preset.source)
-    if preset.source.endswith("/"):
-        raise ValueError(f"{name} is not downloaded ({preset.source}); {hint}")
     # Editions by Project Gutenberg differ in what is around the text.
     sha256 = None if "gutenberg" in preset.source else preset.sha256
     return str(download(preset.source, f"{name}.txt", hint, sha256))

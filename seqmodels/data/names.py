@@ -81,10 +81,10 @@ def group_by_split(
 
 
 def ending_of(path: Path) -> str:
-    """Return the ending of a file before that of its compression: `.tsv` of `pairs.tsv.gz`."""
-    return next((end for end in map(str.lower, reversed(path.suffixes)) if end != ".gz"), "")
+    """Return the ending of a file, in lower case."""
+    return path.suffix.lower()
 
 
 def stem_of(path: Path) -> str:
-    """Return the name of a file without its ending and that of its compression."""
-    return Path(path.stem).stem if path.suffix == ".gz" else path.stem
+    """Return the name of a file without its ending."""
+    return path.stem

@@ -1,4 +1,4 @@
-"""From a corpus to tokens, once: read, clean, train the tokenizer, encode.
+"""From a corpus to tokens, once: read, train the tokenizer, encode.
 
 The corpus is read in one pass. Its texts, and then its tokens, are on disk, and only hashes of a
 pair are held in memory. `batches` maps the tokens, arrays of numbers, into memory.
@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import astuple, dataclass
 from functools import partial
-from itertools import chain, compress
+from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Generic, TypeVar
@@ -36,19 +36,10 @@ from seqmodels.utils.terminal import printable
 with warnings.catch_warnings(action="ignore"):  # in a notebook without ipywidgets
     from tqdm.auto import tqdm
 
-FORMAT = 13
+FORMAT = 14
 """Version of the folder's format: when it changes, a new folder is made."""
 TOKENIZER, TEST_TEXTS = "tokenizer.json", "test.json"
 """Files in the folder of a corpus."""
-MAX_LENGTH_RATIO = 9.0
-"""Ratio of the sides' words above which a pair is not a translation (as in Moses)."""
-
-FAULTS = {
-    "duplicate": "repeated",
-    "unequal": f"with one side {MAX_LENGTH_RATIO:.0f} times as long as the other",
-    "held_out": "with a source that is in valid or test",
-}  # fmt: skip
-"""Faults of a pair, each with its description."""
 NOTES = {
     "n_not_nfc": "lines were not in Unicode's normal form C, and are brought to it",
     "n_characters_left_out": "characters of Project Gutenberg's header and licence are left out",
@@ -67,8 +58,6 @@ class PrepareConfig:
     """Maximum number of ids, for the tokenizers whose size can be chosen."""
     is_lowercase: bool = False
     """Lower-case both sides."""
-    is_cleaned: bool = False
-    """Leave out of train the pairs with one of FAULTS, which are otherwise only counted."""
     max_tokens: int = 200
     """On each side, including a source's EOS, in train and valid, and twice as many in test; longer
     pairs are left out and counted."""
@@ -112,11 +101,10 @@ def prepare(
     is_file = config.tokenizer not in TOKENIZERS
     key = [FORMAT, kind.__name__, printable(f"{name} {corpus.key}"), *corpus.splits]
     key += [*astuple(config), printable(fingerprint(Path(config.tokenizer))) if is_file else ""]
-    folder = cached(key, f"{printable(corpus.name)}: cleaning and tokenizing", build, log)
+    folder = cached(key, f"{printable(corpus.name)}: tokenizing", build, log)
     facts, texts = files.read_json(folder / FACTS_FILE), folder / TEST_TEXTS
     name = printable(name)[:200]
     name += ", lower-cased" if config.is_lowercase else ""
-    name += ", cleaned" if config.is_cleaned else ""
     train, valid, test = (kind(folder, split) for split in SPLITS)
     return Prepared(
         tokenizers.load(folder / TOKENIZER),
@@ -129,7 +117,7 @@ def prepare(
     )
 
 
-def summarize(data: Mapping[str, Any], is_cleaned: bool = False) -> str:
+def summarize(data: Mapping[str, Any]) -> str:
     """Summarise a corpus in a few lines."""
     is_text = "n_train" not in data
     counts = ", ".join(f"{data[f'n_tokens_{s}' if is_text else f'n_{s}']:,} {s}" for s in SPLITS)
@@ -139,10 +127,7 @@ def summarize(data: Mapping[str, Any], is_cleaned: bool = False) -> str:
         n_blank, n_long = (data[f"n_{kind}_{split}"] for kind in ("blank", "too_long"))
         limit = data["max_tokens_test" if split == "test" else "max_tokens"]
         out = f"{n_blank:,} blank, {n_long:,} longer than {limit:,} tokens on a side"
-        odd = [f"{n:,} {FAULTS[k]}" for k in FAULTS if (n := data.get(f"n_{k}_{split}", 0))]
-        is_out = is_cleaned and split == "train"
-        rest = [f"; {'also left out' if is_out else 'kept'}: {', '.join(odd)}"] if odd else []
-        lines.append(f"  {split}: left out: {out}{''.join(rest)}")
+        lines.append(f"  {split}: left out: {out}")
     if not is_text:
         lines.append(f"  {data['n_test_sources_in_train']:,} test sources are also in train")
     lines += [f"  {data[key]:,} {note}" for key, note in NOTES.items() if data.get(key)]
@@ -161,15 +146,14 @@ def summarize(data: Mapping[str, Any], is_cleaned: bool = False) -> str:
 def build_pairs(corpus: ParallelCorpus, config: PrepareConfig, folder: Path) -> dict[str, object]:
     """Write the tokenizer, the tokens and the test texts; return facts for the record."""
     with TemporaryDirectory(dir=folder) as scratch:
-        hashes, counts, sha256 = scan_pairs(corpus, config, Path(scratch))
-        is_kept = find_faults(hashes, counts, config.is_cleaned)
+        sources, counts, sha256 = scan_pairs(corpus, config, Path(scratch))
         for split in SPLITS:
-            if not is_kept[split].any():
+            if not len(sources[split]):
                 raise ValueError(explain_empty(split, corpus, config, counts))
 
         def read(split: str) -> Iterator[Pair]:
             with open(Path(scratch, split)) as lines:
-                for line in compress(lines, is_kept[split]):
+                for line in lines:
                     yield Pair(*json.loads(line))
 
         sides = chain.from_iterable(read("train"))
@@ -186,7 +170,7 @@ def build_pairs(corpus: ParallelCorpus, config: PrepareConfig, folder: Path) -> 
                 raise ValueError(explain_empty(split, corpus, config, counts))
     files.write(folder / TEST_TEXTS, json.dumps(texts))
     tested = [hash(src) for src, _ in texts]
-    counts["n_test_sources_in_train"] = int(np.isin(tested, hashes["train"][1]).sum())
+    counts["n_test_sources_in_train"] = int(np.isin(tested, sources["train"]).sum())
     data = {
         "sha256": sha256,
         **counts,
@@ -201,15 +185,15 @@ def build_pairs(corpus: ParallelCorpus, config: PrepareConfig, folder: Path) -> 
 
 def scan_pairs(
     corpus: ParallelCorpus, config: PrepareConfig, folder: Path
-) -> tuple[dict[str, np.ndarray], Counter[str], str]:
+) -> tuple[dict[str, array[int]], Counter[str], str]:
     """Read a corpus, once, and write its pairs into a folder, except those with a blank side.
 
-    Return, for each split, hashes of the pairs, hashes of their sources, and whether they are of
-    very unequal length; counts; and the checksum of all pairs, the same in both directions.
+    Return hashes of each split's sources; counts; and the checksum of all pairs, the same in both
+    directions.
     """
     counts = Counter({"n_not_nfc": 0, **{f"n_blank_{split}": 0 for split in SPLITS}})
     digests = hashlib.sha256(), hashlib.sha256()
-    facts = {split: array("q") for split in SPLITS}
+    hashes = {split: array("q") for split in SPLITS}
     lower = str.lower if config.is_lowercase else str
     with ExitStack() as stack:
         written = {split: stack.enter_context(open(folder / split, "w")) for split in SPLITS}
@@ -218,38 +202,13 @@ def scan_pairs(
                 digest.update(f"{side}\n".encode())
                 counts["n_not_nfc"] += not is_normalized("NFC", side)
             src, tgt = (lower(normalize("NFC", side)) for side in pair)
-            fewer, more = sorted(map(count_words, (src, tgt)))
-            if fewer:
-                is_unequal = more > MAX_LENGTH_RATIO * fewer
-                facts[split].extend((hash((src, tgt)), hash(src), is_unequal))
+            if src.strip() and tgt.strip():
+                hashes[split].append(hash(src))
                 written[split].write(f"{json.dumps((src, tgt))}\n")
             else:
                 counts[f"n_blank_{split}"] += 1
-    hashes = {split: np.array(each).reshape(-1, 3).T for split, each in facts.items()}
     both = b"".join(sorted(digest.digest() for digest in digests))
     return hashes, counts, hashlib.sha256(both).hexdigest()
-
-
-def find_faults(
-    hashes: Mapping[str, np.ndarray], counts: Counter[str], is_cleaned: bool
-) -> dict[str, np.ndarray]:
-    """Count the pairs of each split with one of FAULTS; return those that are kept.
-
-    A pair is faulty if it has occurred before, if its sides are of very unequal length, or, in
-    train, if its source is also in valid or test.
-    """
-    is_kept = {}
-    held_out = np.concatenate([hashes[split][1] for split in ("valid", "test")])
-    for split, (pairs, sources, is_unequal) in hashes.items():
-        is_repeated = np.ones(len(pairs), bool)
-        is_repeated[np.unique(pairs, return_index=True)[1]] = False
-        faults = {"duplicate": is_repeated, "unequal": is_unequal.astype(bool)}
-        if split == "train":
-            faults["held_out"] = np.isin(sources, held_out)
-        counts.update({f"n_{kind}_{split}": int(n.sum()) for kind, n in faults.items()})
-        is_faulty = np.logical_or.reduce([*faults.values()])
-        is_kept[split] = ~(is_faulty & is_cleaned & (split == "train"))
-    return is_kept
 
 
 def encode_pairs(
@@ -295,8 +254,6 @@ def explain_empty(
         f"{printable(corpus.name)}: no pair of {split} is left: {n_blank:,} have a blank side, "
         f"{n_long:,} more than {config.limit(split):,} tokens on a side (see --max-tokens)"
     )
-    if config.is_cleaned and split == "train":
-        message += ", and --clean leaves out the others"
     if len(corpus.splits) < len(SPLITS):
         message += (
             "; valid and test are drawn from train, each source into one split: give more pairs "

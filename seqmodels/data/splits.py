@@ -324,43 +324,16 @@ def resolve_direction(names: Sequence[str], languages: Languages, origin: str) -
 def add_split(corpus: ParallelCorpus, split: str, data: Sequence[str]) -> ParallelCorpus:
     """Return the corpus with valid or test from elsewhere, in the same direction.
 
-    data    two text files, or a table with both sides; for test also the name of one of sacreBLEU's
-            test sets, which takes the place of the corpus's own test split
+    data    two text files, or a table with both sides
 
     Raises ValueError.
     """
-    if split == "test" and len(data) == 1 and not Path(data[0]).exists():
-        read = sacrebleu_testset(data[0], corpus.src_lang, corpus.tgt_lang)
-        name, key = f"{corpus.name}, test {data[0]}", data[0]
-    else:
-        if split in corpus.splits:
-            raise ValueError(f"{corpus.name} has its own {split} split; leave out --{split}")
-        if missing := [path for path in data if not Path(path).is_file()]:
-            raise ValueError(f"--{split}: there is no file {missing[0]}; give two text files")
-        languages = corpus.src_lang, corpus.tgt_lang
-        is_named = len(data) == 1 or all(map(is_language, languages))
-        opened = read_parallel(data, languages if is_named else (None, None))
-        read, name, key = opened.splits["train"], corpus.name, f"{split} {opened.key}"
-    splits = {**corpus.splits, split: read}
-    return corpus._replace(name=name, splits=splits, key=f"{corpus.key} {key}")
-
-
-def sacrebleu_testset(test: str, src_lang: str, tgt_lang: str) -> PairReader:
-    """Return a test set of sacreBLEU, such as `wmt14` or `iwslt17`, which it downloads once.
-
-    Raises ValueError if it is unknown, or cannot be downloaded.
-    """
-    from sacrebleu import utils
-
-    pair = f"{src_lang}-{tgt_lang}"
-    is_known = test in utils.get_available_testsets()
-    if not is_known or pair not in utils.get_langpairs_for_testset(test):
-        raise ValueError(f"sacreBLEU has no test set {test} {pair}; `sacrebleu --list` lists them")
-    try:
-        src, (tgt, *_) = utils.get_source_file(test, pair), utils.get_reference_files(test, pair)
-    except (Exception, SystemExit) as fault:  # from one of several network libraries
-        raise ValueError(
-            f"sacreBLEU cannot fetch {test} {pair}; without a network, put its files into the "
-            "folder that SACREBLEU names (default ~/.sacrebleu), or leave out --test"
-        ) from fault
-    return partial(read_line_pairs, Path(src), Path(tgt))
+    if split in corpus.splits:
+        raise ValueError(f"{corpus.name} has its own {split} split; leave out --{split}")
+    if missing := [path for path in data if not Path(path).is_file()]:
+        raise ValueError(f"--{split}: there is no file {missing[0]}; give two text files")
+    languages = corpus.src_lang, corpus.tgt_lang
+    is_named = len(data) == 1 or all(map(is_language, languages))
+    opened = read_parallel(data, languages if is_named else (None, None))
+    splits = {**corpus.splits, split: opened.splits["train"]}
+    return corpus._replace(splits=splits, key=f"{corpus.key} {split} {opened.key}")

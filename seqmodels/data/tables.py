@@ -6,7 +6,6 @@ A file .tsv, .csv, .json, .jsonl or .parquet is read by its own header.
 from __future__ import annotations
 
 import csv
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -23,7 +22,7 @@ from seqmodels.data import SPLITS
 from seqmodels.data.cache import fingerprint
 from seqmodels.data.corpora import explain_unknown
 from seqmodels.data.names import COMMON_COLUMNS, SPLIT_ALIASES, ending_of, group_by_split, stem_of
-from seqmodels.data.text import lines, plain_lines, preview, raw_lines
+from seqmodels.data.text import lines, preview, raw_lines
 from seqmodels.utils.terminal import one_line
 
 TABLES = (".tsv", ".csv", ".json", ".jsonl", ".parquet")
@@ -32,8 +31,6 @@ N_SNIFFED = 20
 """Lines by which tab-separated text is recognised, and rows that tell which columns are text."""
 BATCH = 1_000
 """Rows of Parquet that are read at a time."""
-ATTRIBUTION = re.compile(r"CC-BY 2\.0 \(France\) Attribution: tatoeba\.org")
-"""How the last column of a file by Anki (manythings.org) begins."""
 Row = dict[str, Any]
 Rows = Iterator[tuple[str, Row]]
 """The place of each row, such as `a.csv, line 3`, and its cells."""
@@ -176,7 +173,7 @@ def split_files(path: Path) -> dict[str, list[Path]]:
     """Return the files of each split: a file is train; those of a folder are named by their split.
 
     A single split is train. Raises ValueError for a folder without tables or without train, for a
-    file of which the split is unclear, and as `check_parts` does.
+    file of which the split is unclear.
     """
     if path.is_file() and table_ending(path):
         return {"train": [path]}
@@ -194,23 +191,7 @@ def split_files(path: Path) -> dict[str, list[Path]]:
         raise ValueError(f"{unclear[0]}: name it by its split, train, valid or test, or move it")
     if "train" not in groups:
         raise ValueError(f"{path} has no rows to train on, but {' and '.join(groups)}")
-    for split, group in groups.items():
-        check_parts(split, group)
     return groups
-
-
-def check_parts(split: str, paths: Sequence[Path]) -> None:
-    """Raise ValueError unless a split's files are in one folder and format, and all parts there.
-
-    Parts have names such as `train-00001-of-00002.parquet`.
-    """
-    for path in paths:
-        if (path.parent, ending_of(path)) != (paths[0].parent, ending_of(paths[0])):
-            raise ValueError(f"{paths[0]} and {path} are both {split}; keep one of them")
-        if part := re.fullmatch(r"(.*-)\d+(-of-(\d+)\..*)", path.name):
-            n = sum(p.name.startswith(part[1]) and p.name.endswith(part[2]) for p in paths)
-            if n != int(part[3]):
-                raise ValueError(f"{path} is one of {int(part[3])} parts, but there are {n}")
 
 
 # ---------------------------------------------------------------------------------------- A file
@@ -219,11 +200,11 @@ def check_parts(split: str, paths: Sequence[Path]) -> None:
 def table_ending(path: Path) -> str:
     """Return the ending of a table, `.tsv` for other text whose lines have tabs, or "".
 
-    Raises as `plain_lines` does.
+    Raises as `raw_lines` does.
     """
     if (ending := ending_of(path)) in TABLES:
         return ending
-    first = [*islice(filter(str.strip, plain_lines(path)), N_SNIFFED)]
+    first = [*islice(filter(str.strip, raw_lines(path)), N_SNIFFED)]
     return ".tsv" if first and all("\t" in line.strip("\n") for line in first) else ""
 
 
@@ -246,7 +227,7 @@ def open_file(
     for row in reversed(rows):
         first |= {name: cell for name, cell in row.items() if cell is not None}
     texts = {name: cell for name, cell in first.items() if isinstance(cell, str)}
-    return [name for name, text in texts.items() if not ATTRIBUTION.match(text)], read
+    return [*texts], read
 
 
 def text_columns(schema: pa.Schema) -> tuple[list[str], list[str]]:
@@ -266,15 +247,15 @@ def find_header(path: Path, asked: Sequence[str | None], min_common: int) -> tup
 
     The first line is a header if one of its cells is asked for by name, or `min_common` of them are
     COMMON_COLUMNS. Columns are named 1, 2, … if they are asked for by number, and in text with tabs
-    and a file by Anki without a header. Raises ValueError if it is unclear whether there is one: a
+    without a header. Raises ValueError if it is unclear whether there is one: a
     row taken for a header would be lost, and a header taken for a row would be trained on.
     """
     first = next((cells for _, cells in split_cells(path) if any(cells)), [])
     n_common = sum(cell.strip().lower() in COMMON_COLUMNS for cell in first)
     is_header = n_common >= min_common or any(name in first for name in asked)
     is_numbered = any(name and name.isdecimal() and name not in first for name in asked)
-    is_anki = ending_of(path) not in TABLES or any(map(ATTRIBUTION.match, first))
-    if is_numbered or (is_anki and not is_header):
+    is_numbered |= ending_of(path) not in TABLES and not is_header
+    if is_numbered:
         return [str(i) for i in range(1, len(first) + 1)], is_header
     flags = ("--source", "--target") if min_common == 2 else ("--column",)
     numbered = " ".join(f"{flag} {i}" for i, flag in enumerate(flags, 1))
@@ -328,7 +309,7 @@ def read_json(path: Path) -> Rows:
         for n, row in enumerate(rows, 1):
             yield (place := f"{path}, row {n}"), row_of(row, place)
         return
-    for n, line in enumerate(lines(path, is_plain=False), 1):
+    for n, line in enumerate(lines(path), 1):
         if line.strip():
             yield (place := f"{path}, line {n}"), row_of(parse_json(line, place), place)
 

@@ -8,13 +8,9 @@ not UTF-8 is refused, naming file and line, and the program that converts it.
 from __future__ import annotations
 
 import codecs
-import gzip
 import hashlib
-import re
-import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from itertools import chain, islice
 from pathlib import Path
 from typing import IO, Any
 
@@ -25,24 +21,7 @@ CHUNK = 2**20
 """Characters of a chunk of text, plus the rest of its last line."""
 MAX_LINE = 2**24
 """Limit of a line, in bytes: a longer one is text, in parts, and not a line."""
-MARKUP = re.compile(
-    r"""\s*(<\?xml|<!|<(?!mediawiki)\w+\s+[\w:]+=["']|<(srcset|refset|mteval|html|tmx|xliff|doc|url)\b"""
-    r"|\{\\rtf|WEBVTT|1\s+[\d:,]+ -->)",
-    re.IGNORECASE,
-)
-"""How markup and subtitles begin. MediaWiki's is a text of its own: enwik8, a benchmark."""
-TOOLS = {
-    "<tmx": "xmlstarlet sel -t -m '//tuv[@xml:lang=\"de\"]/seg' -v . -n, for each language",
-    "<xliff": "xmlstarlet sel -t -m '//*[name()=\"source\"]' -v . -n, and so for target",
-    "<(seg|srcset|refset|mteval)": r"sed -n 's|.*<seg[^>]*>\(.*\)</seg>.*|\1|p'",
-    r"\d -->|^webvtt": r"sed '/-->/d; /^[0-9]*\r*$/d'",
-    "": "pandoc -t plain",
-}
-"""Programs that take the text out of markup, by what it has; the first that fits."""
-CONVERT = (
-    "unpack what is compressed (gzip aside) or archived; convert another encoding, such as with "
-    "iconv -f UTF-16 -t UTF-8"
-)
+CONVERT = "convert it to UTF-8, such as with iconv -f WINDOWS-1252 -t UTF-8"
 
 
 def preview(text: str) -> str:
@@ -59,21 +38,19 @@ def open_readable(path: Path) -> Iterator[IO[bytes]]:
             yield file
     except FileNotFoundError as fault:
         raise ValueError(f"{path} does not exist; give the path of a UTF-8 text file") from fault
-    except (OSError, EOFError, zlib.error) as fault:
+    except OSError as fault:
         reason = getattr(fault, "strerror", None) or fault
         raise ValueError(f"{path} cannot be read: {one_line(str(reason))[:300]}") from fault
 
 
 def raw_lines(path: str | Path) -> Iterator[str]:
-    """Yield the lines of a UTF-8 file, which may be compressed by gzip, as `decode_lines` does.
+    """Yield the lines of a UTF-8 file, as `decode_lines` does.
 
     Raises ValueError for a file that is empty, and as `open_readable` and `decode_lines` do.
     """
     is_empty = True
     with open_readable(Path(path)) as file:
-        is_gzip = file.read(2) == b"\x1f\x8b"
-        file.seek(0)
-        for line in decode_lines(gzip.GzipFile(fileobj=file) if is_gzip else file, path):
+        for line in decode_lines(file, path):
             is_empty = False
             yield line
     if is_empty:
@@ -104,28 +81,10 @@ def decode_lines(file: Any, name: str | Path) -> Iterator[str]:
             yield line
 
 
-def plain_lines(path: str | Path) -> Iterator[str]:
-    """Return the `raw_lines` of a file; raise ValueError if it begins with markup or JSON."""
-    rows = raw_lines(path)
-    first = [*islice(rows, 10)]
-    start = "".join(first)[:10_000]
-    if MARKUP.match(start):
-        tool = next(tool for mark, tool in TOOLS.items() if re.search(mark, start.lower()))
-        raise ValueError(
-            f"{path} has markup ({preview(start[:60])}), not plain text; take it out with {tool}"
-        )
-    if re.match(r'\s*(\[\s*)?\{\s*"', start):
-        raise ValueError(
-            f"{path} is JSON ({preview(start[:60])}); give an object a line in a file .jsonl, "
-            "which jq -c '.[]' writes from an array"
-        )
-    return chain(first, rows)
-
-
 def text_chunks(path: str | Path) -> Iterator[str]:
-    """Yield a text in chunks of whole lines; raises as `plain_lines` does."""
+    """Yield a text in chunks of whole lines; raises as `raw_lines` does."""
     chunk, size = [], 0
-    for line in plain_lines(path):
+    for line in raw_lines(path):
         chunk.append(line)
         size += len(line)
         if size >= CHUNK:
@@ -135,13 +94,13 @@ def text_chunks(path: str | Path) -> Iterator[str]:
         yield "".join(chunk)
 
 
-def lines(path: str | Path, is_plain: bool = True) -> Iterator[str]:
+def lines(path: str | Path) -> Iterator[str]:
     """Yield the lines of a UTF-8 file, without their LF or CRLF.
 
-    Raises ValueError for lines above MAX_LINE bytes, and as `plain_lines` or `raw_lines` does.
+    Raises ValueError for lines above MAX_LINE bytes, and as `raw_lines` does.
     """
     is_whole = True
-    for n, line in enumerate(plain_lines(path) if is_plain else raw_lines(path)):
+    for n, line in enumerate(raw_lines(path)):
         if not is_whole:
             raise ValueError(f"{path}, line {n}: more than {MAX_LINE:,} bytes")
         is_whole = line.endswith("\n")

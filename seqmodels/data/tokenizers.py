@@ -4,17 +4,14 @@ In every vocabulary ids 0 to 3 are PAD, BOS, EOS and UNK, and those of text star
 encode to a special: "<eos>" in a corpus is five ordinary characters.
 
     Words       readable plots, small closed vocabularies; a word not trained on becomes UNK
-    Spaces      what spaces separate, and line feeds: for a corpus that is tokenised already
     Characters  those of the training text, all others become UNK; long sequences
     Bytes       no vocabulary to train, no UNK, the longest sequences
     BPE         between words and bytes: merges learned from the given lines only, no UNK
-    HuggingFace a tokenizer.json that Hugging Face's library wrote, with all that it does to text
 """
 
 from __future__ import annotations
 
 import base64
-import hashlib
 import json
 import re
 from abc import ABC, abstractmethod
@@ -31,7 +28,7 @@ import tokenizers as hf
 
 from seqmodels.data import TOKENIZERS, TOKENIZERS_WITH_VOCAB_SIZE
 from seqmodels.utils.files import read, read_json, write
-from seqmodels.utils.terminal import one_line, printable
+from seqmodels.utils.terminal import printable
 
 PAD, BOS, EOS, UNK = range(4)  # as in `interface`, which imports torch
 SPECIALS = ("<pad>", "<bos>", "<eos>", "⁇")
@@ -207,20 +204,6 @@ class Words(Tokenizer):
         return re.sub(r" ([,.;:!?])", r"\1", spaced)
 
 
-class Spaces(Words):
-    """The tokens of a corpus that is tokenised already, such as `<unk>` or `@,@`, and line feeds.
-
-    A line feed takes the place of the <eos> that published perplexities count for each line.
-    """
-
-    kind = "spaces"
-    split = staticmethod(re.compile(r"\n|\S+").findall)
-
-    def decode(self, ids: Iterable[int]) -> str:
-        """Return the tokens with spaces between them, except at line ends."""
-        return re.sub(r" ?\n ?", "\n", " ".join(self._words[i] for i in ids if i >= UNK))
-
-
 class Characters(Words):
     """Unicode characters, in the order of their code points."""
 
@@ -296,57 +279,7 @@ class Bytes(BPE):
         self.name, self.fields = "bytes", {"kind": "bytes"}
 
 
-class HuggingFace(Tokenizer):
-    """A tokenizer of Hugging Face's library, from what its tokenizer.json contains.
-
-    An id is the library's plus 4. The library's own specials are written by no text; what it does
-    not know is UNK.
-    """
-
-    def __init__(self, content: dict[str, Any]):
-        text = json.dumps(content, ensure_ascii=False, indent=0)
-        try:
-            library: Any = hf.Tokenizer.from_str(text)
-        except Exception as fault:  # the library's errors have no type
-            raise ValueError(f"Hugging Face's library refuses it: {one_line(str(fault))}") from None
-        if not library.get_vocab():
-            raise ValueError("its vocabulary is empty")
-        library.no_padding()
-        library.no_truncation()
-        library.encode_special_tokens = True  # as ordinary text
-        library.add_special_tokens([SPECIALS[UNK]])
-        self._library, self._unknown = library, library.token_to_id(SPECIALS[UNK])
-        added, model = library.get_added_tokens_decoder(), content["model"]
-        self._specials = {i for i, token in added.items() if token.special}
-        self._specials |= {library.token_to_id(model.get("unk_token") or ""), model.get("unk_id")}
-        n_ids = 1 + max(library.get_vocab().values())
-        pieces = [library.id_to_token(i) or "" for i in range(n_ids)]
-        if "ByteLevel" in json.dumps(content.get("decoder")):
-            pieces = [hf.decoders.ByteLevel().decode([piece]) for piece in pieces]
-        self.labels = [*SPECIALS, *(_visible(piece.encode()) for piece in pieces)]
-        digest = hashlib.sha256(text.encode()).hexdigest()
-        self.name = f"tokenizer.json {digest[:8]} ({self.vocab_size:,})"
-        self.fields = {"kind": "huggingface", "sha256": digest, "content": content}
-
-    def __reduce__(self) -> tuple[type[HuggingFace], tuple[dict[str, Any]]]:
-        """Pickle the content: the library's own pickle forgets how specials are encoded."""
-        return HuggingFace, (self.fields["content"],)
-
-    def encode(self, text: str) -> list[int]:
-        """Return the ids that the library gives, plus 4; UNK for what it does not know."""
-        text.encode()  # half a surrogate pair is an error, as in `BPE`
-        ids = self._library.encode(text, add_special_tokens=False).ids
-        return [UNK if i in self._specials else N_SPECIALS + i for i in ids]
-
-    def decode(self, ids: Iterable[int]) -> str:
-        """Return the text that the library gives, with its spaces."""
-        theirs = [self._unknown if i == UNK else i - N_SPECIALS for i in ids if i >= UNK]
-        return str(self._library.decode(theirs, skip_special_tokens=False))
-
-
 # --------------------------------------------------------------------------- Making and loading
-
-WORD_KINDS = {"words": Words, "spaces": Spaces}
 
 
 def make(kind: str, lines: Iterable[str], vocab_size: int) -> Tokenizer:
@@ -358,20 +291,15 @@ def make(kind: str, lines: Iterable[str], vocab_size: int) -> Tokenizer:
         return BPE.train(lines, vocab_size)
     if kind == "characters":
         return Characters.train(lines)
-    if kind in WORD_KINDS:
-        return WORD_KINDS[kind].train(lines, MIN_COUNT, vocab_size)
+    if kind == "words":
+        return Words.train(lines, MIN_COUNT, vocab_size)
     if kind == "bytes":
         return Bytes()
-    if kind.endswith(".model") and Path(kind).is_file():
-        raise ValueError(
-            f"{kind} is a SentencePiece model; save it as a tokenizer.json, with transformers: "
-            "AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER)"
-        )
     if Path(kind).is_file():
         return load(kind)
     raise ValueError(
         f"{kind!r} is not a tokenizer; choose from {', '.join(TOKENIZERS)}, or give the path of a "
-        "tokenizer.json"
+        "run's tokenizer.json"
     )
 
 
@@ -386,14 +314,14 @@ def resolve_vocab_size(kind: str, asked: int | None, default: int) -> int:
 
 
 def load(path: str | Path) -> Tokenizer:
-    """Read a tokenizer that was saved here or by Hugging Face's library.
+    """Read a tokenizer that `save` wrote.
 
     Raises ValueError that names file and fault.
     """
     try:
         match read_json(Path(path)):
-            case {"kind": "words" | "spaces" as kind, "words": [*words]}:
-                return WORD_KINDS[kind](words)
+            case {"kind": "words", "words": [*words]}:
+                return Words(words)
             case {"kind": "characters", "characters": str(characters)}:
                 return Characters(characters)
             case {"kind": "bytes"}:
@@ -402,10 +330,6 @@ def load(path: str | Path) -> Tokenizer:
                 if split != SPLIT:
                     raise ValueError("its split is not the pattern of this version")
                 return BPE([base64.b64decode(rank, validate=True) for rank in ranks])
-            case {"kind": "huggingface", "content": {"model": {}} as content} | (
-                {"model": {}} as content  # as Hugging Face's library writes it
-            ):
-                return HuggingFace(content)
         raise ValueError("unknown kind, or wrong fields")
     except OSError as fault:
         raise ValueError(f"{path} cannot be read: {fault.strerror}") from fault

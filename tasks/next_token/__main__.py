@@ -57,8 +57,8 @@ def make_parser() -> TaskParser:
     add("--stride", type=positive, metavar="S",
         help="score the last S tokens of each block (default: all)")  # fmt: skip
     add("--tokenizer", type=tokenizer, metavar="KIND",
-        help=f"{', '.join(TOKENIZERS)} (default: bpe, or the text's own), or an existing "
-             "tokenizer.json, from a run or by Hugging Face's library")  # fmt: skip
+        help=f"{', '.join(TOKENIZERS)} (default: bpe, or the text's own), or a "
+             "run's tokenizer.json")  # fmt: skip
     add("--vocab", type=positive, metavar="N", help="vocabulary size (default: 2,000)")
     add("--parameters", type=positive, metavar="N",
         help="parameters per model (default: 1.5 M, or the text's own)")  # fmt: skip
@@ -78,7 +78,7 @@ from seqmodels.data.batches import ContextWindows, Example, SlidingWindow, conte
 from seqmodels.data.batches import longest as longest_of
 from seqmodels.data.prepare import PrepareConfig, Prepared, prepare, summarize
 from seqmodels.data.running_text import open_text
-from seqmodels.data.tokenizers import MAX_VOCAB, Words, resolve_vocab_size
+from seqmodels.data.tokenizers import Words, resolve_vocab_size
 from seqmodels.experiments.task import Recipe, Task, TestSet
 from seqmodels.interface import BOS
 
@@ -108,7 +108,7 @@ MAX_EVAL = 300
 """Maximum windows of the user's own text in valid, and in test for every context."""
 MAX_BLOCKS = 2**20
 """Training blocks start at every token, or up to a block apart if they would be more than this."""
-PRIMARY_METRICS = {"characters": "nats", "words": "perplexity", "spaces": "perplexity"}
+PRIMARY_METRICS = {"characters": "nats", "words": "perplexity"}
 """Metric of a full text by its tokenizer; bits per byte for the others."""
 
 
@@ -343,11 +343,7 @@ def corpus_task(args: argparse.Namespace) -> Task:
     corpus = open_text(args.data, args.column, args.limit)
     print(corpora.describe(args.data[0]) + corpus.first_line())
     kind = args.tokenizer or recipe.tokenizer
-    preset = corpora.TEXT.get(args.data[0])
-    if kind == "words" and preset and preset.is_tokenized:
-        kind = "spaces"
-    default = MAX_VOCAB if kind == "spaces" else recipe.vocab_size
-    size = resolve_vocab_size(kind, args.vocab, default)
+    size = resolve_vocab_size(kind, args.vocab, recipe.vocab_size)
     ready = prepare(corpus, PrepareConfig(tokenizer=kind, vocab_size=size))
     print(summarize(ready.data))
     if PRIMARY_METRICS.get(kind) == "perplexity" and not context:

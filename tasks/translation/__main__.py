@@ -26,7 +26,7 @@ from ..flags import TaskParser, run, tokenizer
 DATA_HELP = (
     f"a corpus by name ({', '.join(corpora.PARALLEL)}); two text files, the first of which is the "
     "source unless --source or --target say otherwise; a folder of train|valid|test.{xx,yy}; a "
-    ".tsv, .csv, .jsonl or .parquet file, a text with tabs such as Anki's deu.txt, or a folder of "
+    ".tsv, .csv, .jsonl or .parquet file, or a folder of "
     "tables; OWNER/NAME or OWNER/NAME:CONFIG on the hub"
 )
 
@@ -52,8 +52,8 @@ def make_parser() -> TaskParser:
                    help="train encoders alone, for the decoders of this folder's runs, which stay "
                         "as they are")  # fmt: skip
     p.add_argument("--tokenizer", type=tokenizer, metavar="KIND",
-                   help=f"{', '.join(TOKENIZERS)} (default: words; with --data, bpe), or an "
-                        "existing tokenizer.json, of a run or Hugging Face's library")  # fmt: skip
+                   help=f"{', '.join(TOKENIZERS)} (default: words; with --data, bpe), or a "
+                        "run's tokenizer.json")  # fmt: skip
     p.add_argument("--vocab", type=positive, metavar="N", help="vocabulary size (default: 4,000)")
     p.add_argument("--data", nargs="+", metavar="WHAT", help=DATA_HELP)
     add = p.add_data_group("the built-in grammar is English to German", corpora.PARALLEL)
@@ -67,13 +67,10 @@ def make_parser() -> TaskParser:
              "one table with both sides; default: pairs drawn from train, if --data has no valid "
              "split")  # fmt: skip
     add("--test", nargs="+", metavar="SET",
-        help="test on such files, or on one of sacreBLEU's test sets, such as wmt14")  # fmt: skip
+        help="test on such files")  # fmt: skip
     add("--limit", type=positive, metavar="N",
         help="stream N pairs of a table or a hub dataset, instead of reading all")  # fmt: skip
     add("--lowercase", action="store_true", help="lower-case both sides")
-    add("--clean", action="store_true",
-        help="leave duplicate pairs, pairs of very unequal length, and sources in valid or test "
-             "out of train")  # fmt: skip
     add("--max-tokens", type=positive, default=200, metavar="N",
         help="leave out pairs with more tokens on a side; in test, with more than twice as many "
              "(default: 200)")  # fmt: skip
@@ -215,12 +212,11 @@ def prepare_corpus(
         tokenizer=kind,
         vocab_size=resolve_vocab_size(kind, args.vocab, recipe.vocab_size),
         is_lowercase=args.lowercase,
-        is_cleaned=args.clean,
         max_tokens=args.max_tokens,
         has_source_eos=recipe.has_source_eos and not args.no_source_eos,
     )
     ready = prepare(corpus, config)
-    print(summarize(ready.data, args.clean))
+    print(summarize(ready.data))
     if note := corpora.checksum_warning(args.data[0], ready.data["sha256"]):
         print(note)
     return ready

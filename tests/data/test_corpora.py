@@ -68,18 +68,6 @@ def test_without_a_network_each_name_says_where_to_put_it(monkeypatch: Any) -> N
         open_text(["tinystories"])
 
 
-def test_a_corpus_is_found_on_this_machine(tmp_path: Path, monkeypatch: Any) -> None:
-    monkeypatch.setenv("SEQMODELS_DATA", str(tmp_path))
-    with pytest.raises(ValueError, match="anki-en-fr is not downloaded"):
-        open_parallel(["anki-en-fr"])
-    (tmp_path / "anki").mkdir()
-    (tmp_path / corpora.PARALLEL["anki-en-fr"].local).write_text("Go.\tVa !\nHi.\tSalut !\n")
-    opened = open_parallel(["anki-en-fr"], ("fr", None))
-    assert (opened.name, opened.src_lang, opened.tgt_lang) == ("anki-en-fr", "fr", "en")
-    pairs = [pair[:2] for _, pair in opened.pairs()]
-    assert sorted(pairs) == [("Salut !", "Hi."), ("Va !", "Go.")]
-
-
 def test_a_known_text_has_a_source_a_licence_and_a_checksum() -> None:
     for name, preset in (corpora.PARALLEL | corpora.TEXT).items():
         assert preset.source in corpora.describe(name)

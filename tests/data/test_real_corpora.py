@@ -73,15 +73,6 @@ def test_folders(name: str, counts: tuple[int, ...], data: Path) -> None:
         assert (len(expected), read_pairs([data / name], split)) == (n, expected)
 
 
-def test_anki(data: Path) -> None:
-    path = data / "anki" / "eng-fra.2019-04-07.tsv"
-    expected = [tuple(line.split("\t")) for line in read_raw(path)]
-    pairs = read_pairs([path], "train", "1", "2")
-    assert len(pairs) == len(expected) == 167_130
-    assert (pairs[0], pairs[-1]) == (expected[0], expected[-1])
-    assert pairs == expected
-
-
 @pytest.mark.parametrize("path", [
     "shakespeare/tinyshakespeare.txt", "wikitext2/wiki.valid.tokens", "names/names.txt",
     "tinystories/smallgpt.tiny_stories.txt", "gutenberg/war_and_peace.txt",

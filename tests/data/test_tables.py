@@ -1,6 +1,5 @@
 """Tables: headers, rows, files of a folder; every fault's place."""
 
-import gzip
 import json
 import re
 from pathlib import Path
@@ -20,19 +19,6 @@ TABLES = {
     '{"id": 7, "translation": {"de": "12", "en": "null"}}\n',
     "z.jsonl": '{"de": "\\"Ja, er", "en": null}\n\n{"de": "12", "en": "null"}\n',
 }
-
-
-@pytest.mark.parametrize("name", TABLES)
-def test_cells_are_read_as_they_are(name: str, tmp_path: Path) -> None:
-    (tmp_path / name).write_text(TABLES[name], newline="")
-    opened = read_parallel([tmp_path / name], ("de", "en"))
-    assert (opened.name, opened.src_lang, opened.tgt_lang) == (name[0], "de", "en")
-    pairs = [Pair('"Ja, er', "" if name == "z.jsonl" else "NA"), Pair("12", "null")]
-    assert read_pairs(opened) == pairs
-    path = tmp_path / f"{name}.gz"
-    path.write_bytes(gzip.compress((tmp_path / name).read_bytes()))
-    opened = read_parallel([path], ("de", "en"))
-    assert (opened.name, read_pairs(opened)) == (name[0], pairs)
 
 
 @pytest.mark.parametrize("limit", [None, 1])
@@ -67,22 +53,6 @@ def test_without_a_header_numbers_are_needed(
     for languages in ((None, None), (None, "fr")):
         with pytest.raises(ValueError, match=r"No \| Non !; .* --source 1 --target 2$"):
             read_parallel([path], languages, limit)
-
-
-@pytest.mark.parametrize("ending", ["", "\tCC-BY 2.0 (France) Attribution: tatoeba.org #1 (a)"])
-def test_text_with_tabs_is_a_table(ending: str, tmp_path: Path) -> None:
-    path = tmp_path / "deu.txt"
-    path.write_text(f"No\tNein!{ending}\nHi. Bye.\tHallo! Ade!{ending}\n")
-    for languages, limit in (((None, None), None), (("1", "2"), 2), (("2", "1"), None)):
-        opened = read_parallel([path], languages, limit)
-        step = -1 if languages[0] == "2" else 1
-        expected = {("No", "Nein!")[::step], ("Hi. Bye.", "Hallo! Ade!")[::step]}
-        assert {pair[:2] for pair in read_pairs(opened)} == expected
-    path.write_text("en\tde\na\tb\n")
-    assert read_pairs(read_parallel([path], ("de", None))) == [Pair("b", "a")]
-    path.write_text("a\tb\nc\n")
-    with pytest.raises(ValueError, match=r"deu\.txt is neither a table"):
-        read_parallel([path])
 
 
 @pytest.mark.parametrize(("first", "languages", "expected"), [
@@ -168,24 +138,6 @@ def test_a_folder_or_a_column_without_header(tmp_path: Path) -> None:
     assert "".join(opened.splits["train"]()) == "One day.\n"
 
 
-def test_files_of_one_split_are_parts_of_one_table(tmp_path: Path) -> None:
-    for name in ("train-00000-of-00003.csv", "train-00002-of-00003.csv"):
-        (tmp_path / name).write_text("de,en\nja,yes\n")
-    with pytest.raises(ValueError, match=r"is one of 3 parts, but there are 2$"):
-        read_parallel([tmp_path])
-    (tmp_path / "train-00001-of-00003.csv").write_text("en,de\nno,nein\n")
-    pairs = [pair[:2] for pair in read_pairs(read_parallel([tmp_path]))]
-    assert pairs == [("ja", "yes"), ("nein", "no"), ("ja", "yes")]
-    (tmp_path / "train.jsonl").write_text('{"de": "ja", "en": "yes"}\n')
-    with pytest.raises(ValueError, match=r"train-00000-of-00003\.csv and .*train\.jsonl are"):
-        read_parallel([tmp_path])
-    (tmp_path / "train.jsonl").unlink()
-    (tmp_path / "other").mkdir()
-    (tmp_path / "other" / "train.csv").write_text("de,en\nja,yes\n")
-    with pytest.raises(ValueError, match=r"other/train\.csv and .*of-00003\.csv are both train"):
-        read_parallel([tmp_path])
-
-
 def test_a_split_is_named_by_the_nearest_name(tmp_path: Path) -> None:
     folder = tmp_path / "training data"
     folder.mkdir()
@@ -198,15 +150,6 @@ def test_a_split_is_named_by_the_nearest_name(tmp_path: Path) -> None:
         ("a", "x")
     ]
     assert "not read: notes.txt" in opened.first_lines()
-
-
-def test_an_array_of_json_in_another_file_is_no_text(tmp_path: Path) -> None:
-    (tmp_path / "x.txt").write_text('[\n  {"de": "a", "en": "b"}\n]\n')
-    for read in (read_parallel, read_text_corpus):
-        with pytest.raises(
-            ValueError, match=r"x\.txt is JSON .* a line in a file \.jsonl, .*jq -c"
-        ):
-            read([tmp_path / "x.txt"])
 
 
 JSON = {

@@ -17,7 +17,7 @@ from browser import TESTS, compress, fake_run, fake_worker, pack
 from lesson import essays, layout, vocabulary
 from lesson.essays import align_words
 from lesson.live import JOINS
-from seqmodels.data.tokenizers import BPE, WORD, Bytes, Characters, Spaces, Tokenizer, Words
+from seqmodels.data.tokenizers import BPE, WORD, Bytes, Characters, Tokenizer, Words
 
 pytestmark = pytest.mark.skipif(shutil.which("node") is None, reason="no Node.js on this machine")
 
@@ -45,7 +45,7 @@ LINES = [
     "zz zz zzz",
 ] * 4
 TOKENIZERS: list[Tokenizer] = [Bytes(), BPE.train(LINES, 400)]
-TOKENIZERS += [kind.train(LINES) for kind in (Words, Spaces, Characters)]
+TOKENIZERS += [kind.train(LINES) for kind in (Words, Characters)]
 HOSTILE = [
     "", " ", "\n", "\r\n\t ", "\x00\x01\x1c\x1d\x1e\x1f\x7f\x85\xa0\u2028\ufeff",
     "\u202eright to left\u202c שלום עליكم", "’'-'’ --- '''", "e\u0301" * 50, "x" * 2_000,

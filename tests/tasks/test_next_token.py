@@ -1,7 +1,6 @@
 """Next token: stories and one's own text, cut into contexts and continuations."""
 
 import argparse
-import json
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -146,21 +145,3 @@ def test_shakespeare_is_as_in_nanogpt(tmp_path: Path, monkeypatch: pytest.Monkey
     assert task.tests[0].primary_metric == "nats"
     gpt = model_sizes(make_spec("gpt"), task)
     assert (gpt["n_heads"], gpt["n_layers"], gpt["n_positions"], gpt["dropout"]) == (4, 4, 65, 0.0)
-
-
-def test_wikitext_is_read_by_its_own_tokens(tmp_path: Path, monkeypatch: Any, capsys: Any) -> None:
-    for name in ("wikitext-2", "wikitext-2-raw"):
-        folder = tmp_path / corpora.TEXT[name].local
-        folder.mkdir()
-        for split in ("train", "validation", "test"):
-            lines = " The <unk> cost 5 @,@ 000 pounds . \n" * 300 + "odd\n" * ("raw" in name)
-            rows = (json.dumps({"text": line}) + "\n" for line in lines.split("\n")[:-1])
-            (folder / f"{split}.jsonl").write_text("".join(rows))
-    monkeypatch.setenv("SEQMODELS_DATA", str(tmp_path))
-    monkeypatch.setattr(next_token, "fit_recipes", lambda *_: {})
-    for name in ("wikitext-2", "wikitext-2-raw"):
-        task = task_on(name, context=0, tokens=900, tokenizer="words")
-        assert {"<unk>", "@,@", "\\n"} < set(task.tokenizer.tokens(task.train[0].tgt))
-        assert task.tests[0].primary_metric == "perplexity"
-        assert task.data["n_tokens_test"] >= 300 * 9
-        assert "comparable only with the same tokens" in capsys.readouterr().out
