@@ -256,16 +256,17 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Run:
     shorten_runs(monkeypatch)
     buckets = {"max_train": 10, "max_test": 20, "per_bucket": 6}
     for name, sizes in {
-        "recall": {"per_length": 2, "max_train": 8, "max_test": 16},
+        "copy": {"per_length": 2, "max_train": 8, "max_test": 16},
         "translation": {"max_test": 20, "per_bucket": 3},
         "heads": {"max_test": 20, "per_bucket": 3},  # and of other tasks on its corpus
         "next_token": {"max_test": 32, "per_distance": 4},
-        "bottleneck": {"max_length": 4, "per_length": 3},
         "ladder": buckets,
         "positions": buckets,
         "distance": {"per_length": 2, "n_gradient": 2, "n_probe": 30},
     }.items():
         monkeypatch.setitem(task_of(name).SIZES, "smoke", {"n_train": 60, "n_valid": 6} | sizes)
+    few = {"n_train": 60, "n_valid": 6, "max_train": 4, "per_length": 3}
+    monkeypatch.setitem(task_of("copy").BITS_SIZES, "smoke", few)
 
     def main(task: ModuleType, *flags: object) -> int:
         given = "--size", "smoke", "--tokens", "200", "--device", "cpu"

@@ -15,7 +15,7 @@ import seqmodels
 from seqmodels.cli import main
 from seqmodels.records.io import build
 
-recall = pytest.importorskip("tasks.recall.__main__")
+recall = pytest.importorskip("tasks.copy.__main__")
 
 
 def test_a_comparison_by_name_has_the_records_of_the_command(run: Run, tmp_path: Path) -> None:
@@ -23,7 +23,7 @@ def test_a_comparison_by_name_has_the_records_of_the_command(run: Run, tmp_path:
     given["precision"] = "float32"
     command = "--models", "gpt", "--precision", "float32", "--out", tmp_path / "command"
     assert run(recall, *command) == 0
-    found = seqmodels.compare("recall", **given, out=tmp_path / "named")
+    found = seqmodels.compare("copy", **given, out=tmp_path / "named")
     theirs = json.loads((tmp_path / "command" / "gpt-seed1.json").read_text())
     assert [record.weights_sha256 for record in found.records] == [theirs["weights_sha256"]]
     assert found.records[0].tests == build(theirs).tests
@@ -32,9 +32,9 @@ def test_a_comparison_by_name_has_the_records_of_the_command(run: Run, tmp_path:
     shown = found.figures["curves"]._repr_svg_()
     assert re.search('<svg style="max-width: 100%; height: auto" xml[^>]* width="[^>]*>', shown)
     assert {f"{name}.svg" for name in found.figures} <= {p.name for p in found.out.iterdir()}
-    assert seqmodels.compare("recall", **given, dry_run=True, out=tmp_path / "dry") is None
-    with pytest.raises(ValueError, match=r"choose from .*recall"):
-        seqmodels.compare("recal", **given)
+    assert seqmodels.compare("copy", **given, dry_run=True, out=tmp_path / "dry") is None
+    with pytest.raises(ValueError, match=r"choose from .*copy"):
+        seqmodels.compare("coppy", **given)
     with pytest.raises(ValueError, match="nowhere holds no record"):
         seqmodels.Comparison(tmp_path / "nowhere")
     assert len(seqmodels.Comparison("translation-live").records) == 6
@@ -43,10 +43,10 @@ def test_a_comparison_by_name_has_the_records_of_the_command(run: Run, tmp_path:
 def test_a_task_is_run_by_its_name_from_any_folder(
     call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delitem(sys.modules, "tasks.recall.__main__")  # as in a process of its own
-    code, out, _ = call(main, "run", "recall", "--help")
-    assert (code, out[:28], "--seeds N" in out) == (0, "usage: seqmodels run recall ", True)
-    check_one_line(call(main, "run", "recall", "--size", "x"), "seqmodels run recall: ", "'x'")
+    monkeypatch.delitem(sys.modules, "tasks.copy.__main__")  # as in a process of its own
+    code, out, _ = call(main, "run", "copy", "--help")
+    assert (code, out[:26], "--seeds N" in out) == (0, "usage: seqmodels run copy ", True)
+    check_one_line(call(main, "run", "copy", "--size", "x"), "seqmodels run copy: ", "'x'")
     program = "import sys; from seqmodels.utils.imports import import_beside as i; i('tasks.flags')"
     command = [sys.executable, "-c", program]  # in another folder than the clone's
     assert subprocess.run(command, cwd=tmp_path, check=False).returncode == 0

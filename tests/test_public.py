@@ -179,14 +179,14 @@ def test_what_is_no_path_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="path"):
         seqmodels.load(text)
     with pytest.raises(ValueError, match=r"--out: .*path"):
-        seqmodels.compare("recall", out=text)
+        seqmodels.compare("copy", out=text)
 
 
 @needs_tasks
 def test_switches_are_true_or_false() -> None:
     for value in ("no", 0, [], "False"):
         with pytest.raises(ValueError, match=r"^fresh="):
-            seqmodels.compare("recall", fresh=value)
+            seqmodels.compare("copy", fresh=value)
     for name, value in (
         ("tokens", True),
         ("tokens", (0, (5,), 0)),
@@ -194,8 +194,8 @@ def test_switches_are_true_or_false() -> None:
         ("seeds", [True]),
     ):
         with pytest.raises(ValueError, match=rf"^{name}(\[0\])?="):
-            seqmodels.compare("recall", **{name: value})
-    read = import_beside("tasks.recall.__main__").PARSER.read_values
+            seqmodels.compare("copy", **{name: value})
+    read = import_beside("tasks.copy.__main__").PARSER.read_values
     assert read({"seeds": np.array([3, 2])}).seeds == [3, 2]
     assert read({"models": ["gpt"], "vary": {"n_heads": (n for n in (1, 2))}}).vary == [
         ("n_heads", [1, 2])

@@ -291,8 +291,8 @@ def test_the_wheel_trains_what_a_clone_trains(tmp_path: Path) -> None:
         assert done.returncode == 0, done.stderr
         return done.stdout
 
-    run(ROOT, "tasks.recall", *flags, tmp_path / "ours")
-    task = "seqmodels.cli.main", "run", "recall"
+    run(ROOT, "tasks.copy", *flags, tmp_path / "ours")
+    task = "seqmodels.cli.main", "run", "copy"
     assert "Mine, seed 1: training on " in run(site, *task, *flags, tmp_path / "wheels")
     assert "2 runs" in run(site, *task, "--dry-run", *flags, tmp_path / "dry")
     for name in ("gpt-seed1.json", "Mine-seed1.json"):

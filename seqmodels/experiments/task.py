@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from seqmodels.data.batches import Example
-from seqmodels.data.tokenizers import Tokenizer
-from seqmodels.interface import SequenceModel
 from seqmodels.models import Fields, ancestors, paper_of
-from seqmodels.records.schema import Kind, Record
-from seqmodels.utils.progress import StatusFile
+
+if TYPE_CHECKING:  # a recipe needs no torch
+    from seqmodels.data.batches import Example
+    from seqmodels.data.tokenizers import Tokenizer
+    from seqmodels.interface import SequenceModel
+    from seqmodels.records.schema import Kind, Record
+    from seqmodels.utils.progress import StatusFile
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,7 +74,7 @@ class AlignmentExample(NamedTuple):
 
 Rows = list[dict[str, int | float | str]]
 """Rows of named values, as the record has them in `analyses`."""
-Measurement = Callable[[SequenceModel, SequenceModel], Rows]
+Measurement = Callable[["SequenceModel", "SequenceModel"], Rows]
 """Measures a trained model, given the same model before its first step as well; returns rows of
 named values for the record. It has to be a function of a module, or a `partial` of one: runs are
 sent to other processes."""

@@ -23,6 +23,8 @@ from seqmodels.utils import files
 from seqmodels.utils.terminal import did_you_mean
 
 SUMS_SUFFIX = ".sums.json.gz"
+OLD_TASKS = {"recall": "copy"}
+"""Names that tasks had in earlier records."""
 
 # -------------------------------------------------------------------------------------- Reading
 
@@ -70,9 +72,17 @@ def parse(path: Path, value: object) -> Record:
     if unknown := describe_unknown_version(path, value):
         raise ValueError(unknown)
     try:
-        return validate(Record, value)
+        record = validate(Record, value)
     except ValueError as error:
         raise ValueError(f"{path} is not a record: {error}") from None
+    return record.model_copy(update={"task": find_task(record)})
+
+
+def find_task(record: Record) -> str:
+    """Return the present name of a record's task; a later task is called bottleneck as well."""
+    if record.task == "bottleneck" and record.data.get("n_symbols"):
+        return "copy"
+    return OLD_TASKS.get(record.task, record.task)
 
 
 def format_first_score(record: Record) -> str:

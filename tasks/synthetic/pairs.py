@@ -34,8 +34,6 @@ DEFAULT_SIZES = SIZES | {
 DEFAULT_TOKENS = TOKENS | {"laptop": 1_200_000}
 """Sizes and budgets of the default comparison."""
 BUCKETS = [(low, low + 9) for low in range(1, 400, 10)]
-SYMBOLS = [consonant + vowel for consonant in "bdfgklmnprstvwxz" for vowel in "aeio"]
-"""Symbols for texts in which nothing can be guessed."""
 
 
 def encode_pairs(

@@ -17,7 +17,7 @@ from seqmodels.records import io as record
 
 tasks = pytest.importorskip("tasks.__main__")
 next_token = pytest.importorskip("tasks.next_token.__main__")
-recall = pytest.importorskip("tasks.recall.__main__")
+recall = pytest.importorskip("tasks.copy.__main__")
 translation = pytest.importorskip("tasks.translation.__main__")
 
 FILES = {
@@ -82,7 +82,7 @@ CALLS: list[tuple[ModuleType, str, tuple[str, ...]]] = [
     (main, "check bahdanua", ("did you mean 'bahdanau'?",)),
     (main, "translate Bahdanua a", ("Bahdanua.json: no such record (did you mean 'bahdanau'?)",)),
     (main, f"translate {RESULTS}/recall/gpt-sed1 a", ("did you mean 'gpt-seed1'?",)),
-    (main, "run recal", ("did you mean 'recall'?",)),
+    (main, "run coppy", ("did you mean 'copy'?",)),
     (recall, "--siz=smoke", ("did you mean '--size'?",)),
     (recall, "--size smok", ("did you mean 'smoke'?", "choose from smoke, laptop")),
     (recall, "--models transformer_rotry", ("did you mean 'transformer_rotary'?",)),

@@ -19,13 +19,13 @@ CHEAP = {
     "translate bahdanau 'The cat sleeps.' --beam 2 --alignment map.svg": "cwd/map.svg",
     "generate gpt The --length 3": "",
     "plot recorded": "cwd/recorded",
-    "run recall --size smoke --models gpt --dry-run": "cache",
+    "run copy --size smoke --models gpt --dry-run": "cache",
 }  # fmt: skip
 """Commands, in this order, and the file or folder that each was told; nothing: none."""
 DEAR = {
     "check mine.py:MyGPT": "",
     "report recorded --maps 0 --out page.html": "cwd/page.html",
-    "run recall --size smoke --models gpt --tokens 200 --device cpu --out run": "cwd/run cache",
+    "run copy --size smoke --models gpt --tokens 200 --device cpu --out run": "cwd/run cache",
 }
 """Those that take longer."""
 
@@ -91,7 +91,7 @@ def test_commands_write_only_where_they_are_told(
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(tempfile, "tempdir", None)
     monkeypatch.chdir(places["cwd"])
-    monkeypatch.delitem(sys.modules, "tasks.recall.__main__", raising=False)  # it is run, as a file
+    monkeypatch.delitem(sys.modules, "tasks.copy.__main__", raising=False)  # it is run, as a file
     for command, told in CHEAP.items():
         before = snapshot(ROOT, *places.values())
         code, _, err = call(main, *shlex.split(command))

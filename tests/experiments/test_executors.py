@@ -15,7 +15,7 @@ from toys import options
 
 from seqmodels.experiments import executors
 
-recall = pytest.importorskip("tasks.recall.__main__")
+recall = pytest.importorskip("tasks.copy.__main__")
 
 
 def test_a_missing_extra_is_named(call: Call, tmp_path: Path, monkeypatch: Any) -> None:

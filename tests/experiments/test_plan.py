@@ -19,7 +19,7 @@ from seqmodels.experiments.plan import plan_runs
 from seqmodels.experiments.run import check_same_settings
 from seqmodels.utils import files
 
-recall = pytest.importorskip("tasks.recall.__main__")
+recall = pytest.importorskip("tasks.copy.__main__")
 
 GPT = ["gpt"]
 

@@ -16,7 +16,7 @@ from test_javascript import run_node
 
 from lesson import attention, build, essays, glossary, layout
 from seqmodels.report import load_records, style
-from tasks.bottleneck.figure import find_plateaus
+from tasks.copy.figure import find_plateaus
 
 
 def span(values: Iterable[float]) -> str:

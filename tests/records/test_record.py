@@ -43,7 +43,8 @@ def test_the_committed_records_are_written_as_they_are_read() -> None:
     n_older = 0
     for path in RESULTS.rglob("*-seed*[0-9].json"):
         text, fields = path.read_text(encoding="utf-8"), fields_of(path)
-        written = record.format_record(record.load(path))
+        read = record.load(path)
+        written = record.format_record(read.model_copy(update={"task": fields["task"]}))
         is_older = next(iter(fields["data"])) != "name"
         assert is_older or written == text, path
         assert json.loads(written) == fields, path

@@ -21,8 +21,8 @@ from seqmodels.utils import files
 from tasks import __main__ as everything
 from tasks import flags
 from tasks.choices import __main__ as choices
+from tasks.copy import __main__ as recall
 from tasks.next_token import __main__ as next_token
-from tasks.recall import __main__ as recall
 from tasks.synthetic import pairs
 from tasks.translation import __main__ as translation
 
@@ -38,7 +38,7 @@ WRONG = [*TRANSFORMER, "transformer_no_bos", "transformer_wrong_axis"]
 VECTOR, DRAWN = ["prefixes", "probe", "garden"], "prefixes probe crossings score-crossings"
 slow = pytest.mark.slow
 RUNS = [
-    ("bottleneck", ["rnn_encdec_32", "bahdanau_2"], [1, 2, 3, 4], [], "bits reach"),
+    ("copy --bits", ["rnn_encdec_32", "bahdanau_2"], [1, 2, 3, 4], [], "bits reach"),
     ("distance", ["rnn_encdec", "transformer"], LENGTHS, DISTANCE, "distance depth"),
     ("ladder", [*LSTM, FED[3]], [1, 6, 11, 16], ["places"], "rungs places"),
     pytest.param("heads", TRANSFORMER, [1, 11], HEADS, "muted-transformer", marks=slow),
@@ -48,14 +48,16 @@ RUNS = [
     pytest.param("smoothing", ["gpt"], [1, 11], SMOOTHING, "smoothing-gpt", marks=slow),
     pytest.param("positions", KINDS, [1, 6, 11, 16], [], "score-length", marks=slow),
     pytest.param("vector", ["lstm_seq2seq", "transformer"], [1, 11], VECTOR, DRAWN, marks=slow),
-    pytest.param("recall", [*MODELS], [4, 8, 16], [], "score-copy score-reverse", marks=slow),
+    pytest.param("copy", [*MODELS], [4, 8, 16], [], "score-copy score-reverse", marks=slow),
 ]
 """Tasks, models, where buckets of the first test set begin, analyses, and figures."""
 
 
 @pytest.mark.parametrize(("name", "models", "lows", "analyses", "drawn"), RUNS)
 def test_tasks_run(name, models, lows, analyses, drawn, run: Run, tmp_path: Path) -> None:
-    assert run(import_module(f"tasks.{name}.__main__"), "--models", *models, "--out", tmp_path) == 0
+    name, *flags = name.split()
+    module = import_module(f"tasks.{name}.__main__")
+    assert run(module, *flags, "--models", *models, "--out", tmp_path) == 0
     for made in check_folder(tmp_path, models):
         assert [bucket.low for bucket in made.tests[0].buckets] == lows
         assert [*made.analyses] == analyses
@@ -94,7 +96,7 @@ def write_short_files(folder: Any, **_: object) -> list[Path]:
 
 def test_the_driver_runs_choices(run: Run, tmp_path: Path, monkeypatch: Any, capsys: Any) -> None:
     monkeypatch.setattr(render_folder, "plot_folder", write_short_files)
-    parts = {"BUILTIN": ("keys", "recall", ""), "FULL": ("more", "recall", "--seeds 4")}
+    parts = {"BUILTIN": ("keys", "copy", ""), "FULL": ("more", "copy", "--seeds 4")}
     for part, comparison in (parts | {"CORPORA": ("text", "nothing", "")}).items():
         monkeypatch.setattr(everything, part, [comparison])
     given = everything, "--models", "lstm_seq2seq", "--out", tmp_path / "results"
@@ -150,7 +152,13 @@ def test_every_size_can_be_built(task: ModuleType) -> None:
         few = {k: min(n, 40) if k in ("n_train", "n_valid") else n for k, n in numbers.items()}
         with pytest.MonkeyPatch.context() as patch:
             patch.setitem(task.SIZES, size, few)
-            given = {"size": size, "tokens": None, "context": 128, "no_source_eos": False}
+            given = {
+                "size": size,
+                "tokens": None,
+                "context": 128,
+                "no_source_eos": False,
+                "bits": False,
+            }
             given |= dict.fromkeys(("best_state", "tokenizer", "vocab"))
             make_task = getattr(task, "builtin_task", task.make_task)
             built = make_task(argparse.Namespace(**given))
@@ -181,7 +189,7 @@ def exactly(*numbers: int, n: int) -> dict[tuple[int, int], int]:
 BY_5 = {(1, 5): 4, (6, 10): 6} | bucket(15, 20, 25, 30, n=5, first=11)
 GRAMMAR = {"length": (bucket(10, 20, 30, 40, n=5), 20)}
 TESTED: dict[str, dict[str, tuple[dict[tuple[int, int], int], int | None]]] = {
-    "bottleneck": {"copy": (exactly(1, 2, 3, 4, 6, 8, n=10), 8)},
+    "copy --bits": {"copy": (exactly(1, 2, 3, 4, 6, 8, n=10), 8)},
     "choices": {"length": (bucket(10, 20, n=5), 20)},
     "distance": {"copy": (exactly(4, 8, 12, 16, 20, 24, n=5), 24)},
     "heads": GRAMMAR,
@@ -193,7 +201,7 @@ TESTED: dict[str, dict[str, tuple[dict[tuple[int, int], int], int | None]]] = {
         "distance": (exactly(8, 16, 32, 64, 128, n=6), 64),
     },
     "positions": {"length": (BY_5 | bucket(35, 40, n=5, first=31), 20)},
-    "recall": dict.fromkeys(("copy", "reverse"), (exactly(4, 8, 16, 32, n=5), 16)),
+    "copy": dict.fromkeys(("copy", "reverse"), (exactly(4, 8, 16, 32, n=5), 16)),
     "smoothing": GRAMMAR,
     "tracking": {"moves": (exactly(4, 8, 16, 24, 32, 48, 96, n=10), 8)},
     "translation": GRAMMAR,
@@ -207,12 +215,13 @@ TESTED: dict[str, dict[str, tuple[dict[tuple[int, int], int], int | None]]] = {
 @pytest.mark.parametrize("name", TESTED)
 def test_test_sets_have_their_lengths_and_buckets(name: str) -> None:
     """Lengths are counted in the sources' own words."""
-    module = import_module(f"tasks.{name}.__main__")
-    task = module.make_task(module.PARSER.parse_args(["--size", "smoke"]))
+    folder, *flags = name.split()
+    module = import_module(f"tasks.{folder}.__main__")
+    task = module.make_task(module.PARSER.parse_args(["--size", "smoke", *flags]))
 
     def count(example: Example) -> int:
         n_words = len(re.findall(r"\w[\w'-]*", task.tokenizer.decode(example.src)))
-        return (n_words - (name == "recall")) // (2 if test.unit == "pairs" else 1)
+        return (n_words - (name == "copy")) // (2 if test.unit == "pairs" else 1)
 
     assert [test.name for test in task.tests] == [*TESTED[name]]
     for test in task.tests:

@@ -9,9 +9,9 @@ from conftest import Call, check_one_line
 from seqmodels.cli import run as by_name
 from seqmodels.experiments import compare
 from seqmodels.models import PAPERS
+from tasks.copy import __main__ as recall
 from tasks.flags import options_of
 from tasks.ladder import __main__ as ladder
-from tasks.recall import __main__ as recall
 from tasks.translation import __main__ as translation
 
 
@@ -35,7 +35,7 @@ def test_python_and_the_command_line_fill_the_same_options() -> None:
 
 
 @pytest.mark.parametrize(("values", "match"), [
-    ({"size": "full"}, "'full'"), ({"tokens": -1}, "'-1' is not"), ({"lr": [1]}, "^lr="),
+    ({"size": "full"}, "--bits"), ({"tokens": -1}, "'-1' is not"), ({"lr": [1]}, "^lr="),
     ({"models": ["bert"]}, "'bert'"), ({"layers": 3}, "no flag 'layers'; choose from models"),
     ({"grid": True}, "--grid needs --vary"), ({"seeds": [2, 2]}, "2 is given twice"),
     ({"models": []}, "models: give at least one"), ({"seeds": ()}, "seeds: give at least one"),

@@ -14,7 +14,7 @@ from seqmodels.experiments.specs import parse_value
 from seqmodels.models import MODELS
 from seqmodels.training.config import TrainConfig
 from seqmodels.utils.values import check_fields, read_environment
-from tasks.recall import __main__ as recall
+from tasks.copy import __main__ as recall
 
 LEAST_1 = {1: True, 0: False, -1: False}
 SHARE = {0.0: True, 0.75: True, 1.0: False, -0.25: False, math.nan: False}

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,7 @@ from seqmodels.report import load_records, style
 from seqmodels.report.load_records import Groups, format_subtitle, label_of
 from seqmodels.report.tidy import FigureWithData, Table
 
-from ..figures import draw_named, draw_with_band
+from ..figures import draw_with_band
 
 ONE_VECTOR = "rnn_encdec"
 """Start of the names of the models that are compared by the width of their vector."""
@@ -176,5 +175,12 @@ def draw_reach(records: Sequence[Record]) -> FigureWithData:
     return FigureWithData(figure, table.rows())
 
 
-DRAWINGS = {"bits": draw_bits, "most-bits": draw_most_bits, "reach": draw_reach}
-FIGURES = [partial(draw_named, DRAWINGS)]
+def draw(records: Sequence[Record]) -> dict[str, FigureWithData]:
+    """Return the figures of bits by the names of their files, if the records have measured some."""
+    if not all(r.data.get("n_symbols") for r in records):
+        return {}
+    return {"bits": draw_bits(records), "most-bits": draw_most_bits(records),
+            "reach": draw_reach(records)}  # fmt: skip
+
+
+FIGURES = (draw,)

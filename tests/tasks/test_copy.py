@@ -1,7 +1,7 @@
-"""Bits through one vector, and through pooled vectors."""
+"""Copying and reversing random symbols, and the bits that pass through vectors."""
 
-import argparse
 import math
+import random
 from typing import Any
 
 import numpy as np
@@ -12,24 +12,45 @@ from seqmodels import EOS
 from seqmodels.experiments.specs import make_spec, model_sizes
 from seqmodels.models import paper_of
 from seqmodels.report import style
-from tasks.bottleneck import __main__ as bottleneck
-from tasks.bottleneck import figure as bottleneck_figure
+from tasks.copy import __main__ as copying
+from tasks.copy import figure
 
-NAMES = bottleneck.MODELS
+NAMES = copying.BITS
 
 
-def test_targets_are_copies_without_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    few = bottleneck.SIZES["full"] | {"n_train": 200, "n_valid": 10}
-    monkeypatch.setitem(bottleneck.SIZES, "full", few)
-    task = bottleneck.make_task(argparse.Namespace(size="full", tokens=None))
+@pytest.mark.parametrize("kind", copying.KINDS)
+def test_the_target_repeats_or_reverses_the_source(kind: str) -> None:
+    rng = random.Random(2)
+    for n in (4, 7, 128):
+        pair = copying.draw_pair(rng, n, kind)
+        first, *symbols = pair.src.split()
+        assert (first, len(symbols)) == (kind, n)
+        assert pair.tgt.split() == (symbols if kind == "copy" else symbols[::-1]) != symbols[::2]
+        assert {*symbols} <= {*copying.SYMBOLS}
+
+
+def test_each_kind_has_its_test_set() -> None:
+    task = copying.make_task(copying.PARSER.parse_args(["--size", "smoke"]))
+    for kind, test in zip(copying.KINDS, task.tests, strict=True):
+        assert {task.tokenizer.decode(e.src).split()[0] for e in test.examples} == {kind}
+    assert all(e.tgt[-1] == EOS for e in task.train)
+    assert {len(e.tgt) - 1 for e in task.train} == {*range(4, 17, 2)}
+    assert {task.tokenizer.decode(e.src).split()[0] for e in task.train} == {"copy", "reverse"}
+    example, links = task.alignment_example
+    assert len(links) == len(example.tgt) - 1
+    assert all(example.src[s] == example.tgt[t] for s, t in links)
+
+
+def test_bits_are_of_copies_without_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    few = copying.BITS_SIZES["full"] | {"n_train": 200, "n_valid": 10}
+    monkeypatch.setitem(copying.BITS_SIZES, "full", few)
+    task = copying.make_task(copying.PARSER.parse_args(["--bits", "--size", "full"]))
     (test,) = task.tests
     for e in (*task.train, *task.valid, *test.examples):
         assert [*e.tgt, EOS] == list(e.src)
-        assert not e.unscored
-        assert len(e.tgt) <= few["max_length"]
+        assert len(e.tgt) <= few["max_train"]
     assert [len(e.tgt) for e in test.examples] == list(test.x)
     assert task.data["n_symbols"] == 64
-    assert not test.is_generated
     sizes = {name: model_sizes(make_spec(name), task) for name in NAMES}
     widths = [own["d_model"] for name, own in sizes.items() if name.startswith("rnn_encdec")]
     assert widths == [32, 64, 128, 256, 512]
@@ -64,8 +85,8 @@ LOOKING_BACK = as_records([carrying("bahdanau", [6, 23, 35])])
 
 
 def test_bits_are_those_of_the_symbols_less_the_loss() -> None:
-    (left,) = bottleneck_figure.draw_bits([*RECORDS, *LOOKING_BACK]).figure.axes
-    (right,) = bottleneck_figure.draw_most_bits(RECORDS).figure.axes
+    (left,) = figure.draw_bits([*RECORDS, *LOOKING_BACK]).figure.axes
+    (right,) = figure.draw_most_bits(RECORDS).figure.axes
     expected = {"rnn_encdec_32": [6, 21, 18], "bahdanau": [6, 23, 35]}  # every second vector
     for model, bits in expected.items():
         colour = style.line_style_of(model).colour
@@ -73,7 +94,7 @@ def test_bits_are_those_of_the_symbols_less_the_loss() -> None:
         assert list(line.get_xdata()) == list(LENGTHS)
         assert list(line.get_ydata()) == pytest.approx(bits)
     assert len(left.lines) == len(expected) + 1  # all bits
-    found = bottleneck_figure.compute_bits({"bahdanau_2": RECORDS[3:]})["bahdanau_2"][0, 2]
+    found = figure.compute_bits({"bahdanau_2": RECORDS[3:]})["bahdanau_2"][0, 2]
     assert list(found) == pytest.approx([36, 36 - 8, 36 + 8])
     assert list(right.lines[0].get_xdata()) == [32, 128]
     assert list(right.lines[0].get_ydata()) == pytest.approx([(20 + 22) / 2, 40])
@@ -82,10 +103,10 @@ def test_bits_are_those_of_the_symbols_less_the_loss() -> None:
 
 def test_reach_is_interpolated_between_lengths() -> None:
     n = np.array([1.0, 4.0, 8.0])
-    assert bottleneck_figure.interpolate_reach(np.array([100.0, 90, 50]), n, 70) == pytest.approx(6)
-    assert bottleneck_figure.interpolate_reach(np.array([100.0, 90, 50]), n, 40) == math.inf
-    assert math.isnan(bottleneck_figure.interpolate_reach(np.array([60.0, 50, 40]), n, 70))
-    by_width, by_number = bottleneck_figure.draw_reach(RECORDS).figure.axes
+    assert figure.interpolate_reach(np.array([100.0, 90, 50]), n, 70) == pytest.approx(6)
+    assert figure.interpolate_reach(np.array([100.0, 90, 50]), n, 40) == math.inf
+    assert math.isnan(figure.interpolate_reach(np.array([60.0, 50, 40]), n, 70))
+    by_width, by_number = figure.draw_reach(RECORDS).figure.axes
     at_90 = by_width.lines[0]
     assert list(at_90.get_xdata()) == [32, 128]
     # 32 numbers: from 87.5 % at 4 symbols, so between 1 and 4; 128: from 100 % at 4 to 83 % at 8

@@ -1,1 +1,0 @@
-"""Copy and reverse random symbols: nothing can be guessed from language."""
