@@ -23,7 +23,6 @@ from packaging.requirements import Requirement
 from seqmodels.cli.main import build_parser
 from seqmodels.models import FIVE, PAPERS
 from seqmodels.records.io import load as load_record
-from tasks.flags import TaskParser
 from tools import diffs
 
 CHAPTERS = [ROOT / "seqmodels" / "models" / f"{name}.py" for name in PAPERS]
@@ -333,85 +332,3 @@ def test_named_commands_exist(page: Path) -> None:
         assert (ROOT / script).exists()
     for name, given in re.findall(r"(?:^|`) *seqmodels (\w[\w-]*)([^`\n#]*)", text, re.MULTILINE):
         assert {*re.findall(r"--[\w-]+", given)} <= flags_of(build_parser(), name)
-
-
-# -------------------------------------------------------------------------------------------- Size
-WEB = ".js", ".css", ".html"
-BUDGETS = {
-    "seqmodels": 17709,
-    "tasks": 10767,
-    "lesson": 3974,
-    "lesson, web": 3616,
-    "tools and benchmarks": 3895,
-    "tests without tests/lesson": 15881,
-}
-"""The most lines of each part. They only go down: what a part needs beyond, it pays by deletion."""
-
-
-def count_lines(folder: str, endings: tuple[str, ...] = (".py",)) -> int:
-    """Return the lines of all files below a folder."""
-    paths = [path for path in (ROOT / folder).rglob("*") if path.suffix in endings]
-    paths = [path for path in paths if "node_modules" not in path.parts]
-    return sum(len(path.read_text(encoding="utf-8").splitlines()) for path in paths)
-
-
-def test_each_part_keeps_its_budget_of_lines() -> None:
-    n_lines = {name: count_lines(name) for name in ("seqmodels", "tasks", "lesson")}
-    n_lines["lesson, web"] = count_lines("lesson", WEB)
-    n_lines["tools and benchmarks"] = count_lines("tools") + count_lines("benchmarks")
-    n_lines["tests without tests/lesson"] = count_lines("tests") - count_lines("tests/lesson")
-    assert n_lines.keys() == BUDGETS.keys()
-    assert {name: n for name, n in n_lines.items() if n > BUDGETS[name]} == {}
-
-
-FLAGS = {
-    "": "--version",
-    "models": "--json",
-    "run": "",
-    "doctor": "",
-    "check": "",
-    "exercise": "--hide --mistake --out",
-    "new-model": "--from",
-    "plot": "",
-    "status": "--json",
-    "report": "--maps --model --out",
-    "site": "--live --out --runs --single-file --train --url",
-    "score": "--buckets --json --lowercase --ref --src --tokenize",
-    "translate": "--alignment --beam --json --length-penalty --model --n-best",
-    "generate": "--length --model --seed --temperature --top-k --top-p",
-    "export": "--half --model --out",
-    "live": "--model --out",
-    "any task": (
-        "--checkpoint-every --device --dry-run --fresh --grid --launcher --lr --models "
-        "--out --precision --same-width --seeds --size --tensorboard --tokens "
-        "--trained --vary"
-    ),
-    "choices": "--of",
-    "ladder": "--to",
-    "lookup": "--again --pairs --two-hops --width",
-    "next_token": (
-        "--block --column --context --data --limit --parameters --stride --tokenizer --vocab"
-    ),
-    "tracking": "--cups",
-    "translation": (
-        "--best-state --bleu-tokenize --clean --data --decoder --limit --lowercase --max-tokens "
-        "--no-source-eos --optimizer --parameters --source --target --test --tokenizer --valid "
-        "--vocab"
-    ),
-}
-"""The flags of each command and task: a new one is a decision, and so is the end of one."""
-
-
-def test_flags_are_the_listed_ones() -> None:
-    parser, helps = build_parser(), {"-h", "--help"}
-    (commands,) = (a for a in parser._actions if isinstance(a, argparse._SubParsersAction))
-    found = {name: flags_of(parser, name) for name in ("", *commands.choices)}
-    shared = found["any task"] = flags_of(TaskParser("tasks.x", ""))
-    for path in sorted(ROOT.glob("tasks/*/__main__.py")):
-        parser = import_module(f"tasks.{path.parent.name}.__main__").PARSER
-        own = flags_of(parser)
-        assert shared <= own or not isinstance(parser, TaskParser), path
-        if own - shared:
-            found[path.parent.name] = own - shared
-    listed = {name: {*flags.split()} for name, flags in FLAGS.items()}
-    assert {name: flags - helps for name, flags in found.items()} == listed
