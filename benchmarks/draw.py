@@ -11,14 +11,14 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import LogLocator, NullLocator
 
-from seqmodels.models import papers
+from seqmodels.models import INFOS
 from seqmodels.report import style
 from seqmodels.report.load_records import format_short
 from seqmodels.report.style import GREY, WIDTH, save
 from seqmodels.utils.files import read_json
 
 SCHEMA = "seqmodels.benchmarks/1"
-LINE_STYLES = {name: style.line_style_of(name) for name in papers()}
+LINE_STYLES = {name: style.line_style_of(name) for name in INFOS}
 Point = dict[str, Any]
 
 

@@ -32,7 +32,7 @@ from seqmodels import MODELS, SequenceModel, build, models  # noqa: E402
 from seqmodels.data import tokenizers  # noqa: E402
 from seqmodels.evaluation import intervals  # noqa: E402
 from seqmodels.experiments import compare, evaluate_run  # noqa: E402
-from seqmodels.models import PAPERS, model_of, paper_of, papers  # noqa: E402
+from seqmodels.models import INFOS, PAPERS, model_of, paper_of  # noqa: E402
 from seqmodels.records import io as record  # noqa: E402
 from seqmodels.records.schema import Record  # noqa: E402
 from seqmodels.report import load_records, render_folder, style  # noqa: E402
@@ -50,12 +50,14 @@ SMALL = {
     "d_model": 16, "d_embed": 12, "d_maxout": 10, "d_align": 14, "d_ff": 24, "n_heads": 2,
     "n_layers": 2, "n_positions": 32, "dropout": 0.0,
 }  # fmt: skip
-TINY = {name: sizes_of(name, **SMALL) for name in papers()}
+COMPUTED = [name for name, info in INFOS.items() if not info.class_path.endswith("RNNWithUnits")]
+"""All models and variants whose class is there."""
+TINY = {name: sizes_of(name, **SMALL) for name in COMPUTED}
 TINY |= {name: TINY[name] | {"n_heads": 4} for name in ("gpt_grouped", "gpt_2023")}
 """The sizes of each model and variant, of those that it has."""
 ATTENDING = [name for name, paper in PAPERS.items() if paper.attends]
 GROWING = [name for name in MODELS if PAPERS[name].memory == "grows"]
-DECODER_ONLY = [name for name in papers() if model_of(name) in ("gpt", "linear_attention")]
+DECODER_ONLY = [name for name in COMPUTED if model_of(name) in ("gpt", "linear_attention")]
 """Models that read the source as the beginning of the target."""
 PLACED = [name for name in DECODER_ONLY if name not in ("gpt_rotary", "gpt_2023")]
 """Those of them that have learned positions."""

@@ -6,20 +6,21 @@ from typing import get_type_hints
 import jaxtyping
 import pytest
 import torch
-from conftest import DECODER_ONLY, PLACED, Pairs, Tiny, V, n_positions
+from conftest import COMPUTED, DECODER_ONLY, PLACED, Pairs, Tiny, V, n_positions
 from torch import Tensor
 from torch.nn import functional as F
 from torch.testing import assert_close
 
 from seqmodels import MODELS, PAD, SequenceModel, reorder, unroll
 from seqmodels.contract import CHECKS, list_violations
-from seqmodels.models import PAPERS, model_of, papers
+from seqmodels.models import INFOS, PAPERS, model_of
 from seqmodels.models.cache import tensors_of
 from tools.sizes import sizes_of
 
 MODELS_AND_VARIANTS = [
-    name for name, e in papers().items()
-    if e.width == 1 and "d_model" not in e.sizes and e.group != "mistaken"
+    name for name in COMPUTED
+    if INFOS[name].width == 1 and "d_model" not in INFOS[name].sizes
+    and INFOS[name].group != "mistaken"
 ]  # fmt: skip
 """All that compute something of their own, and are meant to keep the contract."""
 
@@ -60,7 +61,7 @@ UNLEARNED = {name: {"learning"} for name in ("transformer_no_residual", "transfo
 @pytest.mark.parametrize("learns", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_the_contract(name: str, learns: bool) -> None:
     """Learning six pairs by heart takes time; for variants it is left to the slow tests."""
-    sizes = {**sizes_of(name, d_k=6, d_v=5), **papers()[name].sizes}
+    sizes = {**sizes_of(name, d_k=6, d_v=5), **INFOS[name].sizes}
     n = len(CHECKS) - (not learns and name not in PAPERS)
     faults = dict(islice(list_violations(MODELS[name], **sizes), n))
     found = {check for check, fault in faults.items() if fault} - UNLEARNED.get(name, set())

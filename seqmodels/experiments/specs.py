@@ -112,7 +112,7 @@ def change_spec(base: Spec, changed: Fields) -> Spec:
     )
     return Spec(
         name,
-        {name: derive({"variant_of": base.name}, label, sizes, width), **base.lineage},
+        {name: derive({"variant_of": base.name}, label, {**sizes, WIDTH: width}), **base.lineage},
         sizes,
         width,
         {field: v for field, v in changed.items() if field not in (*config, WIDTH)},

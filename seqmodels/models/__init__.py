@@ -2,6 +2,7 @@
 
 from seqmodels.models.registry import (  # noqa: F401
     FIVE,
+    INFOS,
     MODELS,
     PAPERS,
     VARIANTS,
@@ -14,8 +15,7 @@ from seqmodels.models.registry import (  # noqa: F401
     model_of,
     paper_config,
     paper_of,
-    papers,
     register,
     register_file,
 )  # fmt: skip
-from seqmodels.models.variants.table import Fields, Value  # noqa: F401
+from seqmodels.models.variants.table import OLD_NAMES, Fields, Value  # noqa: F401

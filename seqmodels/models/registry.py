@@ -8,13 +8,14 @@ line of `variants/table.py`. A comparison trains variants only if they are named
 from __future__ import annotations
 
 import sys
+from collections import ChainMap
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
-from seqmodels.models.variants.table import ROWS, Fields, Group, Kind, Memory, Value
+from seqmodels.models.variants.table import CLASSES, GONE, OLD_NAMES, Fields, Memory, Value
 from seqmodels.utils.imports import explain, import_class, import_file
 from seqmodels.utils.terminal import did_you_mean
 from seqmodels.utils.values import check_arguments
@@ -30,7 +31,7 @@ class ModelInfo:
     label: str
     """Its display name in all figures, tables and lists."""
     short: str = ""
-    """Its name at the beginning of its variants' labels; empty: the first word of the label."""
+    """The beginning of its variants' labels."""
     year: int
     cite: str
     """Authors and arXiv number."""
@@ -38,7 +39,7 @@ class ModelInfo:
     """Where its class is: MODULE:CLASS or FILE.py:CLASS."""
     config: str = "PAPER"
     """The constant in its module that has the paper's sizes."""
-    group: Group = "later"
+    group: Literal["five", "later", "mistaken"] = "later"
     """Whether it is one of the five papers that titles and averages are about, or a mistake, which
     does not keep the contract."""
     memory: Memory
@@ -57,34 +58,35 @@ class ModelInfo:
 HERE = "seqmodels.models"
 PAPERS = {
     "rnn_encdec": ModelInfo(
-        label="RNN encoder–decoder", year=2014, cite="Cho et al., arXiv:1406.1078",
+        label="RNN encoder–decoder", short="RNN", year=2014, cite="Cho et al., arXiv:1406.1078",
         class_path=f"{HERE}.rnn_encdec:RNNEncDec", group="five", memory="vector",
     ),
     "bahdanau": ModelInfo(
-        label="Bahdanau", year=2014, cite="Bahdanau et al., arXiv:1409.0473",
+        label="Bahdanau", short="Bahdanau", year=2014, cite="Bahdanau et al., arXiv:1409.0473",
         class_path=f"{HERE}.bahdanau:Bahdanau", group="five", memory="grows", attends=True,
     ),
     "lstm_seq2seq": ModelInfo(
-        label="LSTM seq2seq", year=2014, cite="Sutskever et al., arXiv:1409.3215",
+        label="LSTM seq2seq", short="LSTM", year=2014, cite="Sutskever et al., arXiv:1409.3215",
         class_path=f"{HERE}.lstm_seq2seq:LSTMSeq2Seq", group="five", memory="vector",
     ),
     "transformer": ModelInfo(
-        label="Transformer", year=2017, cite="Vaswani et al., arXiv:1706.03762",
-        class_path=f"{HERE}.transformer:Transformer", config="BASE",
-        group="five", memory="grows", attends=True,
+        label="Transformer", short="Transformer", year=2017,
+        cite="Vaswani et al., arXiv:1706.03762", class_path=f"{HERE}.transformer:Transformer",
+        config="BASE", group="five", memory="grows", attends=True,
     ),
     "gpt": ModelInfo(
-        label="GPT", year=2019, cite="Radford et al., OpenAI (GPT-2)",
+        label="GPT", short="GPT", year=2019, cite="Radford et al., OpenAI (GPT-2)",
         class_path=f"{HERE}.gpt:GPT", config="GPT2_SMALL",
         group="five", memory="grows", attends=True,
     ),
     "linear_attention": ModelInfo(
-        label="Linear attention", year=2020, cite="Katharopoulos et al., arXiv:2006.16236",
+        label="Linear attention", short="Linear", year=2020,
+        cite="Katharopoulos et al., arXiv:2006.16236",
         class_path=f"{HERE}.linear_attention:LinearAttention", config="CIFAR",
         memory="fixed", attends=True,
     ),
     "mamba2": ModelInfo(
-        label="Mamba-2", year=2024, cite="Dao and Gu, arXiv:2405.21060",
+        label="Mamba-2", short="Mamba-2", year=2024, cite="Dao and Gu, arXiv:2405.21060",
         class_path=f"{HERE}.mamba2:Mamba2", config="MAMBA2_130M", memory="fixed",
     ),
     "gated_deltanet": ModelInfo(
@@ -98,33 +100,28 @@ FIVE = tuple(name for name, paper in PAPERS.items() if paper.group == "five")
 """The five papers that the default comparison trains."""
 
 
-def papers() -> dict[str, ModelInfo]:
-    """Return all papers by name: each model, then its variants."""
-    rank = {model: i for i, model in enumerate(PAPERS)}
-    known = PAPERS | VARIANTS
-    return {name: known[name] for name in sorted(known, key=lambda name: rank[model_of(name)])}
+VARIANTS: dict[str, ModelInfo] = {}
+"""Models that differ from one of the PAPERS in one respect, and keep its place in history."""
+INFOS = ChainMap(VARIANTS, PAPERS)
+"""Both, the papers first."""
 
 
 def paper_of(name: str) -> ModelInfo:
-    """Return the paper of a model or variant; raise ValueError for an unknown name."""
-    if (paper := PAPERS.get(name) or VARIANTS.get(name)) is None:
-        names, similar = ", ".join(list_models()), did_you_mean(name, papers())
+    """Return what is known about a model or variant; raise ValueError for an unknown name."""
+    if name not in INFOS:
+        names, similar = ", ".join(list_models()), did_you_mean(name, INFOS)
         raise ValueError(
             f"unknown model {name!r}{similar}; choose from {names}, or give FILE.py:CLASS"
         )
-    return paper
+    return INFOS[name]
 
 
 def list_models() -> list[str]:
-    """Return the names to choose from: papers, then variants with another class than their model.
+    """Return the names to choose from: papers, then a variant for each class.
 
-    The others are what `--vary` gives, and mistakes: they can be named, as records name them, but
-    are not listed.
+    A value of a field can be named as records name it, but is not listed.
     """
-    return [*PAPERS, *(
-        name for name, info in VARIANTS.items()
-        if info.class_path != paper_of(info.variant_of).class_path and info.group != "mistaken"
-    )]  # fmt: skip
+    return [*PAPERS, *CLASSES]
 
 
 def ancestors(name: str) -> list[str]:
@@ -140,22 +137,31 @@ def model_of(name: str) -> str:
     return ancestors(name)[-1]
 
 
-def derive(kind: Kind, label: str, sizes: Fields, width: int = 1) -> ModelInfo:
-    """Return a variant of a model or variant: its paper, with other fields, sizes and its label."""
-    base = paper_of(kind["variant_of"])
-    label = f"{base.label if base.variant_of else base.short or base.label.split()[0]}, {label}"
-    variant = replace(base, **kind, label=label, sizes={**base.sizes, **sizes})
-    return variant if width == 1 else replace(variant, width=width)
+def derive(own: Mapping[str, Any], label: str, changed: Fields) -> ModelInfo:
+    """Return a variant of a model or variant: with the end of its label, and changed fields.
+
+    `own` has `variant_of`, and what else of its `ModelInfo` differs; the field `width` multiplies
+    its width.
+    """
+    base = paper_of(own["variant_of"])
+    sizes: dict[str, Any] = {**base.sizes, **changed}
+    width = base.width * sizes.pop("width", 1)
+    label = f"{base.short or base.label}, {label}"
+    return replace(base, **{**own, "label": label, "short": "", "sizes": sizes, "width": width})
 
 
-VARIANTS = {name: derive(*row) for name, row in ROWS.items()}
-"""Models that differ from one of the PAPERS in one respect, and keep its place in history."""
+for _name, (_of, _label, _fields) in OLD_NAMES.items():
+    _own = (CLASSES | GONE).get(_of, {"variant_of": _of})
+    VARIANTS[_name] = derive({"group": "later", **_own}, _label, _fields)
+for _name in [name for name in CLASSES if name not in OLD_NAMES]:
+    _own = {"group": "later", **CLASSES[_name]}
+    VARIANTS[_name] = replace(PAPERS[_own["variant_of"]], **_own)
 
 
 @check_arguments
 def register(name: str, paper: ModelInfo) -> None:
     """Add a model or a variant to the list; raise ValueError if another one has the name."""
-    if (other := papers().get(name, paper)) != paper:
+    if (other := INFOS.get(name, paper)) != paper:
         raise ValueError(f"{name} is the name of another model, {other.class_path}")
     (VARIANTS if paper.variant_of else PAPERS)[name] = paper
 
@@ -170,7 +176,7 @@ class _Models(Mapping[str, "type[SequenceModel]"]):
     """
 
     def __getitem__(self, name: str) -> type[SequenceModel]:
-        return import_class((PAPERS.get(name) or VARIANTS[name]).class_path)
+        return import_class(INFOS[name].class_path)
 
     def __iter__(self) -> Iterator[str]:
         return iter(PAPERS)
@@ -233,7 +239,7 @@ def register_file(class_path: str) -> str:
     if lacks or not hasattr(model_type.config_type, "source_floats"):
         part = lacks[0] if lacks else "a Config with the method source_floats(n)"
         raise ValueError(f"{class_path} lacks {part}; seqmodels check {class_path} says more")
-    if other := next((n for n in papers() if n.lower() == name.lower() and n != name), None):
+    if other := next((n for n in INFOS if n.lower() == name.lower() and n != name), None):
         raise ValueError(f"{class_path}: {other} is the name of another model; rename the class")
     try:
         with torch.device("meta"):

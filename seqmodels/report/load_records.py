@@ -15,7 +15,7 @@ import numpy as np
 
 from seqmodels.evaluation.intervals import student_quantile
 from seqmodels.evaluation.metrics import metric_of
-from seqmodels.models import PAPERS, VARIANTS, ModelInfo, model_of
+from seqmodels.models import INFOS, PAPERS, ModelInfo, model_of
 from seqmodels.records.io import describe_unknown_version, is_record, parse
 from seqmodels.records.schema import SCHEMA, Bucket, Record, Test, Value
 from seqmodels.records.significance import (
@@ -107,7 +107,7 @@ def group_by_model(records: Iterable[Record]) -> dict[str, list[Record]]:
 
 def order_of(r: Record) -> tuple[int, int, list[str | int]]:
     """Return the key that sorts models by history, variants and then arms behind their model."""
-    listed = [*PAPERS, *VARIANTS]
+    listed = [*INFOS]
     if r.base not in listed:
         return len(PAPERS), 0, by_number(r.model)
     rank = [*PAPERS].index(model_of(r.base))
@@ -190,7 +190,7 @@ def rows_of(r: Record, analysis: str, **columns: object) -> list[Row]:
 
 def info_of(r: Record) -> ModelInfo | None:
     """Return what is known about the model of a record, or that of its arm; None: it is unknown."""
-    return PAPERS.get(r.base) or VARIANTS.get(r.base)
+    return INFOS.get(r.base)
 
 
 def label_of(r: Record) -> str:

@@ -28,7 +28,7 @@ from matplotlib.ticker import LogLocator, MaxNLocator
 from matplotlib.transforms import Bbox
 from numpy.typing import ArrayLike
 
-from seqmodels.models import PAPERS, model_of, paper_of, papers
+from seqmodels.models import OLD_NAMES, PAPERS, model_of, paper_of
 from seqmodels.records.schema import Record
 from seqmodels.report.load_records import (
     Groups,
@@ -159,7 +159,7 @@ def line_style_of(name: str) -> LineStyle:
     dashed = DASHES[vectors.index(model) % len(DASHES)] if model in vectors else DASHES[0]
     dashes = {"vector": dashed, "fixed": LATER, "grows": "-"}[info.memory]
     colour, marker, _ = colour_of(model)
-    if info.variant_of:
+    if name in OLD_NAMES:
         colour, marker = shade_of(model, variants_of(model).index(name))
     return LineStyle(info.label, colour, dashes, marker)
 
@@ -171,8 +171,8 @@ def colour_of(model: str) -> tuple[str, str, float]:
 
 
 def variants_of(model: str) -> list[str]:
-    """Return the names of the listed variants of one of PAPERS."""
-    return [name for name in papers() if name != model and model_of(name) == model]
+    """Return the names that records have of variants of one of PAPERS."""
+    return [name for name in OLD_NAMES if model_of(name) == model]
 
 
 def shade_of(model: str, number: int) -> tuple[str, str]:

@@ -75,5 +75,5 @@ def test_values_have_the_type_of_their_field() -> None:
     assert values == [False, None, 0.0, 1]
     assert [type(value) for value in values] == [bool, type(None), float, int]
     training = {*TrainConfig.__dataclass_fields__, specs.WIDTH}
-    for name in models.papers():  # no field has two meanings
+    for name in models.list_models():  # no field has two meanings
         assert not training & set(MODELS[name].config_type.__dataclass_fields__), name

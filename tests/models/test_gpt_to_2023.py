@@ -12,7 +12,7 @@ from torch.testing import assert_close
 
 from seqmodels import unroll
 from seqmodels.models.cache import KVCache, tensors_of
-from seqmodels.models.variants import ablated
+from seqmodels.models.variants import gpt_to_2023
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
@@ -95,7 +95,7 @@ def test_what_an_ablation_of_gpt_leaves_out() -> None:
         "residual": norm(b.expand_as(x)), "prenorm": norm(after + after),
     }.items():  # fmt: skip
         cfg: Any = {"vocab_size": 9, "d_model": 16, "n_heads": 2, "dropout": 0.0}
-        layer = ablated.AblatedGPTLayer(ablated.GPTConfig(**cfg, without=without), 0)
+        layer = gpt_to_2023.Layer2023(gpt_to_2023.Config(**cfg, without=without), 0)
         layer.self_attention.W_o.weight.data.zero_()
         layer.self_attention.W_o.bias.data = b
         if without != "feed_forward":

@@ -12,10 +12,10 @@ from torch.testing import assert_close
 from seqmodels import MODELS, SequenceModel, unroll
 from seqmodels.contract import CHECKS, list_violations
 from seqmodels.interface import PAD
-from seqmodels.models import VARIANTS, paper_of
+from seqmodels.models import OLD_NAMES, paper_of
 from seqmodels.models.variants import mistaken
 
-MISTAKEN = [name for name, info in VARIANTS.items() if info.group == "mistaken"]
+MISTAKEN = [name for name, (of, *_) in OLD_NAMES.items() if of == "transformer_mistaken"]
 SEEN_AHEAD = {"future", "step = forward", "beams"}
 PADDING = {"padding and batch"}
 BROKEN = {

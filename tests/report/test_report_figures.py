@@ -24,7 +24,7 @@ from matplotlib.collections import PathCollection, QuadMesh
 from matplotlib.colors import same_color, to_rgba
 from matplotlib.figure import Figure
 
-from seqmodels.models import model_of, papers
+from seqmodels.models import PAPERS, model_of, paper_of
 from seqmodels.records.schema import Alignment, Record
 from seqmodels.records.significance import SCHEMA, Comparison, Difference, Pair, Significance
 from seqmodels.report import (
@@ -144,7 +144,8 @@ def test_a_title_names_the_search() -> None:
 
 
 def test_no_two_variants_look_alike() -> None:
-    registered = papers()
+    names = [name for paper in PAPERS for name in (paper, *style.variants_of(paper))]
+    registered = {name: paper_of(name) for name in names}
     names = ["zz", *reversed(registered), "aa"]
     groups = {name: as_records([fake_record(name, 1)]) for name in names}
     line_styles = style.line_styles_for(groups)

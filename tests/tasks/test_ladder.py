@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from seqmodels import SequenceModel
 from seqmodels.data.batches import Example
 from seqmodels.evaluation.intervals import wilson_interval
-from seqmodels.models import papers
+from seqmodels.models import paper_of
 from tasks.ladder import figure
 from tasks.ladder.measure import accuracy_by_place
 
@@ -88,7 +88,7 @@ def climbed(shift: float = 0.0, seed: int = 1) -> list[dict[str, Any]]:
     """Make a record per rung: 11–20 words are the longest trained of three buckets."""
     records = scored({m: [v + shift for v in s] for m, s in SCORES.items()}, trained=20, half=2.0)
     for r in records:
-        r["seed"], r["model_config"] = seed, dict(papers()[r["model"]].sizes)
+        r["seed"], r["model_config"] = seed, dict(paper_of(r["model"]).sizes)
     return records
 
 

@@ -1,4 +1,4 @@
-"""The Transformer, or GPT, without one of its parts, or with the usual alternative to it.
+"""The Transformer without one of its parts, or with the usual alternative to it.
 
     scale           scores are q·k, not q·k / √d_k
     lengths         scores are g cos(q, k); g, of each head, is learned and starts at √d_k, where a
@@ -9,11 +9,6 @@
     feed_forward    attention alone
     norm            x + Sublayer(x), nowhere normalised
     tying           the output has a matrix of its own
-
-GPT normalises the argument of a sublayer, not the sum:
-
-    residual        a sublayer replaces its argument: Sublayer(LayerNorm(x))
-    prenorm         LayerNorm(x + Sublayer(x)), as in the Transformer and in GPT of 2018
 
 The Transformer without positions is one of `positions`; pre-norm, sizes and dropout are fields of
 the published Config.
@@ -30,9 +25,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from seqmodels.models import gpt, transformer
+from seqmodels.models import transformer
 from seqmodels.models.cache import KVCache
-from seqmodels.models.gpt import GPT
 from seqmodels.models.transformer import Layer, MultiHeadAttention, Residual, Transformer, softmax
 
 Part = Literal["scale", "lengths", "normaliser", "residual", "feed_forward", "norm", "tying"]
@@ -150,75 +144,3 @@ class AblatedTransformer(Transformer):
         for layer in self.decoder:
             x = layer(x, mask, tgt, memory)
         return self.output(self.norm_tgt(x))
-
-
-# ---------------------------------------------------------------------------------------- GPT
-
-
-@dataclass(frozen=True, kw_only=True)
-class GPTConfig(gpt.Config):
-    """Sizes of GPT, and the part that it lacks."""
-
-    without: Literal["scale", "residual", "feed_forward", "norm", "prenorm"] | None = None
-    """The part that is left out."""
-
-
-class UnscaledGPTAttention(gpt.MultiHeadAttention):
-    """Attention whose scores are q·k."""
-
-    def attention_weights(
-        self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor
-    ) -> Float[Tensor, "B H N M"]:
-        """Return each query's weights over the keys."""
-        return softmax(q @ k.mT, mask)
-
-    def forward(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Float[Tensor, "B N D"]:
-        """Return softmax(Q Kᵀ) V of all heads, merged with W_o."""
-        return super().forward(q * q.shape[-1] ** 0.5, k, v, mask)
-
-
-class AblatedGPTLayer(gpt.Layer):
-    """A layer of GPT without one of its parts."""
-
-    def __init__(self, cfg: GPTConfig, index: int):
-        super().__init__(cfg, index)
-        self.without = cfg.without
-        if cfg.without == "scale":
-            self.self_attention = UnscaledGPTAttention(cfg)
-        if cfg.without == "norm":
-            self.add_module("norm_1", nn.Identity())
-            self.add_module("norm_2", nn.Identity())
-        if cfg.without == "feed_forward":
-            del self.ff, self.norm_2
-
-    def forward(
-        self, x: Tensor, mask: Tensor, cache: KVCache, n_out: int
-    ) -> Float[Tensor, "B _ D"]:
-        """Do as GPT's layer does, with what is left of it."""
-        is_prenorm = self.without != "prenorm"
-        q, k, v = self.self_attention.qkv(self.norm_1(x) if is_prenorm else x)
-        k, v = cache.update(self.index, k, v)
-        x, q, mask = x[:, -n_out:], q[:, :, -n_out:], mask[..., -n_out:, :]
-        x = self.merge(x, self.self_attention(q, k, v, mask), self.norm_1)
-        if self.without == "feed_forward":
-            return x
-        return self.merge(x, self.ff(self.norm_2(x) if is_prenorm else x), self.norm_2)
-
-    def merge(self, x: Tensor, y: Tensor, norm: nn.Module) -> Float[Tensor, "B _ D"]:
-        """Return x + Dropout(y) for a sublayer's output y, or what is left of it."""
-        x = self.dropout(y) if self.without == "residual" else x + self.dropout(y)
-        return norm(x) if self.without == "prenorm" else x
-
-
-class AblatedGPT(GPT):
-    """A GPT without the part that its Config names."""
-
-    config_type = GPTConfig
-
-    def __init__(self, cfg: GPTConfig):
-        super().__init__(cfg)
-        self.decoder = nn.ModuleList(AblatedGPTLayer(cfg, i) for i in range(cfg.n_layers))
-        self.cross_attentions = [layer.self_attention for layer in self.decoder]
-        if cfg.without in ("norm", "prenorm"):  # post-norm, the last sum is normalised already
-            self.add_module("norm", nn.Identity())
-        gpt.init(self)

@@ -1,4 +1,4 @@
-"""GPT with the four parts that Llama 2 has in place of its own, a switch each.
+"""GPT with the four parts that Llama 2 has in place of its own, or without a part; a switch each.
 
     norm        x / rms(x) · g: no mean is subtracted (Zhang and Sennrich 2019, arXiv:1910.07467)
     positions   queries and keys are rotated by their positions, so that a score depends on the
@@ -10,7 +10,13 @@
 
 Together they are the block of Llama 2 (Touvron et al. 2023, arXiv:2307.09288). It has no biases and
 an output matrix of its own; here, attention keeps GPT's biases, and the output is tied. With all
-switches off, this is `gpt.py` to the bit.
+switches off, this is `gpt.py` to the bit. `without` leaves out one of these:
+
+    scale           scores are q·k, not q·k / √d_k
+    residual        a sublayer replaces its argument: Sublayer(LayerNorm(x))
+    feed_forward    attention alone
+    norm            x + Sublayer(x), nowhere normalised
+    prenorm         LayerNorm(x + Sublayer(x)), as in the Transformer and in GPT of 2018
 """
 
 from __future__ import annotations
@@ -44,6 +50,8 @@ class Config(gpt.Config):
     """Heads of keys and values, which divide n_heads; None: as many."""
     rotary_base: Positive = 10_000.0
     """Rotary wavelengths grow from 2π towards 2π times this."""
+    without: Literal["scale", "residual", "feed_forward", "norm", "prenorm"] | None = None
+    """The part that is left out."""
 
 
 class GroupedAttention(MultiHeadAttention):
@@ -81,6 +89,7 @@ class Layer2023(Layer):
         super().__init__(cfg, index)
         D, d_ff = cfg.d_model, 8 * cfg.d_model // 3
         self.base = cfg.rotary_base if cfg.positions == "rotary" else None
+        self.without = cfg.without
         if cfg.norm == "rms":
             self.add_module("norm_1", nn.RMSNorm(D, eps=1e-5))
             self.add_module("norm_2", nn.RMSNorm(D, eps=1e-5))
@@ -89,12 +98,20 @@ class Layer2023(Layer):
             self.ff = nn.Sequential(inner, Gate(), outer)
         if cfg.n_kv_heads:
             self.self_attention = GroupedAttention(cfg, cfg.n_kv_heads)
+        if cfg.without == "norm":
+            self.add_module("norm_1", nn.Identity())
+            self.add_module("norm_2", nn.Identity())
+        if cfg.without == "feed_forward":
+            del self.ff, self.norm_2
 
     def forward(
         self, x: Tensor, mask: Tensor, cache: KVCache, n_out: int
     ) -> Float[Tensor, "B _ D"]:
         """Do as GPT's layer does; the cache has rotated keys, and those of a group once."""
-        q, k, v = self.self_attention.qkv(self.norm_1(x))
+        is_prenorm = self.without != "prenorm"
+        q, k, v = self.self_attention.qkv(self.norm_1(x) if is_prenorm else x)
+        if self.without == "scale":
+            q = q * q.shape[-1] ** 0.5
         if self.base:
             position = mask.sum(-1) - 1  # all that a token sees, without itself
             q, k = rotate(q, position, self.base), rotate(k, position, self.base)
@@ -102,8 +119,15 @@ class Layer2023(Layer):
         if (n_sharing := q.shape[1] // k.shape[1]) > 1:
             k, v = k.repeat_interleave(n_sharing, 1), v.repeat_interleave(n_sharing, 1)
         x, q, mask = x[:, -n_out:], q[:, :, -n_out:], mask[..., -n_out:, :]
-        x = x + self.dropout(self.self_attention(q, k, v, mask))
-        return x + self.dropout(self.ff(self.norm_2(x)))
+        x = self.merge(x, self.self_attention(q, k, v, mask), self.norm_1)
+        if self.without == "feed_forward":
+            return x
+        return self.merge(x, self.ff(self.norm_2(x) if is_prenorm else x), self.norm_2)
+
+    def merge(self, x: Tensor, y: Tensor, norm: nn.Module) -> Float[Tensor, "B _ D"]:
+        """Return x + Dropout(y) for a sublayer's output y, or what is left of it."""
+        x = self.dropout(y) if self.without == "residual" else x + self.dropout(y)
+        return norm(x) if self.without == "prenorm" else x
 
 
 class GPTTo2023(GPT):
@@ -124,6 +148,8 @@ class GPTTo2023(GPT):
         self.cross_attentions = [layer.self_attention for layer in self.decoder]
         if cfg.norm == "rms":
             self.add_module("norm", nn.RMSNorm(cfg.d_model, eps=1e-5))
+        if cfg.without in ("norm", "prenorm"):  # post-norm, the last sum is normalised already
+            self.add_module("norm", nn.Identity())
         gpt.init(self)
 
     def max_target(self, n_source: int) -> int:

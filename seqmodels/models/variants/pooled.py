@@ -23,7 +23,7 @@ from seqmodels.models.bahdanau import Bahdanau, State
 class Config(bahdanau.Config):
     """Sizes, and the number of vectors."""
 
-    n_queries: Size = 1
+    n_queries: Size = 4
     """Vectors that pass from source to target (k)."""
 
     def source_floats(self, n: int) -> int:
