@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from markupsafe import Markup
+from matplotlib.figure import Figure
 
 from lesson import essays, glossary, layout, pair, questions, report, rows, source, svg
 from lesson.preview import draw_preview
@@ -23,7 +24,6 @@ from seqmodels.models import FIVE
 from seqmodels.records.schema import Record
 from seqmodels.report import bucket_plots, load_records, render_folder, style
 from seqmodels.report.load_records import Folder
-from seqmodels.report.tidy import FigureWithData
 from seqmodels.utils import files
 from seqmodels.utils.imports import PACKAGE
 
@@ -130,7 +130,7 @@ def write_home(site: Site) -> None:
     answer = essays.answer_first(site.numbers["budgets"], "long-sentences.html#who")
     content = {"answer": answer, "opening": opening, "page_script": "opening.js" if opening else ""}
     site.write("index", chart=chart, timeline=TIMELINE, **content)
-    figure = draw_preview(opening) if opening else draw_scores(scores).figure
+    figure = draw_preview(opening) if opening else draw_scores(scores)
     figure.savefig(site.out / "preview.png", dpi=100, metadata=style.STAMPS[".png"])
 
 
@@ -302,7 +302,7 @@ def parse_symbol_table(text: str) -> list[list[tuple[str, int]]]:
 
 
 class Chart(NamedTuple):
-    """A figure in a page, with its numbers."""
+    """A figure in a page."""
 
     name: str
     """Its id in the page."""
@@ -310,28 +310,26 @@ class Chart(NamedTuple):
     svg: Markup
     folder: str
     """The folder, or folders, of its records."""
-    table: list[list[Any]]
-    """Its numbers, if they are below it; the first row names the columns."""
     caption: str = ""
     """Sentence under it on what it shows."""
 
 
-def make_chart(folder: str, drawn: FigureWithData) -> Chart:
+def make_chart(folder: str, drawn: Figure) -> Chart:
     """Return a chart of a figure that is alone in its page."""
     return add_chart([], {}, folder, drawn, "figure")
 
 
 def add_chart(
-    charts: list[Chart], styles: svg.Styles, folder: str, drawn: FigureWithData, name: str
+    charts: list[Chart], styles: svg.Styles, folder: str, drawn: Figure, name: str
 ) -> Chart:
     """Add a chart of a figure to those of a page; return it."""
-    title = style.texts_of(drawn.figure)[0]
+    title = style.texts_of(drawn)[0]
     markup = svg.inline(drawn, f"f{len(charts)}", styles)
-    charts.append(Chart(name, title, markup, folder, drawn.table))
+    charts.append(Chart(name, title, markup, folder))
     return charts[-1]
 
 
-def draw_scores(records: Sequence[Record]) -> FigureWithData:
+def draw_scores(records: Sequence[Record]) -> Figure:
     """Draw the scores of the test set "distance" if there is one, otherwise of the first."""
     tests = load_records.tests_by_name(records)
     test = tests.get("distance") or next(iter(tests.values()))
@@ -379,7 +377,7 @@ def make_chapter_chart(folders: Mapping[str, Folder], model: str) -> Chart | Non
     return chart._replace(caption=entry.get("caption", ""))
 
 
-def draw_figure(folder: Folder, records: Sequence[Record], name: str) -> FigureWithData:
+def draw_figure(folder: Folder, records: Sequence[Record], name: str) -> Figure:
     """Draw a figure of some records of a folder by the name of its file."""
     has_pairs = name.startswith("effects-")  # of all records, not only these
     compared = render_folder.find_significance(folder.path, folder.records) if has_pairs else None

@@ -75,11 +75,10 @@ def describe(
         "id": f"f{number}",
         "name": name,
         "title": format_subtitle(records),
-        "tests": [(name, key, table_by_bucket(drawn[f"score-{key}"].table))
+        "tests": [(name, key, table_by_bucket(records, tests[name]))
                   for name, key in keys.items()],
         "figures": svgs,
         "further": [name for name in drawn if not name.startswith(main)],
-        "table_of": {name: figure.table for name, figure in drawn.items()},
         "records": {file: r.model_dump(by_alias=True, exclude_unset=True)
                     for file, r in folder.records.items()},
         "data": {"name": name, **describe_hypotheses(folder, labels, n_maps)},
@@ -107,16 +106,13 @@ def describe_hypotheses(folder: Folder, labels: Mapping[str, str], n_maps: int) 
     }  # fmt: skip
 
 
-def table_by_bucket(table: Table) -> Table:
-    """Return the first metric in the table of a figure of scores, with a column per bucket."""
-    names, *points = table
-    cells = [dict(zip(names, point, strict=True)) for point in points]
-    buckets = [*dict.fromkeys(cell["bucket"] for cell in cells)]
-    scores: dict[tuple[str, Any], dict[str, str]] = {}
-    for cell in (cell for cell in cells if cell["metric"] == cells[0]["metric"]):
-        scores.setdefault((cell["model"], cell["seed"]), {})[cell["bucket"]] = cell["value"]
-    rows_by_run = [[*run, *(its.get(b, "") for b in buckets)] for run, its in scores.items()]
-    return [["model", "seed", *buckets], *rows_by_run]
+def table_by_bucket(records: Sequence[Record], test: Test) -> Table:
+    """Return the score of each run with a column per bucket."""
+    rows: Table = [["model", "seed", *map(format_bucket, test.buckets)]]
+    for r in (r for r in records if r.test(test.name)):
+        scores = load_records.score_array([r], test.name, test.primary_metric)[0, 1:, 0]
+        rows.append([load_records.label_of(r), r.seed, *(f"{score:.6g}" for score in scores)])
+    return rows
 
 
 # ----------------------------------------------------------------------------------- Sentences

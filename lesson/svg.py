@@ -13,7 +13,6 @@ from matplotlib.figure import Figure
 
 from lesson import colours
 from seqmodels.report import style
-from seqmodels.report.tidy import FigureWithData
 
 DROPPED = {"metadata", "style", "title", "desc"}
 """Elements that a page has no use for: names and descriptions are texts beside the figure."""
@@ -31,14 +30,14 @@ ROUNDED = ("d", "x", "y", "transform")
 """Attributes with coordinates, which are rounded to a tenth of a point."""
 
 
-def inline(drawn: FigureWithData, name: str, styles: Styles, has_buckets: bool = False) -> Markup:
+def inline(figure: Figure, name: str, styles: Styles, has_buckets: bool = False) -> Markup:
     """Return a figure with its title, subtitle and caption, which are texts of the page.
 
     `name` begins the ids of its elements, and `styles` are those of the page so far. Without
     `has_buckets`, the areas by which a script can choose a bucket are left out. A figure that is
     wider than the page is scrolled sideways.
     """
-    figure, n_styles = drawn.figure, len(styles)
+    n_styles = len(styles)
     title, about = style.texts_of(figure)[0], ""
     bottom, top = 0.0, figure.get_figheight()  # inches
     if isinstance(figure, style.Chart):  # another one may have its texts anywhere

@@ -15,7 +15,6 @@ from seqmodels.records.schema import Record, Test
 from seqmodels.report import load_records, style
 from seqmodels.report.load_records import format_bucket, format_subtitle, rows_of
 from seqmodels.report.style import GREY, LineStyle
-from seqmodels.report.tidy import FigureWithData, Table
 
 CHANGES = {
     "ending": "#009B77", "choice": "#C98200", "order": "#1B75BC", "omission": "#8A8A8A",
@@ -42,8 +41,8 @@ def make_grid(
 
 
 def draw_named(
-    drawings: Mapping[str, Callable[[Sequence[Record]], FigureWithData]], records: Sequence[Record]
-) -> dict[str, FigureWithData]:
+    drawings: Mapping[str, Callable[[Sequence[Record]], Figure]], records: Sequence[Record]
+) -> dict[str, Figure]:
     """Return the figures of a folder by the names of their files."""
     return {name: draw(records) for name, draw in drawings.items()}
 
@@ -86,9 +85,9 @@ def draw_comparisons(
     comparisons: Sequence[Sequence[Record]],
     line_styles: Mapping[str, LineStyle],
     key: Sequence[LineStyle],
-) -> FigureWithData:
+) -> Figure:
     """Draw the first test's score by bucket, in a panel for each comparison, named by its data."""
-    records, table = [r for own in comparisons for r in own], Table()
+    records = [r for own in comparisons for r in own]
     first = records[0].tests[0]
     caption += (
         " Line: mean of the seeds; whisker: lowest to highest seed. Dotted: "
@@ -104,8 +103,6 @@ def draw_comparisons(
             if seeds := groups.get(model):
                 scores = load_records.score_array(seeds, test.name, test.primary_metric)[:, 1:, 0]
                 style.draw_seeds(ax, line_style, dict(enumerate(scores.T)))
-                about = {"data": name, "model": line_style.label, test.unit: buckets}
-                table.add_seeds(seeds, about, value=scores)
         if test.baseline:
             baseline = [bucket["baseline"].value for bucket in test.buckets]
             ax.plot(baseline, ls=":", lw=1.8, color=style.INK, zorder=5)
@@ -113,4 +110,4 @@ def draw_comparisons(
         ax.set_xticks(range(len(buckets)), buckets)
         ax.set(title=load_records.capitalise(name), xlabel=test.axis)
         ax.set_ylim(0, 100 if metric_of(test.primary_metric).is_percent else None)
-    return FigureWithData(figure, table.rows())
+    return figure

@@ -12,7 +12,6 @@ from seqmodels.models import PAPERS
 from seqmodels.records.io import build, save_sums, sums_path
 from seqmodels.records.schema import SCHEMA, Record
 from seqmodels.report import bucket_plots
-from seqmodels.report.tidy import FigureWithData
 
 MODELS = tuple(name for name, paper in PAPERS.items() if paper.group == "five")
 """The models of the five papers."""
@@ -224,13 +223,6 @@ def scored(
         r["tests"] = [test | {"overall": overall, "buckets": buckets}]
         records.append(r)
     return records
-
-
-def points_of(drawn: FigureWithData, **columns: Any) -> list[dict[str, Any]]:
-    """Return the points in a figure's table that have these values; numbers as they are written."""
-    names, *rows = drawn.table
-    points = [dict(zip(names, row, strict=True)) for row in rows]
-    return [point for point in points if point.items() >= columns.items()]
 
 
 def drawn_scores(fields: list[dict[str, Any]], index: int = 0) -> Any:

@@ -92,8 +92,7 @@ class Comparison:
         from seqmodels.report import render_folder, style
 
         with style.context():
-            drawn = render_folder.draw_all(self.records, self.significance)
-        return {name: drawing.figure for name, drawing in drawn.items()}
+            return render_folder.draw_all(self.records, self.significance)
 
     def __repr__(self) -> str:
         from seqmodels.report.tables import format_summary

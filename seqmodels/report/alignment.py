@@ -12,11 +12,11 @@ from pathlib import Path
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
+from matplotlib.figure import Figure
 
 from seqmodels.records.schema import Alignment
 from seqmodels.report import style
 from seqmodels.report.style import GREY, WIDTH, LineStyle
-from seqmodels.report.tidy import FigureWithData, Table
 
 SIGNS = {
     "·": "Dot (·): continues the previous word.",
@@ -34,10 +34,10 @@ def draw_alignment(panels: Sequence[Panel], path: Path) -> Path:
     Raises ValueError for other kinds of files, and like `draw_heat_maps`.
     """
     with style.context():
-        return style.save(draw_heat_maps(panels, subtitle="").figure, Path(path))
+        return style.save(draw_heat_maps(panels, subtitle=""), Path(path))
 
 
-def draw_heat_maps(panels: Sequence[Panel], subtitle: str) -> FigureWithData:
+def draw_heat_maps(panels: Sequence[Panel], subtitle: str) -> Figure:
     """Draw the heat maps in rows, with cells that fit the words, and one colour scale.
 
     Raises ValueError if there is nothing to draw, and unless `alpha` has one row per target word
@@ -68,11 +68,9 @@ def draw_heat_maps(panels: Sequence[Panel], subtitle: str) -> FigureWithData:
     for ax in axes[n:]:
         ax.set_axis_off()
     is_same = len({tuple(a.tgt) for a in alignments}) == 1  # target words written once
-    table = Table()
     for i, (ax, name, look, a) in enumerate(zip(axes, names, looks, alignments, strict=False)):
         _draw_heat(ax, a, is_labelled=i % n_columns == 0 or not is_same)
         ax.set_title(name, loc="left", color=look.colour, weight="bold", size=10)
-        _add_weights(table, look.label, a)
     levels = ScalarMappable(cmap=style.HEAT.resampled(16))  # so few are drawn as paths
     scale = figure.colorbar(
         levels, ax=[*axes], ticks=[0, 0.5, 1], aspect=12, shrink=1 / n_rows, anchor=(0, 1)
@@ -80,22 +78,12 @@ def draw_heat_maps(panels: Sequence[Panel], subtitle: str) -> FigureWithData:
     scale.outline.set_visible(False)
     scale.ax.set_title("weight", loc="left", size=8.5, color=GREY, pad=5)
     scale.ax.grid(False)
-    return FigureWithData(figure, table.rows())
+    return figure
 
 
 def make_readable(a: Alignment) -> Alignment:
     """Return an alignment whose tokens are shown as text."""
     return a.model_copy(update={"src": show_tokens(a.src), "tgt": show_tokens(a.tgt)})
-
-
-def _add_weights(table: Table, label: str, a: Alignment) -> None:
-    """Add the weights of one heat map, and whether each is a gold link."""
-    gold = {(s, t) for s, t in a.gold or ()}
-    for t, (word, weights) in enumerate(zip(a.tgt, a.alpha, strict=True)):
-        is_gold = [int((s, t) in gold) for s in range(len(weights))]
-        places = {"target_place": t + 1, "source_place": range(1, len(weights) + 1)}
-        words = {"target_word": word, "source_word": a.src}
-        table.add(model=label, **places, **words, weight=weights, is_gold=is_gold)
 
 
 def _texts(alignments: Sequence[Alignment], subtitle: str) -> style.Texts:

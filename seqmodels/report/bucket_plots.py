@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap
+from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import MaxNLocator
 
@@ -33,7 +34,6 @@ from seqmodels.report.load_records import (
     info_of,
 )
 from seqmodels.report.style import GREY, INK, WIDTH, LineStyle, Look, Texts
-from seqmodels.report.tidy import FigureWithData, Table
 
 Line = tuple[LineStyle, Sequence[Record]]
 """The look of one model or system, and its records."""
@@ -60,7 +60,7 @@ LEVEL, SLANTED = 0.5, 0.8
 # Scores
 
 
-def draw_scores(records: Sequence[Record], test: Test) -> FigureWithData:
+def draw_scores(records: Sequence[Record], test: Test) -> Figure:
     """Draw the primary metric and a teacher-forced score by bucket, and the counts below."""
     primary = metric_of(test.primary_metric)
     is_loss = primary.is_loss and primary.is_teacher_forced
@@ -82,10 +82,10 @@ def draw_scores(records: Sequence[Record], test: Test) -> FigureWithData:
     has_counts = len({b.n for b in test.buckets}) > 1
     ratios = (5.6, 0.9) if has_counts else (1,)
     figure, axes = style.make_panels(texts, key, ratios, below=room_below(test))
-    lines, table = [(line_styles[model], group) for model, group in groups.items()], Table()
+    lines = [(line_styles[model], group) for model, group in groups.items()]
     for column, metric in enumerate(metrics):
         _mark_trained(axes[:, column], test)
-        _draw_metric(axes[0, column], table, lines, test, metric)
+        _draw_metric(axes[0, column], lines, test, metric)
         if has_counts:
             _draw_counts(axes[1, column], test)
         _name_buckets(axes[-1, column], test)
@@ -93,23 +93,23 @@ def draw_scores(records: Sequence[Record], test: Test) -> FigureWithData:
     for ax, letter in zip(axes.ravel(), ("", *"bcd"), strict=False):
         for i in range(len(test.buckets)):
             ax.axvspan(i - 0.5, i + 0.5, fc="none", ec="none", gid=f"bucket-{i}{letter}")
-    return FigureWithData(figure, table.rows())
+    return figure
 
 
-def draw_headline(records: Sequence[Record], test: Test, title: str) -> FigureWithData:
+def draw_headline(records: Sequence[Record], test: Test, title: str) -> Figure:
     """Draw the primary metric by bucket in one panel, with the names of the lines at their ends."""
-    groups, name, table = load_records.group_by_model(records), test.primary_metric, Table()
+    groups, name = load_records.group_by_model(records), test.primary_metric
     texts = title, format_subtitle(records), _explain_scores(groups, test, (name,))
     figure, ax = style.make_panel(texts, below=room_below(test))
     _mark_trained([ax], test)
     lines = [(look, groups[model]) for model, look in style.line_styles_for(groups).items()]
-    _draw_metric(ax, table, lines, test, name)
+    _draw_metric(ax, lines, test, name)
     _name_buckets(ax, test)
     last = max((i for i, b in enumerate(test.buckets) if b.n >= MIN_EXAMPLES), default=-1)
     ends = [load_records.score_array(g, test.name, name)[:, 1 + last, 0].mean() for _, g in lines]
     names = [(style.label_with_year(group[0]), look.colour) for look, group in lines]
     style.name_lines(ax, [(end, *name) for end, name in zip(ends, names, strict=True)])
-    return FigureWithData(figure, table.rows())
+    return figure
 
 
 def name_score(test: Test, name: str) -> str:
@@ -165,7 +165,7 @@ def _mark_trained(axes: Iterable[Axes], test: Test) -> None:
             _note(ax, 1, label, ha="right")
 
 
-def _draw_metric(ax: Axes, table: Table, lines: Sequence[Line], test: Test, name: str) -> None:
+def _draw_metric(ax: Axes, lines: Sequence[Line], test: Test, name: str) -> None:
     """Draw one metric by bucket: per model a line, a band and whiskers for the seeds."""
     metric, is_gain, is_primary = metric_of(name), _is_gain(test), name == test.primary_metric
     n, buckets = np.array([b.n for b in test.buckets]), [*map(format_bucket, test.buckets)]
@@ -179,17 +179,13 @@ def _draw_metric(ax: Axes, table: Table, lines: Sequence[Line], test: Test, name
             seeds = np.where([True, False, False], -seeds if metric.is_loss else seeds, np.nan)
         x = np.arange(len(n)) + min(0.12, 0.72 / len(lines)) * (i - (len(lines) - 1) / 2)
         _draw_line(ax, line_style, x, n, seeds)
-        value, low, high = np.moveaxis(np.roll(scores, -1, axis=1), -1, 0)  # "all" comes last
-        gains = {"gain": np.pad(seeds[..., 0], ((0, 0), (0, 1)), constant_values=np.nan)}
         about = {"metric": metric.name, "model": line_style.label, "bucket": [*buckets, "all"]}
         about["n"] = [*n, sum(n)]
-        table.add_seeds(group, about, value=value, low=low, high=high, **gains if is_gain else {})
         is_recorded |= bool(np.isfinite(seeds[..., 0].mean(axis=0)).any())
     if is_primary and test.baseline:
         without = [b["baseline"].value for b in test.buckets]
         ax.plot(without, ls=":", lw=1.8, color=INK, zorder=5)
         about = {"metric": metric.name, "model": f"baseline: {load_records.name_baseline(test)}"}
-        table.add(**about, bucket=buckets, n=n, value=without)
     is_of_texts = metric.sacrebleu is not None
     if metric.is_percent and (is_of_texts or is_primary):
         ax.set_ylim(0, None if is_of_texts and ax.get_ylim()[1] < 50 else 100)
@@ -270,9 +266,7 @@ def _name_buckets(ax: Axes, test: Test) -> None:
 # Differences
 
 
-def draw_differences(
-    records: Sequence[Record], test: Test, comparison: Comparison
-) -> FigureWithData:
+def draw_differences(records: Sequence[Record], test: Test, comparison: Comparison) -> Figure:
     """Draw a matrix of differences, row minus column, with a square for each bucket."""
     compared = {model for pair in comparison.pairs for model in (pair.row, pair.column)}
     line_styles = style.line_styles_for(load_records.group_by_model(records))
@@ -286,7 +280,6 @@ def draw_differences(
     body = 0.2 + name_height + max(0.74, name_height + 0.1) * n
     texts = _difference_texts(records, test, comparison)
     figure = style.make_figure(body, texts, max(WIDTH, 1.7 + n * cell_width))
-    table = Table()
     ax = figure.subplots()
     ax.xaxis.tick_top()
     ax.set_xticks(np.arange(n) + 0.5, names, weight="bold")
@@ -309,29 +302,11 @@ def draw_differences(
                 outcomes[y, x] = outcome(differences[0], metric)
             else:
                 ax.add_patch(Rectangle((x, y), 1, 1, **UNTESTED))
-            _add_differences(table, line_styles[row], line_styles[column], differences, comparison)
             _write_cell(ax, x, y, differences, metric, cell_width)
     colours = ListedColormap([WORSE[0], "white", BETTER[0]])
     ax.pcolormesh(outcomes, cmap=colours, vmin=-1, vmax=1, edgecolors="#CFCFCF", lw=0.8)
     ax.set(xlim=(0, n), ylim=(n, 0))
-    return FigureWithData(figure, table.rows())
-
-
-def _add_differences(
-    table: Table,
-    row: LineStyle,
-    column: LineStyle,
-    parts: Sequence[Difference],
-    comparison: Comparison,
-) -> None:
-    """Add the differences of a pair: over all examples, and by bucket."""
-    buckets = ["all", *(format_ends(low, high) for low, high in comparison.buckets)]
-    for bucket, part in zip(buckets, parts, strict=False):  # a pair that is not tested has no more
-        table.add(
-            metric=metric_of(comparison.metric).name, row=row.label, column=column.label,
-            bucket=bucket, difference=part.value, low=part.low, high=part.high, p=part.p,
-            outcome=OUTCOMES[outcome(part, comparison.metric)],
-        )  # fmt: skip
+    return figure
 
 
 def outcome(difference: Difference, metric: str) -> int:
@@ -391,7 +366,7 @@ def explain_outcomes(outcomes: Collection[int], has_untested: bool, neither: str
 # Curves and sizes
 
 
-def draw_curves(records: Sequence[Record]) -> FigureWithData:
+def draw_curves(records: Sequence[Record]) -> Figure:
     """Draw validation loss against target tokens, one line per seed."""
     is_many = len(records) > len(load_records.group_by_model(records))
     caption = f"On the validation split. {'Each line is one seed.' if is_many else 'One seed.'}"
@@ -402,12 +377,11 @@ def draw_curves(records: Sequence[Record]) -> FigureWithData:
         style.label_line_styles(records),
         n_columns=1,
     )
-    line_styles, table = style.line_styles_for(load_records.group_by_model(records)), Table()
+    line_styles = style.line_styles_for(load_records.group_by_model(records))
     style.set_log(ax, "y", format_short)
     for r in records:
         points = {key: [getattr(p, key) for p in r.curve] for key in Point.model_fields}
         line_style = line_styles[r.model]
-        table.add(model=line_style.label, seed=r.seed, **points)
         x, y = points["tokens"], points["valid_nats"]
         ax.plot(x, y, color=line_style.colour, ls=line_style.dashes, lw=1.4)
         end: Look = {"ms": 4.5, "clip_on": False, "zorder": 4}
@@ -417,10 +391,10 @@ def draw_curves(records: Sequence[Record]) -> FigureWithData:
     ax.set_xlabel("target tokens")
     ax.xaxis.set_major_locator(MaxNLocator(5))
     ax.xaxis.set_major_formatter(format_short)
-    return FigureWithData(figure, table.rows())
+    return figure
 
 
-def draw_memory_size(records: Sequence[Record]) -> FigureWithData:
+def draw_memory_size(records: Sequence[Record]) -> Figure:
     """Draw the bytes that the decoder gets against source length."""
     caption = (
         "For one source, in float32. Left: the vectors that the decoder's equations read. Right: "
@@ -429,7 +403,7 @@ def draw_memory_size(records: Sequence[Record]) -> FigureWithData:
     is_limited = len({n for r in records for n, _ in (r.cache_bytes or ())[-1:]}) > 1
     caption += " A line ends at the longest source that the model takes." * is_limited
     texts = "Bytes for the decoder by source length", format_subtitle(records), caption
-    groups, table = load_records.group_by_model(records), Table()
+    groups = load_records.group_by_model(records)
     figure, axes = style.make_panels(texts, style.label_line_styles(records))
     axes[0, 1].sharey(axes[0, 0])
     for ax, (field, title) in zip(axes[0], SIZES.items(), strict=True):
@@ -438,7 +412,6 @@ def draw_memory_size(records: Sequence[Record]) -> FigureWithData:
         for i, (model, line_style) in enumerate(style.line_styles_for(groups).items()):
             if sizes := getattr(groups[model][0], field):
                 S, size = np.array(sizes, float).T
-                table.add(panel=title, model=line_style.label, source_tokens=S, bytes=size)
                 ax.plot(S, size, color=line_style.colour, ls=line_style.dashes, lw=1.8)
                 marks: Look = {"ms": 5.5, "markevery": (i % 3, 3)}
                 ax.plot(S, size, line_style.marker, color=line_style.colour, **marks)
@@ -448,4 +421,4 @@ def draw_memory_size(records: Sequence[Record]) -> FigureWithData:
         ax.tick_params(axis="y", pad=1)
     low, high = ax.get_ylim()
     ax.set_ylim((low, high) if high > 10 * low else (low / 3, 3 * high))  # all may be equal
-    return FigureWithData(figure, table.rows())
+    return figure

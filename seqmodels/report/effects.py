@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
 from seqmodels.evaluation.metrics import metric_of
@@ -39,7 +40,6 @@ from seqmodels.report.load_records import (
     name_field,
 )
 from seqmodels.report.style import GREY, INK, LineStyle
-from seqmodels.report.tidy import FigureWithData, Table
 
 MIN_VALUES = 3
 """Values of a field from which its scores are a curve."""
@@ -110,7 +110,7 @@ def format_ranges(comparison: Comparison, is_in: Sequence[bool]) -> str:
     return ", ".join(format_ends(low, high) for low, high in ranges) or "–"
 
 
-def draw_effects(records: Sequence[Record], test: Test, comparison: Comparison) -> FigureWithData:
+def draw_effects(records: Sequence[Record], test: Test, comparison: Comparison) -> Figure:
     """Draw a forest plot: the effect of each change with its interval."""
     metric, effects = comparison.metric, find_effects(records, comparison)
     if len({base_of(record) for record in records} - {""}) == 1:
@@ -126,13 +126,9 @@ def draw_effects(records: Sequence[Record], test: Test, comparison: Comparison) 
         f"{format_significance(comparison, test)}"
     )
     figure = style.make_figure(0.7 + 0.3 * len(effects), (title, format_subtitle(records), caption))
-    ax, table = figure.subplots(), Table()
-    for y, (label, pair) in enumerate(effects):
+    ax = figure.subplots()
+    for y, (_, pair) in enumerate(effects):
         part, verdict = pair.overall, outcome(pair.overall, metric)
-        table.add(
-            metric=name, change=label, difference=part.value, low=part.low, high=part.high,
-            p=part.p, outcome=OUTCOMES[verdict] if pair.is_tested else "not tested",
-        )  # fmt: skip
         colour = {1: BETTER[1], -1: WORSE[1], 0: GREY}[verdict]
         if not pair.is_tested:
             ax.axhspan(y - 0.5, y + 0.5, **UNTESTED)
@@ -147,7 +143,7 @@ def draw_effects(records: Sequence[Record], test: Test, comparison: Comparison) 
     better = "lower is better" if metric_of(metric).is_loss else "higher is better"
     ax.set_xlabel(f"difference in {name}, {better}")
     ax.grid(True, axis="x")
-    return FigureWithData(figure, table.rows())
+    return figure
 
 
 # --------------------------------------------------------------------------------------- Sweeps
@@ -187,7 +183,7 @@ def changed_fields(record: Record) -> dict[str, Value]:
     return {**arm.sizes, **arm.training, **({"width": arm.width} if arm.width != 1 else {})}
 
 
-def sweep_figures(records: Sequence[Record]) -> dict[str, partial[FigureWithData]]:
+def sweep_figures(records: Sequence[Record]) -> dict[str, partial[Figure]]:
     """Return what draws each sweep, the first test set's scores, by the names of their files."""
     test = next(iter(load_records.tests_by_name(records).values()))
     groups, figures = load_records.group_by_model(records), {}
@@ -199,7 +195,7 @@ def sweep_figures(records: Sequence[Record]) -> dict[str, partial[FigureWithData
 
 def draw_sweep(
     field: str, sweep: Sweep, test: Test, line_styles: Mapping[str, LineStyle]
-) -> FigureWithData:
+) -> Figure:
     """Draw the score and the loss at the longest trained length against a field."""
     primary = metric_of(test.primary_metric)
     place = longest_trained_bucket(test)
@@ -213,7 +209,6 @@ def draw_sweep(
     score = load_records.capitalise(primary.name)
     texts = f"{score} and loss at {where}, by {label}", format_subtitle(records), caption
     figure, axes = style.make_panels(texts, [*line_styles.values()])
-    table = Table()
     part = 0 if place is None else place + 1
     for ax, metric in zip(axes[0], (test.primary_metric, "nats"), strict=True):
         for model, line_style in line_styles.items():
@@ -222,10 +217,6 @@ def draw_sweep(
                 for value, group in sweep[model].items()
             }
             style.draw_seeds(ax, line_style, seeds)
-            about = {"metric": metric_of(metric).name, "bucket": where}
-            for x, scores in seeds.items():
-                about_x = {**about, "model": line_style.label, field: x}
-                table.add_seeds(sweep[model][x], about_x, value=scores)
         _scale(ax, sorted({value for values in sweep.values() for value in values}))
         ax.set_xlabel(label)
     axes[0, 0].set_title(f"{score} at {where}{format_search(test)}", loc="left")
@@ -233,7 +224,7 @@ def draw_sweep(
     if primary.is_percent:
         axes[0, 0].set_ylim(0, 100)
     style.set_log(axes[0, 1], "y", format_short)
-    return FigureWithData(figure, table.rows())
+    return figure
 
 
 def _scale(ax: Axes, values: Sequence[float]) -> None:

@@ -14,6 +14,8 @@ from functools import partial
 from pathlib import Path
 from types import ModuleType
 
+from matplotlib.figure import Figure
+
 from seqmodels.records import significance
 from seqmodels.records.schema import Record
 from seqmodels.report import (
@@ -26,13 +28,12 @@ from seqmodels.report import (
     tables,
 )
 from seqmodels.report.load_records import Folder, format_subtitle
-from seqmodels.report.tidy import FigureWithData
 from seqmodels.utils import files
 from seqmodels.utils.imports import TASKS, import_beside
 from seqmodels.utils.pool import ProcessPool, n_cores
 from seqmodels.utils.values import check_arguments
 
-Draw = Callable[[Sequence[Record]], dict[str, FigureWithData]]
+Draw = Callable[[Sequence[Record]], dict[str, Figure]]
 """Returns figures of a folder's records by the names of their files."""
 TABLES = "tables.md"
 INDEX = """# Results
@@ -66,7 +67,7 @@ def plot_folder(
         drawings = draw_all(records, compared, own)
         paths = style.save_own(drawings, out)
     parts = [f"# {folder.path.resolve().name}\n\n{format_subtitle(records)}\n"]
-    for name, (figure, _) in drawings.items():
+    for name, figure in drawings.items():
         parts.append(f"![{style.texts_of(figure)[0]}]({name}.svg)\n")
     if compared:
         paths.append(files.write(out / significance.FILE, compared.text()))
@@ -78,7 +79,7 @@ def draw_all(
     records: Sequence[Record],
     compared: significance.Significance | None,
     own: Sequence[Draw] | None = None,
-) -> dict[str, FigureWithData]:
+) -> dict[str, Figure]:
     """Return all figures of a folder by the names of their files, in the style's context."""
     drawn = {name: draw() for name, draw in shared_figures(records, compared).items()}
     first = {name: drawn[name] for name in ("curves", "state")}
@@ -89,9 +90,9 @@ def draw_all(
 
 def shared_figures(
     records: Sequence[Record], compared: significance.Significance | None
-) -> dict[str, Callable[[], FigureWithData]]:
+) -> dict[str, Callable[[], Figure]]:
     """Return functions that draw the figures of every task, by the names of their files."""
-    figures: dict[str, Callable[[], FigureWithData]] = {
+    figures: dict[str, Callable[[], Figure]] = {
         "curves": partial(bucket_plots.draw_curves, records),
         "state": partial(bucket_plots.draw_memory_size, records),
         **effects.sweep_figures(records),
@@ -122,7 +123,7 @@ def task_figures(task: str) -> ModuleType | None:
     return import_beside(f"tasks.{task}.figure") if has_figures else None
 
 
-def draw_task_figures(records: Sequence[Record]) -> dict[str, FigureWithData]:
+def draw_task_figures(records: Sequence[Record]) -> dict[str, Figure]:
     """Return the figures of the records' task by the names of their files.
 
     If the records lack a measurement of the task, a note is printed.
@@ -135,7 +136,7 @@ def draw_task_figures(records: Sequence[Record]) -> dict[str, FigureWithData]:
         return {}
 
 
-def draw_across(folders: Iterable[Sequence[Record]]) -> dict[str, FigureWithData]:
+def draw_across(folders: Iterable[Sequence[Record]]) -> dict[str, Figure]:
     """Return the figures that each task draws across its folders, by the names of their files."""
     by_task: dict[str, list[Sequence[Record]]] = {}
     for records in folders:
@@ -148,7 +149,7 @@ def draw_across(folders: Iterable[Sequence[Record]]) -> dict[str, FigureWithData
     )
 
 
-def merge_figures(parts: Iterable[dict[str, FigureWithData]]) -> dict[str, FigureWithData]:
+def merge_figures(parts: Iterable[dict[str, Figure]]) -> dict[str, Figure]:
     """Return all figures in one dictionary."""
     return {name: figure for figures in parts for name, figure in figures.items()}
 

@@ -38,7 +38,6 @@ from seqmodels.report.load_records import (
     label_of,
     order_of,
 )
-from seqmodels.report.tidy import FigureWithData
 from seqmodels.utils import files
 
 Dashes = str | tuple[float, tuple[float, ...]]
@@ -373,10 +372,10 @@ def mark_cell(ax: Axes, x: int, y: int, lw: float, colour: str = "#E8741C") -> N
 # Files
 
 
-def save_own(drawings: Mapping[str, FigureWithData], folder: Path) -> list[Path]:
+def save_own(drawings: Mapping[str, Figure], folder: Path) -> list[Path]:
     """Write figures as NAME.svg and NAME.png; return the paths."""
     paths = {folder / f"{name}{kind}": drawings[name] for name in drawings for kind in STAMPS}
-    return [save(drawn.figure, path) for path, drawn in paths.items()]
+    return [save(figure, path) for path, figure in paths.items()]
 
 
 def save(figure: Figure, path: Path) -> Path:

@@ -10,11 +10,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from matplotlib.figure import Figure
 
 from seqmodels.records.schema import Record
 from seqmodels.report import load_records, style
-from seqmodels.report.load_records import Groups, format_subtitle, label_of
-from seqmodels.report.tidy import FigureWithData, Table
+from seqmodels.report.load_records import Groups, format_subtitle
 
 from ..figures import draw_with_band
 
@@ -66,12 +66,12 @@ def interpolate_reach(accuracy: np.ndarray, n: np.ndarray, level: float) -> floa
     return float(np.interp(level, [accuracy[i], accuracy[i - 1]], [n[i], n[i - 1]]))
 
 
-def draw_bits(records: Sequence[Record]) -> FigureWithData:
+def draw_bits(records: Sequence[Record]) -> Figure:
     """Draw bits against length for a few widths of one vector, and for looking back."""
     groups = load_records.group_by_model(records)
     vectors = [model for model in groups if model.startswith(ONE_VECTOR)]
     chosen = {*vectors[::2], LOOKS_BACK} & groups.keys()
-    transmitted, table, n = compute_bits(groups), Table(), bucket_lengths(records)
+    transmitted, n = compute_bits(groups), bucket_lengths(records)
     caption = (
         "Bits transmitted, after this training: those of the symbols less the cross-entropy of the "
         "target, teacher-forced. Dotted: all of them. Line: mean of the seeds; band: 95 % interval."
@@ -80,24 +80,21 @@ def draw_bits(records: Sequence[Record]) -> FigureWithData:
     figure, ax = style.make_panel(texts)
     names = []
     for model, line_style in style.line_styles_for(groups).items():
-        about = {"panel": "bits by length", "model": line_style.label, "length": n}
-        bits, lows, highs = np.moveaxis(transmitted[model], -1, 0)
-        table.add_seeds(groups[model], about, bits=bits, low=lows, high=highs)
+        bits = transmitted[model][..., 0]
         if model in chosen:
             draw_with_band(ax, line_style, n, transmitted[model].mean(0))
             names.append((bits.mean(0)[-1], line_style.label, line_style.colour))
     each = math.log2(records[0].data.count("n_symbols"))
     ax.plot([0, n[-1]], [0, each * n[-1]], ls=":", lw=1.8, color=style.INK)
-    table.add(panel="bits by length", model="all bits", length=[0, n[-1]], bits=[0, each * n[-1]])
     ax.set(title="Bits transmitted", xlabel="source length (symbols)")
     ax.set(xlim=(0, None), ylim=(0, None))
     style.name_lines(ax, names)
-    return FigureWithData(figure, table.rows())
+    return figure
 
 
-def draw_most_bits(records: Sequence[Record]) -> FigureWithData:
+def draw_most_bits(records: Sequence[Record]) -> Figure:
     """Draw the most bits that one vector transmits against its width, and bits per number."""
-    groups, table = load_records.group_by_model(records), Table()
+    groups = load_records.group_by_model(records)
     most = find_plateaus(groups)
     caption = (
         "The most bits of random symbols that arrive at any length, after this training, and above "
@@ -109,8 +106,6 @@ def draw_most_bits(records: Sequence[Record]) -> FigureWithData:
     for model, group in groups.items():
         if model.startswith(ONE_VECTOR):
             d = group[0].size("d_model")
-            about = {"panel": "most bits by width", "model": label_of(group[0]), "width": d}
-            table.add_seeds(group, about, bits=most[d], bits_per_number=most[d] / d)
     colour, widths = style.line_style_of(ONE_VECTOR).colour, sorted(most)
     ax.plot(widths, [most[d].mean() for d in widths], "o-", color=colour, lw=1.9, ms=5)
     for d in widths:
@@ -121,7 +116,7 @@ def draw_most_bits(records: Sequence[Record]) -> FigureWithData:
     ax.margins(x=0.12)
     ax.set_ylim(0, 1.15 * max((s.max() for s in most.values()), default=1.0))
     ax.set(title="Most bits at any length, and bits per number", xlabel="numbers in the vector")
-    return FigureWithData(figure, table.rows())
+    return figure
 
 
 def compute_reaches(groups: Groups, size: str) -> dict[int, np.ndarray]:
@@ -141,7 +136,7 @@ def compute_reaches(groups: Groups, size: str) -> dict[int, np.ndarray]:
     return {number: by_size[number] for number in sorted(by_size)}
 
 
-def draw_reach(records: Sequence[Record]) -> FigureWithData:
+def draw_reach(records: Sequence[Record]) -> Figure:
     """Draw the length at which the accuracy falls to 90 and to 50 %, by width and by vectors."""
     groups, longest = load_records.group_by_model(records), bucket_lengths(records)[-1]
     by_width, by_vectors = (compute_reaches(groups, size) for size in ("d_model", "n_queries"))
@@ -156,26 +151,21 @@ def draw_reach(records: Sequence[Record]) -> FigureWithData:
         (by_width, "Length (symbols) with one vector", "numbers in the vector"),
         (by_vectors, "Length (symbols) with k vectors", "vectors pooled from Bahdanau's (k)"),
     )
-    table = Table()
     for ax, (lengths_of, name, label) in zip(axes[0], panels, strict=True):
         for column, (level, dashes) in enumerate(LEVELS.items()):
             sizes = [*lengths_of]
             y = np.array([lengths_of[x][column] for x in sizes])
             drawn_lengths = np.minimum(y, longest)
-            table.add(
-                panel=name, size=sizes, accuracy=level, length=drawn_lengths,
-                is_beyond=[int(np.isinf(length)) for length in y],
-            )  # fmt: skip
             ax.plot(sizes, drawn_lengths, ls=dashes, color=style.INK, lw=1.8, label=f"{level} %")
             for x, length in zip(sizes, y, strict=True):
                 ax.plot(x, min(length, longest), "^" if np.isinf(length) else "o", **MARK)
         style.set_log(ax, "x", "{x:g}", base=2)
         ax.set(title=name, xlabel=label, ylim=(0, 1.04 * longest))
         ax.legend(frameon=False, loc="upper left")
-    return FigureWithData(figure, table.rows())
+    return figure
 
 
-def draw(records: Sequence[Record]) -> dict[str, FigureWithData]:
+def draw(records: Sequence[Record]) -> dict[str, Figure]:
     """Return the figures of bits by the names of their files, if the records have measured some."""
     if not all(r.data.get("n_symbols") for r in records):
         return {}

@@ -8,6 +8,7 @@ from statistics import geometric_mean
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import to_hex
+from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from seqmodels.records.schema import Record
@@ -20,7 +21,6 @@ from seqmodels.report.load_records import (
     rows_of,
 )
 from seqmodels.report.style import GREY, HEAT, LineStyle
-from seqmodels.report.tidy import FigureWithData, Table
 
 from ..figures import average
 
@@ -34,7 +34,7 @@ MOST = 1e6
 """Largest factor from 1 that is drawn."""
 
 
-def draw_distance(records: Sequence[Record]) -> FigureWithData:
+def draw_distance(records: Sequence[Record]) -> Figure:
     """Draw gradients before and after training, and what a probe reads from the last place."""
     groups = load_records.group_by_model(records)
     n = len(rows_of(records[0], "probe"))  # source tokens in the texts that were analysed
@@ -48,13 +48,11 @@ def draw_distance(records: Sequence[Record]) -> FigureWithData:
     )
     texts = "How far back a model reaches", format_subtitle(records), caption
     figure, panels = style.make_panels(texts, style.label_line_styles(records), n_columns=3)
-    axes, table = panels[0], Table()
+    axes = panels[0]
     for ax, (when, title) in zip(axes, PANELS.items(), strict=False):
         for model, line_style in style.line_styles_for(groups).items():
             names = ("distance", "low", "median", "high")
             x, low, middle, high = average(groups[model], "gradients", *names, when=when)
-            about = {"panel": title, "model": line_style.label}
-            table.add(**about, distance=x, value=middle, low=low, high=high)
             ax.fill_between(x, low, high, color=line_style.colour, alpha=0.12, lw=0)
             ax.plot(x, middle, color=line_style.colour, ls=line_style.dashes, lw=1.8)
         ax.axvline(n, color=GREY, lw=0.8, ls=":")
@@ -64,16 +62,14 @@ def draw_distance(records: Sequence[Record]) -> FigureWithData:
     low, high = np.transpose([ax.get_ylim() for ax in axes[:2]])
     for ax in axes[:2]:
         ax.set_ylim(max(low.min(), 1 / MOST), min(high.max(), MOST))
-    _draw_probe(axes[2], table, groups)
-    return FigureWithData(figure, table.rows())
+    _draw_probe(axes[2], groups)
+    return figure
 
 
-def _draw_probe(ax: Axes, table: Table, groups: Mapping[str, Sequence[Record]]) -> None:
+def _draw_probe(ax: Axes, groups: Mapping[str, Sequence[Record]]) -> None:
     """Draw the accuracy of the probe, and its control in grey."""
     for model, line_style in style.line_styles_for(groups).items():
         back, accuracy, control = average(groups[model], "probe", "back", "accuracy", "control")
-        about = {"panel": "Linear probe (%)", "model": line_style.label}
-        table.add(**about, distance=back, value=accuracy, control=control)
         ax.plot(back, control, color="#AAAAAA", lw=0.9, zorder=1)
         ax.plot(back, accuracy, color=line_style.colour, ls=line_style.dashes, lw=1.8)
     ax.text(max(back), 0.5, "control", color=GREY, ha="right", size=8.5)
@@ -85,7 +81,7 @@ def _draw_probe(ax: Axes, table: Table, groups: Mapping[str, Sequence[Record]]) 
 # ----------------------------------------------------------------------------------------- depth
 
 
-def draw_depth(records: Sequence[Record]) -> FigureWithData:
+def draw_depth(records: Sequence[Record]) -> Figure:
     """Draw the gradient at the near and far ends of sources by length: a line per depth."""
     groups: dict[tuple[str, int, float | None], list[Row]] = {}
     for r in records:
@@ -112,14 +108,13 @@ def draw_depth(records: Sequence[Record]) -> FigureWithData:
         )
     texts = "Gradient by depth and length", format_subtitle(records), caption
     figure, panels = style.make_panels(texts, [*line_styles.values()], n_columns=len(shown))
-    axes, table = dict(zip(shown, panels[0], strict=True)), Table()
+    axes = dict(zip(shown, panels[0], strict=True))
     for (panel, panel_bias), ax in axes.items():
         title = DEPTH_PANELS[panel, panel_bias]
         for (when, depth, bias), rows in groups.items():
             if panel == when and bias in (None, panel_bias):
                 x, means = average_ends(rows)
                 look = line_styles[depth]
-                table.add(panel=title, model=look.label, distance=x, value=means)
                 ax.plot(x, means, look.marker, ls=look.dashes, color=look.colour, ms=4, lw=1.6)
         style.set_log(ax, "y", format_short)
         ax.set(title=title, xlabel="distance (tokens)")
@@ -127,7 +122,7 @@ def draw_depth(records: Sequence[Record]) -> FigureWithData:
     for i, ax in enumerate(panels[0]):
         ax.set_ylim(low.min(), high.max())
         ax.tick_params(axis="y", labelleft=i == 0)
-    return FigureWithData(figure, table.rows())
+    return figure
 
 
 def average_ends(rows: Sequence[Row]) -> tuple[list[int], list[float]]:
@@ -139,7 +134,7 @@ def average_ends(rows: Sequence[Row]) -> tuple[list[int], list[float]]:
     return [*values], [geometric_mean(v) for v in values.values()]
 
 
-def draw(records: Sequence[Record]) -> dict[str, FigureWithData]:
+def draw(records: Sequence[Record]) -> dict[str, Figure]:
     """Return the figures of a folder by the names of their files.
 
     Depth is drawn for the models with one vector, and for records in which it is measured.

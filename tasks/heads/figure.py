@@ -19,7 +19,6 @@ from seqmodels.records.schema import Record
 from seqmodels.report import load_records, style
 from seqmodels.report.load_records import Row, describe_run, format_subtitle, label_of, rows_of
 from seqmodels.report.style import GREY, INK, WIDTH, LineStyle
-from seqmodels.report.tidy import FigureWithData, Table
 
 from ..exhibits import Exhibit
 from ..figures import CHANGES, average
@@ -63,7 +62,7 @@ ABOVE = 10
 """Points above chance from which a share is written."""
 
 
-def draw_heads(r: Record) -> FigureWithData:
+def draw_heads(r: Record) -> Figure:
     """Draw heat maps of the share of weight by kind of pair and head, for each attention."""
     kinds = dict.fromkeys(row["attention"] for row in rows_of(r, "scores"))
     caption = (
@@ -82,7 +81,7 @@ def draw_heads(r: Record) -> FigureWithData:
     column = min(COLUMN, ((WIDTH - 0.3) / n_beside - LABEL) / n_heads)
     body = 0.05 + max(tops[key] + heights[key] for key in maps)
     figure, _, top = style.make_canvas(body, title, describe_run(r), caption)
-    height, table = figure.get_figheight(), Table()
+    height = figure.get_figheight()
     for attention, cells in maps.items():
         side = attention in ("decoder", "source")
         left = LABEL + side * (LABEL + n_heads * column + 0.1)
@@ -92,11 +91,7 @@ def draw_heads(r: Record) -> FigureWithData:
         _draw_cells(ax, cells)
         x, y = (left - LABEL + 0.12) / WIDTH, (bottom + heights[attention] + 0.05) / height
         figure.text(x, y, ATTENTIONS[attention], weight="bold", color=INK, size=9.5)
-        for name, row in cells.items():
-            for head, (value, chance) in row.items():
-                about = {"attention": attention, "row": name, "head": head, "value": value}
-                table.add(**about, **({} if chance is None else {"chance": chance}))
-    return FigureWithData(figure, table.rows())
+    return figure
 
 
 def _list_cells(r: Record, attention: str) -> dict[str, dict[str, tuple[float, float | None]]]:
@@ -139,7 +134,7 @@ def _draw_cells(ax: Axes, cells: Mapping[str, Mapping[str, tuple[float, float | 
 # ------------------------------------------------------------------------------ without one head
 
 
-def draw_muted(r: Record) -> FigureWithData:
+def draw_muted(r: Record) -> Figure:
     """Draw the exact translations lost without each head, and the kinds of words that change."""
     whole, *rows = rows_of(r, "muting")
     caption = (
@@ -154,13 +149,11 @@ def draw_muted(r: Record) -> FigureWithData:
     figure = style.make_figure(4.3, texts, max(WIDTH, 0.9 + 0.34 * len(rows)))
     above, below = figure.subplots(2, 1, sharex=True, height_ratios=(1, 1.1))
     starts = [one["attention"] != two["attention"] for one, two in pairwise(rows)]
-    x, table = np.arange(len(rows)) + np.cumsum([0, *starts]), Table()
+    x = np.arange(len(rows)) + np.cumsum([0, *starts])
     n_lost = [whole["exact"] - row["exact"] for row in rows]
     above.bar_label(above.bar(x, n_lost, 0.7, color="#444444"), size=8, color=GREY, padding=1)
     above.set(xlim=(-0.8, x[-1] + 0.8), ylim=(min(0, above.get_ylim()[0]), whole["n"]))
-    for row, n in zip(rows, n_lost, strict=True):
-        table.add(**_about_head(row, "exact translations lost"), value=n, n=row["n"])
-    _draw_kinds(below, table, x, rows)
+    _draw_kinds(below, x, rows)
     below.set_xticks(x, [name_head(row) for row in rows])
     for attention in dict.fromkeys(row["attention"] for row in rows):
         own = [place for place, row in zip(x, rows, strict=True) if row["attention"] == attention]
@@ -170,15 +163,10 @@ def draw_muted(r: Record) -> FigureWithData:
     below.set_title("Changed words by kind of change (%)")
     for ax in (above, below):
         ax.tick_params(axis="x", length=0)
-    return FigureWithData(figure, table.rows())
+    return figure
 
 
-def _about_head(row: Row, panel: str) -> dict[str, str]:
-    """Return the columns that name a head and a panel in the table."""
-    return {"attention": row["attention"], "head": name_head(row), "panel": panel}
-
-
-def _draw_kinds(ax: Axes, table: Table, x: np.ndarray, rows: Sequence[Row]) -> None:
+def _draw_kinds(ax: Axes, x: np.ndarray, rows: Sequence[Row]) -> None:
     """Draw the shares of the kinds of changes on top of each other, for each head."""
     most = max(sum(row[key] for key in CHANGES) for row in rows)
     size = 6.5 if most > 999 and len(rows) > 20 else 8
@@ -187,8 +175,6 @@ def _draw_kinds(ax: Axes, table: Table, x: np.ndarray, rows: Sequence[Row]) -> N
         ax.text(place, 101, f"{n}", ha="center", va="bottom", size=size, color=GREY)
         for key, colour in CHANGES.items():
             share = 100 * row[key] / n if n >= FEW else None
-            about = _about_head(row, "changed words (%)")
-            table.add(**about, value=share, n=n, kind=key, n_words=row[key])
             if share is not None:
                 ax.bar(place, share, 0.7, base, color=colour)
                 base += share
@@ -220,7 +206,7 @@ def format_article_heads(records: Sequence[Record]) -> list[list[str]]:
     return table
 
 
-def draw_article_head(r: Record) -> FigureWithData:
+def draw_article_head(r: Record) -> Figure:
     """Draw the weights of the article's head in one sentence, before and after training."""
     best = find_article_head(r)
     place = {key: best[key] for key in ("attention", "layer", "head")}
@@ -239,19 +225,16 @@ def draw_article_head(r: Record) -> FigureWithData:
     maps = {when: rows_of(r, "maps", when=when, **place) for when in ("before", "after")}
     n = len(maps["after"])
     figure = style.make_figure(0.9 + 0.21 * n, (title, text, caption))
-    axes, table = figure.subplots(1, 2), Table()
+    axes = figure.subplots(1, 2)
     for ax, (when, rows) in zip(axes, maps.items(), strict=True):
         keys = rows[0]["keys"].split()
         weights = [[float(w) for w in row["weights"].split()] for row in rows]
         style.draw_map(ax, weights, [row["query"] for row in rows], keys, top=100, lw=0.3)
         for y, row in enumerate(rows):
-            is_noun = [int(x == row["noun"]) for x in range(len(keys))]
-            words = {"query_place": y + 1, "query": row["query"], "key": keys}
-            table.add(when=f"{when} training", **words, weight=weights[y], is_noun=is_noun)
             if row["noun"] >= 0:
                 style.mark_cell(ax, row["noun"], y, lw=1.3)
         ax.set_xlabel(f"{when} training", size=10.5, weight="bold")
-    return FigureWithData(figure, table.rows())
+    return figure
 
 
 # -------------------------------------------------------------------------------------- distances
@@ -262,7 +245,7 @@ PANELS = {
 }
 
 
-def draw_distances(records: Sequence[Record]) -> FigureWithData:
+def draw_distances(records: Sequence[Record]) -> Figure:
     """Draw the share of weight by distance, of the best encoder head for each of two questions."""
     groups = load_records.group_by_model(records)
     rows = [row for r in records for row in rows_of(r, "distances")]
@@ -276,7 +259,6 @@ def draw_distances(records: Sequence[Record]) -> FigureWithData:
     texts = "Can one head find the closest word?", format_subtitle(records), caption
     styles = style.label_line_styles(records)
     figure, panels = style.make_panels(texts, styles, n_columns=len(shown))
-    table = Table()
     for ax, (pair, title) in zip(panels[0], shown.items(), strict=True):
         for model, line_style in style.line_styles_for(groups).items():
             if not rows_of(groups[model][0], "distances", pair=pair):
@@ -285,14 +267,11 @@ def draw_distances(records: Sequence[Record]) -> FigureWithData:
             distance, shares, others = average(groups[model], "distances", *names, pair=pair)
             ax.plot(distance, shares, color=colour, lw=1.8, marker=line_style.marker, ms=5)
             ax.plot(distance, others, color=colour, lw=0.9, ls=":")
-            about = {"panel": title, "model": line_style.label}
-            for name, values in (("share", shares), ("others", others)):
-                table.add(**about, of=name, distance=distance, share=values)
         far = max(row["distance"] for row in rows_of(records[0], "distances"))
         ax.set_xticks(range(1, far + 1), [*map(str, range(1, far)), f"{far} or more"])
         ax.set(title=title, xlabel="distance (words)", ylim=(0, 100))
     panels[0, 0].set_ylabel("share of weight (%)")
-    return FigureWithData(figure, table.rows())
+    return figure
 
 
 # -------------------------------------------------------------------------------------- two heads
@@ -340,7 +319,7 @@ def draw_two_heads(exhibit: Exhibit) -> Figure:
     return figure
 
 
-def draw(records: Sequence[Record]) -> dict[str, FigureWithData]:
+def draw(records: Sequence[Record]) -> dict[str, Figure]:
     """Return the figures of a folder by the names of their files: each model's first seed."""
     measured = [*filter(has_heads, records)]
     has_distances = any(rows_of(r, "distances") for r in measured)

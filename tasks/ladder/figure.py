@@ -10,10 +10,11 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 from seqmodels.evaluation.intervals import student_quantile, wilson_interval
 from seqmodels.evaluation.metrics import metric_of
-from seqmodels.models import model_of, paper_of
+from seqmodels.models import model_of
 from seqmodels.records.schema import Record, Test
 from seqmodels.records.significance import half_width
 from seqmodels.report import load_records, style
@@ -22,11 +23,9 @@ from seqmodels.report.load_records import (
     format_bucket,
     format_interval_methods,
     format_subtitle,
-    label_of,
     longest_trained_bucket,
     rows_of,
 )
-from seqmodels.report.tidy import FigureWithData, Table
 
 REVERSED, FORWARD = "lstm_seq2seq", "lstm_seq2seq_forward"
 MANY = 1e4
@@ -59,7 +58,7 @@ def group_by_rung(records: Sequence[Record]) -> Rungs:
     return by_rung
 
 
-def draw_rungs(records: Sequence[Record]) -> FigureWithData:
+def draw_rungs(records: Sequence[Record]) -> Figure:
     """Draw one bar per rung and feeding, in the longest trained bucket and in the longest one."""
     test, rungs = records[0].tests[0], group_by_rung(records)
     metric = metric_of(test.primary_metric)
@@ -77,19 +76,18 @@ def draw_rungs(records: Sequence[Record]) -> FigureWithData:
     figure, axes = style.make_panels(
         texts, [FED[is_fed] for is_fed in sorted({fed for _, fed in rungs})]
     )
-    table = Table()
     last = max((i for i, b in enumerate(test.buckets) if b.n >= MIN_EXAMPLES), default=0)
     for ax, place in zip(axes[0], (longest_trained_bucket(test) or 0, last), strict=True):
-        _draw_bars(ax, table, rungs, test, place)
+        _draw_bars(ax, rungs, test, place)
         beyond = ", longer than trained" * load_records.is_beyond(test, test.buckets[place])
         panel_title = f"{metric.name} at {format_bucket(test.buckets[place])} {test.unit}{beyond}"
         ax.set_title(panel_title)
         if metric.is_percent:
             ax.set_ylim(0, 100)
-    return FigureWithData(figure, table.rows())
+    return figure
 
 
-def _draw_bars(ax: Axes, table: Table, rungs: Rungs, test: Test, place: int) -> None:
+def _draw_bars(ax: Axes, rungs: Rungs, test: Test, place: int) -> None:
     """Draw the bars of one bucket, each with its interval, its seeds and its value."""
     kinds = [kind for kind in NAMES if {(kind, False), (kind, True)} & rungs.keys()]
     for (kind, is_fed), group in rungs.items():
@@ -97,11 +95,6 @@ def _draw_bars(ax: Axes, table: Table, rungs: Rungs, test: Test, place: int) -> 
         x = kinds.index(kind) + (0.2 if is_fed else -0.2) * is_pair
         cells = load_records.score_array(group, test.name, test.primary_metric)[:, 1 + place]
         value, low, high = cells.mean(axis=0)
-        about = {
-            "metric": metric_of(test.primary_metric).name, "model": label_of(group[0]),
-            "bucket": format_bucket(test.buckets[place]), "n": test.buckets[place].n,
-        }  # fmt: skip
-        table.add_seeds(group, about, value=cells[:, 0], low=cells[:, 1], high=cells[:, 2])
         ax.bar([x], [value], 0.36, color=FED[is_fed].colour)
         if np.isfinite([low, high]).all():
             ax.vlines([x], [low], [high], color=style.INK, lw=1.0)
@@ -142,7 +135,7 @@ def compute_gains(groups: dict[str, list[Record]]) -> np.ndarray:
     return np.stack([after - before, after - before - half, after - before + half])
 
 
-def draw_places(records: Sequence[Record]) -> FigureWithData:
+def draw_places(records: Sequence[Record]) -> Figure:
     """Draw the accuracy by place for every model, and what reading backwards gains there."""
     groups = load_records.group_by_model(records)
     n_words = collect_accuracies(records)[0, :, 1].sum()
@@ -155,11 +148,9 @@ def draw_places(records: Sequence[Record]) -> FigureWithData:
     )
     texts = "Next-word accuracy by place in the target", format_subtitle(records), caption
     figure, axes = style.make_panels(texts, style.label_line_styles(records))
-    (left, right), table = axes[0], Table()
+    left, right = axes[0]
     for model, line_style in style.line_styles_for(groups).items():
-        values, n = np.moveaxis(collect_accuracies(groups[model]), -1, 0)
-        about = {"panel": "accuracy (%)", "model": line_style.label, "quarter": QUARTERS}
-        table.add_seeds(groups[model], about, value=values, n=n)
+        values = collect_accuracies(groups[model])[..., 0]
         draw: dict[str, Any] = {"color": line_style.colour, "clip_on": False, "zorder": 4}
         left.plot(values.mean(0), line_style.marker, ls=line_style.dashes, lw=1.9, ms=4.5, **draw)
     left.set_title("Next-word accuracy (%), teacher-forced")
@@ -167,13 +158,11 @@ def draw_places(records: Sequence[Record]) -> FigureWithData:
         ax.set_xticks(range(len(QUARTERS)), QUARTERS)
         ax.set_xlabel("quarter of the target")
     value, low, high = compute_gains(groups)
-    about = {"panel": "gain (points)", "model": paper_of(REVERSED).label, "quarter": QUARTERS}
-    table.add(**about, value=value, low=low, high=high)
     right.bar(range(len(value)), value, 0.6, color=style.line_style_of(REVERSED).colour)
     right.vlines(range(len(value)), low, high, color=style.INK, lw=1.0)
     right.axhline(0, color=style.GREY, lw=0.8)
     right.set_title("Gain from reading backwards (points)")
-    return FigureWithData(figure, table.rows())
+    return figure
 
 
 # -------------------------------------------------------------- reversal and the forget gate's bias
@@ -190,7 +179,7 @@ def group_by_bias(records: Sequence[Record]) -> dict[str, dict[float, list[Recor
     return groups
 
 
-def draw_biases(records: Sequence[Record]) -> FigureWithData:
+def draw_biases(records: Sequence[Record]) -> Figure:
     """Draw loss and score against the forget gate's bias, with and without reversal."""
     test, groups = records[0].tests[0], group_by_bias(records)
     metric, place = test.primary_metric, longest_trained_bucket(test) or 0
@@ -208,25 +197,22 @@ def draw_biases(records: Sequence[Record]) -> FigureWithData:
     panels = [("nats", 0, f"{load_records.capitalise(metric_of('nats').name)}, all lengths")]
     panels += [(metric, 1 + place, f"{metric_of(metric).name} at {bucket}")]
     biases = sorted({bias for by_bias in groups.values() for bias in by_bias})
-    table = Table()
     for ax, (key, column, title) in zip(axes[0], panels, strict=True):
         for model, by_bias in groups.items():
             means = []
             for x, bias in enumerate(biases):
                 cells = load_records.score_array(by_bias.get(bias, []), test.name, key)
                 values = cells[:, column, 0] if len(cells) else np.array([np.nan])
-                about = {"panel": title, "model": line_styles[model].label, "forget_bias": bias}
-                table.add_seeds(by_bias.get(bias, []), about, value=values)
                 ax.plot(x + np.zeros(len(values)), values, line_styles[model].marker, ms=4,
                         alpha=0.6, mew=0, color=line_styles[model].colour)  # fmt: skip
                 means.append(values.mean())
             ax.plot(means, color=line_styles[model].colour, ls=line_styles[model].dashes, lw=2)
         ax.set_xticks(range(len(biases)), [f"bias {bias:g}" for bias in biases])
         ax.set(title=title, xlim=(-0.4, len(biases) - 0.6), ylim=(0, None))
-    return FigureWithData(figure, table.rows())
+    return figure
 
 
-def draw(records: Sequence[Record]) -> dict[str, FigureWithData]:
+def draw(records: Sequence[Record]) -> dict[str, Figure]:
     """Return the figures of a folder by the names of their files."""
     if "sequential_steps" in records[0].analyses:
         return {"rungs-to-transformer": draw_steps(records)}
@@ -265,7 +251,7 @@ def gradient_ratio(r: Record, when: str) -> float:
     return float(np.mean(medians[-N_EDGE:]) / np.mean(medians[:N_EDGE]))
 
 
-def draw_steps(records: Sequence[Record]) -> FigureWithData:
+def draw_steps(records: Sequence[Record]) -> Figure:
     """Draw a row per model: score, seconds and sequential steps of training, gradient ratio."""
     groups = load_records.group_by_model(records)
     groups = {model: groups[model] for model in STEPS if model in groups}
@@ -284,7 +270,7 @@ def draw_steps(records: Sequence[Record]) -> FigureWithData:
     )
     texts = "From Bahdanau's model to the Transformer", format_subtitle(records), caption
     figure = style.make_figure(0.6 + 0.42 * len(groups), texts)
-    axes, table = figure.subplots(1, 4, sharey=True), Table()
+    axes = figure.subplots(1, 4, sharey=True)
     bucket = f"{metric_of(key).name} at {format_bucket(test.buckets[place])} {test.unit}"
     titles = (bucket, "Seconds a step", "Sequential steps", "Gradient, far / near")
     for ax, title in zip(axes, titles, strict=True):
@@ -293,19 +279,17 @@ def draw_steps(records: Sequence[Record]) -> FigureWithData:
         ax.tick_params(axis="y", length=0)
         ax.margins(x=0.15)
     for y, group in enumerate(groups.values()):
-        _draw_step(axes, table, y, group, test, place)
+        _draw_step(axes, y, group, test, place)
     axes[0].set_yticks(range(len(groups)), [STEPS[model] for model in groups])
     axes[0].set_ylim(len(groups) - 0.5, -0.6)
     for ax in axes[1:3]:
         ax.set_xlim(0)
     style.set_log(axes[3], "x", "{x:g}")
     axes[3].axvline(1, color=style.GREY, lw=0.8)
-    return FigureWithData(figure, table.rows())
+    return figure
 
 
-def _draw_step(
-    axes: np.ndarray, table: Table, y: int, group: Sequence[Record], test: Test, i: int
-) -> None:
+def _draw_step(axes: np.ndarray, y: int, group: Sequence[Record], test: Test, i: int) -> None:
     """Draw the row of one model, with its scores in bucket i."""
     model, key = group[0].model, test.primary_metric
     colour = style.LINE_STYLES[model_of(model)][0]
@@ -319,12 +303,6 @@ def _draw_step(
     _draw_values(axes[2], y, [steps["steps"]], colour, "{:.0f}")
     _draw_values(axes[3], y, after, colour, "{:.2f}")
     axes[3].plot([np.mean(before)], [y], "o", ms=5.5, mfc="white", mec=colour)
-    about = {"model": label_of(group[0]), "adds": " ".join(STEPS[model].split())}
-    table.add_seeds(
-        group, about | {"metric": metric_of(key).name}, value=score, low=low, high=high,
-        gradient_ratio_before=before, gradient_ratio=after,
-    )  # fmt: skip
-    table.add(**about, seed="all", seconds_per_step=seconds, sequential_steps=steps["steps"])
 
 
 def _draw_values(

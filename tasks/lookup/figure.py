@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from seqmodels.evaluation.metrics import metric_of
@@ -23,7 +24,6 @@ from seqmodels.report.load_records import (
     format_subtitle,
     longest_trained_bucket,
 )
-from seqmodels.report.tidy import FigureWithData, Table
 
 from ..figures import draw_comparisons, draw_named
 
@@ -61,9 +61,9 @@ def group_by_bytes(records: Iterable[Record]) -> dict[float, list[Record]]:
     return dict(sorted(groups.items()))
 
 
-def draw_widths(comparisons: Sequence[Sequence[Record]]) -> FigureWithData:
+def draw_widths(comparisons: Sequence[Sequence[Record]]) -> Figure:
     """Draw the score at the longest trained length against the bytes kept, by data."""
-    records, table = [r for own in comparisons for r in own], Table()
+    records = [r for own in comparisons for r in own]
     test, n_tokens = records[0].tests[0], records[0].data["n_tokens_source"]
     metric = metric_of(test.primary_metric)
     caption = (
@@ -90,14 +90,13 @@ def draw_widths(comparisons: Sequence[Sequence[Record]]) -> FigureWithData:
                 passed = compute_bytes(seeds[0], seeds[0].source_bytes)
                 about |= {"run": seeds[0].model, "width": seeds[0].size("d_model")}
                 about |= {"cache_bytes": size, "source_bytes": passed}
-                table.add_seeds(seeds, about, value=scores[size])
             style.draw_seeds(ax, line_style, scores, lw=0.9, ms=5 + 0.8 * (len(looks) - 1 - i))
         style.set_log(ax, "x", partial(format_short, unit="B"))
         floor = test.buckets[place]["baseline"].value
         ax.axhline(floor, ls=":", lw=1.8, color=style.INK, zorder=5)
         ax.set_title(load_records.capitalise(own[0].data.name))
         ax.set(xlabel="bytes kept of a source", ylim=(0, 100 if metric.is_percent else None))
-    return FigureWithData(figure, table.rows())
+    return figure
 
 
 def format_trained(test: Test) -> str:
@@ -105,7 +104,7 @@ def format_trained(test: Test) -> str:
     return format_bucket(test.buckets[longest_trained_bucket(test) or 0])
 
 
-def draw_across(folders: Sequence[Sequence[Record]]) -> dict[str, FigureWithData]:
+def draw_across(folders: Sequence[Sequence[Record]]) -> dict[str, Figure]:
     """Return the figure of all data on which a model has memories of several sizes.
 
     Of the records of each data, those of the comparison with the most are drawn: the same sources
@@ -125,7 +124,7 @@ def draw_across(folders: Sequence[Sequence[Record]]) -> dict[str, FigureWithData
 # ------------------------------------------------------------------------------------------ rules
 
 
-def draw_rules_across(folders: Sequence[Sequence[Record]]) -> dict[str, FigureWithData]:
+def draw_rules_across(folders: Sequence[Sequence[Record]]) -> dict[str, Figure]:
     """Return the figure of forgetting × correcting, for each data from the records of most rules.
 
     The models differ in these two switches alone.
@@ -155,7 +154,7 @@ def find_step(r: Record) -> int | None:
     return next((p.step for p in r.curve if p.valid_accuracy >= LEARNED), None)
 
 
-def draw_transition(records: Sequence[Record]) -> FigureWithData:
+def draw_transition(records: Sequence[Record]) -> Figure:
     """Draw validation accuracy against steps, and the step at which each seed has learned."""
     groups = load_records.group_by_model(records)
     caption = (
@@ -164,33 +163,29 @@ def draw_transition(records: Sequence[Record]) -> FigureWithData:
     )
     caption += "; hollow: never." if None in map(find_step, records) else "."
     texts = f"Steps until {LEARNED:g} % are right", format_subtitle(records), caption
-    figure, table = style.make_figure(3.2, texts), Table()
+    figure = style.make_figure(3.2, texts)
     curves, steps = axes = figure.subplots(1, 2)
     for model, line_style in style.line_styles_for(groups).items():
         for r in groups[model]:
             x, y = [p.step for p in r.curve], [p.valid_accuracy for p in r.curve]
             curves.plot(x, y, color=line_style.colour, ls=line_style.dashes, lw=1.4, clip_on=False)
-            about = {"panel": "validation accuracy (%)", "model": line_style.label}
-            table.add(**about, seed=r.seed, step=x, accuracy=y)
     curves.set(title="Validation accuracy (%)", xlim=(0, None), ylim=(0, 100))
     curves.axhline(LEARNED, color=style.GREY, lw=0.8, ls=":")
-    _draw_steps(steps, table, groups)
+    _draw_steps(steps, groups)
     for ax in axes:
         ax.set_xlabel("training steps")
         ax.xaxis.set_major_locator(MaxNLocator(5))
         ax.xaxis.set_major_formatter(format_short)
-    return FigureWithData(figure, table.rows())
+    return figure
 
 
-def _draw_steps(ax: Axes, table: Table, groups: Mapping[str, Sequence[Record]]) -> None:
+def _draw_steps(ax: Axes, groups: Mapping[str, Sequence[Record]]) -> None:
     """Draw one row per model, with a marker per seed."""
     last = max(r.curve[-1].step for group in groups.values() for r in group)
     for row, (model, line_style) in enumerate(style.line_styles_for(groups).items()):
         for i, r in enumerate(groups[model]):
             step = find_step(r)
             fill = "white" if step is None else line_style.colour
-            about = {"panel": f"steps until {LEARNED:g} %", "model": line_style.label}
-            table.add(**about, seed=r.seed, step=step)
             x, y = last if step is None else step, 0.18 * ((len(groups[model]) - 1) / 2 - i) - row
             ax.plot(
                 [x], [y], line_style.marker, color=line_style.colour, mfc=fill, ms=6, clip_on=False

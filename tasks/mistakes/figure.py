@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from seqmodels.records.schema import Record
@@ -15,7 +16,6 @@ from seqmodels.report import load_records, style
 from seqmodels.report.effects import base_of
 from seqmodels.report.load_records import format_short, format_subtitle, label_of, score_array
 from seqmodels.report.style import GREY, LineStyle
-from seqmodels.report.tidy import FigureWithData, Table
 
 from ..figures import average, make_grid
 
@@ -55,7 +55,7 @@ def list_cases(records: Sequence[Record]) -> list[Case]:
 # ------------------------------------------------------------------------------- Learning curves
 
 
-def draw_mistakes(records: Sequence[Record]) -> FigureWithData:
+def draw_mistakes(records: Sequence[Record]) -> Figure:
     """Draw the learning curve with and without each mistake, and the BLEU of each seed beside."""
     cases = list_cases(records)
     caption = (
@@ -65,11 +65,10 @@ def draw_mistakes(records: Sequence[Record]) -> FigureWithData:
     )
     texts = "Mistakes: the learning curve, and the translation", format_subtitle(records), caption
     figure, axes = make_grid(texts, len(cases), 3, 1.75, (SOUND, MISTAKEN))
-    table = Table()
     for ax, case in zip(axes, cases, strict=True):
         beside = ax.inset_axes((1.04, 0, 0.2, 1))
         for look, group in ((SOUND, case.sound), (MISTAKEN, case.mistaken)):
-            _draw_case((ax, beside), table, case.name, look, group)
+            _draw_case((ax, beside), look, group)
         style.set_log(ax, "y", format_short)
         ax.set_title(textwrap.fill(case.name, 34), size=9)
         ax.set_xlim(0)
@@ -78,12 +77,10 @@ def draw_mistakes(records: Sequence[Record]) -> FigureWithData:
         beside.set(ylim=(0, 100), xlim=(-0.5, 1.5), xticks=[])
         beside.yaxis.tick_right()
         beside.set_title("BLEU", loc="center", size=8.5, color=GREY)
-    return FigureWithData(figure, table.rows())
+    return figure
 
 
-def _draw_case(
-    axes: tuple[Axes, Axes], table: Table, name: str, look: LineStyle, group: Sequence[Record]
-) -> None:
+def _draw_case(axes: tuple[Axes, Axes], look: LineStyle, group: Sequence[Record]) -> None:
     """Draw the curve and the scores of one model."""
     ax, beside = axes
     n = min(len(r.curve) for r in group)
@@ -94,19 +91,17 @@ def _draw_case(
     tokens, mean, low, high = tokens.mean(0), nats.mean(0), nats.min(0), nats.max(0)
     ax.fill_between(tokens, low, high, color=look.colour, alpha=0.2, lw=0)
     ax.plot(tokens, mean, color=look.colour, lw=1.6)
-    table.add(mistake=name, model=look.label, tokens=tokens, nats=mean, low=low, high=high)
     bleu = score_array(group, group[0].tests[0].name, "bleu")[:, 0, 0]
     shift = np.linspace(-0.25, 0.25, len(bleu)) if len(bleu) > 1 else np.zeros(1)
     beside.plot(
         (look is MISTAKEN) + shift, bleu, look.marker, color=look.colour, ms=3.5, clip_on=False
     )
-    table.add(mistake=name, model=look.label, seed=[r.seed for r in group], bleu=bleu)
 
 
 # -------------------------------------------------------------------------------------- Losses
 
 
-def draw_losses(records: Sequence[Record]) -> FigureWithData:
+def draw_losses(records: Sequence[Record]) -> Figure:
     """Draw the loss of each model in three ways, which are one for a sound model."""
     groups = load_records.group_by_model(records)
     caption = (
@@ -117,21 +112,19 @@ def draw_losses(records: Sequence[Record]) -> FigureWithData:
     )
     texts = "The same loss in three ways", format_subtitle(records), caption
     figure, (ax,) = make_grid(texts, 1, 1, 0.6 + 0.27 * len(groups), [*WAYS.values()])
-    table = Table()
     for y, group in enumerate(groups.values()):
         for shift, (way, look) in zip((-0.22, 0, 0.22), WAYS.items(), strict=True):
             for r in group:
                 ((nats,),) = average([r], "losses", "nats", way=way)
                 ax.plot(nats, y + shift, look.marker, color=look.colour, ms=4, alpha=0.8, mew=0)
-                table.add(model=label_of(r), seed=r.seed, way=way, nats=nats)
     ax.set_yticks(range(len(groups)), [name_of(group) for group in groups.values()])
     ax.invert_yaxis()
     style.set_log(ax, "x", format_short)
     ax.set_xlabel("nats per token")
-    return FigureWithData(figure, table.rows())
+    return figure
 
 
-def draw_all(records: Sequence[Record]) -> dict[str, FigureWithData]:
+def draw_all(records: Sequence[Record]) -> dict[str, Figure]:
     """Return the figures by the names of their files; those for which there are records."""
     compared = {"mistakes": draw_mistakes(records)} if list_cases(records) else {}
     return compared | {"losses": draw_losses(records)}

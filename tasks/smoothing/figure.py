@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from statistics import mean
-from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -14,7 +13,6 @@ from seqmodels.records.schema import Record
 from seqmodels.report import load_records, style
 from seqmodels.report.load_records import Row, format_subtitle, label_of, rows_of
 from seqmodels.report.style import GREY, INK, LineStyle
-from seqmodels.report.tidy import FigureWithData, Table
 
 from ..exhibits import Exhibit
 from ..figures import average, make_grid
@@ -35,7 +33,7 @@ def rows_of_heads(r: Record) -> list[Row]:
     return [row for row in rows_of(r, "kernel") if "head" in row]
 
 
-def draw_smoothing(group: Sequence[Record]) -> FigureWithData:
+def draw_smoothing(group: Sequence[Record]) -> Figure:
     """Draw the lengths, and the losses with other weights in place of the learned ones."""
     nats = {
         name: average(group, "kernel", "nats", weights=name)[0, 0]
@@ -56,20 +54,19 @@ def draw_smoothing(group: Sequence[Record]) -> FigureWithData:
     key = [*(KINDS[kind] for kind in kinds), *SIDES]
     texts = title, format_subtitle(group), caption
     figure, (lengths, loss, features, kernel, entropy, distance) = make_grid(texts, 6, 3, 2.65, key)
-    table = Table()
-    _draw_lengths(lengths, table, group)
-    _draw_kernel(kernel, table, group)
-    _draw_bandwidth(loss, table, group, "nats")
-    _draw_bandwidth(entropy, table, group, "entropy")
-    _draw_favor(features, table, group, "nats")
-    _draw_favor(distance, table, group, "distance")
+    _draw_lengths(lengths, group)
+    _draw_kernel(kernel, group)
+    _draw_bandwidth(loss, group, "nats")
+    _draw_bandwidth(entropy, group, "entropy")
+    _draw_favor(features, group, "nats")
+    _draw_favor(distance, group, "distance")
     exact = average(group, "favor", "nats", features=0)[0, 0]
     for ax, value in ((loss, nats["softmax"]), (features, exact)):
         ax.axhline(value, color=GREY, lw=0.8, ls=":")
-    return FigureWithData(figure, table.rows())
+    return figure
 
 
-def _draw_lengths(ax: Axes, table: Table, group: Sequence[Record]) -> None:
+def _draw_lengths(ax: Axes, group: Sequence[Record]) -> None:
     """Draw the mean and the spread of the lengths of each head's queries and keys."""
     for r in group:
         for row in rows_of(r, "lengths"):
@@ -78,12 +75,11 @@ def _draw_lengths(ax: Axes, table: Table, group: Sequence[Record]) -> None:
             for side, look in zip("qk", SIDES, strict=True):
                 x, y = row[f"{side}_mean"], 100 * row[f"{side}_std"] / row[f"{side}_mean"]
                 ax.plot(x, y, look.marker, color=colour, mfc=fill, ms=4.5, mew=0.8, alpha=0.75)
-                table.add(**_about("lengths", r, row), of=look.label, mean_length=x, spread=y)
     ax.set(title="a  Lengths: spread (% of mean)", xlabel="mean length")
     ax.set(xlim=(0, None), ylim=(0, None))
 
 
-def _draw_kernel(ax: Axes, table: Table, group: Sequence[Record]) -> None:
+def _draw_kernel(ax: Axes, group: Sequence[Record]) -> None:
     """Draw the distance of the kernel alone from the learned weights, by layer."""
     heads = rows_of_heads(group[0])
     places = [*dict.fromkeys((row["attention"], row["layer"]) for row in heads)]
@@ -93,18 +89,16 @@ def _draw_kernel(ax: Axes, table: Table, group: Sequence[Record]) -> None:
             x = places.index((row["attention"], row["layer"])) + shift
             colour = KINDS[row["attention"]].colour
             ax.plot(x, row["kernel"], "o", color=colour, ms=4.5, mew=0, alpha=0.75)
-            table.add(**_about("kernel alone", r, row), distance=row["kernel"])
     ax.set_xticks(range(len(places)), [layer for _, layer in places])
     ax.set(title="d  Kernel alone: distance", xlabel="layer")
     ax.set(xlim=(-0.5, len(places) - 0.5), ylim=(0, None))
 
 
-def _draw_bandwidth(ax: Axes, table: Table, group: Sequence[Record], column: str) -> None:
+def _draw_bandwidth(ax: Axes, group: Sequence[Record], column: str) -> None:
     """Draw the loss or the entropy by multiple of the bandwidth, a line per seed."""
     for r in group:
         rows = rows_of(r, "bandwidth")
         factors, values = ([row[name] for row in rows] for name in ("factor", column))
-        table.add(**_about("bandwidth", r, {}), factor=factors, **{column: values})
         ax.plot(factors, values, color=INK, lw=1.4, marker="o", ms=3.5)
     d_k = key_width(group[0])
     ax.axvline(d_k**-0.25, color=GREY, lw=0.8, ls="--")
@@ -121,27 +115,18 @@ def key_width(r: Record) -> float:
     return r.size("d_k") if is_given else r.size("d_model") / r.size("n_heads")
 
 
-def _draw_favor(ax: Axes, table: Table, group: Sequence[Record], column: str) -> None:
+def _draw_favor(ax: Axes, group: Sequence[Record], column: str) -> None:
     """Draw the loss or the distance from the exact weights by number of random features."""
     values: dict[int, list[float]] = {}
     for row in (row for r in group for row in rows_of(r, "favor") if row["features"]):
         values.setdefault(row["features"], []).append(row[column])
     x, colour = [*values], "#C2459A"
     means, low, high = ([f(drawn) for drawn in values.values()] for f in (mean, min, max))
-    n = [len(drawn) for drawn in values.values()]
-    about = {"panel": f"random features, {column}", "features": x, "n": n}
-    table.add(**about, **{column: means}, low=low, high=high)
     ax.fill_between(x, low, high, color=colour, alpha=0.15, lw=0)
     ax.plot(x, means, color=colour, lw=1.6, marker="o", ms=3.5)
     of = "c  Features: nats per token" if column == "nats" else "f  Features: distance"
     ax.set(title=of, xlabel="number of random features")
     _scale(ax, column)
-
-
-def _about(panel: str, r: Record, row: Row) -> dict[str, Any]:
-    """Return the columns that say of what a row of the table is."""
-    places = {key: row.get(key) for key in ("attention", "layer", "head", "when")}
-    return {"panel": panel, "seed": r.seed, **places}
 
 
 def _scale(ax: Axes, column: str) -> None:
@@ -195,7 +180,7 @@ def draw_scale(exhibit: Exhibit) -> Figure:
     return figure
 
 
-def draw(records: Sequence[Record]) -> dict[str, FigureWithData]:
+def draw(records: Sequence[Record]) -> dict[str, Figure]:
     """Return a figure per model with the Transformer's scores, by the names of their files."""
     return {
         f"smoothing-{model}": draw_smoothing(group)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from matplotlib.figure import Figure
+
 from seqmodels.records.schema import Record
 from seqmodels.report import load_records, style
-from seqmodels.report.tidy import FigureWithData
 
 from ..figures import draw_comparisons
 
 
-def draw_across(folders: Sequence[Sequence[Record]]) -> dict[str, FigureWithData]:
+def draw_across(folders: Sequence[Sequence[Record]]) -> dict[str, Figure]:
     """Return the figure of all folders, with that of the most records for each number of cups."""
     by_cups: dict[int, Sequence[Record]] = {}
     for folder in folders:

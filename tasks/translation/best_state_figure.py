@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 from seqmodels.models import model_of, paper_of
 from seqmodels.records.schema import Record
@@ -22,7 +23,6 @@ from seqmodels.report.load_records import (
     rows_of,
 )
 from seqmodels.report.style import LineStyle
-from seqmodels.report.tidy import FigureWithData, Table
 
 from ..figures import average, draw_with_band, mark_trained
 
@@ -39,7 +39,7 @@ LINE_STYLES = {
 MOST_COLUMNS = 3
 
 
-def draw(records: Group) -> dict[str, FigureWithData]:
+def draw(records: Group) -> dict[str, Figure]:
     """Return the figures of a folder with best States, by the names of their files."""
     written = [r for r in records if rows_of_best(r)]
     if not written:
@@ -93,7 +93,7 @@ def draw_line(ax: Axes, line: str, x: Iterable[Any], y: Iterable[float]) -> None
 # ------------------------------------------------------------------------------------- by length
 
 
-def draw_by_length(groups: Sequence[Group], attending: Group) -> FigureWithData:
+def draw_by_length(groups: Sequence[Group], attending: Group) -> Figure:
     """Draw BLEU by length from the encoder's State, from the best one, and by looking back."""
     caption = (
         "The trained model is frozen. The encoder hands over a State; or the best State takes its "
@@ -108,7 +108,7 @@ def draw_by_length(groups: Sequence[Group], attending: Group) -> FigureWithData:
     n_columns = 2 if len(groups) == 4 else min(MOST_COLUMNS, len(groups))
     rows = (1,) * -(-len(groups) // n_columns)
     figure, axes = style.make_panels((title, subtitle, caption), key, rows, n_columns, gap=0.4)
-    test, table = load_records.tests_by_name(groups[0])[LENGTH], Table()
+    test = load_records.tests_by_name(groups[0])[LENGTH]
     names = [*map(format_bucket, test.buckets)]
     for ax, group in zip(axes.flat, groups, strict=False):
         lines = {"encoder": (group, greedy_test(group)), BEST: (group, BEST)}
@@ -116,9 +116,6 @@ def draw_by_length(groups: Sequence[Group], attending: Group) -> FigureWithData:
         for line, (own, test_name) in lines.items():
             scores, look = mean_scores(own, test_name, "bleu")[1:], LINE_STYLES[line]
             draw_with_band(ax, look, range(len(names)), scores)
-            about = {"panel": name_group(group), "seeds": len(group), "line": look.label}
-            value, low, high = scores.T
-            table.add(**about, words=names, bleu=value, low=low, high=high)
         mark_trained(ax, test)
         ax.set_title(name_group(group), size=8.5)
         ax.set_ylim(0, 104)
@@ -130,13 +127,13 @@ def draw_by_length(groups: Sequence[Group], attending: Group) -> FigureWithData:
         ax.set_xlabel(test.axis)
     for ax in axes[:, 0]:
         ax.set_ylabel("BLEU")
-    return FigureWithData(figure, table.rows())
+    return figure
 
 
 # ---------------------------------------------------------------------- bits, surprisal, places
 
 
-def draw_bits(group: Group) -> FigureWithData:
+def draw_bits(group: Group) -> Figure:
     """Draw BLEU by bits of a number, by the surprisal of a sentence, and lost words by place."""
     test = load_records.tests_by_name(group)[LENGTH]
     longest = test.buckets[longest_trained_bucket(test) or -1]
@@ -151,18 +148,15 @@ def draw_bits(group: Group) -> FigureWithData:
     texts = "What the best State keeps when it is rounded", format_subtitle(group), caption
     key = [LINE_STYLES["encoder"], LINE_STYLES[BEST]]
     figure, axes = style.make_panels(texts, key, n_columns=3)
-    (left, middle, right), table = axes[0], Table()
+    (left, middle, right) = axes[0]
     for line, steps in {"encoder": 0, BEST: count_steps(group)}.items():
-        about = {"line": LINE_STYLES[line].label}
         bits = sorted({row["bits"] for row in rows_of_best(group[0]) if "bits" in row})
         scores = [average(group, BEST, "bleu", steps=steps, bits=b, low=low)[0, 0] for b in bits]
         draw_line(left, line, bits, scores)
-        table.add(panel="bits", **about, bits=bits, bleu=scores)
-        _draw_surprisal(middle, table, group, line, steps)
+        _draw_surprisal(middle, group, line, steps)
         (shares,) = average(group, "places", "share", steps=steps, low=low)
         places = range(1, len(shares) + 1)
         draw_line(right, line, places, shares)
-        table.add(panel="places", **about, fifth=places, share=shares)
     for ax, title, label in (
         (left, f"BLEU at {words} words", "bits a number"),
         (middle, "BLEU; dotted: more bits of choice", test.axis),
@@ -170,10 +164,10 @@ def draw_bits(group: Group) -> FigureWithData:
     ):
         ax.set_title(title, size=8.5)
         ax.set(xlabel=label, ylim=(0, 104))
-    return FigureWithData(figure, table.rows())
+    return figure
 
 
-def _draw_surprisal(ax: Axes, table: Table, group: Group, line: str, steps: int) -> None:
+def _draw_surprisal(ax: Axes, group: Group, line: str, steps: int) -> None:
     """Draw BLEU by length of the half with fewer bits, and dotted of the half with more."""
     look = LINE_STYLES[line]
     numbers = rows_of_best(group[0])[0]["numbers"]  # of rows in which all bits are kept
@@ -181,18 +175,15 @@ def _draw_surprisal(ax: Axes, table: Table, group: Group, line: str, steps: int)
     names = [format_ends(row["low"], row["high"]) for row in rows]
     columns = "bleu_fewer_bits", "bleu_more_bits"
     halves = average(group, BEST, *columns, steps=steps, numbers=numbers)
-    for half, dashes, scores in zip(
-        ("fewer", "more"), (look.dashes, (0, (1, 1.2))), halves, strict=True
-    ):
+    for dashes, scores in zip((look.dashes, (0, (1, 1.2))), halves, strict=True):
         ax.plot(range(len(names)), scores, color=look.colour, ls=dashes, lw=1.8)
-        table.add(panel="surprisal", line=f"{look.label}, {half} bits", words=names, bleu=scores)
     ax.set_xticks(range(0, len(names), 3), names[::3])
 
 
 # -------------------------------------------------------------------------------------- training
 
 
-def draw_training(records: Group) -> FigureWithData:
+def draw_training(records: Group) -> Figure:
     """Draw BLEU from the encoder's and the best State over a training, by its snapshots."""
     test = load_records.tests_by_name(records)[LENGTH]
     words = format_bucket(test.buckets[longest_trained_bucket(test) or -1])
@@ -205,15 +196,12 @@ def draw_training(records: Group) -> FigureWithData:
     texts = title, format_subtitle(records), caption
     key = [LINE_STYLES["encoder"], LINE_STYLES[BEST]]
     figure, ((ax,),) = style.make_panels(texts, key, n_columns=1)
-    table = Table()
     for record in records:
         rows = [row for row in rows_of(record, "training") if row["tokens"]]
         tokens = [row["tokens"] for row in rows]
-        about = {"model": record.model, "seed": record.seed}
         for line in ("encoder", BEST):
             scores = [row[line] for row in rows]
             draw_line(ax, line, tokens, scores)
-            table.add(**about, line=LINE_STYLES[line].label, tokens=tokens, bleu=scores)
     style.set_log(ax, "x", format_short)
     ax.set(xlabel="target tokens trained on", ylabel=f"BLEU at {words} words", ylim=(0, 104))
-    return FigureWithData(figure, table.rows())
+    return figure

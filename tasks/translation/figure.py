@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from matplotlib.figure import Figure
+
 from seqmodels.models import FIVE, paper_of
 from seqmodels.records.schema import Record, Test
 from seqmodels.report import bucket_plots, load_records
 from seqmodels.report.load_records import longest_trained_bucket
-from seqmodels.report.tidy import FigureWithData
 from tasks.synthetic import changes
 
 from . import best_state_figure
 
 
-def draw_five(records: Sequence[Record]) -> dict[str, FigureWithData]:
+def draw_five(records: Sequence[Record]) -> dict[str, Figure]:
     """Return the scores of the five papers by source length, if the folder holds all of them."""
     five = [record for record in records if record.model in FIVE]
     if {record.model for record in five} != {*FIVE}:

@@ -8,13 +8,13 @@ from functools import partial
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from seqmodels.records.schema import Record
 from seqmodels.report import load_records, style
 from seqmodels.report.load_records import Groups, format_bucket, format_subtitle
 from seqmodels.report.style import GREY, LineStyle
-from seqmodels.report.tidy import FigureWithData, Table
 
 from ..figures import average, draw_named, draw_with_band, mark_trained
 
@@ -43,7 +43,7 @@ def predict_roles(words: np.ndarray, chance: np.ndarray) -> np.ndarray:
     return np.asarray(100 * np.clip((words - chance) / (100 - chance), 0, 1) ** 2)
 
 
-def draw_prefixes(records: Sequence[Record]) -> FigureWithData:
+def draw_prefixes(records: Sequence[Record]) -> Figure:
     """Draw the shares of content words and roles that the output keeps, by words read."""
     groups = load_records.group_by_model(records)
     longest = records[0].tests[0].max_train_length
@@ -58,45 +58,40 @@ def draw_prefixes(records: Sequence[Record]) -> FigureWithData:
     )
     texts = "What is kept of the words read", format_subtitle(records), caption
     figure, axes = style.make_panels(texts, style.label_line_styles(records), ratios=(1, 1))
-    table = Table()
     for row, (cut, name) in zip(axes, CUTS.items(), strict=True):
         for ax, kept in zip(row, KEPT, strict=True):
-            _draw_kept(ax, table, groups, cut=cut, kept=kept)
+            _draw_kept(ax, groups, cut=cut, kept=kept)
             if kept == "roles":
-                _draw_predicted(ax, table, groups, cut)
+                _draw_predicted(ax, groups, cut)
             ax.axvline(longest, color=GREY, lw=0.8, ls=":")
             label = textwrap.fill(name, 15)  # left of the lines
             ax.annotate(label, (0.02, 0.22), xycoords="axes fraction", color=GREY, size=8.5)
     for top, bottom, title in zip(*axes, KEPT.values(), strict=True):
         top.set_title(title)
         bottom.set_xlabel("words read")
-    return FigureWithData(figure, table.rows())
+    return figure
 
 
-def _draw_kept(ax: Axes, table: Table, groups: Groups, **columns: str) -> None:
+def _draw_kept(ax: Axes, groups: Groups, **columns: str) -> None:
     names = ("words", "chance", *interval_names("share"))
     for model, line_style in style.line_styles_for(groups).items():
         words, chance, share, low, high = average(groups[model], "prefixes", *names, **columns)
-        about = {**columns, "model": line_style.label, "words": words}
-        table.add(**about, share=share, low=low, high=high, chance=chance)
         ax.plot(words, chance, color="#AAAAAA", lw=0.9, zorder=1)
         draw_with_band(ax, line_style, words, np.stack([share, low, high], 1))
     ax.set(xlim=(0, None), ylim=(0, 103))
     ax.xaxis.set_major_locator(MaxNLocator(7, integer=True))
 
 
-def _draw_predicted(ax: Axes, table: Table, groups: Groups, cut: str) -> None:
+def _draw_predicted(ax: Axes, groups: Groups, cut: str) -> None:
     names, columns = ("words", "share_value", "chance"), {"cut": cut, "kept": "content words"}
     for model, line_style in style.line_styles_for(groups).items():
         by_seed = [average([r], "prefixes", *names, **columns) for r in groups[model]]
         words = by_seed[0][0]
         predicted = np.mean([predict_roles(share, chance) for _, share, chance in by_seed], 0)
-        about = {"cut": cut, "kept": "roles, predicted from words", "model": line_style.label}
-        table.add(**about, words=words, share=predicted)
         ax.plot(words, predicted, color=line_style.colour, lw=0.9, ls=(0, (1, 1.2)), zorder=2)
 
 
-def draw_probe(records: Sequence[Record]) -> FigureWithData:
+def draw_probe(records: Sequence[Record]) -> Figure:
     """Draw what probes of the decoder's state tell of the words to come, and their controls."""
     groups = load_records.group_by_model(records)
     caption = (
@@ -108,36 +103,32 @@ def draw_probe(records: Sequence[Record]) -> FigureWithData:
     texts = "What the decoder's state tells of the words to come", format_subtitle(records), caption
     key = [*style.label_line_styles(records), *CONTROLS.values()]
     figure, axes = style.make_panels(texts, key)
-    table = Table()
     for ax, (score, title) in zip(axes[0], SCORES.items(), strict=True):
         for i, (model, line_style) in enumerate(style.line_styles_for(groups).items()):
             place = 0.75 * ((i + 0.5) / len(groups) - 0.5)
-            _draw_probes(ax, table, groups[model], score, line_style, place)
+            _draw_probes(ax, groups[model], score, line_style, place)
         ax.axhline(50, color=GREY, lw=0.8, ls=":")
         ax.set_xticks(range(len(KINDS)), [*KINDS.values()])
         ax.tick_params(axis="x", length=0)
         ax.set(title=title, ylim=(40, 101))
-    return FigureWithData(figure, table.rows())
+    return figure
 
 
 def _draw_probes(
-    ax: Axes, table: Table, group: Sequence[Record], score: str, line_style: LineStyle, place: float
+    ax: Axes, group: Sequence[Record], score: str, line_style: LineStyle, place: float
 ) -> None:
     """Draw the probe of one model's state and its controls, at its place beside each kind."""
-    for x, (kind, words) in enumerate(KINDS.items()):
-        about = {"panel": SCORES[score], "model": line_style.label, "words": words}
+    for x, kind in enumerate(KINDS):
         ends = average(group, "probe", *interval_names(score), probe="state", kind=kind)
         ((value,), (low,), (high,)) = ends
-        table.add(**about, probe="state", value=value, low=low, high=high)
         ax.vlines(x + place, low, high, color=line_style.colour, lw=1.4)
         ax.plot(x + place, value, line_style.marker, color=line_style.colour, ms=5.5)
         for probe, look in CONTROLS.items():
             ((value,),) = average(group, "probe", f"{score}_value", probe=probe, kind=kind)
             ax.plot(x + place, value, look.marker, color=look.colour, ms=6, zorder=1)
-            table.add(**about, probe=probe, value=value)
 
 
-def draw_crossings(records: Sequence[Record]) -> FigureWithData:
+def draw_crossings(records: Sequence[Record]) -> Figure:
     """Draw BLEU by length and, at one length, by the number of crossing links."""
     groups = load_records.group_by_model(records)
     by_length, by_crossings = (records[0].tests[i] for i in (0, 1))
@@ -148,15 +139,10 @@ def draw_crossings(records: Sequence[Record]) -> FigureWithData:
     )
     texts = "BLEU by length, and by reordering at one length", format_subtitle(records), caption
     figure, axes = style.make_panels(texts, style.label_line_styles(records))
-    table = Table()
     for ax, test in zip(axes[0], (by_length, by_crossings), strict=True):
         x, names = range(len(test.buckets)), [*map(format_bucket, test.buckets)]
         for model, line_style in style.line_styles_for(groups).items():
             scores = load_records.score_array(groups[model], test.name, "bleu")[:, 1:]
-            place = {"panel": f"BLEU by {test.axis}", "model": line_style.label}
-            about = {**place, "bucket": names, "n": [bucket.n for bucket in test.buckets]}
-            values, lows, highs = np.moveaxis(scores, -1, 0)
-            table.add_seeds(groups[model], about, value=values, low=lows, high=highs)
             draw_with_band(ax, line_style, x, scores.mean(0))
         step = 1 + len(names) // 6
         ax.set_xticks(x[::step], names[::step])
@@ -164,7 +150,7 @@ def draw_crossings(records: Sequence[Record]) -> FigureWithData:
         mark_trained(ax, test)
     axes[0, 0].set_title("BLEU by length")
     axes[0, 1].set_title("BLEU by crossings, at one length")
-    return FigureWithData(figure, table.rows())
+    return figure
 
 
 DRAWINGS = {"prefixes": draw_prefixes, "probe": draw_probe, "crossings": draw_crossings}

@@ -16,7 +16,6 @@ from seqmodels.records.schema import Record
 from seqmodels.report import load_records, style
 from seqmodels.report.load_records import describe_run, format_subtitle, label_of, rows_of
 from seqmodels.report.style import GREY, LineStyle
-from seqmodels.report.tidy import FigureWithData, Table
 
 from ..figures import CHANGES, average
 
@@ -50,41 +49,33 @@ def make_axes(
     return figure, figure.subplots(*shape, squeeze=False, **its)
 
 
-def draw_dots(
-    ax: Axes, table: Table, groups: Groups, names: Sequence[str], find: Callable[..., Any]
-) -> None:
+def draw_dots(ax: Axes, groups: Groups, names: Sequence[str], find: Callable[..., Any]) -> None:
     """Draw a marker for each model beside each name; `find` returns its value and its control."""
     for i, (model, look) in enumerate(style.line_styles_for(groups).items()):
         for x, name in enumerate(names):
             value, control = find(groups[model], name)
             place = x + 0.7 * ((i + 0.5) / len(groups) - 0.5)
             ax.plot(place, value, look.marker, color=look.colour, ms=5.5)
-            about = {"panel": ax.get_title("left"), "model": look.label, "of": name}
-            table.add(**about, value=value, control=control)
             if control == control:
                 ax.plot(place, control, "_", color="#999999", ms=6, zorder=1)
     ax.set_xticks(range(len(names)), [*names])
     ax.tick_params(axis="x", length=0)
 
 
-def draw_lines(
-    ax: Axes, table: Table, groups: Groups, find: Callable[..., Any], **names: Any
-) -> None:
+def draw_lines(ax: Axes, groups: Groups, find: Callable[..., Any]) -> None:
     """Draw a line for each model; `find` returns its x, its values and, in grey, its controls."""
     for model, look in style.line_styles_for(groups).items():
         x, value, control = find(groups[model])
         ax.plot(x, control, color="#AAAAAA", lw=0.9, zorder=1)
         ax.plot(x, value, look.marker, color=look.colour, ls=look.dashes, lw=1.7, ms=4.5)
-        about = {"panel": ax.get_title("left"), "model": look.label}
-        table.add(**about, x=x, **names, value=value, control=control)
 
 
 # ------------------------------------------------------------------------------------ all models
 
 
-def draw_neighbours(records: Sequence[Record]) -> FigureWithData:
+def draw_neighbours(records: Sequence[Record]) -> Figure:
     """Draw whether the nearest word is alike, three pairs of words, and two senses of a word."""
-    groups, table = load_records.group_by_model(records), Table()
+    groups = load_records.group_by_model(records)
     caption = (
         "Cosines of embeddings, less their mean. Left: how often the nearest of 45 nouns has the "
         "same German gender or meaning (human, animal, thing or place), and the nearest content "
@@ -97,26 +88,26 @@ def draw_neighbours(records: Sequence[Record]) -> FigureWithData:
     key = [*style.line_styles_for(groups).values()]
     figure, ((left, middle, right),) = make_axes(3.0, texts, (1, 3), key, width_ratios=(1.25, 1, 1))
     left.set_title("Nearest word: same (%)")
-    draw_dots(left, table, groups, [*LABELS], lambda group, label: (
+    draw_dots(left, groups, [*LABELS], lambda group, label: (
         average(group, "neighbours", "same", "chance", label=label, layer=0)[:, 0]
     ))  # fmt: skip
     left.set_xticks(range(3), ["German\ngender", "meaning", "part of\nspeech"])
     middle.set_title("Cosine of girl and …")
     others = [row["other"] for row in rows_of(records[0], "nearest") if "other" in row]
-    draw_dots(middle, table, groups, others, lambda group, other: (
+    draw_dots(middle, groups, others, lambda group, other: (
         average(group, "nearest", "cosine", other=other)[0, 0], np.nan
     ))  # fmt: skip
     middle.axhline(0, color=GREY, lw=0.8, ls=":")
     right.set(title="“That”: same role (%)", xlabel="layer")
-    draw_lines(right, table, groups, lambda own: average(own, "senses", "layer", "same", "chance"))
+    draw_lines(right, groups, lambda own: average(own, "senses", "layer", "same", "chance"))
     for ax in (left, right):
         ax.set_ylim(0, 104)
-    return FigureWithData(figure, table.rows())
+    return figure
 
 
-def draw_probes(records: Sequence[Record]) -> FigureWithData:
+def draw_probes(records: Sequence[Record]) -> Figure:
     """Draw what probes read from the word "the", layer by layer."""
-    groups, table = load_records.group_by_model(records), Table()
+    groups = load_records.group_by_model(records)
     caption = (
         "Linear probes of the vector of the word “the” in the source, fitted on two thirds of the "
         "sentences and scored on the others. Accuracy is the mean over the classes. Layer 0: the "
@@ -128,7 +119,7 @@ def draw_probes(records: Sequence[Record]) -> FigureWithData:
     figure, axes = make_axes(4.4, texts, (2, 3), key, sharex=True)
     for ax, (name, title) in zip(axes.flat, PROPERTIES.items(), strict=True):
         ax.set_title(title)
-        draw_lines(ax, table, groups, lambda own, name=name: (
+        draw_lines(ax, groups, lambda own, name=name: (
             average(own, "probes", "layer", "score", "control", property=name)
         ))  # fmt: skip
         (row, *_) = rows_of(records[0], "probes", property=name)
@@ -137,13 +128,13 @@ def draw_probes(records: Sequence[Record]) -> FigureWithData:
         ax.xaxis.get_major_locator().set_params(integer=True)
     for ax in axes[-1]:
         ax.set_xlabel("layer")
-    return FigureWithData(figure, table.rows())
+    return figure
 
 
-def draw_positions(records: Sequence[Record]) -> FigureWithData:
+def draw_positions(records: Sequence[Record]) -> Figure:
     """Draw the similarity of two positions by their distance, after and before training."""
     own = [r for r in records if r.analyses["positions"]]
-    groups, table = load_records.group_by_model(own), Table()
+    groups = load_records.group_by_model(own)
     kinds = {r.model: rows_of(r, "positions")[0]["kind"] for r in own}
     looks = style.line_styles_for(groups)
     key = [look._replace(label=f"{look.label}:\n{kinds[m]}") for m, look in looks.items()]
@@ -158,16 +149,14 @@ def draw_positions(records: Sequence[Record]) -> FigureWithData:
             columns = average(groups[model], "positions", "distance", "cosine", when=when)
             dashes = look.dashes if when == "after" else ":"
             ax.plot(*columns, color=look.colour, ls=dashes, lw=lw)
-            about = {"model": look.label, "kind": kinds[model], "when": f"{when} training"}
-            table.add(**about, distance=columns[0], cosine=columns[1])
     ax.axhline(0, color=GREY, lw=0.8, ls=":")
     ax.set(xlabel="distance of the two positions", ylabel="cosine")
-    return FigureWithData(figure, table.rows())
+    return figure
 
 
-def draw_said(records: Sequence[Record]) -> FigureWithData:
+def draw_said(records: Sequence[Record]) -> Figure:
     """Draw whether words to come, and words that were said, can be read from the state."""
-    groups, table = load_records.group_by_model(records), Table()
+    groups = load_records.group_by_model(records)
     caption = (
         "A linear probe for each content word reads the decoder's state after each German word: "
         "how often its score is higher in states of a sentence with the word than in those of a "
@@ -185,23 +174,23 @@ def draw_said(records: Sequence[Record]) -> FigureWithData:
     right.set_title("Other states (AUC, %)")
     rows = rows_of(records[0], "said")
     ages = [row["state"] for row in rows[1:-1]]
-    draw_lines(left, table, groups, lambda own: (
+    draw_lines(left, groups, lambda own: (
         range(len(ages)), *average(own, "said", "auc", "control")[:, 1:-1]
-    ), of=ages)  # fmt: skip
+    ))  # fmt: skip
     left.set_xticks(range(len(ages)), ages)
-    draw_dots(right, table, groups, ("to come", "before EOS"), lambda group, state: (
+    draw_dots(right, groups, ("to come", "before EOS"), lambda group, state: (
         average(group, "said", "auc", "control", state=state)[:, 0]
     ))  # fmt: skip
     right.set_xticks(range(2), ["words\nto come", "words said,\nbefore EOS"])
     for ax in (left, right):
         ax.axhline(50, color=GREY, lw=0.8, ls=":")
     left.set_ylim(45, 100)
-    return FigureWithData(figure, table.rows())
+    return figure
 
 
-def draw_sentence(records: Sequence[Record]) -> FigureWithData:
+def draw_sentence(records: Sequence[Record]) -> Figure:
     """Draw, for each model, which words the probes take to be to come, word by word."""
-    groups, table = load_records.group_by_model(records), Table()
+    groups = load_records.group_by_model(records)
     caption = (
         "Least-squares estimates of linear probes, from white, 0 %, to dark, 60 %: is this word to "
         "come? Columns: the German word that was just read; rows: the content words of the source. "
@@ -220,18 +209,15 @@ def draw_sentence(records: Sequence[Record]) -> FigureWithData:
             if row["is_to_come"]:
                 style.mark_cell(ax, row["step"], words.index(row["word"]), lw=0.9)
         ax.set_xlabel(label_of(group[0]), size=9.5, weight="bold")
-        names = "step", "written", "word", "to_come", "is_to_come"
-        own = {name: [row[name] for row in rows] for name in names}
-        table.add(model=label_of(group[0]), **own)
     for ax in axes.flat[len(groups) :]:
         ax.set_visible(False)
-    return FigureWithData(figure, table.rows())
+    return figure
 
 
 # -------------------------------------------------------------------------------------- one model
 
 
-def draw_stream(r: Record) -> FigureWithData:
+def draw_stream(r: Record) -> Figure:
     """Draw what each sublayer adds to the stream, and which words change without it."""
     whole, *rows = rows_of(r, "stream")
     caption = (
@@ -243,12 +229,11 @@ def draw_stream(r: Record) -> FigureWithData:
     title = f"What each layer adds, and what is lost without it: {label_of(r)}"
     figure, axes = make_axes(4.6, (title, describe_run(r), caption), (2, 2), sharex=True)
     (ratio, lost), (cosine, changed) = axes
-    x, table = np.arange(len(rows)), Table()
+    x = np.arange(len(rows))
     names = [f"{row['stack']} {row['layer']} {row['sublayer']}" for row in rows]
 
     def draw(ax: Axes, title: str, values: Any, base: Any = 0, **look: Any) -> None:
         ax.bar(x, values, 0.6, base, **{"color": "#444444", **look})
-        table.add(panel=title, sublayer=names, x=x, value=values)
 
     for ax, name, title in (
         (ratio, "ratio", "Length added, over the stream's"),
@@ -257,7 +242,6 @@ def draw_stream(r: Record) -> FigureWithData:
         draw(ax, title, [row[name] for row in rows])
         before = [row[f"{name}_before"] for row in rows]
         ax.plot(x, before, "_", color="#999999", ms=11, mew=2)
-        table.add(panel=f"{title}, before training", sublayer=names, x=x, value=before)
         ax.set_title(title)
     style.set_log(ratio, "y", "{x:g}")
     draw(lost, "Exact translations lost", [whole["exact"] - row["exact"] for row in rows])
@@ -275,10 +259,10 @@ def draw_stream(r: Record) -> FigureWithData:
     for ax in axes.flat:
         ax.set_xticks(x, names, rotation=90)
         ax.tick_params(axis="x", length=0)
-    return FigureWithData(figure, table.rows())
+    return figure
 
 
-def draw_plane(r: Record) -> FigureWithData:
+def draw_plane(r: Record) -> Figure:
     """Draw queries and keys of the article's head in two dimensions, before and after training."""
     heads = {row["when"]: row for row in rows_of(r, "plane") if "share" in row}
     best = heads["after"]
@@ -292,7 +276,6 @@ def draw_plane(r: Record) -> FigureWithData:
     title = f"What a query asks and a key offers: the article's head, {label_of(r)}"
     text = f"{describe_run(r)}\n{text}, head {best['layer']}.{best['head']}"
     figure, axes = make_axes(3.7, (title, text, caption), (1, 2))
-    table = Table()
     for ax, when in zip(axes.flat, ("before", "after"), strict=True):
         for side, kind in (*(("key", kind) for kind in KINDS), ("query", who)):
             rows = rows_of(r, "plane", when=when, side=side, kind=kind)
@@ -301,7 +284,6 @@ def draw_plane(r: Record) -> FigureWithData:
             if side == "query":
                 look = {"color": "#111111", "mfc": "none", "ms": 5.5, "marker": "o"}
             ax.plot(x, y, ls="", label=f"{side}: {kind}", **look)
-            table.add(when=f"{when} training", side=side, kind=kind, x=x, y=y)
         row = heads[when]
         shares = f"weight {row['share']:.0f} %, variance {row['variance']:.0f} %"
         ax.set_title(f"{when} training: {shares}".capitalize(), size=9.5)
@@ -311,10 +293,10 @@ def draw_plane(r: Record) -> FigureWithData:
         ax.grid(False)
     handles = axes[0, 0].get_legend_handles_labels()
     figure.legend(*handles, loc="outside right upper", fontsize=9)
-    return FigureWithData(figure, table.rows())
+    return figure
 
 
-def draw(records: Sequence[Record]) -> dict[str, FigureWithData]:
+def draw(records: Sequence[Record]) -> dict[str, Figure]:
     """Return the figures of a folder by the names of their files."""
     figures = {"neighbours": draw_neighbours(records), "probes": draw_probes(records)}
     first = {r.model: r for r in reversed(records)}

@@ -15,7 +15,6 @@ from fake_records import (
     as_records,
     drawn_scores,
     fake_record,
-    points_of,
     row,
     scored,
     several,
@@ -94,23 +93,6 @@ def test_few_examples_are_hollow_and_fewer_have_no_interval() -> None:
     assert row(tables.format_tables(as_records(records)), "model")[2:-1] == [
         "1–10", "11–20*", "21–30*", "31–40", "41–50*"
     ]  # fmt: skip
-
-
-def test_a_figures_table_has_each_seed_and_their_mean() -> None:
-    """Of three seeds, so that a mean is no median; low and high are not each other."""
-    fields = [
-        r | {"seed": seed} for seed, by in ((1, 0), (2, 1), (3, 5))
-        for r in scored({"gpt": (30 + by, 20 + by)}, counts=(40, 31))
-    ]  # fmt: skip
-    records = as_records(fields)
-    drawn = bucket_plots.draw_scores(records, records[0].tests[0])
-    for seed, by in ((3, 5.0), ("mean", 2.0)):
-        own = points_of(drawn, metric="BLEU", seed=seed)
-        assert [(c["bucket"], c["n"]) for c in own] == [("1–10", 40), ("11–20", 31), ("all", 71)]
-        found = [[float(c[end]) for end in ("value", "low", "high")] for c in own]
-        middle = 0.99 * (25 + by)
-        assert found[:2] == [[30 + by, 29 + by, 31 + by], [20 + by, 19 + by, 21 + by]]
-        assert found[2] == pytest.approx([middle, middle - 0.5, middle + 0.5])
 
 
 def test_a_missing_score_leaves_a_gap() -> None:
@@ -232,8 +214,8 @@ def test_records_without_the_tasks_measurements_are_named(capsys: Any) -> None:
 
 def test_curves_and_sizes_are_those_of_the_records() -> None:
     records = as_records(several(1))
-    curves = bucket_plots.draw_curves(records).figure.axes
-    sizes = [ax for ax in bucket_plots.draw_memory_size(records).figure.axes if ax.lines]
+    curves = bucket_plots.draw_curves(records).axes
+    sizes = [ax for ax in bucket_plots.draw_memory_size(records).axes if ax.lines]
     assert [ax.get_xlabel() for ax in curves] == ["target tokens"]
     assert [ax.get_title("left") for ax in sizes] == [*bucket_plots.SIZES.values()]
     assert sizes[0].get_ylim() == sizes[1].get_ylim()
@@ -281,13 +263,7 @@ def test_alignments_are_drawn_in_rows_with_one_scale() -> None:
     partial = Alignment(**words, alpha=[[0.2, 0.6, 0.0], [0.0, 0.0, 1.0]])
     looks = map(style.line_style_of, ("bahdanau", "transformer", "gpt"))
     panels = [*zip(looks, (whole, partial, partial), strict=True)]
-    figure, table = alignment.draw_heat_maps(panels, "about")
-    names, *points = table
-    assert dict(zip(names, points[-1], strict=True)) == {
-        "model": "GPT", "target_place": 2, "source_place": 3, "target_word": "·e",
-        "source_word": "c", "weight": "1", "is_gold": 1,
-    }  # fmt: skip
-    assert len(points) == 18
+    figure = alignment.draw_heat_maps(panels, "about")
     *maps, scale = figure.axes
     assert (*scale.get_ylim(), maps[0].collections[0].norm.vmax) == (0, 1, 1)
     assert (maps[0].yaxis_inverted(), maps[0].xaxis_inverted()) == (True, False)
@@ -298,7 +274,7 @@ def test_alignments_are_drawn_in_rows_with_one_scale() -> None:
     long = Alignment(src=["a"] * 30, tgt=["b"], alpha=[[0.0] * 30], gold=None)  # two fit beside
     other = long.model_copy(update={"tgt": ["c"]})
     for every, labels in (([*[long] * 4, other], [*"bbbbc"]), ([long] * 6, ["b", ""] * 3)):
-        *maps, _ = alignment.draw_heat_maps([(panels[0][0], a) for a in every], "").figure.axes
+        *maps, _ = alignment.draw_heat_maps([(panels[0][0], a) for a in every], "").axes
         assert [ax.get_subplotspec().rowspan.start for ax in maps] == [0, 0, 1, 1, 2, 2]
         assert [t.get_text() for ax in maps[: len(every)] for t in ax.get_yticklabels()] == labels
 
@@ -338,7 +314,7 @@ def cells(
 ) -> dict[tuple[str, str], tuple[list[str], list[Any]]]:
     """Draw; return (row, column) -> texts and fills of a cell: its own, then its squares'."""
     with style.context():
-        (ax,) = bucket_plots.draw_differences(records, records[0].tests[0], comparison).figure.axes
+        (ax,) = bucket_plots.draw_differences(records, records[0].tests[0], comparison).axes
     (mesh,) = (each for each in ax.collections if isinstance(each, QuadMesh))
     values = mesh.get_array().reshape(len(COMPARED), len(COMPARED))
     squares = [each for each in ax.collections if isinstance(each, PathCollection)]
@@ -449,7 +425,7 @@ def test_a_sweep_is_drawn_over_the_values_of_one_field() -> None:
     ]  # fmt: skip
     drawn = effects.sweep_figures(as_records(records))
     assert [*drawn] == ["sweep-tokens"]
-    bleu, nats = drawn["sweep-tokens"]().figure.axes
+    bleu, nats = drawn["sweep-tokens"]().axes
     for ax, values in ((bleu, [7.0, 42.0, 90.0]), (nats, None)):
         (line,) = ax.lines
         assert [*line.get_xdata()] == [400_000, 2_000_000, 16_000_000] == [*ax.get_xticks()]
@@ -461,12 +437,12 @@ def test_a_sweep_is_drawn_over_the_values_of_one_field() -> None:
     assert (bleu.get_xscale(), nats.get_yscale()) == ("log", "log")
     # without the model, whose own value is no number; near values on a linear axis
     records = [*base, *(swept(10.0 * n, d_k=n) for n in (7, 2, 3))]
-    (line,) = effects.sweep_figures(as_records(records))["sweep-d_k"]().figure.axes[0].lines
+    (line,) = effects.sweep_figures(as_records(records))["sweep-d_k"]().axes[0].lines
     assert ([*line.get_xdata()], [*line.get_ydata()]) == ([2, 3, 7], [20.0, 30.0, 70.0])
     assert line.axes.get_xscale() == "linear"
     for record in records:  # no length was trained: all of them
         record["tests"][0]["max_train_length"] = 0
-    (line,) = effects.sweep_figures(as_records(records))["sweep-d_k"]().figure.axes[1].lines
+    (line,) = effects.sweep_figures(as_records(records))["sweep-d_k"]().axes[1].lines
     overall = [r["tests"][0]["overall"]["nats"]["value"] for r in (*records[3:], records[2])]
     assert [*line.get_ydata()] == pytest.approx(overall)
 
@@ -520,7 +496,7 @@ def test_the_effect_of_a_change_is_the_arm_minus_the_model_as_it_is(monkeypatch:
         with style.context():
             figures = render_folder.draw_all(made, whole, own=[])
         assert ("significance-length" in figures) == is_drawn
-        (ax,) = figures["effects-length"].figure.axes
+        (ax,) = figures["effects-length"].axes
         ends = [c.get_segments()[0][:, 0].tolist() for c in ax.collections]
         assert ends == [[5.0, 10.5], [0.5, 6.0]]  # 9 with the ends of −9 turned round; 2
         fills = {"significantly better": "#1B75BC", "significantly worse": "#E8741C"}
@@ -529,9 +505,9 @@ def test_the_effect_of_a_change_is_the_arm_minus_the_model_as_it_is(monkeypatch:
     untested = pairs[1].model_copy(update={"is_tested": False})
     one = comparison.model_copy(update={"pairs": [pairs[0], untested]})
     drawn = effects.draw_effects(made, test, one)
-    ((place,),) = [[p.get_y() for p in ax.patches if p.get_hatch()] for ax in drawn.figure.axes]
+    ((place,),) = [[p.get_y() for p in ax.patches if p.get_hatch()] for ax in drawn.axes]
     assert place == 0.5  # the second row
-    assert "hatched: not tested" in drawn.figure.get_label()
+    assert "hatched: not tested" in drawn.get_label()
     one = comparison.model_copy(update={"pairs": [pairs[0]]})
     alone = whole.model_copy(update={"comparisons": [one]})
     assert "effects-length" not in render_folder.shared_figures(made, alone)  # of one row

@@ -85,8 +85,8 @@ LOOKING_BACK = as_records([carrying("bahdanau", [6, 23, 35])])
 
 
 def test_bits_are_those_of_the_symbols_less_the_loss() -> None:
-    (left,) = figure.draw_bits([*RECORDS, *LOOKING_BACK]).figure.axes
-    (right,) = figure.draw_most_bits(RECORDS).figure.axes
+    (left,) = figure.draw_bits([*RECORDS, *LOOKING_BACK]).axes
+    (right,) = figure.draw_most_bits(RECORDS).axes
     expected = {"rnn_encdec_32": [6, 21, 18], "bahdanau": [6, 23, 35]}  # every second vector
     for model, bits in expected.items():
         colour = style.line_style_of(model).colour
@@ -106,7 +106,7 @@ def test_reach_is_interpolated_between_lengths() -> None:
     assert figure.interpolate_reach(np.array([100.0, 90, 50]), n, 70) == pytest.approx(6)
     assert figure.interpolate_reach(np.array([100.0, 90, 50]), n, 40) == math.inf
     assert math.isnan(figure.interpolate_reach(np.array([60.0, 50, 40]), n, 70))
-    by_width, by_number = figure.draw_reach(RECORDS).figure.axes
+    by_width, by_number = figure.draw_reach(RECORDS).axes
     at_90 = by_width.lines[0]
     assert list(at_90.get_xdata()) == [32, 128]
     # 32 numbers: from 87.5 % at 4 symbols, so between 1 and 4; 128: from 100 % at 4 to 83 % at 8

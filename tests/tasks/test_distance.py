@@ -85,7 +85,7 @@ def test_depth_is_drawn_for_models_with_one_vector() -> None:
             for when in ("before", "after") for n in (1, 2) for bias in (0.0, 2.0)
             for length in (5, 9)
         ]  # fmt: skip
-    axes = distance_figure.draw(as_records([lstm, other, gpt]))["depth"].figure.axes
+    axes = distance_figure.draw(as_records([lstm, other, gpt]))["depth"].axes
     assert [[list(line.get_ydata()) for line in ax.lines] for ax in axes] == 2 * [
         [pytest.approx([4 * (n + bias) / x for x in (1, 5, 9)]) for n in (1, 2)] for bias in (0, 2)
     ]
@@ -172,7 +172,7 @@ def record(model: str, seed: int, a: float, later: float = 1.0) -> dict[str, Any
 def test_each_panel_has_its_rows() -> None:
     records = [record("rnn_encdec", 1, 0.1), record("lstm_seq2seq", 1, 0.5)]
     records += [record("gpt", 1, 1.0), record("gpt", 2, 3.0, 0.5)]
-    before, after, probe = distance_figure.draw_distance(as_records(records)).figure.axes
+    before, after, probe = distance_figure.draw_distance(as_records(records)).axes
     lines = {ax: {line.get_color(): line for line in ax.lines} for ax in (before, after, probe)}
     colour, other = (style.line_style_of(m).colour for m in ("gpt", "rnn_encdec"))
     assert lines[before][colour].get_ydata()[1] == pytest.approx((1 + 9) / 2)

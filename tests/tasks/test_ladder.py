@@ -67,7 +67,7 @@ def test_biases_are_those_of_the_records() -> None:
         one["tests"][0]["overall"]["nats"]["value"] = seed + 10 * bias + 100 * is_reversed
         records.append(one)
     (drawn,) = figure.draw(as_records(records)).values()
-    for ax, offset in zip(drawn.figure.axes, (0, None), strict=True):
+    for ax, offset in zip(drawn.axes, (0, None), strict=True):
         lines = [line for line in ax.lines if line.get_linestyle() != "None"]
         forward, reverse = (list(line.get_ydata()) for line in lines)
         if offset == 0:
@@ -93,7 +93,7 @@ def climbed(shift: float = 0.0, seed: int = 1) -> list[dict[str, Any]]:
 
 
 def test_a_bar_is_its_rung_and_bucket() -> None:
-    left, right = figure.draw_rungs(as_records([*climbed(), *climbed(2.0, 2)])).figure.axes
+    left, right = figure.draw_rungs(as_records([*climbed(), *climbed(2.0, 2)])).axes
     at = {"lstm_seq2seq_forward": 0, "lstm_seq2seq": 1, LAST: 2, DOT: 2.8, DOT_FED: 3.2}
     for ax, place in ((left, 1), (right, 2)):
         expected = {

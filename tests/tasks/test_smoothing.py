@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 from conftest import ROOT, Tiny
-from fake_records import as_records, fake_record, points_of
+from fake_records import as_records, fake_record
 from torch.testing import assert_close
 
 from seqmodels import EOS, SequenceModel, build
@@ -161,19 +161,14 @@ def smoothed(seed: int, by: float, **sizes: Any) -> dict[str, Any]:
 def test_what_is_drawn_of_smoothing_is_known() -> None:
     group = as_records([smoothed(1, 1.0), smoothed(2, 3.0)])
     drawn = figure.draw([*group])["smoothing-transformer"]
-    spread = points_of(drawn, panel="lengths", when="after", seed=2)
-    assert [(p["of"], p["mean_length"], p["spread"]) for p in spread] == [
-        ("queries", "12", "25"), ("keys", "30", "40"),
-    ]  # fmt: skip
-    favor = points_of(drawn, panel="random features, nats")
-    assert [(p["features"], p["n"]) for p in favor] == [(8, 6), (16, 6)]
-    assert [favor[0][key] for key in ("nats", "low", "high")] == ["8", "1", "27"]
-    (one, _) = points_of(drawn, panel="kernel alone")
-    assert (one["seed"], one["distance"]) == (1, "0.125")
-    entropies = [p["entropy"] for p in points_of(drawn, panel="bandwidth", seed=2) if p["entropy"]]
-    assert entropies == ["0.5", "1", "2"]
-    assert "is 4 nats per token, with the learned weights it is 2," in drawn.figure.get_label()
-    assert "with keys of equal length 6." in drawn.figure.get_label()
+    lengths, loss, features, kernel, *_ = drawn.axes
+    points = [line.get_xydata()[0].tolist() for line in lengths.lines]
+    assert points[-2:] == [[12, 25], [30, 40]]
+    assert features.lines[0].get_xydata().tolist()[0] == [8, 8]
+    assert kernel.lines[0].get_ydata().tolist() == [0.125]
+    assert loss.lines[0].get_xdata().tolist() == [0.5, 1, 2]
+    assert "is 4 nats per token, with the learned weights it is 2," in drawn.get_label()
+    assert "with keys of equal length 6." in drawn.get_label()
     widths = [smoothed(1, 1.0), smoothed(1, 1.0, d_k=None), smoothed(1, 1.0, d_k=5)]
     assert [figure.key_width(r) for r in as_records(widths)] == [16, 16, 5]
 

@@ -115,7 +115,7 @@ def test_each_number_of_cups_has_its_panel() -> None:
             record["data"] |= {"name": f"{n_cups} cups", "n_cups": n_cups}
         folders.append(as_records(records))
     drawn = figure.draw_across(folders)["tracking"]
-    panels = {ax.get_title(): ax for ax in drawn.figure.axes}
+    panels = {ax.get_title(): ax for ax in drawn.axes}
     assert [*panels] == ["2 cups", "5 cups"]
     assert [len(ax.collections) for ax in panels.values()] == [2, 1]  # whiskers of each model
     buckets = folders[0][0].tests[0].buckets
@@ -141,7 +141,7 @@ def test_the_record_of_the_mirrors_can_be_measured_again() -> None:
     for row in rows:
         given = row["beta"], row["noise"], row["is_rounded"], record["settings"]
         assert mirror.find_first_errors(*given) == row["first_errors"]
-    (ax,) = mirror.draw(record).figure.axes
+    (ax,) = mirror.draw(record).axes
     exact = {row["beta"]: row["first_errors"] for row in record["rows"] if not row["noise"]}
     drawn = dict(zip(exact, ax.lines[0].get_ydata(), strict=True))
     assert (drawn[1.0], drawn[2.0]) == (1, 4096)

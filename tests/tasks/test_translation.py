@@ -177,7 +177,7 @@ def test_the_five_papers_have_a_figure_with_their_names_at_the_lines() -> None:
     others = as_records(scored(dict.fromkeys(("linear_attention", "rnn_encdec_x2"), (80, 40, 20))))
     with style.context():
         (drawn,) = figure.draw_five([others[1], *five, others[0]]).values()
-    (ax,) = drawn.figure.axes
+    (ax,) = drawn.axes
     names = {text.get_text().partition(" (")[0]: text.get_position()[1] for text in ax.texts}
     heights = [names[PAPERS[model].label] for model in FIVE]
     gaps = np.diff(sorted(heights))
