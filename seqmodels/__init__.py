@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from importlib import import_module
-from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
-from seqmodels.utils.values import check_arguments
-
 if TYPE_CHECKING:  # what `__getattr__` imports
-    from seqmodels.cli.run import Comparison, compare  # noqa: F401
+    from seqmodels.comparison import Comparison, compare  # noqa: F401
     from seqmodels.experiments.inference import load  # noqa: F401
     from seqmodels.interface import BOS, EOS, PAD, UNK, Batch, SequenceModel, reorder  # noqa: F401
     from seqmodels.models import MODELS, build  # noqa: F401
@@ -20,7 +17,7 @@ HOMES = {
     "models": ("MODELS", "build"),
     "search": ("unroll",),
     "experiments.inference": ("load",),
-    "cli.run": ("Comparison", "compare"),
+    "comparison": ("Comparison", "compare"),
 }
 """The public names of each module."""
 __all__ = sorted(name for names in HOMES.values() for name in names)
@@ -32,16 +29,9 @@ def __dir__() -> list[str]:
 
 
 def __getattr__(name: str) -> Any:
-    """Import a public name when it is first used: figures are drawn without torch.
-
-    Functions check their arguments, which those that the package itself calls do not.
-    """
+    """Import a public name when it is first used: figures are drawn without torch."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     home = next(home for home, names in HOMES.items() if name in names)
-    value = getattr(import_module(f"seqmodels.{home}"), name)
-    if isinstance(value, FunctionType):
-        value = check_arguments(value)
-        value.__module__ = __name__  # where pickle finds it
-    globals()[name] = value
-    return value
+    globals()[name] = getattr(import_module(f"seqmodels.{home}"), name)
+    return globals()[name]

@@ -20,7 +20,7 @@ from importlib import import_module
 from pathlib import Path
 
 from seqmodels.utils import files
-from seqmodels.utils.terminal import Parser, run_cli
+from seqmodels.utils.terminal import run_cli
 
 from .flags import TaskParser, run
 
@@ -69,8 +69,8 @@ def run_all(out: Path, comparisons: Sequence[Comparison], forwarded: Sequence[st
 
 def main() -> None:
     """Run all comparisons."""
-    p = Parser(
-        passes_on=True,
+    p = argparse.ArgumentParser(
+        allow_abbrev=False,
         prog="python -m tasks",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,

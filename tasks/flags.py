@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from functools import partial
 from itertools import chain
@@ -18,8 +18,7 @@ from seqmodels.data import TOKENIZERS, corpora
 from seqmodels.experiments.options import SIZES, Options
 from seqmodels.models import PAPERS, list_models
 from seqmodels.utils import files
-from seqmodels.utils.terminal import Parser, did_you_mean, run_cli
-from seqmodels.utils.values import check_argument, to_plain
+from seqmodels.utils.terminal import Parser, argument, did_you_mean, run_cli
 
 if TYPE_CHECKING:
     from seqmodels.experiments.task import Task
@@ -30,8 +29,6 @@ RUN_AS: str | None = None
 Choice = tuple[str, list[str] | None]
 """The beginning of a folder's name, and models."""
 Presets = Mapping[str, corpora.Preset]
-PATH = str | Path
-"""What flags take from Python where a path or a text is expected."""
 
 
 class TaskParser(Parser):
@@ -57,7 +54,7 @@ class TaskParser(Parser):
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
         self.check, self.choose, self.defaults = check, choose, [list(models)]
-        self.own_data: tuple[argparse._ArgumentGroup, str, Presets] | None = None
+        self.own_data: tuple[list[argparse.Action], str, Presets] | None = None
         others = ", ".join(name for name in list_models() if name not in models)
         own: dict[str, dict[str, Any]] = {
             "models": {
@@ -75,6 +72,8 @@ class TaskParser(Parser):
         for each in fields(Options):  # those that all tasks share
             if each.metadata:
                 settings = {"default": each.default, **each.metadata, **own.get(each.name, {})}
+                if "type" in settings:
+                    settings["type"] = argument(settings["type"])
                 self.add_argument(f"--{each.name.replace('_', '-')}", **settings)
 
     def add_data_group(self, builtin: str, names: Presets) -> Callable[..., Any]:
@@ -82,38 +81,21 @@ class TaskParser(Parser):
 
         `builtin` tells what the built-in data are without them.
         """
-        group = self.add_argument_group("with --data")
-        self.own_data = group, builtin, names
-        return group.add_argument
+        group, actions = self.add_argument_group("with --data"), list[argparse.Action]()
+        self.own_data = actions, builtin, names
 
-    def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Parse the command line; exit with 2 if flags contradict each other."""
-        parsed = super().parse_args(args, namespace)
-        try:
-            self.complete(parsed)
-            if parsed.out and not parsed.dry_run:
-                files.check_folder(parsed.out, "comparison")
-        except ValueError as error:
-            self.error(str(error))
-        return parsed
+        def add(*names: str, **settings: Any) -> None:
+            actions.append(group.add_argument(*names, **settings))
 
-    def read_values(self, values: Mapping[str, Any]) -> argparse.Namespace:
-        """Return the flags for values from Python, by their names with underscores.
+        return add
 
-        Raises ValueError for an unknown name or a wrong value.
-        """
-        actions = {action.dest: action for action in self._actions if action.dest != "help"}
-        read = argparse.Namespace(**{name: action.default for name, action in actions.items()})
-        for name, value in values.items():
-            if name not in actions:
-                similar = did_you_mean(name, actions)
-                raise ValueError(
-                    f"there is no flag {name!r}{similar}; choose from {', '.join(actions)}"
-                )
-            if value is not None:
-                setattr(read, name, self.read_value(actions[name], value))
-        self.complete(read)
-        return read
+    def parse(self, words: Sequence[str] | None = None) -> argparse.Namespace:
+        """Return the flags; raise ValueError for a wrong one, or if two contradict each other."""
+        args = super().parse(words)
+        self.complete(args)
+        if args.out and not args.dry_run:
+            files.check_folder(args.out, "comparison")
+        return args
 
     def complete(self, args: argparse.Namespace) -> None:
         """Replace `all` by its models; raise ValueError if flags contradict each other."""
@@ -122,8 +104,8 @@ class TaskParser(Parser):
             args.models = [*chain.from_iterable(each)]
         self.check(args)
         if self.own_data:
-            group, builtin, names = self.own_data
-            own = [a for a in group._group_actions if getattr(args, a.dest) != a.default]
+            actions, builtin, names = self.own_data
+            own = [a for a in actions if getattr(args, a.dest) != a.default]
             if own and not args.data:
                 raise ValueError(f"{own[0].option_strings[0]} needs --data; {builtin}")
             if args.data and len(args.data) == 1:
@@ -136,32 +118,27 @@ class TaskParser(Parser):
             args.out = args.out or Path("runs", f"{folder}-{args.size}")
         options_of(args)
 
-    def read_value(self, action: argparse.Action, value: Any) -> Any:
-        """Return a flag's value, checked as that of the command line is."""
-        is_repeated = isinstance(action.default, list) and action.nargs is None  # --vary
-        if is_repeated and isinstance(value, Mapping):
-            given = {key: to_plain(Sequence[Any], its) for key, its in value.items()}
-            for key, its in given.items():
-                if isinstance(its, str) or not isinstance(its, Sequence) or not its:
-                    raise ValueError(f"{action.dest}: give {key!r} a list of values")
-            return [(key, [*its]) for key, its in given.items()]
-        kind: Any = PATH if action.type is Path else PATH | int | float
-        kind = bool if action.nargs == 0 else kind
-        is_list = action.nargs == "+" or is_repeated
-        is_one = not is_list or isinstance(value, str | Path | int)
-        values = check_argument(action.dest, kind if is_one else Sequence[kind], value)
-        if kind is bool:
-            return values
-        values = [values] if is_one else values
-        if not values:
-            raise ValueError(f"{action.dest}: give at least one value")
-        try:
-            read = [self._get_value(action, str(each)) for each in values]
-            for each in read:
-                self._check_value(action, each)
-        except argparse.ArgumentError as error:
-            raise ValueError(str(error)) from None
-        return read if is_list else read[0]
+
+def to_words(values: Mapping[str, Any]) -> list[str]:
+    """Return the words of a command line that stand for values from Python, by flag.
+
+    `models=["gpt", "bahdanau"]` is `--models gpt bahdanau`, `vary={"lr": [1, 2]}` is `--vary
+    lr=1,2`; None and False leave a flag out.
+    """
+    words = list[str]()
+    for name, value in values.items():
+        flag = f"--{name.replace('_', '-')}"
+        if value is None or value is False:
+            continue
+        if value is True:
+            words.append(flag)
+        elif isinstance(value, Mapping):
+            words += [f"{flag}={field}={','.join(map(str, its))}" for field, its in value.items()]
+        elif isinstance(value, Iterable) and not isinstance(value, str):
+            words += [flag, *map(str, value)]
+        else:
+            words.append(f"{flag}={value}")
+    return words
 
 
 def tokenizer(text: str) -> str:
@@ -198,7 +175,7 @@ def run(parser: TaskParser, make_task: MakeTask, argv: Sequence[str] | None = No
     args = parser.parse_args(argv)
 
     def run_comparison() -> None:
-        from seqmodels.cli.run import draw_and_print, summarize
+        from seqmodels.comparison import draw_and_print, summarize
         from seqmodels.experiments import compare  # imports torch
 
         task, options = read_task(parser, make_task, args)

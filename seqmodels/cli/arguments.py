@@ -10,8 +10,8 @@ from pathlib import Path
 from shlex import quote
 
 from seqmodels.models import PAPERS, register_file
-from seqmodels.utils.files import check_path
 from seqmodels.utils.imports import SHIPPED
+from seqmodels.utils.terminal import argument
 
 Add = Callable[..., argparse.Action]
 """`add_argument` of a command's parser."""
@@ -20,13 +20,13 @@ RUN = "such as runs/NAME/bahdanau-seed1, or bahdanau, a small one of the package
 
 def add_run(arg: Add, help: str = RUN) -> None:
     """Add the trained run that a command uses, and the class of its model."""
-    arg("run", type=existing_run, metavar="RUN", help=help)
+    arg("run", type=argument(existing_run), metavar="RUN", help=help)
     add_model(arg)
 
 
 def existing_run(name: str) -> str:
     """Parse the name of a run; one that is not on this disk is refused before torch is imported."""
-    if not (name in PAPERS or check_path(name).exists()):
+    if not (name in PAPERS or Path(name).exists()):
         from seqmodels.records import io
 
         io.load(Path(name if name.endswith(".json") else f"{name}.json"))
@@ -35,7 +35,7 @@ def existing_run(name: str) -> str:
 
 def add_model(arg: Add) -> None:
     """Add the class of a model of the user's own."""
-    arg("--model", type=register_file, metavar="FILE.py:CLASS",
+    arg("--model", type=argument(register_file), metavar="FILE.py:CLASS",
         help="the class of a run of your own model; FILE.py is enough if it has one")  # fmt: skip
 
 
@@ -59,8 +59,6 @@ def read_text(text: str) -> Iterator[str]:
     if text != "-":
         yield from text.split("\n")
         return
-    if sys.stdin is None:
-        raise ValueError("standard input is closed")
     for line in decode_lines(sys.stdin.buffer, "standard input"):
         yield line.removesuffix("\n").removesuffix("\r")
 

@@ -9,7 +9,7 @@ from importlib.metadata import version
 from seqmodels.utils.terminal import Parser, run_cli
 
 COMMANDS = "run plot translate generate models check exercise site live report export"
-"""Each is a module of this folder (`run` is `task`): its docstring is the line of help,
+"""Each is a module of this folder: its docstring is the line of help,
 `add_arguments` adds its arguments, and `run` carries it out."""
 
 
@@ -19,7 +19,7 @@ def build_parser() -> Parser:
     p.add_argument("--version", action="version", version=f"seqmodels {version('seqmodels')}")
     commands = p.add_subparsers(metavar="COMMAND", parser_class=Parser)
     for name in COMMANDS.split():
-        module = import_module(f"seqmodels.cli.{'task' if name == 'run' else name}")
+        module = import_module(f"seqmodels.cli.{name}")
         command = commands.add_parser(name, help=module.__doc__)
         module.add_arguments(command.add_argument)
         command.set_defaults(run_command=module.run)

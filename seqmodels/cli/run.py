@@ -1,100 +1,28 @@
-"""Run a task by its name: `seqmodels run TASK` and, from Python, `seqmodels.compare(TASK)`."""
+"""Train and compare the models on a task."""
 
 from __future__ import annotations
 
-from functools import cached_property
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+import argparse
+import runpy
+import sys
 
-from seqmodels.utils.imports import HOME, import_beside, list_tasks
-from seqmodels.utils.terminal import did_you_mean, wrap
-from seqmodels.utils.values import check_arguments
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-    from seqmodels.experiments.task import Task
-    from seqmodels.records.schema import Record
+from seqmodels.cli.arguments import Add
+from seqmodels.utils.imports import import_beside, list_tasks
 
 
-def compare(task: str, **flags: Any) -> Comparison | None:
-    """Run a task's comparison, as `seqmodels run TASK` does; return it, or None for a dry run.
-
-    The flags are those of the command, with underscores: `models=["gpt", "bahdanau"]`,
-    `size="smoke"`, `vary={"n_heads": [1, 2]}`, `fresh=True`. Figures and tables are also written to
-    the folder of records. No `__main__` guard is needed in a notebook.
-
-    Raises ValueError for an unknown task or flag, and if a run failed.
-    """
-    if task not in list_tasks():
-        similar = did_you_mean(task, list_tasks())
-        raise ValueError(
-            f"there is no task {task!r}{similar}; choose from {', '.join(list_tasks())}"
-        )
-    program, flags_of_tasks = import_beside(f"tasks.{task}.__main__"), import_beside("tasks.flags")
-    program.PARSER.prog = f"seqmodels run {task}"  # in its messages
-    if not hasattr(program, "make_task"):
-        raise ValueError(f"{task} measures trained runs; give them to: seqmodels run {task} RUN …")
-    args = program.PARSER.read_values(flags)
-    from seqmodels.experiments import compare as experiments  # imports torch
-    from seqmodels.report.render_folder import plot_folder
-
-    adapted, options = flags_of_tasks.read_task(program.PARSER, program.make_task, args)
-    if (out := experiments.compare(adapted, options)) is None:
-        return None
-    plot_folder(out, own=adapted.figures)
-    return Comparison(out)
+def add_arguments(arg: Add) -> None:
+    """Add the arguments of the command."""
+    arg("task", choices=list_tasks(), metavar="TASK", help=f"one of {', '.join(list_tasks())}")
+    arg("flags", nargs=argparse.REMAINDER, metavar="…",
+        help="flags of the task: seqmodels run TASK --help")  # fmt: skip
 
 
-def summarize(out: Path, task: Task) -> str:
-    """Draw the records that a folder has so far; return their scores on the first test set."""
-    from seqmodels.report import load_records, render_folder, tables
-
-    folder = load_records.load_folder(out)
-    records = [*folder.records.values()]
-    render_folder.plot_folder(folder, own=task.figures)
-    first = next(iter(load_records.tests_by_name(records).values()))
-    scores = tables.format_scores(records, first)
-    return "\n".join(["", *scores, wrap(f"Figures and tables so far are in {out}."), ""])
-
-
-def draw_and_print(out: Path, task: Task) -> None:
-    """Draw and print a folder's records."""
-    from seqmodels.report import render_folder
-
-    if not any(out.glob("*-seed*[0-9].json")):
-        return
-    paths = render_folder.plot_folder(out, own=task.figures)
-    print(f"\n{Comparison(out)!r}")
-    print(f"\n{wrap(f'Records, hypotheses, weights and figures are in {out}:')}")
-    names = ", ".join(sorted(path.name for path in paths))
-    print(wrap(f"  {names}"))
-
-
-@check_arguments
-class Comparison:
-    """The records of a folder, or of one of the committed results; a notebook shows their tables.
-
-    Raises ValueError if there are none.
-    """
-
-    def __init__(self, out: str | Path):
-        from seqmodels.report import load_records, render_folder
-
-        self.out = Path(out) if Path(out).exists() else HOME / "results" / out
-        folder = load_records.load_folder(self.out if self.out.exists() else Path(out))
-        self.records: list[Record] = [*folder.records.values()]
-        self.significance = render_folder.find_significance(self.out, folder.records)
-
-    @cached_property
-    def figures(self) -> dict[str, Figure]:
-        """Draw the figures, by the names of their files: `score-length`, `curves`, …."""
-        from seqmodels.report import render_folder, style
-
-        with style.context():
-            return render_folder.draw_all(self.records, self.significance)
-
-    def __repr__(self) -> str:
-        from seqmodels.report.tables import format_summary
-
-        return format_summary(self.records, self.significance)
+def run(args: argparse.Namespace) -> None:
+    """Run a task with its own flags, as `python -m tasks.TASK` does."""
+    flags = import_beside("tasks.flags")
+    flags.RUN_AS = f"seqmodels run {args.task}"
+    sys.argv[1:] = args.flags
+    try:
+        runpy.run_module(f"tasks.{args.task}", run_name="__main__", alter_sys=True)
+    finally:
+        flags.RUN_AS = None

@@ -17,7 +17,6 @@ from seqmodels.utils import files
 from seqmodels.utils.files import LOCK, Lock
 from seqmodels.utils.imports import require
 from seqmodels.utils.terminal import wrap
-from seqmodels.utils.values import check_call
 
 
 class FailedRunsError(ValueError):
@@ -42,7 +41,6 @@ def compare(
 
     Raises ValueError if the folder does not fit; FailedRunsError after all runs, if some failed.
     """
-    check_call(compare, locals())
     if options.tensorboard:
         require("tensorboard")
     if options.trained and not options.trained.is_dir():

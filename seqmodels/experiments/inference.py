@@ -59,7 +59,6 @@ class Alignment(NamedTuple):
         return f"<table>{''.join(rows)}</table>"
 
 
-@check_arguments
 @dataclass
 class TrainedModel:
     """A trained run: its model, tokenizer and record."""
@@ -70,6 +69,7 @@ class TrainedModel:
     record: Record | None = None
     """None: it was trained elsewhere."""
 
+    @check_arguments
     def translate(
         self, texts: Sequence[str], beam: int = 1, length_penalty: float = 1.0
     ) -> list[str]:
@@ -82,6 +82,7 @@ class TrainedModel:
         translated = map(self.tokenizer.decode, self.search(sources, beam, length_penalty))
         return ["\n".join(islice(translated, 1 + text.count("\n"))) for text in texts]
 
+    @check_arguments
     def align(self, source: str, target: str | None = None) -> Alignment:
         """Return the target's attention to the source; by default, the target is the greedy one.
 
@@ -92,6 +93,7 @@ class TrainedModel:
         )
         return self.align_ids(source, target_ids)
 
+    @check_arguments
     def score(
         self, sources: Sequence[str], references: Sequence[str], beam: int = 1
     ) -> dict[str, Any]:
@@ -200,6 +202,7 @@ def check_search(beam: int, length_penalty: float, n: int = 1) -> None:
         raise ValueError("a length penalty chooses from a beam; give a beam of 2 or more")
 
 
+@check_arguments
 def load(run: str | Path) -> TrainedModel:
     """Load a run: FOLDER/MODEL-seedN, with or without .json.
 
@@ -235,7 +238,7 @@ def load(run: str | Path) -> TrainedModel:
 def find_record(run: str | Path) -> Path:
     """Return the path of a run's record; see `load`."""
     name = str(run)
-    path = files.check_path(name)
+    path = Path(name)
     if not path.name:
         raise ValueError(f"{name!r} is a folder; name a RUN in it, such as FOLDER/gpt-seed1")
     path = path if name.endswith(".json") else Path(f"{path}.json")

@@ -24,12 +24,10 @@ from seqmodels.utils.pool import ProcessPool
 from seqmodels.utils.progress import ProgressBoard, read_status
 from seqmodels.utils.terminal import (
     defer_signals,
-    is_memory_error,
     raise_stopped,
     signals_handled_by,
     wrap,
 )
-from seqmodels.utils.values import read_environment
 
 MAX_RESUBMISSIONS = 5
 """How often a run is submitted again after it was lost with the machine that trained it."""
@@ -56,7 +54,7 @@ def n_parallel_runs(n_runs: int, device: str) -> int:
 
 def n_remote_threads() -> int:
     """Return the number of threads, and of requested cores, of each run on a cluster."""
-    return read_environment("OMP_NUM_THREADS", 1)
+    return int(os.environ.get("OMP_NUM_THREADS") or 1)
 
 
 def run_all(
@@ -175,7 +173,7 @@ def explain(error: Exception) -> str:
     """Return why a run failed; raise an error again that no user can do anything about."""
     if isinstance(error, ValueError):
         return str(error)
-    if isinstance(error, torch.OutOfMemoryError) or is_memory_error(error):
+    if isinstance(error, torch.OutOfMemoryError | MemoryError):
         return "out of memory; what was trained is kept; choose smaller sizes"
     raise error
 

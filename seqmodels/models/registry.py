@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, Literal
 from seqmodels.models.variants.table import CLASSES, GONE, OLD_NAMES, Fields, Memory, Value
 from seqmodels.utils.imports import explain, import_class, import_file
 from seqmodels.utils.terminal import did_you_mean
-from seqmodels.utils.values import check_arguments
 
 if TYPE_CHECKING:
     from seqmodels.interface import Config, SequenceModel
@@ -158,7 +157,6 @@ for _name in [name for name in CLASSES if name not in OLD_NAMES]:
     VARIANTS[_name] = replace(PAPERS[_own["variant_of"]], **_own)
 
 
-@check_arguments
 def register(name: str, paper: ModelInfo) -> None:
     """Add a model or a variant to the list; raise ValueError if another one has the name."""
     if (other := INFOS.get(name, paper)) != paper:

@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import inspect
 import math
-import os
-import re
 import reprlib
-from collections.abc import Callable, Iterator, Mapping, Sequence, ValuesView
+from collections.abc import Callable
 from dataclasses import fields
 from functools import cache, wraps
-from pathlib import Path
-from types import FunctionType, SimpleNamespace
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, ParamSpec, TypeVar, get_type_hints
 
 from annotated_types import Ge, Gt, Lt
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter, ValidationError
 
-Target = TypeVar("Target", bound=Any)
+P = ParamSpec("P")
+T = TypeVar("T")
 Size = Annotated[int, Ge(1)]
 """A number of things, of which there is one at least."""
 Share = Annotated[float, Ge(0), Lt(1)]
@@ -36,13 +33,6 @@ Number = Annotated[float, Gt(-math.inf), Lt(math.inf)]
 """Any number but infinity and nan."""
 PLAIN = {int: Size, int | None: Size | None, float: Number, float | None: Number | None}
 """What the types of fields without bounds stand for."""
-MAX_SHOWN = 60
-"""Characters of a wrong value that its error shows."""
-SINGLE_TEXT = (
-    "'str' instances are not allowed as a Sequence value",
-    "a single text; give a list of texts, such as [text]",
-)
-"""What pydantic says of a text in place of a list, and what we say."""
 
 
 @cache
@@ -69,7 +59,7 @@ def adapter(hint: Any) -> TypeAdapter[Any]:
         return TypeAdapter(Any)
 
 
-def parse_field(name: str, hint: object, value: object, is_strict: bool = False) -> Any:
+def parse_field(name: str, hint: Any, value: object, is_strict: bool = False) -> Any:
     """Return a value, or a text for it, as a field's type; raise ValueError that names the field.
 
     If it is strict, a text is a wrong value of a number.
@@ -79,112 +69,46 @@ def parse_field(name: str, hint: object, value: object, is_strict: bool = False)
     try:
         return adapter(hint).validate_python(value, strict=is_strict)
     except ValidationError as error:
-        raise explain(name, error, str) from None
+        raise ValueError(explain_value(name, error)) from None
 
 
-def explain(name: str, error: ValidationError, show: Callable[[Any], str]) -> ValueError:
-    """Return an error with the first problem of a value, which is named with its place in it."""
-    problems = error.errors(include_url=False)
-    value = problems[0]["input"]
-    shown = show(value) if isinstance(value, str) else reprlib.repr(value)
-    place = "".join(f"[{part}]" for part in problems[0]["loc"] if isinstance(part, int))
-    of_union = dict.fromkeys(problem["msg"] for problem in problems if problem["input"] is value)
-    message = " or ".join(of_union).replace(" or Input should be", " or").replace(*SINGLE_TEXT)
-    message = re.sub(r"(less|greater) than -?inf", "a finite number", message)
-    return ValueError(f"{name}{place}={' '.join(shown.split())[:MAX_SHOWN]}: {message}")
-
-
-def check_fields(values: object) -> None:
+def check_fields(values: Any) -> None:
     """Raise ValueError for a field of a dataclass whose value its type does not admit."""
     owner: type = type(values)
     for name, hint in field_types(owner).items():
         parse_field(name, hint, getattr(values, name), is_strict=True)
 
 
-# -------------------------------------------------------------------------------------- Arguments
+@cache
+def validated(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the function as `pydantic.validate_call` wraps it."""
+    from pydantic import ConfigDict, validate_call  # slow to import
+
+    return validate_call(config=ConfigDict(arbitrary_types_allowed=True))(function)
 
 
-def check_arguments(target: Target) -> Target:
-    """Check the arguments of a function, or those of a class's public methods, when it is called.
+def check_arguments(function: Callable[P, T]) -> Callable[P, T]:
+    """Return the function with arguments checked by `pydantic.validate_call`.
 
-    A call with a wrong argument raises ValueError, or TypeError where it does not fit the
-    signature, and names it. NumPy's numbers and arrays are passed on as Python's, iterators as
-    lists, and a text as a path where a path is expected.
+    A wrong argument raises ValueError, in one sentence that names it.
     """
-    if isinstance(target, type):
-        for name, member in [*vars(target).items()]:
-            if isinstance(member, FunctionType) and (name == "__init__" or name[0] != "_"):
-                setattr(target, name, check_arguments(member))
-        return target
-    signature = inspect.signature(target)
 
-    @wraps(target)
-    def call(*args: object, **kwargs: object) -> object:
-        given = signature.bind(*args, **kwargs)
-        given.arguments.update(check_call(target, given.arguments))
-        return target(*given.args, **given.kwargs)
+    @wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> T:
+        from pydantic import ValidationError
 
-    return call  # type: ignore[return-value]
+        try:
+            return validated(function)(*args, **kwargs)
+        except ValidationError as error:
+            place = error.errors()[0]["loc"][0]
+            names = [*inspect.signature(function).parameters]
+            name = names[place] if isinstance(place, int) else place
+            raise ValueError(explain_value(name, error)) from None
 
-
-def check_call(function: Callable[..., object], given: Mapping[str, object]) -> dict[str, object]:
-    """Return a function's arguments, checked: for one that can do without another frame."""
-    hints = argument_types(function)
-    return {name: check_argument(name, hints[name], given[name]) for name in hints if name in given}
+    return call
 
 
-@cache
-def argument_types(function: Callable[..., object]) -> dict[str, Any]:
-    """Return the types of a function's parameters by name, except that of `**` and the result's."""
-    kinds = inspect.signature(function).parameters
-    named = {
-        name: hint
-        for name, hint in function.__annotations__.items()
-        if name in kinds and kinds[name].kind is not inspect.Parameter.VAR_KEYWORD
-    }
-    scope = inspect.unwrap(function).__globals__
-    return get_type_hints(SimpleNamespace(__annotations__=named), scope, include_extras=True)
-
-
-@cache
-def argument_adapter(hint: Any) -> TypeAdapter[Any]:
-    """Return what checks values of a type, which can be any class."""
-    from pydantic import ConfigDict, InstanceOf, PydanticUserError, TypeAdapter
-
-    try:
-        return TypeAdapter(hint, config=ConfigDict(arbitrary_types_allowed=True))
-    except PydanticUserError:  # a dataclass or a model of pydantic: it has a config of its own
-        return TypeAdapter(InstanceOf[hint])
-
-
-def check_argument(name: str, hint: object, value: object) -> Any:
-    """Return an argument, or the plain value that it stands for; raise ValueError that names it."""
-    from pydantic import ValidationError
-
-    try:
-        read = argument_adapter(hint).validate_python(value, strict=True)
-        return read if isinstance(read, int | float | str) else value  # NumPy's can be read
-    except ValidationError as error:
-        if (plain := to_plain(hint, value)) is value:
-            raise explain(name, error, repr) from None
-    return check_argument(name, hint, plain)
-
-
-def to_plain(hint: object, value: Any) -> Any:
-    """Return the Python value that another one stands for, or the same one."""
-    if hasattr(type(value), "tolist"):  # a number or an array of NumPy, a column of pandas
-        return value.tolist()
-    if get_origin(hint) is Sequence and isinstance(value, Iterator | ValuesView):
-        return [*value]
-    return Path(value) if isinstance(value, str) and Path in (hint, *get_args(hint)) else value
-
-
-# ------------------------------------------------------------------------------------ Environment
-
-
-def read_environment(name: str, default: int) -> int:
-    """Return a whole number above zero from the environment; raise ValueError for another value."""
-    value = os.environ.get(name, str(default))
-    if not re.fullmatch(r"0*[1-9][0-9]{0,8}", value):
-        raise ValueError(f"{name}={value}: give a whole number from 1, or unset it")
-    return int(value)
+def explain_value(name: str, error: ValidationError) -> str:
+    """Return the first problem of a value as a sentence."""
+    problem = error.errors(include_url=False)[0]
+    return f"{name}={reprlib.repr(problem['input'])}: {problem['msg']}"

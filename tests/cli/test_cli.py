@@ -1,9 +1,7 @@
 """The console command: subcommands, exit codes, imports, the doctor, and standard streams."""
 
 import json
-import os
 import re
-import signal
 import subprocess
 import sys
 import tomllib
@@ -17,7 +15,6 @@ import pytest
 from conftest import RESULTS, ROOT, Call, check_one_line, copy_records, needs_tasks
 from toys import options, toy
 
-import seqmodels
 from seqmodels import search
 from seqmodels.cli import main
 from seqmodels.data import tokenizers
@@ -25,8 +22,6 @@ from seqmodels.evaluation import evaluate
 from seqmodels.experiments import compare
 from seqmodels.models import PAPERS
 from seqmodels.report import alignment, style
-from seqmodels.utils import terminal
-from seqmodels.utils.files import WriteError
 
 SENTENCE = "the cat needed the dog ."
 
@@ -164,7 +159,6 @@ def test_help_typos_and_one_sentence_import_little(
 
 def test_every_command_has_help(call: Call) -> None:
     setup = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    assert {*seqmodels.__all__} <= {*dir(seqmodels)}
     assert call(main, "--version") == (0, f"seqmodels {setup['project']['version']}\n", "")
     code, out, err = call(main)
     assert (code, err) == (0, "")
@@ -174,17 +168,6 @@ def test_every_command_has_help(call: Call) -> None:
     for command in commands:
         code, out, err = call(main, command, "--help")
         assert (code, err, out[:7]) == (0, "", "usage: ")
-
-
-def test_only_our_own_errors_have_a_traceback(capsys: pytest.CaptureFixture[str]) -> None:
-    terminal.run_cli("task", Mock())
-    errors = {ValueError("a\nb\n c"): 2, OSError("a\r\nb c"): 2, WriteError("a b c"): 1}
-    for error, code in errors.items():
-        with pytest.raises(SystemExit) as stopped:
-            terminal.run_cli("task", Mock(side_effect=error))
-        assert (stopped.value.code, capsys.readouterr().err) == (code, "task: a b c\n")
-    with pytest.raises(KeyError):
-        terminal.run_cli("task", Mock(side_effect=KeyError("ours")))
 
 
 def test_commands_say_what_a_missing_lesson_needs(
@@ -210,18 +193,6 @@ def test_commands_say_what_a_missing_lesson_needs(
             check_one_line(call(main, *command), *words)
 
 
-# ------------------------------------------------------------------------------------------ Streams
-PRINTS = "import time; from seqmodels.utils.terminal import run_cli; time.sleep(0.3); "
-PRINTS += "run_cli('seqmodels', lambda: print('y'))"
-
-
-def test_a_reader_that_has_gone_gets_no_message() -> None:
-    env = os.environ | {"PYTHON": sys.executable, "PROGRAM": PRINTS, "PYTHONUNBUFFERED": ""}
-    line = '"$PYTHON" -c "$PROGRAM" > >(exec true)'
-    ended = subprocess.run(["bash", "-c", line], cwd=ROOT, env=env, capture_output=True, timeout=60)
-    assert (ended.returncode, ended.stdout, ended.stderr) == (1, b"", b"")
-
-
 def test_an_interrupted_comparison_says_how_to_resume(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -231,32 +202,3 @@ def test_an_interrupted_comparison_says_how_to_resume(
         with pytest.raises(KeyboardInterrupt) as advised:
             compare.compare(toy(), options(tmp_path, fresh=is_fresh))
         assert ("without --fresh" in advised.value.__notes__[0]) == is_fresh
-
-
-@pytest.mark.parametrize("number", terminal.SIGNALS)
-def test_a_signal_has_its_exit_code(number: signal.Signals, capsys: Any) -> None:
-    before = signal.getsignal(number)
-    for handler, result in ((before, (128 + number, "task: stopped\n")), (signal.SIG_IGN, (0, ""))):
-        signal.signal(number, handler)
-        try:
-            code = 0
-            try:
-                terminal.run_cli("task", lambda: signal.raise_signal(number))
-            except SystemExit as ended:
-                code = ended.code
-            assert signal.getsignal(number) is handler
-        finally:
-            signal.signal(number, before)
-        assert (code, capsys.readouterr().err) == result
-
-
-def test_lack_of_memory_is_one_line(capsys: Any) -> None:
-    for error in (MemoryError(), RuntimeError("can't start new thread: [start new thread]")):
-        with pytest.raises(SystemExit, match="2"):
-            terminal.run_cli("task", Mock(side_effect=error))
-        assert capsys.readouterr().err == f"task: {terminal.OUT_OF_MEMORY}\n"
-
-
-def test_counts_can_have_exponents_and_underscores() -> None:
-    counts = [terminal.positive(text) for text in ("1e6", "1_000_000", "2.5e5", "7")]
-    assert (counts, {*map(type, counts)}) == ([10**6, 10**6, 250_000, 7], {int})

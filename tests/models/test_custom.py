@@ -13,7 +13,7 @@ from sacrebleu.metrics import TER
 
 from seqmodels import models
 from seqmodels.cli import main
-from seqmodels.cli.run import draw_and_print
+from seqmodels.comparison import draw_and_print
 from seqmodels.contract import CHECKS, list_violations
 from seqmodels.evaluation import metrics
 from seqmodels.experiments import compare

@@ -1,26 +1,17 @@
-"""Streams that are closed or full, narrow terminals, flags in any order, and similar names."""
+"""Errors of a person, signals, narrow terminals, numbers and similar names."""
 
+import os
+import signal
 import subprocess
 import sys
+from typing import Any
+from unittest.mock import Mock
 
 import pytest
+from conftest import ROOT
 
+from seqmodels.utils import terminal
 from seqmodels.utils.terminal import Parser, did_you_mean, format_table, wrap
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="needs a POSIX shell and /dev/full")
-@pytest.mark.parametrize(("redirected", "code", "message"), [
-    ("models >&-", 2, "standard output is closed"),
-    ("models >/dev/full", 1, "No space left"),
-    ("translate bahdanau <&-", 2, "standard input is closed"),
-    ("plot /nowhere 2>&-", 2, ""),
-])  # fmt: skip
-def test_closed_and_full_streams_get_one_line(redirected: str, code: int, message: str) -> None:
-    command = f"exec {sys.executable} -W ignore -m seqmodels.cli.main {redirected}"
-    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True)
-    assert done.returncode == code, done.stderr
-    assert message in done.stderr
-    assert len(done.stderr.splitlines()) == bool(message)
 
 
 def test_lines_end_between_words_and_columns(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -38,24 +29,84 @@ def test_lines_end_between_words_and_columns(monkeypatch: pytest.MonkeyPatch) ->
     assert format_table(rows) == ["model  BLEU  tokens/s", "gpt    7.25     1,234"]
     monkeypatch.delenv("COLUMNS")
     assert wrap("a log has one line for " + "each message " * 20).count("\n") == 0
-    for width, n_blocks in ((100, 1), (101, 2)):
-        assert len(format_table([["a" * 40, "b" * 30, "c" * (width - 74)]])) == n_blocks
-
-
-@pytest.mark.parametrize("order", [
-    "run --beam 2 -- -x", "run -- -x", "--beam 2 run -- -x", "run --beam 2", "run - --beam 2",
-])  # fmt: skip
-def test_flags_may_stand_before_a_text_that_can_be_left_out(order: str) -> None:
-    parser = Parser()
-    parser.add_argument("run")
-    parser.add_argument("text", nargs="?", default="-")
-    parser.add_argument("--beam", default="2")
-    args = parser.parse_args(order.split())
-    assert vars(args) == {"run": "run", "text": "-x" if "-x" in order else "-", "beam": "2"}
 
 
 def test_a_similar_name_is_one_of_those_given() -> None:
     assert did_you_mean("MYGPTT", ["gpt_conv", "MyGPT"]) == " (did you mean 'MyGPT'?)"
     assert did_you_mean("bert", ["gpt", "transformer"]) == ""
     assert did_you_mean("", ["gpt"]) == did_you_mean("gpt", []) == ""
-    assert did_you_mean("x" * 10**7, ["gpt"]) == ""
+
+
+def test_a_parser_raises_or_exits_with_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    parser = Parser(prog="task")
+    parser.add_argument("--size", choices=["smoke", "laptop"])
+    for words, similar in ((["--sise=smoke"], "'--size'"), (["--size", "labtop"], "'laptop'")):
+        with pytest.raises(ValueError, match=rf"did you mean {similar}\?"):
+            parser.parse(words)
+        with pytest.raises(SystemExit, match="2"):
+            parser.parse_args(words)
+        (line,) = capsys.readouterr().err.splitlines()
+        assert line.startswith("task: ")
+    assert parser.parse(["--size", "smoke"]).size == "smoke"
+
+
+def test_counts_can_have_exponents_and_underscores() -> None:
+    counts = [terminal.positive(text) for text in ("1e6", "1_000_000", "2.5e5", "7")]
+    assert (counts, {*map(type, counts)}) == ([10**6, 10**6, 250_000, 7], {int})
+
+
+def test_only_faults_of_ours_have_a_traceback(capsys: pytest.CaptureFixture[str]) -> None:
+    terminal.run_cli("task", Mock())
+    for error, line in (
+        (ValueError("a\nb\n c"), "a b c"), (OSError("a\r\nb c"), "a b c"),
+        (MemoryError(), "out of memory"), (ModuleNotFoundError(name="ray"), "'seqmodels[ray]'"),
+    ):  # fmt: skip
+        with pytest.raises(SystemExit, match="2"):
+            terminal.run_cli("task", Mock(side_effect=error))
+        (printed,) = capsys.readouterr().err.splitlines()
+        assert printed.startswith("task: ")
+        assert printed.endswith(line)
+    for fault in (KeyError("ours"), ModuleNotFoundError(name="seqmodels.nothing")):
+        with pytest.raises(type(fault)):
+            terminal.run_cli("task", Mock(side_effect=fault))
+
+
+@pytest.mark.parametrize("number", terminal.SIGNALS)
+def test_a_signal_stops_a_command_unless_it_is_ignored(
+    number: signal.Signals, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = signal.getsignal(number)
+    try:
+        with pytest.raises(SystemExit, match="130"):
+            terminal.run_cli("task", lambda: signal.raise_signal(number))
+        assert signal.getsignal(number) is before
+        signal.signal(number, signal.SIG_IGN)
+        terminal.run_cli("task", lambda: signal.raise_signal(number))
+    finally:
+        signal.signal(number, before)
+    assert capsys.readouterr().err == "task: stopped\n"
+
+
+def test_a_deferred_signal_arrives_at_the_end() -> None:
+    done = []
+
+    def run() -> None:
+        with terminal.defer_signals():
+            signal.raise_signal(signal.SIGTERM)
+            done.append("step")
+        done.append("next step")
+
+    with pytest.raises(SystemExit):
+        terminal.run_cli("task", run)
+    assert done == ["step"]
+
+
+def test_a_reader_that_has_gone_gets_no_message() -> None:
+    program = "import time; from seqmodels.utils.terminal import run_cli; time.sleep(0.3); "
+    program += "run_cli('seqmodels', lambda: print('y'))"
+    env: dict[str, Any] = {"PYTHON": sys.executable, "PROGRAM": program, "PYTHONUNBUFFERED": ""}
+    line = '"$PYTHON" -c "$PROGRAM" > >(exec true)'
+    ended = subprocess.run(
+        ["bash", "-c", line], cwd=ROOT, env=os.environ | env, capture_output=True, timeout=60
+    )
+    assert (ended.returncode, ended.stdout, ended.stderr) == (1, b"", b"")

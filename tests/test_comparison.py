@@ -5,7 +5,7 @@ from pathlib import Path
 from fake_records import fake_record, metric, write
 from toys import toy
 
-from seqmodels.cli.run import summarize
+from seqmodels.comparison import summarize
 
 
 def test_a_summary_has_the_scores_of_the_first_test_so_far(tmp_path: Path) -> None:
