@@ -13,7 +13,7 @@ from matplotlib.ticker import LogLocator, NullLocator
 
 from seqmodels.models import INFOS
 from seqmodels.report import style
-from seqmodels.report.load_records import format_short
+from seqmodels.report.load import format_short
 from seqmodels.report.style import GREY, WIDTH, save
 from seqmodels.utils.files import read_json
 

@@ -22,8 +22,8 @@ from lesson.preview import draw_preview
 from lesson.source import LESSON, TEXT, Chapter, Line, Unit, convert_equations, read_toml
 from seqmodels.models import FIVE
 from seqmodels.records.schema import Record
-from seqmodels.report import bucket_plots, load_records, render_folder, style
-from seqmodels.report.load_records import Folder
+from seqmodels.report import figures, load, style
+from seqmodels.report.load import Folder
 from seqmodels.utils import files
 from seqmodels.utils.imports import PACKAGE
 
@@ -195,10 +195,10 @@ def write_essays(site: Site) -> None:
 
 def write_reports(site: Site, live: Path | None) -> dict[str, str]:
     """Write the report of each folder with hypotheses; return the names of their pages."""
-    reports, live_records = {}, load_records.load_folder(live, True).records if live else None
+    reports, live_records = {}, load.load_folder(live, True).records if live else None
     for name, its in site.folders.items():
         if any((its.path / file).with_suffix(".jsonl").exists() for file in its.records):
-            reports[name] = f"report-{render_folder.format_file_name(name)}"
+            reports[name] = f"report-{figures.format_file_name(name)}"
             part = report.describe(its, 0, N_MAPS, svg.Styles(), has_further=False)
             is_live = its.records == live_records
             data = {"folders": [part["data"]], "live": is_live and "live.html"}
@@ -331,15 +331,15 @@ def add_chart(
 
 def draw_scores(records: Sequence[Record]) -> Figure:
     """Draw the scores of the test set "distance" if there is one, otherwise of the first."""
-    tests = load_records.tests_by_name(records)
+    tests = load.tests_by_name(records)
     test = tests.get("distance") or next(iter(tests.values()))
-    return bucket_plots.draw_scores(records, test)
+    return figures.draw_scores(records, test)
 
 
 def read_folders(root: Path) -> dict[str, Folder]:
     """Read the folders of records in `root`, which may be a folder of records itself."""
     paths = sorted({path.parent for path in [*root.glob("*.json"), *root.glob("*/*.json")]})
-    loaded = (load_records.load_folder(path, True) for path in paths)
+    loaded = (load.load_folder(path, True) for path in paths)
     folders = {folder.path.resolve().name: folder for folder in loaded if folder.records}
     if not folders:
         raise ValueError(f"{root} holds no records; name a folder of records, or of such folders")
@@ -380,9 +380,9 @@ def make_chapter_chart(folders: Mapping[str, Folder], model: str) -> Chart | Non
 def draw_figure(folder: Folder, records: Sequence[Record], name: str) -> Figure:
     """Draw a figure of some records of a folder by the name of its file."""
     has_pairs = name.startswith("effects-")  # of all records, not only these
-    compared = render_folder.find_significance(folder.path, folder.records) if has_pairs else None
-    draw = render_folder.shared_figures(records, compared).get(name)
-    return draw() if draw else render_folder.draw_task_figures(records)[name]
+    compared = figures.find_significance(folder.path, folder.records) if has_pairs else None
+    draw = figures.shared_figures(records, compared).get(name)
+    return draw() if draw else figures.draw_task_figures(records)[name]
 
 
 class Section(NamedTuple):
@@ -397,7 +397,7 @@ class Section(NamedTuple):
 
 def make_sections(folders: Mapping[str, Folder]) -> list[Section]:
     """Return the findings of the documentation about these folders, then the other comparisons."""
-    committed = render_folder.TASKS.parent / "results"
+    committed = figures.TASKS.parent / "results"
     ours = {n for n, f in folders.items() if f.path.resolve() == (committed / n).resolve()}
     findings = [finding for finding in questions.read_findings() if finding.folder in ours]
     sections, charts, styles = list[Section](), list[Chart](), svg.Styles()
@@ -432,12 +432,12 @@ def make_comparison_charts(
         by_task.setdefault(select_records(folders, name)[0].task, []).append(name)
     for task, names in by_task.items():
         records = [record for name in names for record in select_records(folders, name)]
-        across = render_folder.draw_across([records])
+        across = figures.draw_across([records])
         for name, drawn in across.items():
             yield add_chart(charts, styles, ", ".join(names), drawn, name), task
         largest = max(names, key=lambda name: len(select_records(folders, name)))
         for name in [largest] if across else names:
             own = select_records(folders, name)
-            drawn_own = render_folder.draw_task_figures(own)
+            drawn_own = figures.draw_task_figures(own)
             first = next(iter(drawn_own.values()), None) or draw_scores(own)
             yield add_chart(charts, styles, name, first, name), task

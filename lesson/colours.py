@@ -10,7 +10,7 @@ from functools import cache
 
 from matplotlib.colors import LinearSegmentedColormap, to_hex, to_rgb
 
-from seqmodels.report.bucket_plots import BETTER, WORSE
+from seqmodels.report.effects import BETTER, WORSE
 from seqmodels.report.style import HEAT
 
 DAY, NIGHT = "#ffffff", "#141414"

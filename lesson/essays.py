@@ -24,8 +24,8 @@ from lesson import layout, rows
 from lesson.source import read_toml
 from seqmodels.data.tokenizers import WORD
 from seqmodels.records.schema import Record
-from seqmodels.report import effects, load_records
-from seqmodels.report.load_records import Folder, Row, format_bucket, format_range, label_of
+from seqmodels.report import effects, load
+from seqmodels.report.load import AnalysisRow, Folder, format_bucket, format_range, label_of
 from seqmodels.utils.files import read_json
 
 ENTRIES: dict[str, dict[str, str]] = read_toml("essays")
@@ -105,17 +105,17 @@ def span(values: Iterable[float], write: Callable[[float], str] = whole) -> str:
 
 def tokens_of(records: Iterable[Record]) -> str:
     """Format the target tokens of training, or their range."""
-    return format_range((r.train_config.tokens for r in records), load_records.format_short)
+    return format_range((r.train_config.tokens for r in records), load.format_short)
 
 
-def rows_of(r: Record, analysis: str, **columns: Any) -> list[Row]:
+def rows_of(r: Record, analysis: str, **columns: Any) -> list[AnalysisRow]:
     """Return the rows of an analysis that have these values; none if it was not made."""
-    return load_records.rows_of(r, analysis, **columns) if analysis in r.analyses else []
+    return load.rows_of(r, analysis, **columns) if analysis in r.analyses else []
 
 
 def describe_model(r: Record) -> dict[str, str]:
     """Return the label of a record's model and its kind of memory, which is empty if unknown."""
-    info = load_records.info_of(r)
+    info = load.info_of(r)
     return {"label": label_of(r), "memory": info.memory if info else ""}
 
 
@@ -132,8 +132,8 @@ def find_runs(folders: Folders, suffix: str) -> tuple[str, list[tuple[Record, Pa
 
 def by_memory(records: Iterable[Record], memory: str) -> dict[str, list[Record]]:
     """Return the records of the five papers' models with this memory, by model."""
-    groups = load_records.group_by_model(records).items()
-    infos = {model: load_records.info_of(group[0]) for model, group in groups}
+    groups = load.group_by_model(records).items()
+    infos = {model: load.info_of(group[0]) for model, group in groups}
     return {
         model: group for model, group in groups
         if (info := infos[model]) and (info.memory, info.group) == (memory, "five")
@@ -145,14 +145,14 @@ def by_memory(records: Iterable[Record], memory: str) -> dict[str, list[Record]]
 
 def compare_lengths(records: Sequence[Record]) -> Numbers | None:
     """Return the share of BLEU that remains on the longest sentences, trained and tested."""
-    tests = load_records.tests_by_name(records)
+    tests = load.tests_by_name(records)
     test = next(iter(tests.values()), None)
-    place = test and load_records.longest_trained_bucket(test)
+    place = test and load.longest_trained_bucket(test)
     groups = [by_memory(records, memory) for memory in ("vector", "grows")]
     if not (test and place and all(groups) and test.buckets[0].get("bleu")):
         return None
     vector, grows = (
-        [load_records.score_array(own, test.name, "bleu")[:, 1:, 0].mean(0) for own in its.values()]
+        [load.score_array(own, test.name, "bleu")[:, 1:, 0].mean(0) for own in its.values()]
         for its in groups
     )
     short, long, beyond = (format_bucket(test.buckets[i]) for i in (0, place, -1))
@@ -175,15 +175,15 @@ def compare_budgets(records: Sequence[Record]) -> Numbers | None:
     sweep = effects.find_sweeps(records).get("tokens", {})
     if not {RNN, BAHDANAU} <= {*sweep}:
         return None
-    (test, *_) = load_records.tests_by_name(records).values()
-    place = load_records.longest_trained_bucket(test) or 0
+    (test, *_) = load.tests_by_name(records).values()
+    place = load.longest_trained_bucket(test) or 0
     less = next(tokens for tokens, group in sweep[RNN].items() if group[0].model == RNN)
     more = max(sweep[RNN])
     groups = sweep[RNN][less], sweep[RNN][more], sweep[BAHDANAU].get(less, [])
     if less == more or not groups[-1]:
         return None
     before, after, attending = (
-        load_records.score_array(group, test.name, "bleu")[:, 1 + place, 0] for group in groups
+        load.score_array(group, test.name, "bleu")[:, 1 + place, 0] for group in groups
     )
     if max(before) >= min(after) or max(before) >= min(attending):
         return None
@@ -196,12 +196,12 @@ def compare_budgets(records: Sequence[Record]) -> Numbers | None:
     written = [r for r in groups[0] if rows_of(r, "best_state")]
     best = None
     if written:
-        scores = load_records.score_array(written, "best_state", "bleu")[:, 1:, 0].mean(0)
+        scores = load.score_array(written, "best_state", "bleu")[:, 1:, 0].mean(0)
         best = {"trained": whole(scores[place]), "beyond": whole(scores[-1])}
     return {
         "best": best, "width": groups[0][0].size("d_model"), "trainings": span(map(len, groups)),
         "words": format_bucket(test.buckets[place]), "beyond": format_bucket(test.buckets[-1]),
-        "less": load_records.format_short(less), "more": load_records.format_short(more),
+        "less": load.format_short(less), "more": load.format_short(more),
         "before": whole(mean(before)), "after": whole(mean(after)),
         "attending": f"{mean(attending):.1f}",
         "losses": losses if is_lowest and train >= valid else None,
@@ -218,7 +218,7 @@ def compare_prefixes(records: Sequence[Record]) -> Numbers | None:
     if not (vector and grows and rows_of(records[0], "prefixes")):
         return None
 
-    def find_rows(group: Iterable[Record], kept: str, low: int) -> list[Row]:
+    def find_rows(group: Iterable[Record], kept: str, low: int) -> list[AnalysisRow]:
         columns = {"cut": "clause ends", "kept": kept, "low": low}
         return [row for r in group for row in rows_of(r, "prefixes", **columns)]
 
@@ -263,7 +263,7 @@ def compute_bits(records: Sequence[Record]) -> list[Numbers] | None:
     found = []
     for group in by_memory(records, "vector").values():
         test, each = group[0].tests[0], math.log2(group[0].data.count("n_symbols"))
-        nats = load_records.score_array(group, test.name, "nats")[:, 1:, 0]
+        nats = load.score_array(group, test.name, "nats")[:, 1:, 0]
         bits = (each - nats / math.log(2)) * np.array([b.low for b in test.buckets])
         width, most = group[0].size("d_model"), float(bits.max(1).mean())
         found.append({
@@ -297,7 +297,7 @@ def choose_samples(folders: Folders) -> list[Numbers] | None:
             looks_back = [w for w in outputs if w["memory"] == "grows"]
             others = [w for w in outputs if w not in looks_back]
             samples.append({
-                "words": format_bucket(b), "is_beyond": load_records.is_beyond(test, b),
+                "words": format_bucket(b), "is_beyond": load.is_beyond(test, b),
                 "folder": name, "tokens": tokens, "most": test.max_train_length,
                 "src": first[0][1].src, "ref": first[0][1].ref,
                 "n_models": len(outputs), "pairs": [*zip_longest(others, looks_back)],
@@ -336,7 +336,7 @@ def read_opening(folders: Folders) -> Numbers | None:
         "rows": made["rows"], "shown": made["rows"].index(row), "machines": texts["machines"],
         "packed": packed, "one": len(row["best"][0]), "many": len(row["annotations"][0]),
         "folder": name, "most": most, "steps": made["steps"][-1],
-        "tokens": load_records.format_short(record.train_config.tokens),
+        "tokens": load.format_short(record.train_config.tokens),
     }  # fmt: skip
 
 
@@ -426,7 +426,7 @@ def describe_head(records: Sequence[Record]) -> Numbers | None:
     shown, row = max(in_encoder, key=lambda pair: pair[1]["share"])
     place = {key: row[key] for key in ("attention", "layer", "head")}
     trained = [{
-        "seed": r.seed, "tokens": load_records.format_short(r.train_config.tokens),
+        "seed": r.seed, "tokens": load.format_short(r.train_config.tokens),
         "where": f"{b['attention']} {b['layer']}.{b['head']}", "share": whole(b["share"]),
         "before": whole(b["before"]), "whole": b["whole"], "exact": b["exact"], "n": b["n"],
         "endings": whole(share),
@@ -469,14 +469,14 @@ def compare_kernels(records: Sequence[Record]) -> Numbers | None:
 
 def compare_lookup(records: Sequence[Record]) -> Numbers | None:
     """Return the queries that each model answers, in per cent, by number of pairs."""
-    groups = load_records.group_by_model(records)
+    groups = load.group_by_model(records)
     needed = {"transformer", "transformer_conv", "linear_attention", "linear_attention_conv"}
     if not needed <= {*groups}:
         return None
     test = records[0].tests[0]
-    place = load_records.longest_trained_bucket(test) or 0
+    place = load.longest_trained_bucket(test) or 0
     scores = {
-        model: load_records.score_array(group, test.name, test.primary_metric)[:, 1:, 0]
+        model: load.score_array(group, test.name, test.primary_metric)[:, 1:, 0]
         for model, group in groups.items()
     }
     for model in ("transformer", "linear_attention"):
@@ -496,14 +496,14 @@ def compare_lookup(records: Sequence[Record]) -> Numbers | None:
 
 def compare_sizes(records: Sequence[Record]) -> Numbers | None:
     """Return the bytes that pass to the decoder, of a short and of a long source."""
-    groups = load_records.group_by_model(records).values()
+    groups = load.group_by_model(records).values()
     sizes = [(group[0], group[0].source_bytes) for group in groups if group[0].source_bytes]
     if not sizes:
         return None
     (short, _), *_, (long, _) = sizes[0][1]
     rows_ = list[Numbers]()
     for r, its in sizes:
-        size = [load_records.format_short(n, unit="B") for _, n in (its[0], its[-1])]
+        size = [load.format_short(n, unit="B") for _, n in (its[0], its[-1])]
         rows_.append(describe_model(r) | {"sizes": size})
     return {"short": short, "long": long, "rows": rows_}
 
@@ -512,10 +512,10 @@ def compare_cups(records: Sequence[Record]) -> Numbers | None:
     """Return the sources whose balls are all found, in per cent, by model and moves."""
     if not records:
         return None
-    test, groups = records[0].tests[0], load_records.group_by_model(records)
+    test, groups = records[0].tests[0], load.group_by_model(records)
     rows_: list[Numbers] = []
     for group in groups.values():
-        means = load_records.score_array(group, test.name, test.primary_metric)[:, 1:, 0].mean(0)
+        means = load.score_array(group, test.name, test.primary_metric)[:, 1:, 0].mean(0)
         rows_.append(describe_model(group[0]) | {"shares": [*map(whole, means)], "last": means[-1]})
     return {
         "n_cups": records[0].data["n_cups"], "tokens": tokens_of(records),

@@ -20,8 +20,8 @@ from seqmodels.experiments import inference
 from seqmodels.interface import mute_heads
 from seqmodels.models import PAPERS
 from seqmodels.records.schema import Record, Test
-from seqmodels.report import load_records, style
-from seqmodels.report.load_records import Folder, format_bucket, format_subtitle, rows_of
+from seqmodels.report import load, style
+from seqmodels.report.load import Folder, format_bucket, format_subtitle, rows_of
 from seqmodels.report.style import LineStyle
 from seqmodels.utils import files
 
@@ -64,7 +64,7 @@ def describe(
     chosen = choose_runs(folder)
     records = [*chosen.values()]
     worker, wasm, versions = runtime.build_runtime()
-    line_styles = style.line_styles_for(load_records.group_by_model(records))
+    line_styles = style.line_styles_for(load.group_by_model(records))
     runs, packed = zip(*(
         export_run(path, record, line_styles[record.model]) for path, record in chosen.items()
     ), strict=True)  # fmt: skip
@@ -98,7 +98,7 @@ def describe(
 def choose_runs(folder: Path) -> dict[Path, Record]:
     """Return the first run with weights of each model of a folder; ValueError if there is none."""
     by_model: dict[str, tuple[Path, Record]] = {}
-    for name, record in load_records.load_folder(folder).records.items():
+    for name, record in load.load_folder(folder).records.items():
         if (folder / name).with_suffix(".safetensors").exists():
             by_model.setdefault(record.model, (folder / name, record))
     if not by_model:
@@ -113,7 +113,7 @@ def export_run(path: Path, record: Record, line_style: LineStyle) -> tuple[dict[
     weights = np.frombuffer(contents.pop(export.WEIGHTS), np.uint8)
     parts = {"weights": weights.reshape(-1, 2).T.tobytes()}  # compresses better
     parts |= {Path(name).stem: contents[name] for name in contents if name.endswith(".onnx")}
-    model, info = record.model, load_records.info_of(record)
+    model, info = record.model, load.info_of(record)
     memory = info.memory if info else ""
     about = {
         "model": model, "label": line_style.label, "colour": line_style.colour,

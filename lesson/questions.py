@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from lesson.source import read_toml
-from seqmodels.report.render_folder import TASKS
+from seqmodels.report.figures import TASKS
 
 ROOT = TASKS.parent
 FIGURE = re.compile(r"!\[[^\]]*\]\(\.\./results/([\w-]+)/([\w-]+)\.svg\)")

@@ -20,8 +20,8 @@ from lesson import layout, rows, svg
 from seqmodels.data.tokenizers import WORD
 from seqmodels.evaluation.metrics import metric_of
 from seqmodels.records.schema import Bucket, Record, Test
-from seqmodels.report import load_records, render_folder, style
-from seqmodels.report.load_records import Folder, format_bucket, format_subtitle
+from seqmodels.report import figures, load, style
+from seqmodels.report.load import Folder, format_bucket, format_subtitle
 from seqmodels.utils import files
 
 PARTS = 2_000
@@ -40,7 +40,7 @@ def write(folders: Sequence[Path], out: Path, n_maps: int) -> Path:
         raise ValueError("a folder is given twice; give each once")
     styles = svg.Styles()
     with style.context():
-        loaded = enumerate(map(load_records.load_folder, folders))
+        loaded = enumerate(map(load.load_folder, folders))
         parts = [describe(folder, i, n_maps, styles) for i, folder in loaded]
     data = {"folders": [part["data"] for part in parts]}
     page = layout.render("report.html", parts=parts, data=data)
@@ -55,20 +55,20 @@ def describe(
     Without `has_further`, there are no figures but those of scores and learning curves.
     """
     records = [*folder.records.values()]
-    compared = render_folder.find_significance(folder.path, folder.records)
-    main = ("curves", "score-", "significance-")
+    compared = figures.find_significance(folder.path, folder.records)
+    main = ("curves", "score-")
     if has_further:
-        drawn = render_folder.draw_all(records, compared)
+        drawn = figures.draw_all(records, compared)
     else:
-        shared = render_folder.shared_figures(records, compared)
+        shared = figures.shared_figures(records, compared)
         drawn = {name: draw() for name, draw in shared.items() if name.startswith(main)}
     svgs = {
         name: svg.inline(figure, f"f{number}-{name}", styles, has_buckets=True)
         for name, figure in drawn.items()
     }
-    tests = load_records.tests_by_name(records)
-    keys = {name: render_folder.format_file_name(name) for name in tests}
-    line_styles = style.line_styles_for(load_records.group_by_model(records))
+    tests = load.tests_by_name(records)
+    keys = {name: figures.format_file_name(name) for name in tests}
+    line_styles = style.line_styles_for(load.group_by_model(records))
     labels = {model: line_style.label for model, line_style in line_styles.items()}
     name = folder.path.resolve().name
     return {
@@ -91,13 +91,13 @@ def describe_hypotheses(folder: Folder, labels: Mapping[str, str], n_maps: int) 
     by_run = {name: its for name, its in read.items() if its}
     runs = {folder.path / name: folder.records[name] for name in by_run}
     described = list[dict[str, Any]]()
-    tests = load_records.tests_by_name([*folder.records.values()]) if runs else {}
+    tests = load.tests_by_name([*folder.records.values()]) if runs else {}
     for name, test in tests.items():
         first, *_ = records = [*runs.values()]
         examples = rows.side_by_side(by_run, test, first.data.bleu_tokenize)
         count_errors(first, examples)
         maps = {} if described else attention_maps(runs, examples, test, n_maps)
-        scores = load_records.score_array(records, name, test.primary_metric)[:, 1:, 0]
+        scores = load.score_array(records, name, test.primary_metric)[:, 1:, 0]
         described.append(describe_test(test, examples, maps, scores.tolist()))
     return {
         "runs": [{"model": r.model, "label": labels[r.model], "seed": r.seed}
@@ -110,8 +110,8 @@ def table_by_bucket(records: Sequence[Record], test: Test) -> Table:
     """Return the score of each run with a column per bucket."""
     rows: Table = [["model", "seed", *map(format_bucket, test.buckets)]]
     for r in (r for r in records if r.test(test.name)):
-        scores = load_records.score_array([r], test.name, test.primary_metric)[0, 1:, 0]
-        rows.append([load_records.label_of(r), r.seed, *(f"{score:.6g}" for score in scores)])
+        scores = load.score_array([r], test.name, test.primary_metric)[0, 1:, 0]
+        rows.append([load.label_of(r), r.seed, *(f"{score:.6g}" for score in scores)])
     return rows
 
 
@@ -138,7 +138,7 @@ def describe_test(
             | {"values": [None if v != v else v for v in by_run]}
             for b, by_run in zip(test.buckets, zip(*values, strict=True), strict=True)
         ],
-        "start": load_records.longest_trained_bucket(test) or 0,
+        "start": load.longest_trained_bucket(test) or 0,
         "scores": [
             {
                 "key": key,
@@ -158,7 +158,7 @@ def describe_test(
 
 def count_errors(record: Record, examples: Sequence[dict[str, Any]]) -> None:
     """Add to each example the wrong words of each run by kind, if the task tells kinds apart."""
-    module = render_folder.task_figures(record.task)
+    module = figures.task_figures(record.task)
     find = getattr(module, "find_classifier", None)
     if find and (classify := find(record)):
         for e in examples:

@@ -37,7 +37,7 @@ def compare(task: str, **flags: Any) -> Comparison | None:
         raise ValueError(f"{task} measures trained runs; give them to: seqmodels run {task} RUN …")
     args = program.PARSER.parse(flags_of_tasks.to_words(flags))
     from seqmodels.experiments import compare as experiments  # imports torch
-    from seqmodels.report.render_folder import plot_folder
+    from seqmodels.report.figures import plot_folder
 
     adapted, options = flags_of_tasks.read_task(program.PARSER, program.make_task, args)
     if (out := experiments.compare(adapted, options)) is None:
@@ -48,23 +48,23 @@ def compare(task: str, **flags: Any) -> Comparison | None:
 
 def summarize(out: Path, task: Task) -> str:
     """Draw the records that a folder has so far; return their scores on the first test set."""
-    from seqmodels.report import load_records, render_folder, tables
+    from seqmodels.report import figures, load, tables
 
-    folder = load_records.load_folder(out)
+    folder = load.load_folder(out)
     records = [*folder.records.values()]
-    render_folder.plot_folder(folder, own=task.figures)
-    first = next(iter(load_records.tests_by_name(records).values()))
+    figures.plot_folder(folder, own=task.figures)
+    first = next(iter(load.tests_by_name(records).values()))
     scores = tables.format_scores(records, first)
     return "\n".join(["", *scores, wrap(f"Figures and tables so far are in {out}."), ""])
 
 
 def draw_and_print(out: Path, task: Task) -> None:
     """Draw and print a folder's records."""
-    from seqmodels.report import render_folder
+    from seqmodels.report import figures
 
     if not any(out.glob("*-seed*[0-9].json")):
         return
-    paths = render_folder.plot_folder(out, own=task.figures)
+    paths = figures.plot_folder(out, own=task.figures)
     print(f"\n{Comparison(out)!r}")
     print(f"\n{wrap(f'Records, hypotheses, weights and figures are in {out}:')}")
     names = ", ".join(sorted(path.name for path in paths))
@@ -78,20 +78,20 @@ class Comparison:
     """
 
     def __init__(self, out: str | Path):
-        from seqmodels.report import load_records, render_folder
+        from seqmodels.report import figures, load
 
         self.out = Path(out) if Path(out).exists() else HOME / "results" / out
-        folder = load_records.load_folder(self.out if self.out.exists() else Path(out))
+        folder = load.load_folder(self.out if self.out.exists() else Path(out))
         self.records: list[Record] = [*folder.records.values()]
-        self.significance = render_folder.find_significance(self.out, folder.records)
+        self.significance = figures.find_significance(self.out, folder.records)
 
     @cached_property
     def figures(self) -> dict[str, Figure]:
         """Draw the figures, by the names of their files: `score-length`, `curves`, …."""
-        from seqmodels.report import render_folder, style
+        from seqmodels.report import figures, style
 
         with style.context():
-            return render_folder.draw_all(self.records, self.significance)
+            return figures.draw_all(self.records, self.significance)
 
     def __repr__(self) -> str:
         from seqmodels.report.tables import format_summary

@@ -19,7 +19,6 @@ from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 
-from seqmodels.utils import files
 from seqmodels.utils.terminal import run_cli
 
 from .flags import TaskParser, run
@@ -45,14 +44,13 @@ def run_all(out: Path, comparisons: Sequence[Comparison], forwarded: Sequence[st
     A forwarded flag replaces a comparison's own.
     """
     todo = []
-    files.claim_file(out / "README.md")
     for folder, task, own_flags in comparisons:
         own = [f"--{flag}".split() for flag in own_flags.replace("OUT", str(out)).split("--")[1:]]
         own_left = [word for flag in own if flag[0] not in forwarded for word in flag]
         todo.append((folder, task, [*own_left, *forwarded, "--out", str(out / folder)]))
     for _, task, passed in todo:  # find mistakes before anything is trained
         import_module(f"tasks.{task}.__main__").PARSER.parse_args(passed)
-    from seqmodels.report.render_folder import plot_results  # takes a second to import
+    from seqmodels.report.figures import plot_results  # takes a second to import
 
     for n, (folder, task, passed) in enumerate(todo, start=1):
         since = time.perf_counter()

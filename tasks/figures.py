@@ -12,8 +12,8 @@ from matplotlib.figure import Figure
 
 from seqmodels.evaluation.metrics import metric_of
 from seqmodels.records.schema import Record, Test
-from seqmodels.report import load_records, style
-from seqmodels.report.load_records import format_bucket, format_subtitle, rows_of
+from seqmodels.report import load, style
+from seqmodels.report.load import format_bucket, format_subtitle, rows_of
 from seqmodels.report.style import GREY, LineStyle
 
 CHANGES = {
@@ -91,23 +91,23 @@ def draw_comparisons(
     first = records[0].tests[0]
     caption += (
         " Line: mean of the seeds; whisker: lowest to highest seed. Dotted: "
-        f"{load_records.name_baseline(first)}. Vertical: the most {first.unit} in training."
+        f"{load.name_baseline(first)}. Vertical: the most {first.unit} in training."
     )
     texts = title, format_subtitle(records), caption
     figure, axes = style.make_panels(texts, key, n_columns=len(comparisons))
     for ax, own in zip(axes[0], comparisons, strict=True):
         test, name = own[0].tests[0], own[0].data.name
         buckets = [format_bucket(bucket) for bucket in test.buckets]
-        groups = load_records.group_by_model(own)
+        groups = load.group_by_model(own)
         for model, line_style in line_styles.items():
             if seeds := groups.get(model):
-                scores = load_records.score_array(seeds, test.name, test.primary_metric)[:, 1:, 0]
+                scores = load.score_array(seeds, test.name, test.primary_metric)[:, 1:, 0]
                 style.draw_seeds(ax, line_style, dict(enumerate(scores.T)))
         if test.baseline:
             baseline = [bucket["baseline"].value for bucket in test.buckets]
             ax.plot(baseline, ls=":", lw=1.8, color=style.INK, zorder=5)
         mark_trained(ax, test)
         ax.set_xticks(range(len(buckets)), buckets)
-        ax.set(title=load_records.capitalise(name), xlabel=test.axis)
+        ax.set(title=load.capitalise(name), xlabel=test.axis)
         ax.set_ylim(0, 100 if metric_of(test.primary_metric).is_percent else None)
     return figure

@@ -35,7 +35,7 @@ from seqmodels.experiments import compare, evaluate_run  # noqa: E402
 from seqmodels.models import INFOS, PAPERS, model_of, paper_of  # noqa: E402
 from seqmodels.records import io as record  # noqa: E402
 from seqmodels.records.schema import Record  # noqa: E402
-from seqmodels.report import load_records, render_folder, style  # noqa: E402
+from seqmodels.report import figures, load, style  # noqa: E402
 from seqmodels.utils import files  # noqa: E402
 from tools.sizes import sizes_of  # noqa: E402
 
@@ -137,7 +137,7 @@ def data() -> Path:
 @pytest.fixture
 def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
     """Save the time of the figures where a test does not look at them."""
-    monkeypatch.setattr(render_folder, "plot_folder", lambda *_, **__: [])
+    monkeypatch.setattr(figures, "plot_folder", lambda *_, **__: [])
 
 
 @pytest.fixture(params=MODELS)
@@ -220,7 +220,7 @@ def compared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("compared")
     with pytest.MonkeyPatch.context() as patch:
         shorten_runs(patch)
-        patch.setattr(render_folder, "plot_folder", lambda *_, **__: [])
+        patch.setattr(figures, "plot_folder", lambda *_, **__: [])
         compare.compare(toy(), options(out))
     return out
 
@@ -324,7 +324,7 @@ def language_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     given += ["--models", "lstm_seq2seq", "gpt", "--parameters", 300_000, "--device", "cpu"]
     with pytest.MonkeyPatch.context() as patch:
         shorten_runs(patch)
-        patch.setattr(render_folder, "plot_folder", lambda *_, **__: [])
+        patch.setattr(figures, "plot_folder", lambda *_, **__: [])
         assert exit_code(patch, task_of("next_token"), *given, "--out", out) == 0
     return out
 
@@ -341,7 +341,7 @@ def fields_of(path: Path) -> dict[str, Any]:
 
 
 def check_folder(folder: Path, models: Sequence[str]) -> list[Record]:
-    records = load_records.load_records(folder)
+    records = load.load_records(folder)
     assert {r.model for r in records} == set(models)
     for made in records:
         path = folder / f"{made.model}-seed{made.seed}.json"

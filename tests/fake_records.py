@@ -11,7 +11,7 @@ from seqmodels.evaluation import metrics
 from seqmodels.models import PAPERS
 from seqmodels.records.io import build, save_sums, sums_path
 from seqmodels.records.schema import SCHEMA, Record
-from seqmodels.report import bucket_plots
+from seqmodels.report import figures
 
 MODELS = tuple(name for name, paper in PAPERS.items() if paper.group == "five")
 """The models of the five papers."""
@@ -227,4 +227,4 @@ def scored(
 
 def drawn_scores(fields: list[dict[str, Any]], index: int = 0) -> Any:
     records = as_records(fields)
-    return bucket_plots.draw_scores(records, records[0].tests[index]).figure
+    return figures.draw_scores(records, records[0].tests[index]).figure

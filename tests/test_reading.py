@@ -169,9 +169,9 @@ def test_tasks_do_not_import_each_other() -> None:
 def test_figures_and_help_need_no_torch() -> None:
     tasks = [path.parent.name for path in sorted(ROOT.glob("tasks/*/figure.py"))]
     program = (
-        "import sys; sys.modules['torch'] = None; from seqmodels.report import render_folder; "
+        "import sys; sys.modules['torch'] = None; from seqmodels.report import figures; "
         "from seqmodels.cli.main import build_parser; import tasks.flags; build_parser(); "
-        f"assert all(map(render_folder.task_figures, {tasks}))"
+        f"assert all(map(figures.task_figures, {tasks}))"
     )
     subprocess.run([sys.executable, "-c", program], check=True, cwd=ROOT)
 

@@ -33,7 +33,7 @@ from seqmodels.evaluation.metrics import metric_of
 from seqmodels.records import significance
 from seqmodels.records.io import sums_path
 from seqmodels.records.significance import Family, Mean, VarianceComponent
-from seqmodels.report import load_records
+from seqmodels.report import load
 from seqmodels.utils.terminal import Parser, positive
 
 RESULTS = Path(__file__).parents[1] / "results"
@@ -120,7 +120,7 @@ def simulate(design: Design, draws: range, gain: float = 0.0) -> tuple[float, np
 def list_families() -> Iterator[tuple[str, Family]]:
     """Yield the families with tested pairs of all folders whose sums are kept."""
     for path in sorted(RESULTS.glob(f"*/{significance.FILE}")):
-        records = load_records.load_folder(path.parent).records
+        records = load.load_folder(path.parent).records
         if all(sums_path(path.parent, record).exists() for record in records.values()):
             for family in significance.score_folder(path.parent, records):
                 if family.tested:

@@ -14,6 +14,6 @@ def add_arguments(arg: Add) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Draw the figures and tables of a folder of records, or of the folders in it with an index."""
-    from seqmodels.report.render_folder import plot_results
+    from seqmodels.report.figures import plot_results
 
     print(*plot_results(args.folder), sep="\n")

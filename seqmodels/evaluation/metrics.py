@@ -2,7 +2,7 @@
 
 A row holds the measurements of one test example. Every score is computed from rows only, so the
 JSONL next to a record is enough to recompute all scores. A new metric is one entry here: records,
-tables, figures and the ledger of published figures all use this list.
+tables and figures all use this list.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ A sweep is a curve of the scores over the values of a number, such as a size or 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 
 from matplotlib.axes import Axes
@@ -14,17 +14,9 @@ from matplotlib.ticker import NullLocator
 
 from seqmodels.evaluation.metrics import metric_of
 from seqmodels.records.schema import Record, Test, Value
-from seqmodels.records.significance import Comparison, Pair, Significance
-from seqmodels.report import load_records, style
-from seqmodels.report.bucket_plots import (
-    BETTER,
-    OUTCOMES,
-    UNTESTED,
-    WORSE,
-    explain_outcomes,
-    outcome,
-)
-from seqmodels.report.load_records import (
+from seqmodels.records.significance import Comparison, Difference, Pair, Significance
+from seqmodels.report import load, style
+from seqmodels.report.load import (
     format_bucket,
     format_ends,
     format_field,
@@ -41,6 +33,12 @@ from seqmodels.report.load_records import (
 )
 from seqmodels.report.style import GREY, INK, LineStyle
 
+BETTER, WORSE = ("#A9D3EE", "#1B75BC"), ("#F6C9A0", "#E8741C")
+"""Fills of cells and squares where the row is significantly better or worse than the column."""
+OUTCOMES = {1: "significantly better", -1: "significantly worse", 0: "not significant"}
+"""Outcome of a difference -> its name in a table."""
+UNTESTED: style.Look = {"hatch": "////", "fc": "none", "ec": "#D4D4D4", "lw": 0}
+"""The look of what is not tested."""
 MIN_VALUES = 3
 """Values of a field from which its scores are a curve."""
 
@@ -53,7 +51,7 @@ def find_effects(records: Sequence[Record], comparison: Comparison) -> list[tupl
     An effect is the pair of the changed model and the model as it is, which is listed before. A
     variant is a change as well.
     """
-    first = {model: group[0] for model, group in load_records.group_by_model(records).items()}
+    first = {model: group[0] for model, group in load.group_by_model(records).items()}
     if not any(record.arm for record in first.values()):
         return []
     pairs = {(pair.row, pair.column): pair for pair in comparison.pairs}
@@ -158,7 +156,7 @@ def find_sweeps(records: Sequence[Record]) -> dict[str, Sweep]:
     The model as it is belongs to each of its sweeps, at its own value of the field, unless that is
     no number, as where d_k follows from the width.
     """
-    by_name = load_records.group_by_model(records)
+    by_name = load.group_by_model(records)
     groups: dict[tuple[str, str], dict[Value, list[Record]]] = {}
     for group in by_name.values():
         changed, base = changed_fields(group[0]), group[0].base
@@ -185,8 +183,8 @@ def changed_fields(record: Record) -> dict[str, Value]:
 
 def sweep_figures(records: Sequence[Record]) -> dict[str, partial[Figure]]:
     """Return what draws each sweep, the first test set's scores, by the names of their files."""
-    test = next(iter(load_records.tests_by_name(records).values()))
-    groups, figures = load_records.group_by_model(records), {}
+    test = next(iter(load.tests_by_name(records).values()))
+    groups, figures = load.group_by_model(records), {}
     for field, sweep in find_sweeps(records).items():
         line_styles = style.line_styles_for({model: groups[model] for model in sweep})
         figures[f"sweep-{field}"] = partial(draw_sweep, field, sweep, test, line_styles)
@@ -206,14 +204,14 @@ def draw_sweep(
     is_many = any(len(group) > 1 for values in sweep.values() for group in values.values())
     caption = "Line: mean of the seeds; whisker: lowest to highest." if is_many else "One seed."
     label = name_field(field)
-    score = load_records.capitalise(primary.name)
+    score = load.capitalise(primary.name)
     texts = f"{score} and loss at {where}, by {label}", format_subtitle(records), caption
     figure, axes = style.make_panels(texts, [*line_styles.values()])
     part = 0 if place is None else place + 1
     for ax, metric in zip(axes[0], (test.primary_metric, "nats"), strict=True):
         for model, line_style in line_styles.items():
             seeds = {
-                value: load_records.score_array(group, test.name, metric)[:, part, 0]
+                value: load.score_array(group, test.name, metric)[:, part, 0]
                 for value, group in sweep[model].items()
             }
             style.draw_seeds(ax, line_style, seeds)
@@ -233,3 +231,18 @@ def _scale(ax: Axes, values: Sequence[float]) -> None:
         ax.set_xscale("log")
         ax.xaxis.set_minor_locator(NullLocator())
     ax.set_xticks(values, [format_short(value) for value in values])
+
+
+def outcome(difference: Difference, metric: str) -> int:
+    """Return 1 if significantly better, -1 if worse, 0 if not significant."""
+    if not difference.is_significant:
+        return 0
+    return 1 if (difference.value < 0) == metric_of(metric).is_loss else -1
+
+
+def explain_outcomes(outcomes: Collection[int], has_untested: bool, neither: str) -> str:
+    """Explain the colours of these outcomes, and the hatch of what is not tested."""
+    colours = {1: "blue", -1: "orange", 0: neither}
+    parts = [f"{colours[value]}: {OUTCOMES[value]}" for value in colours if value in outcomes]
+    parts += ["hatched: not tested"] * has_untested
+    return load.capitalise("; ".join(parts)) + "."

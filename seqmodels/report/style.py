@@ -30,7 +30,7 @@ from numpy.typing import ArrayLike
 
 from seqmodels.models import OLD_NAMES, PAPERS, model_of, paper_of
 from seqmodels.records.schema import Record
-from seqmodels.report.load_records import (
+from seqmodels.report.load import (
     Groups,
     format_parameters,
     group_by_model,

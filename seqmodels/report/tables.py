@@ -15,8 +15,8 @@ from seqmodels.evaluation.intervals import MIN_ROWS
 from seqmodels.evaluation.metrics import LOSSES, metric_of
 from seqmodels.records.schema import Record, Test
 from seqmodels.records.significance import Difference, Significance
-from seqmodels.report import effects, load_records
-from seqmodels.report.load_records import (
+from seqmodels.report import effects, load
+from seqmodels.report.load import (
     MIN_EXAMPLES,
     format_bucket,
     format_interval,
@@ -72,7 +72,7 @@ def _mean(seeds: np.ndarray, metric: str, n: int = 0) -> str:
 def format_summary(records: Sequence[Record], compared: Significance | None = None) -> str:
     """Format what a comparison prints at its end: scores by bucket, effects of changes, costs."""
     parts = textwrap.wrap(format_subtitle(records), terminal_width())
-    for test in load_records.tests_by_name(records).values():
+    for test in load.tests_by_name(records).values():
         parts += ["", *format_scores(records, test)]
         if rows := effects.effect_rows(records, test, compared):
             parts += ["", *format_table(rows)]
@@ -89,7 +89,7 @@ def format_scores(records: Sequence[Record], test: Test) -> list[str]:
 
 def format_tables(records: Sequence[Record], compared: Significance | None = None) -> str:
     """Format all tables of records in Markdown, with notes."""
-    tests = load_records.tests_by_name(records)
+    tests = load.tests_by_name(records)
     parts = []
     for test in tests.values():
         title, rows, notes = score_rows(records, test, format_cell)
@@ -104,7 +104,7 @@ def format_tables(records: Sequence[Record], compared: Significance | None = Non
     metrics = dict.fromkeys(m for t in tests.values() for m in (t.primary_metric, *LOSSES))
     units = ", ".join(dict.fromkeys(t.grouped_by or t.noun for t in tests.values()))
     methods = format_interval_methods(records, metrics)
-    n_seeds = {len(group) for group in load_records.group_by_model(records).values()}
+    n_seeds = {len(group) for group in load.group_by_model(records).values()}
     cells = ["mean over the seeds ± half their range"] * (max(n_seeds) > 1)
     notes = ["– not recorded"]
     if min(n_seeds) == 1:
@@ -112,7 +112,7 @@ def format_tables(records: Sequence[Record], compared: Significance | None = Non
         notes += [f"[–] fewer than {MIN_ROWS} {units}"]
     text = "; ".join([", or ".join(cells), *notes])
     parts += [
-        f"{load_records.capitalise(text)}.",
+        f"{load.capitalise(text)}.",
         "### Costs",
         format_markdown(cost_rows(records)),
         format_equal_budgets(records),
@@ -132,20 +132,20 @@ def score_rows(
     name, metric, buckets = test.name, test.primary_metric, test.buckets
     counts = [sum(b.n for b in buckets), *(b.n for b in buckets)]
     heads = [
-        format_bucket(b) + "*" * (b.n < MIN_EXAMPLES) + "†" * load_records.is_beyond(test, b)
+        format_bucket(b) + "*" * (b.n < MIN_EXAMPLES) + "†" * load.is_beyond(test, b)
         for b in buckets
     ]
     rows = [["model", "all", *heads]]
     notes = {"*": f"* fewer than {MIN_EXAMPLES}: too few to compare", "†": "† longer than trained"}
     notes = {mark: note for mark, note in notes.items() if mark in "".join(heads)}
-    for group in load_records.group_by_model(records).values():
-        seeds = load_records.score_array(group, name, metric)
+    for group in load.group_by_model(records).values():
+        seeds = load.score_array(group, name, metric)
         if not seeds.size:
             continue
         row = [label_of(group[0]), *(write(seeds[:, i], metric, n) for i, n in enumerate(counts))]
         if metric == "bleu":
             chance, ratio = (
-                load_records.score_array(group, name, m) for m in ("chance_bleu", "length_ratio")
+                load.score_array(group, name, m) for m in ("chance_bleu", "length_ratio")
             )
             if (seeds[:, 0, 0] <= chance[:, 0, 0]).all():
                 row[0] += "‡"
@@ -156,7 +156,7 @@ def score_rows(
         rows.append(row)
     if test.baseline:
         values = [f"{b['baseline'].value:.1f}" for b in buckets]
-        rows.append([f"({load_records.name_baseline(test)})", "", *values])
+        rows.append([f"({load.name_baseline(test)})", "", *values])
     rows.append(["n", *(f"{n:,}" for n in counts)])
     if metric == "bleu":
         rows[0].append("length")
@@ -171,8 +171,8 @@ def loss_rows(records: Sequence[Record], test: Test) -> Rows:
     metrics = [m for m in LOSSES if m != test.primary_metric]
     metrics += ["source_gain"] * ("source_gain" in test.overall)
     rows = [["model", *(metric_of(m).name for m in metrics)]]
-    for group in load_records.group_by_model(records).values():
-        seeds = [load_records.score_array(group, test.name, m) for m in metrics]
+    for group in load.group_by_model(records).values():
+        seeds = [load.score_array(group, test.name, m) for m in metrics]
         if seeds and seeds[0].size:
             cells = [format_cell(x[:, 0], m) for x, m in zip(seeds, metrics, strict=True)]
             rows.append([label_of(group[0]), *cells])
@@ -182,7 +182,7 @@ def loss_rows(records: Sequence[Record], test: Test) -> Rows:
 def cost_rows(records: Sequence[Record]) -> Rows:
     """Return the rows of a table: parameters, seeds, validation loss and time of each model."""
     rows = [["model", "parameters", "seeds", "valid nats", "tokens/s", "train s", "evaluate s"]]
-    for group in load_records.group_by_model(records).values():
+    for group in load.group_by_model(records).values():
         lowest = [min(p.valid_nats for p in r.curve) for r in group]
         speeds = [r.speed.train_tokens_per_s for r in group]
         rows.append([
@@ -202,12 +202,12 @@ def format_shares(records: Sequence[Record], test: Test) -> str:
 
     Empty if there are no two such buckets of MIN_EXAMPLES, or no score of at least MIN_SCORE.
     """
-    if (last := load_records.longest_trained_bucket(test)) is None or test.kind == "place":
+    if (last := load.longest_trained_bucket(test)) is None or test.kind == "place":
         return ""
     metric = metric_of(test.primary_metric)
     shares = []
-    for group in load_records.group_by_model(records).values():
-        seeds = load_records.score_array(group, test.name, test.primary_metric)
+    for group in load.group_by_model(records).values():
+        seeds = load.score_array(group, test.name, test.primary_metric)
         before, after = seeds[:, [1, 1 + last], 0].mean(axis=0) if seeds.size else (0, math.nan)
         if math.isfinite(after) and before >= (0 if metric.is_loss else MIN_SCORE):
             share = f"{100 * after / before:.0f}\N{NO-BREAK SPACE}%"
@@ -217,7 +217,7 @@ def format_shares(records: Sequence[Record], test: Test) -> str:
     first, longest = (format_bucket(test.buckets[i]) for i in (0, last))
     trained = " in training" * (test.max_train_length is not None)
     return (
-        f"{load_records.capitalise(metric.label)} at {longest} {test.unit}, the longest"
+        f"{load.capitalise(metric.label)} at {longest} {test.unit}, the longest"
         f"{trained}, as a share of that at {first}: {', '.join(shares)}."
     )
 
@@ -260,7 +260,7 @@ def format_equal_budgets(records: Sequence[Record]) -> str:
 
     Each budget is the largest that all runs have spent. Empty for a single model.
     """
-    groups = load_records.group_by_model(records)
+    groups = load.group_by_model(records)
     if len(groups) < 2:
         return ""
     points = {  # of each run's curve: tokens, seconds, loss

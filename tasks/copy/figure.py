@@ -13,8 +13,8 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from seqmodels.records.schema import Record
-from seqmodels.report import load_records, style
-from seqmodels.report.load_records import Groups, format_subtitle
+from seqmodels.report import load, style
+from seqmodels.report.load import Groups, format_subtitle
 
 from ..figures import draw_with_band
 
@@ -38,7 +38,7 @@ def compute_bits(groups: Groups) -> Bits:
     """Return the bits that each model has transmitted at each length, with their intervals."""
     by_model = {}
     for model, group in groups.items():
-        nats = load_records.score_array(group, group[0].tests[0].name, "nats")[:, 1:]
+        nats = load.score_array(group, group[0].tests[0].name, "nats")[:, 1:]
         each = math.log2(group[0].data.count("n_symbols")) - nats[..., [0, 2, 1]] / math.log(2)
         by_model[model] = each * bucket_lengths(group)[:, None]
     return by_model
@@ -68,7 +68,7 @@ def interpolate_reach(accuracy: np.ndarray, n: np.ndarray, level: float) -> floa
 
 def draw_bits(records: Sequence[Record]) -> Figure:
     """Draw bits against length for a few widths of one vector, and for looking back."""
-    groups = load_records.group_by_model(records)
+    groups = load.group_by_model(records)
     vectors = [model for model in groups if model.startswith(ONE_VECTOR)]
     chosen = {*vectors[::2], LOOKS_BACK} & groups.keys()
     transmitted, n = compute_bits(groups), bucket_lengths(records)
@@ -94,7 +94,7 @@ def draw_bits(records: Sequence[Record]) -> Figure:
 
 def draw_most_bits(records: Sequence[Record]) -> Figure:
     """Draw the most bits that one vector transmits against its width, and bits per number."""
-    groups = load_records.group_by_model(records)
+    groups = load.group_by_model(records)
     most = find_plateaus(groups)
     caption = (
         "The most bits of random symbols that arrive at any length, after this training, and above "
@@ -128,7 +128,7 @@ def compute_reaches(groups: Groups, size: str) -> dict[int, np.ndarray]:
     for model, group in groups.items():
         sizes = group[0].settings
         if "n_queries" in sizes if size == "n_queries" else model.startswith(ONE_VECTOR):
-            scores = load_records.score_array(group, group[0].tests[0].name, "token_accuracy")
+            scores = load.score_array(group, group[0].tests[0].name, "token_accuracy")
             mean = scores[:, 1:, 0].mean(0)
             by_size[group[0].size(size)] = np.array(
                 [interpolate_reach(mean, bucket_lengths(group), level) for level in LEVELS]
@@ -138,7 +138,7 @@ def compute_reaches(groups: Groups, size: str) -> dict[int, np.ndarray]:
 
 def draw_reach(records: Sequence[Record]) -> Figure:
     """Draw the length at which the accuracy falls to 90 and to 50 %, by width and by vectors."""
-    groups, longest = load_records.group_by_model(records), bucket_lengths(records)[-1]
+    groups, longest = load.group_by_model(records), bucket_lengths(records)[-1]
     by_width, by_vectors = (compute_reaches(groups, size) for size in ("d_model", "n_queries"))
     caption = (
         "Next symbols right, teacher-forced: mean over the seeds, interpolated between the lengths "

@@ -12,9 +12,9 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from seqmodels.records.schema import Record
-from seqmodels.report import load_records, style
-from seqmodels.report.load_records import (
-    Row,
+from seqmodels.report import load, style
+from seqmodels.report.load import (
+    AnalysisRow,
     format_short,
     format_subtitle,
     info_of,
@@ -36,7 +36,7 @@ MOST = 1e6
 
 def draw_distance(records: Sequence[Record]) -> Figure:
     """Draw gradients before and after training, and what a probe reads from the last place."""
-    groups = load_records.group_by_model(records)
+    groups = load.group_by_model(records)
     n = len(rows_of(records[0], "probe"))  # source tokens in the texts that were analysed
     caption = (
         "Gradients: norm of ∂ loss / ∂ embedding of a source token over that of ∂ loss / ∂ logits, "
@@ -83,7 +83,7 @@ def _draw_probe(ax: Axes, groups: Mapping[str, Sequence[Record]]) -> None:
 
 def draw_depth(records: Sequence[Record]) -> Figure:
     """Draw the gradient at the near and far ends of sources by length: a line per depth."""
-    groups: dict[tuple[str, int, float | None], list[Row]] = {}
+    groups: dict[tuple[str, int, float | None], list[AnalysisRow]] = {}
     for r in records:
         for row in rows_of(r, "depth"):
             key = row["when"], row.get("n_layers", 0), row.get("forget_bias")
@@ -125,7 +125,7 @@ def draw_depth(records: Sequence[Record]) -> Figure:
     return figure
 
 
-def average_ends(rows: Sequence[Row]) -> tuple[list[int], list[float]]:
+def average_ends(rows: Sequence[AnalysisRow]) -> tuple[list[int], list[float]]:
     """Return distances and mean gradients: of the near end at 1, and the far end at each length."""
     values: dict[int, list[float]] = {}
     for row in rows:

@@ -16,8 +16,8 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch, Rectangle
 
 from seqmodels.records.schema import Record
-from seqmodels.report import load_records, style
-from seqmodels.report.load_records import Row, describe_run, format_subtitle, label_of, rows_of
+from seqmodels.report import load, style
+from seqmodels.report.load import AnalysisRow, describe_run, format_subtitle, label_of, rows_of
 from seqmodels.report.style import GREY, INK, WIDTH, LineStyle
 
 from ..exhibits import Exhibit
@@ -49,7 +49,7 @@ def has_heads(r: Record) -> bool:
     return bool(r.analyses.get("article"))
 
 
-def name_head(row: Row) -> str:
+def name_head(row: AnalysisRow) -> str:
     """Return layer and number of a head."""
     return f"{row['layer']}.{row['head']}"
 
@@ -166,7 +166,7 @@ def draw_muted(r: Record) -> Figure:
     return figure
 
 
-def _draw_kinds(ax: Axes, x: np.ndarray, rows: Sequence[Row]) -> None:
+def _draw_kinds(ax: Axes, x: np.ndarray, rows: Sequence[AnalysisRow]) -> None:
     """Draw the shares of the kinds of changes on top of each other, for each head."""
     most = max(sum(row[key] for key in CHANGES) for row in rows)
     size = 6.5 if most > 999 and len(rows) > 20 else 8
@@ -186,7 +186,7 @@ def _draw_kinds(ax: Axes, x: np.ndarray, rows: Sequence[Row]) -> None:
 # --------------------------------------------------------------------------------- article's head
 
 
-def find_article_head(r: Record) -> Row:
+def find_article_head(r: Record) -> AnalysisRow:
     """Return the row of the head that gives an article's noun the largest share of its weight."""
     return max(rows_of(r, "article"), key=lambda row: row["share"])
 
@@ -247,7 +247,7 @@ PANELS = {
 
 def draw_distances(records: Sequence[Record]) -> Figure:
     """Draw the share of weight by distance, of the best encoder head for each of two questions."""
-    groups = load_records.group_by_model(records)
+    groups = load.group_by_model(records)
     rows = [row for r in records for row in rows_of(r, "distances")]
     shown = {pair: title for pair, title in PANELS.items() if pair in {r["pair"] for r in rows}}
     where = "encoder " if rows[0]["attention"] == "encoder" else ""
@@ -324,7 +324,7 @@ def draw(records: Sequence[Record]) -> dict[str, Figure]:
     measured = [*filter(has_heads, records)]
     has_distances = any(rows_of(r, "distances") for r in measured)
     figures = {"distances": draw_distances(measured)} if has_distances else {}
-    for model, (r, *_) in load_records.group_by_model(measured).items():
+    for model, (r, *_) in load.group_by_model(measured).items():
         figures[f"heads-{model}"] = draw_heads(r)
         figures[f"muted-{model}"] = draw_muted(r)
         figures[f"article-{model}"] = draw_article_head(r)

@@ -17,8 +17,8 @@ from seqmodels.evaluation.metrics import metric_of
 from seqmodels.models import model_of
 from seqmodels.records.schema import Record, Test
 from seqmodels.records.significance import half_width
-from seqmodels.report import load_records, style
-from seqmodels.report.load_records import (
+from seqmodels.report import load, style
+from seqmodels.report.load import (
     MIN_EXAMPLES,
     format_bucket,
     format_interval_methods,
@@ -79,7 +79,7 @@ def draw_rungs(records: Sequence[Record]) -> Figure:
     last = max((i for i, b in enumerate(test.buckets) if b.n >= MIN_EXAMPLES), default=0)
     for ax, place in zip(axes[0], (longest_trained_bucket(test) or 0, last), strict=True):
         _draw_bars(ax, rungs, test, place)
-        beyond = ", longer than trained" * load_records.is_beyond(test, test.buckets[place])
+        beyond = ", longer than trained" * load.is_beyond(test, test.buckets[place])
         panel_title = f"{metric.name} at {format_bucket(test.buckets[place])} {test.unit}{beyond}"
         ax.set_title(panel_title)
         if metric.is_percent:
@@ -93,7 +93,7 @@ def _draw_bars(ax: Axes, rungs: Rungs, test: Test, place: int) -> None:
     for (kind, is_fed), group in rungs.items():
         is_pair = {(kind, False), (kind, True)} <= rungs.keys()
         x = kinds.index(kind) + (0.2 if is_fed else -0.2) * is_pair
-        cells = load_records.score_array(group, test.name, test.primary_metric)[:, 1 + place]
+        cells = load.score_array(group, test.name, test.primary_metric)[:, 1 + place]
         value, low, high = cells.mean(axis=0)
         ax.bar([x], [value], 0.36, color=FED[is_fed].colour)
         if np.isfinite([low, high]).all():
@@ -137,7 +137,7 @@ def compute_gains(groups: dict[str, list[Record]]) -> np.ndarray:
 
 def draw_places(records: Sequence[Record]) -> Figure:
     """Draw the accuracy by place for every model, and what reading backwards gains there."""
-    groups = load_records.group_by_model(records)
+    groups = load.group_by_model(records)
     n_words = collect_accuracies(records)[0, :, 1].sum()
     is_many = min(len(groups[model]) for model in (REVERSED, FORWARD)) > 1
     caption = (
@@ -194,14 +194,14 @@ def draw_biases(records: Sequence[Record]) -> Figure:
     looks = [look._replace(label=names[model]) for model, look in line_styles.items()]
     figure, axes = style.make_panels(texts, looks)
     bucket = f"{format_bucket(test.buckets[place])} {test.unit}"
-    panels = [("nats", 0, f"{load_records.capitalise(metric_of('nats').name)}, all lengths")]
+    panels = [("nats", 0, f"{load.capitalise(metric_of('nats').name)}, all lengths")]
     panels += [(metric, 1 + place, f"{metric_of(metric).name} at {bucket}")]
     biases = sorted({bias for by_bias in groups.values() for bias in by_bias})
     for ax, (key, column, title) in zip(axes[0], panels, strict=True):
         for model, by_bias in groups.items():
             means = []
             for x, bias in enumerate(biases):
-                cells = load_records.score_array(by_bias.get(bias, []), test.name, key)
+                cells = load.score_array(by_bias.get(bias, []), test.name, key)
                 values = cells[:, column, 0] if len(cells) else np.array([np.nan])
                 ax.plot(x + np.zeros(len(values)), values, line_styles[model].marker, ms=4,
                         alpha=0.6, mew=0, color=line_styles[model].colour)  # fmt: skip
@@ -253,7 +253,7 @@ def gradient_ratio(r: Record, when: str) -> float:
 
 def draw_steps(records: Sequence[Record]) -> Figure:
     """Draw a row per model: score, seconds and sequential steps of training, gradient ratio."""
-    groups = load_records.group_by_model(records)
+    groups = load.group_by_model(records)
     groups = {model: groups[model] for model in STEPS if model in groups}
     test, first = records[0].tests[0], next(iter(groups.values()))[0]
     key, place = test.primary_metric, longest_trained_bucket(test) or 0
@@ -293,7 +293,7 @@ def _draw_step(axes: np.ndarray, y: int, group: Sequence[Record], test: Test, i:
     """Draw the row of one model, with its scores in bucket i."""
     model, key = group[0].model, test.primary_metric
     colour = style.LINE_STYLES[model_of(model)][0]
-    score, low, high = load_records.score_array(group, test.name, key)[:, 1 + i].T
+    score, low, high = load.score_array(group, test.name, key)[:, 1 + i].T
     axes[0].hlines([y], low.mean(), high.mean(), color=style.INK, lw=1.0)
     (steps,) = rows_of(group[0], "sequential_steps")
     before, after = ([gradient_ratio(r, when) for r in group] for when in ("before", "after"))

@@ -17,8 +17,8 @@ from matplotlib.ticker import MaxNLocator
 
 from seqmodels.evaluation.metrics import metric_of
 from seqmodels.records.schema import Record, Test
-from seqmodels.report import load_records, style
-from seqmodels.report.load_records import (
+from seqmodels.report import load, style
+from seqmodels.report.load import (
     format_bucket,
     format_short,
     format_subtitle,
@@ -48,7 +48,7 @@ def compute_bytes(r: Record, sizes: Sequence[Sequence[float]]) -> float:
 def group_by_base(records: Iterable[Record]) -> dict[str, list[Record]]:
     """Group records by model, each with the arms that `--vary` gave it."""
     groups: dict[str, list[Record]] = {}
-    for own in load_records.group_by_model(records).values():
+    for own in load.group_by_model(records).values():
         groups.setdefault(own[0].base, []).extend(own)
     return groups
 
@@ -69,9 +69,9 @@ def draw_widths(comparisons: Sequence[Sequence[Record]]) -> Figure:
     caption = (
         "Line: mean of the seeds; whisker: lowest to highest. Markers differ in size, so that none "
         f"hides another. Bytes: all that a model keeps of a source of {n_tokens} tokens, by its "
-        f"width or number of heads. Dotted: {load_records.name_baseline(test)}."
+        f"width or number of heads. Dotted: {load.name_baseline(test)}."
     )
-    name = load_records.capitalise(metric.name)
+    name = load.capitalise(metric.name)
     title = f"{name} at {format_trained(test)} {test.axis}, by memory"
     line_styles = style.line_styles_for(group_by_base(records))
     texts = title, format_subtitle(records), caption
@@ -84,7 +84,7 @@ def draw_widths(comparisons: Sequence[Sequence[Record]]) -> Figure:
         for i, (model, line_style) in enumerate(line_styles.items()):
             scores = {}
             for size, seeds in group_by_bytes(groups.get(model, [])).items():
-                cells = load_records.score_array(seeds, test.name, test.primary_metric)
+                cells = load.score_array(seeds, test.name, test.primary_metric)
                 scores[size] = cells[:, place + 1, 0]
                 about |= {"bucket": format_trained(test), "model": line_style.label}
                 passed = compute_bytes(seeds[0], seeds[0].source_bytes)
@@ -94,7 +94,7 @@ def draw_widths(comparisons: Sequence[Sequence[Record]]) -> Figure:
         style.set_log(ax, "x", partial(format_short, unit="B"))
         floor = test.buckets[place]["baseline"].value
         ax.axhline(floor, ls=":", lw=1.8, color=style.INK, zorder=5)
-        ax.set_title(load_records.capitalise(own[0].data.name))
+        ax.set_title(load.capitalise(own[0].data.name))
         ax.set(xlabel="bytes kept of a source", ylim=(0, 100 if metric.is_percent else None))
     return figure
 
@@ -156,7 +156,7 @@ def find_step(r: Record) -> int | None:
 
 def draw_transition(records: Sequence[Record]) -> Figure:
     """Draw validation accuracy against steps, and the step at which each seed has learned."""
-    groups = load_records.group_by_model(records)
+    groups = load.group_by_model(records)
     caption = (
         "Each line and each marker is one seed; teacher-forced, on the validation split. Dotted: "
         f"{LEARNED:g} %. Right: the first validation with so many right"

@@ -12,9 +12,9 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from seqmodels.records.schema import Record
-from seqmodels.report import load_records, style
+from seqmodels.report import load, style
 from seqmodels.report.effects import base_of
-from seqmodels.report.load_records import format_short, format_subtitle, label_of, score_array
+from seqmodels.report.load import format_short, format_subtitle, label_of, score_array
 from seqmodels.report.style import GREY, LineStyle
 
 from ..figures import average, make_grid
@@ -44,7 +44,7 @@ def name_of(group: Sequence[Record]) -> str:
 
 def list_cases(records: Sequence[Record]) -> list[Case]:
     """Return the mistakes whose sound model is among the records."""
-    groups = load_records.group_by_model(records)
+    groups = load.group_by_model(records)
     return [
         Case(name_of(group), groups[base], group)
         for group in groups.values()
@@ -103,7 +103,7 @@ def _draw_case(axes: tuple[Axes, Axes], look: LineStyle, group: Sequence[Record]
 
 def draw_losses(records: Sequence[Record]) -> Figure:
     """Draw the loss of each model in three ways, which are one for a sound model."""
-    groups = load_records.group_by_model(records)
+    groups = load.group_by_model(records)
     caption = (
         "Nats per token on validation sentences, given the true words before each word, on a log "
         "scale: a marker for each seed. In a sound model, all three are the same. Where the loss "

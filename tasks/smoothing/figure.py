@@ -10,8 +10,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from seqmodels.records.schema import Record
-from seqmodels.report import load_records, style
-from seqmodels.report.load_records import Row, format_subtitle, label_of, rows_of
+from seqmodels.report import load, style
+from seqmodels.report.load import AnalysisRow, format_subtitle, label_of, rows_of
 from seqmodels.report.style import GREY, INK, LineStyle
 
 from ..exhibits import Exhibit
@@ -28,7 +28,7 @@ SIDES = [LineStyle("queries", GREY, "", "o"), LineStyle("keys", GREY, "", "^")]
 """The looks of queries and keys, whose columns begin with q and k."""
 
 
-def rows_of_heads(r: Record) -> list[Row]:
+def rows_of_heads(r: Record) -> list[AnalysisRow]:
     """Return the rows of the kernel alone that are those of a head."""
     return [row for row in rows_of(r, "kernel") if "head" in row]
 
@@ -184,7 +184,7 @@ def draw(records: Sequence[Record]) -> dict[str, Figure]:
     """Return a figure per model with the Transformer's scores, by the names of their files."""
     return {
         f"smoothing-{model}": draw_smoothing(group)
-        for model, group in load_records.group_by_model(records).items()
+        for model, group in load.group_by_model(records).items()
         if group[0].analyses["kernel"]
     }
 

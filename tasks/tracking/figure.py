@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from matplotlib.figure import Figure
 
 from seqmodels.records.schema import Record
-from seqmodels.report import load_records, style
+from seqmodels.report import load, style
 
 from ..figures import draw_comparisons
 
@@ -20,7 +20,7 @@ def draw_across(folders: Sequence[Sequence[Record]]) -> dict[str, Figure]:
         by_cups[n_cups] = max(by_cups.get(n_cups, []), folder, key=len)
     comparisons = [by_cups[n_cups] for n_cups in sorted(by_cups)]
     records = [r for own in comparisons for r in own]
-    line_styles = style.line_styles_for(load_records.group_by_model(records))
+    line_styles = style.line_styles_for(load.group_by_model(records))
     return {
         "tracking": draw_comparisons(
             "Sources whose balls are all found (%), by moves",

@@ -10,9 +10,9 @@ from matplotlib.figure import Figure
 
 from seqmodels.models import model_of, paper_of
 from seqmodels.records.schema import Record
-from seqmodels.report import load_records, style
-from seqmodels.report.load_records import (
-    Row,
+from seqmodels.report import load, style
+from seqmodels.report.load import (
+    AnalysisRow,
     format_bucket,
     format_ends,
     format_short,
@@ -45,7 +45,7 @@ def draw(records: Group) -> dict[str, Figure]:
     if not written:
         return {}
     groups = sorted(
-        load_records.group_by_model(written).values(),
+        load.group_by_model(written).values(),
         key=lambda g: (order_of(g[0])[0], g[0].size("d_model"), g[0].train_config.tokens),
     )
     first = groups[0][0]
@@ -61,7 +61,7 @@ def draw(records: Group) -> dict[str, Figure]:
     return figures
 
 
-def rows_of_best(record: Record) -> list[Row]:
+def rows_of_best(record: Record) -> list[AnalysisRow]:
     """Return what was measured of a run's best States."""
     return rows_of(record, BEST) if BEST in record.analyses else []
 
@@ -108,7 +108,7 @@ def draw_by_length(groups: Sequence[Group], attending: Group) -> Figure:
     n_columns = 2 if len(groups) == 4 else min(MOST_COLUMNS, len(groups))
     rows = (1,) * -(-len(groups) // n_columns)
     figure, axes = style.make_panels((title, subtitle, caption), key, rows, n_columns, gap=0.4)
-    test = load_records.tests_by_name(groups[0])[LENGTH]
+    test = load.tests_by_name(groups[0])[LENGTH]
     names = [*map(format_bucket, test.buckets)]
     for ax, group in zip(axes.flat, groups, strict=False):
         lines = {"encoder": (group, greedy_test(group)), BEST: (group, BEST)}
@@ -135,7 +135,7 @@ def draw_by_length(groups: Sequence[Group], attending: Group) -> Figure:
 
 def draw_bits(group: Group) -> Figure:
     """Draw BLEU by bits of a number, by the surprisal of a sentence, and lost words by place."""
-    test = load_records.tests_by_name(group)[LENGTH]
+    test = load.tests_by_name(group)[LENGTH]
     longest = test.buckets[longest_trained_bucket(test) or -1]
     words, low = format_bucket(longest), longest.low
     caption = (
@@ -185,7 +185,7 @@ def _draw_surprisal(ax: Axes, group: Group, line: str, steps: int) -> None:
 
 def draw_training(records: Group) -> Figure:
     """Draw BLEU from the encoder's and the best State over a training, by its snapshots."""
-    test = load_records.tests_by_name(records)[LENGTH]
+    test = load.tests_by_name(records)[LENGTH]
     words = format_bucket(test.buckets[longest_trained_bucket(test) or -1])
     caption = (
         f"At {words} words, at moments of one training: BLEU from the encoder's State, and from "

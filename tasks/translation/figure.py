@@ -8,8 +8,8 @@ from matplotlib.figure import Figure
 
 from seqmodels.models import FIVE, paper_of
 from seqmodels.records.schema import Record, Test
-from seqmodels.report import bucket_plots, load_records
-from seqmodels.report.load_records import longest_trained_bucket
+from seqmodels.report import figures, load
+from seqmodels.report.load import longest_trained_bucket
 from tasks.synthetic import changes
 
 from . import best_state_figure
@@ -20,8 +20,8 @@ def draw_five(records: Sequence[Record]) -> dict[str, Figure]:
     five = [record for record in records if record.model in FIVE]
     if {record.model for record in five} != {*FIVE}:
         return {}
-    test = next(iter(load_records.tests_by_name(five).values()))
-    return {"five-papers": bucket_plots.draw_headline(five, test, find_title(five, test))}
+    test = next(iter(load.tests_by_name(five).values()))
+    return {"five-papers": figures.draw_headline(five, test, find_title(five, test))}
 
 
 def find_title(records: Sequence[Record], test: Test) -> str:
@@ -32,12 +32,12 @@ def find_title(records: Sequence[Record], test: Test) -> str:
     """
     metric, last = test.primary_metric, longest_trained_bucket(test)
     shares: dict[str, list[float]] = {"vector": [], "grows": []}
-    for model, group in load_records.group_by_model(records).items():
-        means = load_records.score_array(group, test.name, metric)[:, 1:, 0].mean(axis=0)
+    for model, group in load.group_by_model(records).items():
+        means = load.score_array(group, test.name, metric)[:, 1:, 0].mean(axis=0)
         shares[paper_of(model).memory].append(means[last or 0] / means[0])
     if max(shares["vector"]) < 0.5 and min(shares["grows"]) >= 0.9:
         return "One vector loses long sentences; looking back keeps them, up to trained lengths"
-    return f"{bucket_plots.name_score(test, metric)} by {test.axis}"
+    return f"{figures.name_score(test, metric)} by {test.axis}"
 
 
 FIGURES = (draw_five, best_state_figure.draw)

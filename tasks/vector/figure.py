@@ -12,8 +12,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from seqmodels.records.schema import Record
-from seqmodels.report import load_records, style
-from seqmodels.report.load_records import Groups, format_bucket, format_subtitle
+from seqmodels.report import load, style
+from seqmodels.report.load import Groups, format_bucket, format_subtitle
 from seqmodels.report.style import GREY, LineStyle
 
 from ..figures import average, draw_named, draw_with_band, mark_trained
@@ -45,7 +45,7 @@ def predict_roles(words: np.ndarray, chance: np.ndarray) -> np.ndarray:
 
 def draw_prefixes(records: Sequence[Record]) -> Figure:
     """Draw the shares of content words and roles that the output keeps, by words read."""
-    groups = load_records.group_by_model(records)
+    groups = load.group_by_model(records)
     longest = records[0].tests[0].max_train_length
     caption = (
         "A model reads the first words of a sentence and a full stop, and translates them "
@@ -93,7 +93,7 @@ def _draw_predicted(ax: Axes, groups: Groups, cut: str) -> None:
 
 def draw_probe(records: Sequence[Record]) -> Figure:
     """Draw what probes of the decoder's state tell of the words to come, and their controls."""
-    groups = load_records.group_by_model(records)
+    groups = load.group_by_model(records)
     caption = (
         "A linear probe for each content word reads the decoder's state after each target word, "
         "and tells whether the word is translated or still to come. Left: of two words of one "
@@ -130,7 +130,7 @@ def _draw_probes(
 
 def draw_crossings(records: Sequence[Record]) -> Figure:
     """Draw BLEU by length and, at one length, by the number of crossing links."""
-    groups = load_records.group_by_model(records)
+    groups = load.group_by_model(records)
     by_length, by_crossings = (records[0].tests[i] for i in (0, 1))
     caption = (
         "Left: all test sentences; dotted, the longest in training. Right: other sentences, all of "
@@ -142,7 +142,7 @@ def draw_crossings(records: Sequence[Record]) -> Figure:
     for ax, test in zip(axes[0], (by_length, by_crossings), strict=True):
         x, names = range(len(test.buckets)), [*map(format_bucket, test.buckets)]
         for model, line_style in style.line_styles_for(groups).items():
-            scores = load_records.score_array(groups[model], test.name, "bleu")[:, 1:]
+            scores = load.score_array(groups[model], test.name, "bleu")[:, 1:]
             draw_with_band(ax, line_style, x, scores.mean(0))
         step = 1 + len(names) // 6
         ax.set_xticks(x[::step], names[::step])

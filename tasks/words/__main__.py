@@ -102,7 +102,7 @@ def measure_all(names: Sequence[str], out: Path) -> None:
     """Measure runs, write their records, then draw the folder."""
     from seqmodels.experiments.inference import find_record, load
     from seqmodels.records.io import format_record
-    from seqmodels.report.render_folder import plot_folder
+    from seqmodels.report.figures import plot_folder
 
     paths = {name: out / find_record(name).name for name in names}
     if len({*paths.values()}) < len(paths):

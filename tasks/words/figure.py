@@ -13,8 +13,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from seqmodels.records.schema import Record
-from seqmodels.report import load_records, style
-from seqmodels.report.load_records import describe_run, format_subtitle, label_of, rows_of
+from seqmodels.report import load, style
+from seqmodels.report.load import describe_run, format_subtitle, label_of, rows_of
 from seqmodels.report.style import GREY, LineStyle
 
 from ..figures import CHANGES, average
@@ -75,7 +75,7 @@ def draw_lines(ax: Axes, groups: Groups, find: Callable[..., Any]) -> None:
 
 def draw_neighbours(records: Sequence[Record]) -> Figure:
     """Draw whether the nearest word is alike, three pairs of words, and two senses of a word."""
-    groups = load_records.group_by_model(records)
+    groups = load.group_by_model(records)
     caption = (
         "Cosines of embeddings, less their mean. Left: how often the nearest of 45 nouns has the "
         "same German gender or meaning (human, animal, thing or place), and the nearest content "
@@ -107,7 +107,7 @@ def draw_neighbours(records: Sequence[Record]) -> Figure:
 
 def draw_probes(records: Sequence[Record]) -> Figure:
     """Draw what probes read from the word "the", layer by layer."""
-    groups = load_records.group_by_model(records)
+    groups = load.group_by_model(records)
     caption = (
         "Linear probes of the vector of the word “the” in the source, fitted on two thirds of the "
         "sentences and scored on the others. Accuracy is the mean over the classes. Layer 0: the "
@@ -134,7 +134,7 @@ def draw_probes(records: Sequence[Record]) -> Figure:
 def draw_positions(records: Sequence[Record]) -> Figure:
     """Draw the similarity of two positions by their distance, after and before training."""
     own = [r for r in records if r.analyses["positions"]]
-    groups = load_records.group_by_model(own)
+    groups = load.group_by_model(own)
     kinds = {r.model: rows_of(r, "positions")[0]["kind"] for r in own}
     looks = style.line_styles_for(groups)
     key = [look._replace(label=f"{look.label}:\n{kinds[m]}") for m, look in looks.items()]
@@ -156,7 +156,7 @@ def draw_positions(records: Sequence[Record]) -> Figure:
 
 def draw_said(records: Sequence[Record]) -> Figure:
     """Draw whether words to come, and words that were said, can be read from the state."""
-    groups = load_records.group_by_model(records)
+    groups = load.group_by_model(records)
     caption = (
         "A linear probe for each content word reads the decoder's state after each German word: "
         "how often its score is higher in states of a sentence with the word than in those of a "
@@ -190,7 +190,7 @@ def draw_said(records: Sequence[Record]) -> Figure:
 
 def draw_sentence(records: Sequence[Record]) -> Figure:
     """Draw, for each model, which words the probes take to be to come, word by word."""
-    groups = load_records.group_by_model(records)
+    groups = load.group_by_model(records)
     caption = (
         "Least-squares estimates of linear probes, from white, 0 %, to dark, 60 %: is this word to "
         "come? Columns: the German word that was just read; rows: the content words of the source. "

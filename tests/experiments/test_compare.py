@@ -15,7 +15,7 @@ from seqmodels.data import tokenizers
 from seqmodels.experiments import compare, launch
 from seqmodels.experiments import run as one_run
 from seqmodels.records import io as record
-from seqmodels.report import load_records
+from seqmodels.report import load
 
 GPT = ["gpt"]
 
@@ -70,7 +70,7 @@ def test_arms_run_like_models(tmp_path: Path) -> None:
     planned = toy(contrasts=[(rotary, "gpt"), ("gpt", "bahdanau")])
     compare.compare(planned, options(tmp_path, models=[rotary], vary=vary))
     names = [rotary, f"{rotary}-rotary_base-30.0", f"{rotary}-warmup-0.2"]
-    records = {r.model: r for r in load_records.load_records(tmp_path)}
+    records = {r.model: r for r in load.load_records(tmp_path)}
     assert list(records) == names
     assert records[names[0]].arm is None
     assert records[names[1]].settings["rotary_base"] == 30.0

@@ -15,7 +15,7 @@ from fake_records import as_records, fake_record
 from test_javascript import run_node
 
 from lesson import attention, build, essays, glossary, layout
-from seqmodels.report import load_records, style
+from seqmodels.report import load, style
 from tasks.copy.figure import find_plateaus
 
 
@@ -29,25 +29,23 @@ def span(values: Iterable[float]) -> str:
 def test_numbers_are_those_of_the_records(site_folder: Path) -> None:
     runs = site_folder.parent / "runs"
     text = {p: (site_folder / f"{p}.html").read_text(encoding="utf-8") for p in essays.ENTRIES}
-    budgets = load_records.group_by_model(load_records.load_records(runs / "budgets"))
+    budgets = load.group_by_model(load.load_records(runs / "budgets"))
     less, more, attending = (
-        load_records.score_array(budgets[model], "length", "bleu")[:, 4, 0].mean()
+        load.score_array(budgets[model], "length", "bleu")[:, 4, 0].mean()
         for model in ("rnn_encdec", "rnn_encdec-tokens-40000000", "bahdanau")
     )
     assert f"has {less:.0f} BLEU on sentences of 31–40 words" in re.sub(
         "<.*?>", "", text["long-sentences"]
     )
     assert f"200 numbers gives {more:.0f} BLEU in place of {less:.0f}" in text["long-sentences"]
-    written = load_records.score_array(budgets["rnn_encdec"], "best_state", "bleu")[:, 1:, 0].mean(
-        0
-    )
+    written = load.score_array(budgets["rnn_encdec"], "best_state", "bleu")[:, 1:, 0].mean(0)
     plain = re.sub("<.*?>", "", text["long-sentences"]).replace("\n", " ")
     assert f"From these vectors it has {written[3]:.0f} BLEU" in plain
     assert f"fall as well, to {written[7]:.0f} BLEU at 71–80 words" in plain
     assert f"looks back, has {attending:.1f} after 5 M" in text["long-sentences"]
     words, roles = (
         [
-            row for r in load_records.load_records(runs / "vector") if r.model == "lstm_seq2seq"
+            row for r in load.load_records(runs / "vector") if r.model == "lstm_seq2seq"
             for row in r.analyses["prefixes"]
             if (row["cut"], row["kept"], row["low"]) == ("clause ends", kept, 31)
         ] for kept in ("content words", "roles")
@@ -61,18 +59,16 @@ def test_numbers_are_those_of_the_records(site_folder: Path) -> None:
     ]
     cells = "".join(f"<td>{span(its)}</td>" for its in shares)
     assert f"{cells}</tr>\n</tbody>" in text["long-sentences"]
-    copied = find_plateaus(
-        load_records.group_by_model(load_records.load_records(runs / "bottleneck"))
-    )
+    copied = find_plateaus(load.group_by_model(load.load_records(runs / "bottleneck")))
     assert f"carries {copied[max(copied)].mean():.0f}: " in text["long-sentences"]
-    heads = (r.analyses["article"] for r in load_records.load_records(runs / "heads-full"))
+    heads = (r.analyses["article"] for r in load.load_records(runs / "heads-full"))
     best = [max(rows, key=lambda row: row["share"]) for rows in heads]
     assert f"{span(row['share'] for row in best)} % of its weight" in text["one-head"]
     assert f"{span(row['whole'] - row['exact'] for row in best)} of 200" in text["one-head"]
     assert "In 1 of the 3 it is in the" in text["one-head"]
-    groups = load_records.group_by_model(load_records.load_records(runs / "lookup-convolution"))
+    groups = load.group_by_model(load.load_records(runs / "lookup-convolution"))
     for model in ("linear_attention", "transformer", "linear_attention_conv"):
-        found = load_records.score_array(groups[model], "query", "exact_match")[:, 4, 0]
+        found = load.score_array(groups[model], "query", "exact_match")[:, 4, 0]
         assert f"{span(found)} %" in text["memory"].partition("With 8 pairs")[2]
     assert "No record of this comparison" in text["cups"]  # none is among those shown
     assert "1 → 4,096 swaps" in (site_folder / "index.html").read_text(encoding="utf-8")
@@ -174,7 +170,7 @@ def test_cups_are_those_of_the_records(tmp_path: Path) -> None:
         ]
         text = json.dumps({"settings": settings, "rows": found})
         (tmp_path / "mirror.json").write_text(text)
-        folder = load_records.Folder(tmp_path / "own", {}, [])
+        folder = load.Folder(tmp_path / "own", {}, [])
         mirror = essays.read_mirror({"own": folder})
         assert (mirror and [row["firsts"] for row in mirror["rows"]]) == (
             shown and [shown, ["5", "> 9"]]
@@ -208,7 +204,7 @@ def test_records_that_contradict_an_essay_give_none() -> None:
         ("lookup-convolution", "linear_attention", essays.compare_lookup, find_all),
         ("heads-full", "transformer", essays.describe_head, break_no_ending),
     ):
-        files = load_records.load_folder(RESULTS / name).records
+        files = load.load_folder(RESULTS / name).records
         assert collect([*files.values()])
         fields = [fields_of(RESULTS / name / file) for file in files]
         change(next(r for r in fields if r["model"] == model))

@@ -10,7 +10,7 @@ from fake_records import as_records, fake_record
 from lesson import live
 from seqmodels.experiments import inference
 from seqmodels.interface import SequenceModel
-from seqmodels.report.load_records import load_folder
+from seqmodels.report.load import load_folder
 
 PATHS = [f"{side}.{i}.self_attention" for side in ("encoder", "decoder") for i in (0, 1)]
 PATHS = sorted([*PATHS, "decoder.0.src_attention", "decoder.1.src_attention"])

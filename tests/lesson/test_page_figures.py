@@ -16,7 +16,7 @@ from matplotlib.text import Text
 
 from lesson import colours, svg
 from seqmodels.records.schema import Alignment
-from seqmodels.report import alignment, bucket_plots, load_records, render_folder, style
+from seqmodels.report import alignment, effects, figures, load, style
 
 ALL = sorted(path.parent.name for path in RESULTS.glob("*/tables.md"))
 FAST = {"bottleneck", "heads", "ladder", "ladder-bias", "ladder-transformer", "vector"}
@@ -25,8 +25,8 @@ CSS = (Path(svg.__file__).parent / "templates" / "style.css").read_text()
 
 def draw_folder(name: str) -> dict[str, Figure]:
     """Draw all figures of committed records but the differences."""
-    folder = load_records.load_folder(RESULTS / name)
-    return render_folder.draw_all([*folder.records.values()], None)
+    folder = load.load_folder(RESULTS / name)
+    return figures.draw_all([*folder.records.values()], None)
 
 
 @pytest.mark.parametrize(
@@ -170,7 +170,7 @@ def test_a_figure_can_be_saved_as_a_file(chromium: Any, site_folder: Path, tmp_p
 
 def test_text_on_fills_can_be_read() -> None:
     heat = to_hex(style.HEAT(0.45))  # the darkest cell with a number
-    pale = bucket_plots.BETTER[0], bucket_plots.WORSE[0]
+    pale = effects.BETTER[0], effects.WORSE[0]
     for text, fill in [(style.INK, heat), *product((style.INK, style.GREY), map(to_hex, pale))]:
         assert colours.contrast(colours.for_day(text, True), fill) >= 4.5
         night = colours.for_night(fill, False, True)

@@ -22,7 +22,7 @@ from lesson import rows as page_rows
 from seqmodels.cli import main
 from seqmodels.data.batches import Example, collate
 from seqmodels.records.schema import Bucket
-from seqmodels.report import load_records
+from seqmodels.report import load
 
 
 @pytest.fixture(scope="session")
@@ -50,7 +50,7 @@ def test_records_alone_make_a_report(
 
 def test_hypotheses_are_those_of_their_model(trained: Path, page: Path) -> None:
     (test,) = data_of(page)["folders"][0]["tests"]
-    records = load_records.load_folder(trained).records
+    records = load.load_folder(trained).records
     buckets = [(b["low"], b["high"], b["n"]) for b in test["buckets"]]
     for low, high, n in buckets:
         assert sum(low <= e["x"] <= high for e in test["examples"]) == n
@@ -135,10 +135,10 @@ def test_tables_are_the_records_and_ids_are_unique(trained: Path, page: Path) ->
     text = page.read_text()
     tables = points_of(text)
     scores, curves = tables[0], next(rows for rows in tables if "valid_nats" in rows[0])
-    records = [*load_records.load_folder(trained).records.values()]
+    records = [*load.load_folder(trained).records.values()]
     for record in records:
         parts = [*record.tests[0].buckets, record.tests[0].overall]
-        own = [r for r in scores if r["model"] == load_records.label_of(record)]
+        own = [r for r in scores if r["model"] == load.label_of(record)]
         values = [part["bleu"].value for part in parts]
         assert [float(r["value"]) for r in own[: len(parts)]] == pytest.approx(values, rel=1e-5)
         cells = "".join(f"<td>{value:.6g}</td>" for value in values)

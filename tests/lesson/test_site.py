@@ -18,7 +18,7 @@ import seqmodels
 from lesson import attention, build, essays, layout, pair, questions, source, trace
 from seqmodels.data.batches import Example, collate
 from seqmodels.models import MODELS, paper_of
-from seqmodels.report import load_records
+from seqmodels.report import load
 
 CHAPTERS = {chapter.name: chapter for chapter in source.read_chapters()}
 PAIRS = [*combinations(CHAPTERS, 2)]
@@ -220,7 +220,7 @@ def test_findings_have_question_command_and_figure(site_folder: Path) -> None:
     )
     for finding in findings:
         assert (RESULTS / finding.folder / f"{finding.figure}.svg").exists()
-        task = load_records.load_records(RESULTS / finding.folder)[0].task
+        task = load.load_records(RESULTS / finding.folder)[0].task
         assert any(f"python -m tasks.{task}" in other.asked for other in findings)
         assert not re.search(r"\]\(\.|\*\*", finding.asked + finding.observed)
     text = page(site_folder, "results")  # of copied records, of which nothing is known
@@ -256,7 +256,7 @@ def test_every_parameter_is_counted_once() -> None:
 
 
 def test_scores_are_those_of_the_records(site_folder: Path) -> None:
-    records = load_records.load_records(RESULTS / "translation-grammar-laptop")
+    records = load.load_records(RESULTS / "translation-grammar-laptop")
     trained = {record.model for record in records}
     for pair_of_names in (names for names in CONSECUTIVE if trained >= {*names}):
         (rows,) = points_of(page(site_folder, "-".join(pair_of_names)))
@@ -264,7 +264,7 @@ def test_scores_are_those_of_the_records(site_folder: Path) -> None:
         assert [*dict.fromkeys(r["model"] for r in rows)] == labels
         for record in (r for r in records if r.model in pair_of_names):
             (test,) = record.tests
-            run = load_records.label_of(record), str(record.seed)
+            run = load.label_of(record), str(record.seed)
             for metric, key in (("BLEU", "bleu"), ("loss (nats per token)", "nats")):
                 own = [r for r in rows if (r["metric"], r["model"], r["seed"]) == (metric, *run)]
                 parts = [*test.buckets, test.overall]
@@ -283,7 +283,7 @@ def test_scores_are_those_of_the_records(site_folder: Path) -> None:
 
 def test_the_main_comparison_is_found_by_its_name() -> None:
     names = ("translation-grammar", "translation-grammar-laptop")
-    folders = {name: load_records.load_folder(RESULTS / name) for name in names}
+    folders = {name: load.load_folder(RESULTS / name) for name in names}
     assert len(folders[names[0]].records) < len(folders[names[1]].records)
     assert build.find_folder(folders, "rnn_encdec", "bahdanau") == names[0]
     assert build.find_folder({names[1]: folders[names[1]]}, "rnn_encdec", "gpt") == names[1]
@@ -297,10 +297,10 @@ def test_the_first_page_shows_three_curves(site_folder: Path) -> None:
         "what the encoder writes", "what could have been written",
         "what looking back reads: Bahdanau",
     ]  # fmt: skip
-    group = [r for r in load_records.load_records(RESULTS / "budgets") if r.model == "rnn_encdec"]
+    group = [r for r in load.load_records(RESULTS / "budgets") if r.model == "rnn_encdec"]
     for line, test in zip(lines, ("length", "best_state"), strict=False):
         own = [r for r in rows if r["line"] == line and r["panel"].endswith(", 5 M tokens")]
-        expected = load_records.mean_scores(group, test, "bleu")[1:]
+        expected = load.mean_scores(group, test, "bleu")[1:]
         for row, scores in zip(own, expected, strict=True):
             shown = [float(row[name]) for name in ("bleu", "low", "high")]
             assert shown == pytest.approx([*scores], rel=1e-5)
@@ -308,7 +308,7 @@ def test_the_first_page_shows_three_curves(site_folder: Path) -> None:
 
 def test_every_csv_of_scores_is_complete(site_folder: Path) -> None:
     records = [r for path in (site_folder.parent / "runs").glob("*/")
-               for r in load_records.load_folder(path).records.values()]  # fmt: skip
+               for r in load.load_folder(path).records.values()]  # fmt: skip
     kept, names = set[tuple[str, ...]](), ("value", "low", "high")
     for r in records:
         scores = [own for test in r.tests for own in test.overall.values()]
@@ -317,7 +317,7 @@ def test_every_csv_of_scores_is_complete(site_folder: Path) -> None:
         for score in scores:
             if score.high is not None:
                 numbers = (f"{getattr(score, name):.6g}" for name in names)
-                kept.add((load_records.label_of(r), str(r.seed), *numbers))
+                kept.add((load.label_of(r), str(r.seed), *numbers))
     n_tables = 0
     for path in site_folder.glob("*.html"):
         for rows in points_of(path.read_text(encoding="utf-8")):

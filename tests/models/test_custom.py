@@ -18,7 +18,7 @@ from seqmodels.contract import CHECKS, list_violations
 from seqmodels.evaluation import metrics
 from seqmodels.experiments import compare
 from seqmodels.records.io import load as load_record
-from seqmodels.report import render_folder
+from seqmodels.report import figures
 from seqmodels.utils.imports import import_class
 
 tasks = pytest.importorskip("tasks")
@@ -272,7 +272,7 @@ def test_a_task_is_one_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     (tmp_path / "echo" / "__main__.py").write_text(TASK, encoding="utf-8")
     (tmp_path / "echo" / "figure.py").write_text(FIGURE, encoding="utf-8")
     monkeypatch.setattr(tasks, "__path__", [*tasks.__path__, str(tmp_path)])
-    monkeypatch.setattr(render_folder, "TASKS", tmp_path)
+    monkeypatch.setattr(figures, "TASKS", tmp_path)
     monkeypatch.setattr("torch.get_num_threads", lambda: 1)  # in this process, which knows the task
     todo = [("echo", "echo", "--models transformer bahdanau")]
     everything.run_all(tmp_path / "out", todo, [])

@@ -20,7 +20,7 @@ from seqmodels.evaluation import intervals, metrics
 from seqmodels.records import io as records
 from seqmodels.records import significance
 from seqmodels.records.schema import Data
-from seqmodels.report import load_records, render_folder, style
+from seqmodels.report import figures, load, style
 
 SHARES = {
     "rnn_encdec": (0.5, 0.52, 0.51), "bahdanau": (0.8, 0.81, 0.82), "gpt": (0.81, 0.79, 0.8, 0.81),
@@ -41,7 +41,7 @@ def folder(original: Path, tmp_path: Path) -> Path:
 
 
 def find(folder: Path) -> significance.Significance | None:
-    return significance.load_or_compute(folder, load_records.load_folder(folder).records)
+    return significance.load_or_compute(folder, load.load_folder(folder).records)
 
 
 def compare(folder: Path) -> significance.Comparison:
@@ -74,12 +74,12 @@ def change(path: Path, to: Path, **fields: Any) -> None:
 def test_differences_are_those_of_the_records(metric: str, tmp_path: Path) -> None:
     found = find(with_rows(tmp_path, SHARES, metric)).comparisons
     assert [c.metric for c in found] == [metric, *(["nats"] if metric != "bits_per_byte" else [])]
-    groups = load_records.group_by_model(load_records.load_records(tmp_path))
+    groups = load.group_by_model(load.load_records(tmp_path))
     for comparison in found:
         assert comparison.test == "length"
         assert comparison.buckets == [list(bucket) for bucket in BUCKETS]
         means = {
-            model: load_records.score_array(group, "length", comparison.metric)[..., 0].mean(0)
+            model: load.score_array(group, "length", comparison.metric)[..., 0].mean(0)
             for model, group in groups.items()
         }
         assert [(p.column, p.row) for p in comparison.pairs] == [*combinations(SHARES, 2)]
@@ -122,7 +122,7 @@ def test_what_has_no_sums_or_no_second_model_is_not_compared(tmp_path: Path) -> 
 
 def test_rows_of_a_text_are_drawn_together(folder: Path) -> None:
     single = compare(folder).pairs[0].overall
-    for record in load_records.load_records(folder):
+    for record in load.load_records(folder):
         rows = rows_of(folder / record.hypotheses)
         rows = [r | {"group": f"text {i % 15}"} for i, r in enumerate(rows)]
         records.save_sums(records.sums_path(folder, record), record, rows)
@@ -135,7 +135,7 @@ def test_sums_are_those_of_the_rows(tmp_path: Path) -> None:
     digests = set()  # of the same sentences, whatever is measured
     for metric, share in (("bleu", 0.5), ("exact_match", 0.6), ("nats", 0.7)):
         folder = with_rows(tmp_path / metric, {"gpt": (share,)}, metric)
-        (record,) = load_records.load_records(folder)
+        (record,) = load.load_records(folder)
         rows = rows_of(folder / record.hypotheses)
         (sums,) = records.load_sums(records.sums_path(folder, record), record).values()
         assert np.array_equal(sums.terms, metrics.metric_of(metric).terms(rows, "13a"))
@@ -169,8 +169,7 @@ def test_sums_are_those_of_the_rows(tmp_path: Path) -> None:
 # ------------------------------------------------------------------------------- The file's life
 def test_the_file_outlives_the_sums(folder: Path, tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.setattr(style, "save", lambda figure, path: path)
-    paths = {path.name: path for path in render_folder.plot_folder(folder, tmp_path / "out")}
-    assert {"significance-length.svg", "significance-length.png"} <= {*paths}
+    paths = {path.name: path for path in figures.plot_folder(folder, tmp_path / "out")}
     stored = write_file(folder)
     assert json.loads(paths["significance.json"].read_text(encoding="utf-8")) == stored
     assert len(stored["records"]) == 10
@@ -196,10 +195,7 @@ def test_a_file_of_other_records_is_refused_without_sums(folder: Path, capsys: A
         (gpt.unlink, lambda: gpt.write_text(before)),
     ):
         spoil()
-        assert (
-            render_folder.find_significance(folder, load_records.load_folder(folder).records)
-            is None
-        )
+        assert figures.find_significance(folder, load.load_folder(folder).records) is None
         err = capsys.readouterr().err
         assert str(folder / significance.FILE) in err
         assert "rnn_encdec-seed1.sums.json.gz" in err

@@ -26,14 +26,7 @@ from matplotlib.figure import Figure
 from seqmodels.models import PAPERS, model_of, paper_of
 from seqmodels.records.schema import Alignment, Record
 from seqmodels.records.significance import SCHEMA, Comparison, Difference, Pair, Significance
-from seqmodels.report import (
-    alignment,
-    bucket_plots,
-    effects,
-    render_folder,
-    style,
-    tables,
-)
+from seqmodels.report import alignment, effects, figures, style, tables
 
 
 def texts_of(ax: Any) -> list[str]:
@@ -208,16 +201,16 @@ def test_records_without_the_tasks_measurements_are_named(capsys: Any) -> None:
     bare = fake_record("gpt", 1) | {"task": "distance"}
     bare["tests"][0]["name"] = "a b"
     names = {"curves", "state", "score-a-b", "alignment"}
-    assert {*render_folder.draw_all(as_records([bare]), None)} == names
+    assert {*figures.draw_all(as_records([bare]), None)} == names
     assert "whose records lack 'probe'" in capsys.readouterr().err
 
 
 def test_curves_and_sizes_are_those_of_the_records() -> None:
     records = as_records(several(1))
-    curves = bucket_plots.draw_curves(records).axes
-    sizes = [ax for ax in bucket_plots.draw_memory_size(records).axes if ax.lines]
+    curves = figures.draw_curves(records).axes
+    sizes = [ax for ax in figures.draw_memory_size(records).axes if ax.lines]
     assert [ax.get_xlabel() for ax in curves] == ["target tokens"]
-    assert [ax.get_title("left") for ax in sizes] == [*bucket_plots.SIZES.values()]
+    assert [ax.get_title("left") for ax in sizes] == [*figures.SIZES.values()]
     assert sizes[0].get_ylim() == sizes[1].get_ylim()
     for record in records:
         colour, curve = style.line_style_of(record.model).colour, record.curve
@@ -314,7 +307,7 @@ def cells(
 ) -> dict[tuple[str, str], tuple[list[str], list[Any]]]:
     """Draw; return (row, column) -> texts and fills of a cell: its own, then its squares'."""
     with style.context():
-        (ax,) = bucket_plots.draw_differences(records, records[0].tests[0], comparison).axes
+        (ax,) = figures.draw_differences(records, records[0].tests[0], comparison).axes
     (mesh,) = (each for each in ax.collections if isinstance(each, QuadMesh))
     values = mesh.get_array().reshape(len(COMPARED), len(COMPARED))
     squares = [each for each in ax.collections if isinstance(each, PathCollection)]
@@ -332,28 +325,6 @@ def cells(
 BLUE, ORANGE = ("#A9D3EE", "#1B75BC"), ("#F6C9A0", "#E8741C")
 
 
-@pytest.mark.parametrize(("metric", "digits", "better", "worse"), [
-    ("bleu", ".1f", BLUE, ORANGE), ("nats", ".3f", ORANGE, BLUE),
-    ("bits_per_byte", ".3f", ORANGE, BLUE), ("perplexity", ".1f", ORANGE, BLUE),
-])  # fmt: skip
-def test_a_cell_is_row_minus_column(metric: str, digits: str, better: Any, worse: Any) -> None:
-    contents = cells(*compared(metric))
-    assert all(contents[model, model] == ([], []) for model in COMPARED)
-    above, below = contents["bahdanau", "rnn_encdec"], contents["rnn_encdec", "bahdanau"]
-    assert above[0] == [f"{30:+{digits}}", f"[{28:+{digits}}, {32:+{digits}}]"]
-    assert below[0] == [f"−{30:{digits}}", f"[−{32:{digits}}, −{28:{digits}}]"]
-    fills = {
-        ("bahdanau", "rnn_encdec"): [better[0], better[1], better[1]],
-        ("rnn_encdec", "bahdanau"): [worse[0], worse[1], worse[1]],
-        ("gpt", "rnn_encdec"): ["white", "white", better[1]],
-        ("gpt", "bahdanau"): ["white", "white", worse[1]],
-        ("bahdanau", "gpt"): ["white", "white", better[1]],
-    }
-    for pair, expected in fills.items():
-        assert all(map(same_color, contents[pair][1], expected)), pair
-        assert len(contents[pair][1]) == 3
-
-
 def test_the_table_marks_each_bucket() -> None:
     records, comparison = compared()
     significance = Significance(schema=SCHEMA, records={}, comparisons=[comparison])
@@ -363,30 +334,6 @@ def test_the_table_marks_each_bucket() -> None:
     far, near = ["**+30.0** [+28.0, +32.0]", "< 0.001"], ["+25.0 [+23.0, +27.0]", "0.060"]
     assert row(text, "Bahdanau − RNN")[1:] == ["3 − 2", *far, "**+20.0**", "**+40.0**"]
     assert row(text, "GPT − RNN")[1:] == ["3 − 2", *near, "+24.0", "**+26.0**"]
-
-
-def test_few_examples_have_no_interval() -> None:
-    records, comparison = compared()
-    changes = {"overall": Difference(value=-0.01, low=None, high=None, p=None), "is_tested": False}
-    comparison.pairs[0] = comparison.pairs[0].model_copy(update=changes)
-    texts, fills = cells(records, comparison)["bahdanau", "rnn_encdec"]
-    assert (texts, fills) == (["±0.0", "[–]"], [])
-
-
-def test_what_is_not_tested_is_hatched_and_the_caption_says_so() -> None:
-    records, comparison = compared()
-    for untested, places in (((), set()), ((1,), {(2, 0), (0, 2)}), ((1, 2), {(2, 0), (0, 2),
-                             (2, 1), (1, 2)})):  # fmt: skip
-        for i in untested:
-            changes = {"is_tested": False}
-            comparison.pairs[i] = comparison.pairs[i].model_copy(update=changes)
-        with style.context():
-            drawn = bucket_plots.draw_differences(records, records[0].tests[0], comparison).figure
-        (ax,) = drawn.axes
-        hatched = {patch.get_xy() for patch in ax.patches if patch.get_hatch()}
-        assert hatched == places
-        assert ("hatched: not tested" in drawn.get_label().lower()) == bool(untested)
-        assert ("plain: not significant" in drawn.get_label().lower()) == (len(untested) < 2)
 
 
 def test_a_caption_explains_what_is_drawn_alone_and_is_in_the_file() -> None:
@@ -491,12 +438,9 @@ def test_the_effect_of_a_change_is_the_arm_minus_the_model_as_it_is(monkeypatch:
         assert second[0] == "GPT: 400 k target tokens, learning rate 0.5"
         assert second[2:] == ["–", "–", "not significant"]
         assert verdict in tables.format_summary(made[:3], whole)
-        is_drawn = metric == "bleu"  # the matrix of as many models as it may have
-        monkeypatch.setattr(render_folder, "MAX_IN_MATRIX", len(made) - (not is_drawn))
         with style.context():
-            figures = render_folder.draw_all(made, whole, own=[])
-        assert ("significance-length" in figures) == is_drawn
-        (ax,) = figures["effects-length"].axes
+            drawn = figures.draw_all(made, whole, own=[])
+        (ax,) = drawn["effects-length"].axes
         ends = [c.get_segments()[0][:, 0].tolist() for c in ax.collections]
         assert ends == [[5.0, 10.5], [0.5, 6.0]]  # 9 with the ends of −9 turned round; 2
         fills = {"significantly better": "#1B75BC", "significantly worse": "#E8741C"}
@@ -510,7 +454,7 @@ def test_the_effect_of_a_change_is_the_arm_minus_the_model_as_it_is(monkeypatch:
     assert "hatched: not tested" in drawn.get_label()
     one = comparison.model_copy(update={"pairs": [pairs[0]]})
     alone = whole.model_copy(update={"comparisons": [one]})
-    assert "effects-length" not in render_folder.shared_figures(made, alone)  # of one row
+    assert "effects-length" not in figures.shared_figures(made, alone)  # of one row
     assert effects.effect_rows([made[0], made[3]], test, whole) == []
     made += as_records([fake_record("transformer_cosine", 1)])  # a variant beside its base
     pairs = [Pair(row="transformer_cosine", column=other, overall=turned[0], buckets=[], **tested)]

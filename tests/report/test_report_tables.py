@@ -1,6 +1,5 @@
 """Records of a folder and their tables, and published figures beside ours."""
 
-import json
 import re
 import shutil
 from copy import deepcopy
@@ -14,7 +13,7 @@ from fake_records import MODELS, as_arm, as_records, fake_record, row, scored, s
 from seqmodels.models import OLD_NAMES, PAPERS, model_of
 from seqmodels.records.schema import Record
 from seqmodels.records.significance import ALPHA, Difference
-from seqmodels.report import bucket_plots, ledger, load_records, render_folder, style, tables
+from seqmodels.report import figures, load, style, tables
 
 Records = list[dict[str, Any]]
 
@@ -27,17 +26,17 @@ def test_a_summary_has_all_buckets_in_100_columns(task: str) -> None:
     made = as_records(records)
     lines = tables.format_summary(made).splitlines()
     assert max(map(len, lines)) <= 100
-    for test in load_records.tests_by_name(made).values():
+    for test in load.tests_by_name(made).values():
         begin = next(i for i, line in enumerate(lines) if line.startswith(f"{test.name}: "))
         heads = [re.sub("[*†]", "", head) for head in lines[begin + 1].split()]
         length = ["length"] * (test.primary_metric == "bleu")
-        assert heads == ["model", "all", *map(load_records.format_bucket, test.buckets), *length]
+        assert heads == ["model", "all", *map(load.format_bucket, test.buckets), *length]
         digits = 3 if test.primary_metric == "bits_per_byte" else 1
         for model in MODELS:
             label = PAPERS[model].label
             (line,) = [line for line in lines[begin:][2:8] if line.startswith(label)]
             group = [r for r in made if r.model == model]
-            scores = load_records.score_array(group, test.name, test.primary_metric)[..., 0]
+            scores = load.score_array(group, test.name, test.primary_metric)[..., 0]
             cells = [f"{x:.{digits}f}" for x in scores.mean(axis=0)] + ["0.931"] * len(length)
             assert line.removeprefix(label).split() == cells
     assert sum(line.startswith("GPT ") for line in lines) == len(records[0]["tests"]) + 1
@@ -81,22 +80,22 @@ def test_models_that_learned_nothing_are_marked() -> None:
 
 def test_formats_at_their_borders() -> None:
     short = {0: "0", 0.0005: "5e-4", 0.001: "0.001", 999: "999", 1000: "1 k", 1e6: "1 M"}
-    assert {n: load_records.format_short(n) for n in short} == short
+    assert {n: load.format_short(n) for n in short} == short
     fields = {
         ("n_heads", 1): "1 head", ("n_layers", 4): "4 layers", ("d_k", 4): "d_k 4",
         ("tokens", 15e6): "15 M target tokens", ("label_smoothing", 0.1): "label smoothing 0.1",
         ("is_prenorm", True): "pre-norm", ("is_reversed", False): "no reversed",
         ("optimizer", "muon"): "optimizer muon", ("width", 2): "2 × width",
     }  # fmt: skip
-    assert {field: load_records.format_field(*field) for field in fields} == fields
+    assert {field: load.format_field(*field) for field in fields} == fields
     label = "GPT, muon_lr 0.5, lr 0.5, batch_tokens 4, tokens 4"  # as `specs` has it
     fake = as_arm(fake_record("gpt", 1), label, muon_lr=0.5, lr=0.5, batch_tokens=4, tokens=4)
     (record,) = as_records([fake])
-    assert load_records.label_of(record) == (
+    assert load.label_of(record) == (
         "GPT, Muon’s learning rate 0.5, learning rate 0.5, 4 tokens a batch, 4 target tokens"
     )
     p_values = {None: "–", 0.0009765625: "< 0.001", 0.001: "0.001", 0.5: "0.500"}
-    assert {p: load_records.format_p_value(p) for p in p_values} == p_values
+    assert {p: load.format_p_value(p) for p in p_values} == p_values
     assert [Difference(value=1.0, p=p).is_significant for p in (ALPHA, 0.0625)] == [True, False]
     for score, shares in ((1.0, "50"), (0.875, "")):
         made = as_records(scored({"gpt": (score, score / 2)}, (40, 40)))
@@ -120,9 +119,9 @@ def test_seeds_are_counted_at_each_width_and_of_each_data() -> None:
     runs = ((16, 1), (16, 2), (32, 3))
     made = [fake_record("gpt", seed) | {"model_config": {"d_model": d}} for d, seed in runs]
     other = made[0] | {"data": made[0]["data"] | {"name": "other"}}
-    assert " · 1–2 seeds" in load_records.format_subtitle(as_records([*made[:2], other]))
+    assert " · 1–2 seeds" in load.format_subtitle(as_records([*made[:2], other]))
     for n, seeds in ((3, "1–2 seeds"), (2, "2 seeds"), (1, "one seed")):
-        assert load_records.format_subtitle(as_records(made[:n])).endswith(f" · {seeds}")
+        assert load.format_subtitle(as_records(made[:n])).endswith(f" · {seeds}")
 
 
 # ---------------------------------------------------------------------------------- Equal budgets
@@ -175,40 +174,37 @@ def test_costs_are_means_of_the_seeds(n: int, shown: str) -> None:
 
 
 def test_a_folder_is_drawn_as_if_alone(tmp_path: Path, monkeypatch: Any) -> None:
-    curves, state = bucket_plots.draw_curves, bucket_plots.draw_memory_size
+    curves, state = figures.draw_curves, figures.draw_memory_size
 
     def draw_few(its: list[Record], *_: Any) -> dict[str, Any]:
         return {"curves": curves(its), "state": state(its), f"of-{len(its)}": curves(its)}
 
-    monkeypatch.setattr(render_folder, "draw_all", draw_few)
+    monkeypatch.setattr(figures, "draw_all", draw_few)
     for n_heads, more in ((4, []), (2, [fake_record("gpt", 2)])):
         arm = as_arm(fake_record("gpt", 1), f"{n_heads} heads", {"n_heads": n_heads})
         made = [fake_record("gpt", 1), arm, *more]
         write(tmp_path / str(n_heads), made)
-    render_folder.plot_results(tmp_path)
+    figures.plot_results(tmp_path)
     found = [path.read_text(encoding="utf-8") for path in tmp_path.glob("*/curves.svg")]
     colours, others = ({*re.findall("#[0-9a-f]{6}", text)} for text in found)
     assert colours == others
-    index = (tmp_path / "README.md").read_text(encoding="utf-8")
-    assert "![of-3](2/of-3.svg)" in index  # what is shown is neither a curve nor a size
-    assert "![of-2](4/of-2.svg)" in index
 
 
 def test_models_are_in_order_of_history(tmp_path: Path) -> None:
     seeds = [fake_record("gpt", seed) for seed in (10, 9)]
     specs = [as_arm(fake_record("gpt", 1), f"{n} heads", {"n_heads": n}) for n in (16, 4)]
     folder = write(tmp_path, [fake_record("a_sixth", 1), *seeds, *several(1), *specs])
-    records = load_records.load_records(folder)
+    records = load.load_records(folder)
     names = [*MODELS[:-1], "gpt", "gpt", "gpt", "gpt-n_heads-4", "gpt-n_heads-16", "a_sixth"]
     assert [r.model for r in records] == names
     assert [r.seed for r in records] == [1, 1, 1, 1, 1, 9, 10, 1, 1, 1]
     assert row(tables.format_tables(records).split("### Costs")[1], "a_sixth")[1] == "1.03 M"
-    line_styles = style.line_styles_for(load_records.group_by_model(records[::-1]))
+    line_styles = style.line_styles_for(load.group_by_model(records[::-1]))
     assert list(line_styles) == [*MODELS, *names[-3:]]
     assert len({line_style.colour for line_style in line_styles.values()}) == 8
     variants = [name for name in ("gpt", *OLD_NAMES) if model_of(name) == "gpt"]
     made = as_records([fake_record(name, 1) for name in variants] + specs)
-    line_styles = style.line_styles_for(load_records.group_by_model(made))
+    line_styles = style.line_styles_for(load.group_by_model(made))
     colours = {line_style.colour for line_style in line_styles.values()}
     assert len(colours) == len(variants) + 2 > 3  # arms and variants have shades of their own
 
@@ -219,17 +215,17 @@ def test_only_records_are_read(tmp_path: Path) -> None:
     (tmp_path / "tsconfig.json").write_text("{ // another program's\n}")
     (tmp_path / "folder.json").mkdir()
     with pytest.raises(ValueError, match="holds no record"):
-        load_records.load_records(tmp_path)
+        load.load_records(tmp_path)
     write(tmp_path, several(1))
-    assert len(load_records.load_records(tmp_path)) == 5
+    assert len(load.load_records(tmp_path)) == 5
     broken = fake_record("gpt", 9)
     del broken["tests"][0]["buckets"][2]["n"]
     write(tmp_path, [broken])
     with pytest.raises(ValueError, match=r"gpt-seed9\.json.*: tests\[0\]\.buckets\[2\]\.n"):
-        load_records.load_records(tmp_path)
+        load.load_records(tmp_path)
     (tmp_path / "gpt-seed9.json").write_text('{"schema": "seqmod')
     with pytest.raises(ValueError, match=r"gpt-seed9\.json is not JSON"):
-        load_records.load_records(tmp_path)
+        load.load_records(tmp_path)
 
 
 def test_a_record_of_another_version_is_named(
@@ -238,90 +234,39 @@ def test_a_record_of_another_version_is_named(
     newer = fake_record("gpt", 1) | {"schema": "seqmodels.record/9"}
     folder = write(tmp_path / "made", [newer])
     why = r"gpt-seed1\.json has the schema 'seqmodels\.record/9'; this version reads "
-    for draw in (render_folder.plot_folder, load_records.load_records):
+    for draw in (figures.plot_folder, load.load_records):
         with pytest.raises(ValueError, match=rf"holds no record that can be drawn \(.*{why}"):
             draw(folder)
     with pytest.raises(ValueError, match=why):
-        render_folder.plot_results(tmp_path)
+        figures.plot_results(tmp_path)
     write(folder, [fake_record("bahdanau", 1)])
     monkeypatch.setattr(style, "save", lambda figure, path: path)
-    render_folder.plot_folder(folder)
+    figures.plot_folder(folder)
     assert re.fullmatch(rf"not drawn: .*{why}seqmodels\.record/4\n", capsys.readouterr().err)
 
 
 def test_what_cannot_be_compared_is_refused(tmp_path: Path) -> None:
     other = fake_record("gpt", 1, "recall")
     with pytest.raises(ValueError, match="mixes the tasks"):
-        load_records.load_records(write(tmp_path / "a", [fake_record("bahdanau", 1), other]))
+        load.load_records(write(tmp_path / "a", [fake_record("bahdanau", 1), other]))
     folder = write(tmp_path / "b", [fake_record("gpt", 1)])
     (folder / "copy.json").write_text((folder / "gpt-seed1.json").read_text(encoding="utf-8"))
     with pytest.raises(ValueError, match="second record of gpt, seed 1"):
-        load_records.load_records(folder)
+        load.load_records(folder)
     records = several(1)
     records[3]["tests"][0]["buckets"][1]["n"] += 1
     with pytest.raises(ValueError, match="transformer, seed 1: test 'length'"):
         tables.format_tables(as_records(records))
 
 
-# -------------------------------------------------------------------------------- Published figures
-@pytest.fixture
-def valid() -> dict[str, Any]:
-    return json.loads((RESULTS / "ledger.json").read_text(encoding="utf-8"))
-
-
-def save(folder: Path, content: Any) -> Path:
-    (folder / "ledger.json").write_text(json.dumps(content), encoding="utf-8")
-    return folder
-
-
 @pytest.mark.slow
 def test_the_committed_tables_are_those_of_the_records(tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.setattr(style, "save", lambda figure, path: path)
-    monkeypatch.setattr(render_folder, "n_cores", lambda: 1)  # other processes would draw it
-    for path in [*RESULTS.glob("*/*.json"), RESULTS / "ledger.json"]:
+    for path in RESULTS.glob("*/*.json"):
         copy = tmp_path / path.relative_to(RESULTS)
         copy.parent.mkdir(exist_ok=True)
         shutil.copy(path, copy)
-    render_folder.plot_results(tmp_path)
+    figures.plot_results(tmp_path)
     for path in tmp_path.rglob("*.md"):
         committed = RESULTS / path.relative_to(tmp_path)
         assert path.read_text(encoding="utf-8") == committed.read_text(encoding="utf-8")
-
-
-@pytest.mark.parametrize(("key", "value", "shown"), [
-    ("folder", "none", "–"), ("test", "none", "–"), ("score", None, "–"),
-    ("test", "length", "31.5 [30.5, 33.0] (0.99 M)"),
-])  # fmt: skip
-def test_our_score_is_that_over_all_examples(
-    key: str, value: Any, shown: str, valid: Any, tmp_path: Path
-) -> None:
-    record, (entry, *_) = fake_record("bahdanau", 1), valid["entries"]
-    record["tests"][0]["overall"]["bleu"] = {"value": 31.5, "low": 30.5, "high": 33.0}
-    (ours,) = (f["ours"] for f in entry["figures"] if f["model"] == "bahdanau")
-    ours |= {"folder": "records", "test": "length"}
-    if value is None:
-        del record["tests"][0]["overall"]["bleu"]
-    else:
-        ours[key] = value
-    entries = ledger.load_ledger(save(tmp_path, valid))
-    text = ledger.format_published_figures(entries, {"records": as_records([record])})
-    assert row(text, "Bahdanau")[2:] == ["28.30 (20.5 M)", shown]
-
-
-@pytest.mark.parametrize(("place", "value"), [
-    ("why", None), ("beam", 5), ("url", "http://example.org"), ("why", "two | cells"),
-    ("figures.0.value", "28,30"), ("figures.0.model", "mamba"), ("figures.0.metric", "meteor"),
-    ("figures.0.ours.folder", "../up"),
-])  # fmt: skip
-def test_damaged_ledgers_name_the_field(place: str, value: Any, valid: Any, tmp_path: Path) -> None:
-    assert len(ledger.load_ledger(save(tmp_path, valid))) == len(valid["entries"])
-    inner, keys = valid["entries"][1], place.split(".")
-    for key in keys[:-1]:
-        inner = inner[int(key) if key.isdigit() else key]
-    inner[keys[-1]] = value
-    if value is None:
-        del inner[keys[-1]]
-    with pytest.raises(ValueError, match=r"ledger\.json is not a ledger: ") as error:
-        ledger.load_ledger(save(tmp_path, valid))
-    assert f": entries[1].{place.replace('.0', '[0]')}: " in str(error.value)
-    assert len(str(error.value).splitlines()) == 1

@@ -16,7 +16,7 @@ from seqmodels.data.batches import Example
 from seqmodels.experiments import compare
 from seqmodels.experiments.specs import count_parameters, make_spec, model_sizes, task_specs
 from seqmodels.models import VARIANTS
-from seqmodels.report import render_folder
+from seqmodels.report import figures
 from seqmodels.utils import files
 from tasks import __main__ as everything
 from tasks import flags
@@ -95,7 +95,7 @@ def write_short_files(folder: Any, **_: object) -> list[Path]:
 
 
 def test_the_driver_runs_choices(run: Run, tmp_path: Path, monkeypatch: Any, capsys: Any) -> None:
-    monkeypatch.setattr(render_folder, "plot_folder", write_short_files)
+    monkeypatch.setattr(figures, "plot_folder", write_short_files)
     parts = {"BUILTIN": ("keys", "copy", ""), "FULL": ("more", "copy", "--seeds 4")}
     for part, comparison in (parts | {"CORPORA": ("text", "nothing", "")}).items():
         monkeypatch.setattr(everything, part, [comparison])
@@ -108,11 +108,7 @@ def test_the_driver_runs_choices(run: Run, tmp_path: Path, monkeypatch: Any, cap
         "results/keys/lstm_seq2seq-seed1.json", "results/more/lstm_seq2seq-seed4.json",
     ]  # fmt: skip
     assert capsys.readouterr().out.count("recorded in") == 1
-    page = tmp_path / "results" / "README.md"
-    assert re.findall("## (.*)", page.read_text()) == ["keys", "more"]
-    page.unlink()
     assert run(*given, "--layers", 3) == 2
-    assert not page.exists()
 
 
 def test_own_changes_are_of_the_default_models(monkeypatch: pytest.MonkeyPatch) -> None:

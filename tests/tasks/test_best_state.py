@@ -20,10 +20,10 @@ from toys import CFG, TOKENIZER, options, toy
 from seqmodels.data.batches import Example, collate
 from seqmodels.evaluation.intervals import student_quantile
 from seqmodels.experiments.compare import compare
-from seqmodels.experiments.inference import load
+from seqmodels.experiments.inference import load as load_model
 from seqmodels.interface import EOS, PAD, SequenceModel
 from seqmodels.models import build
-from seqmodels.report import load_records
+from seqmodels.report import load
 from seqmodels.training.optimizers import groups_of
 from seqmodels.training.trainer import Trainer
 from tasks.synthetic.grammar import Sampler, draw_corpus
@@ -252,10 +252,10 @@ def test_only_the_encoder_learns_for_a_frozen_decoder(tmp_path: Path) -> None:
     task = with_frozen_decoder(toy(), first, models, [1])
     out = compare(task, options(out=tmp_path / "second", models=models, seeds=[1]))
     assert out is not None
-    before = load(first / "rnn_encdec-seed1").model
+    before = load_model(first / "rnn_encdec-seed1").model
     d_model = before.config.d_model
     for name, learned in (("rnn_encdec", "encoder.unit.U.weight"), ("rnn_encdec_pooled", None)):
-        after = load(out / f"{name}-seed1").model
+        after = load_model(out / f"{name}-seed1").model
         assert after.config.d_model == d_model
         used = decoder_parameters(after)
         assert {"embed.weight", "C.weight", "V_start.bias", "output.W_o.weight"} <= {*used}
@@ -307,14 +307,14 @@ def test_three_curves_are_those_of_the_records(tmp_path: Path) -> None:
 
 def test_an_interval_of_a_mean_has_both_sources_of_chance() -> None:
     group = [scored({"gpt": [x]}, counts=[20])[0] for x in (50.0, 56.0)]
-    _, bucket = load_records.mean_scores(as_records(group), "length", "bleu")
+    _, bucket = load.mean_scores(as_records(group), "length", "bleu")
     sentences, seeds = (1 / student_quantile(19)) ** 2, 18 / 2
     total = sentences + seeds
     quantile = (sentences * student_quantile(19) + seeds * student_quantile(1)) / total
     half = quantile * math.sqrt(total)
     assert bucket.tolist() == pytest.approx([53, 53 - half, 53 + half])
     group = [scored({"gpt": [x]}, counts=[20])[0] for x in (95.0, 99.0)]
-    assert load_records.mean_scores(as_records(group), "length", "bleu")[1, 2] == 100
+    assert load.mean_scores(as_records(group), "length", "bleu")[1, 2] == 100
 
 
 class Right(Copier):

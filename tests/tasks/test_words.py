@@ -16,7 +16,7 @@ from seqmodels.data.batches import collate
 from seqmodels.data.tokenizers import Words
 from seqmodels.experiments.inference import find_record
 from seqmodels.records.io import load as load_record
-from seqmodels.report import load_records
+from seqmodels.report import load
 from tasks.analyses import Attention, Sample, draw_sample
 from tasks.synthetic import grammar, lexicon
 from tasks.synthetic.trees import NP, VP, Clause, Relative, parse
@@ -298,7 +298,7 @@ def test_runs_are_measured_and_drawn(
     gpt, shipped = map(load_record, (tmp_path / "gpt-seed1.json", LIVE.with_suffix(".json")))
     assert (gpt.task, gpt.weights_sha256) == ("words", shipped.weights_sha256)
     assert [*gpt.analyses] == [*measure.MEASURES]
-    assert len(load_records.load_records(tmp_path)) == 2
+    assert len(load.load_records(tmp_path)) == 2
     shared = {"neighbours", "probes", "positions", "said", "sentence"}
     figures = {path.stem for path in tmp_path.glob("*.svg")}
     assert shared | {"stream-gpt", "plane-gpt"} <= figures

@@ -44,7 +44,7 @@ MIN_EXAMPLES = 30
 """Buckets with fewer examples are hollow in figures, starred in tables and not compared."""
 Groups = Mapping[str, Sequence[Record]]
 """The records of each model, one for each seed."""
-Row = Mapping[str, Any]
+AnalysisRow = Mapping[str, Any]
 """A row of an analysis: the values that a task has measured, by name."""
 
 
@@ -180,7 +180,7 @@ def longest_trained_bucket(test: Test) -> int | None:
     return int(last) if last and is_usable[0] else None
 
 
-def rows_of(r: Record, analysis: str, **columns: object) -> list[Row]:
+def rows_of(r: Record, analysis: str, **columns: object) -> list[AnalysisRow]:
     """Return the rows of an analysis that have these values."""
     return [row for row in r.analyses[analysis] if row.items() >= columns.items()]
 

@@ -1,39 +1,44 @@
-"""Draw the figures of every comparison: scores, their differences, learning curves, sizes."""
+"""Draw the figures of every comparison, and write those of a folder with its tables.
+
+Scores by bucket, learning curves and sizes are drawn here, from the JSON records alone; what a task
+draws besides is in tasks/NAME/figure.py. No torch; the same records give the same bytes.
+"""
 
 from __future__ import annotations
 
-import textwrap
-from collections.abc import Collection, Iterable, Sequence
+import re
+import sys
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
-from matplotlib.patches import Rectangle
 from matplotlib.ticker import MaxNLocator
 
 from seqmodels.evaluation.intervals import MIN_ROWS
 from seqmodels.evaluation.metrics import metric_of
+from seqmodels.records import significance
 from seqmodels.records.schema import Point, Record, Test
-from seqmodels.records.significance import Comparison, Difference
-from seqmodels.report import load_records, style
-from seqmodels.report.load_records import (
+from seqmodels.report import alignment, effects, load, style, tables
+from seqmodels.report.load import (
     MIN_EXAMPLES,
+    Folder,
     Groups,
     format_bucket,
     format_ends,
-    format_interval,
     format_interval_methods,
     format_search,
     format_short,
-    format_signed,
-    format_significance,
     format_subtitle,
     info_of,
 )
-from seqmodels.report.style import GREY, INK, WIDTH, LineStyle, Look, Texts
+from seqmodels.report.style import GREY, INK, LineStyle, Look
+from seqmodels.utils import files
+from seqmodels.utils.imports import TASKS, import_beside
 
 Line = tuple[LineStyle, Sequence[Record]]
 """The look of one model or system, and its records."""
@@ -43,17 +48,14 @@ MEMORIES = {
     "fixed": "Dash-dotted: reads a memory of fixed size.",
 }
 """Memory of a model -> its line style, in a caption."""
-BETTER, WORSE = ("#A9D3EE", "#1B75BC"), ("#F6C9A0", "#E8741C")
-"""Fills of cells and squares where the row is significantly better or worse than the column."""
-OUTCOMES = {1: "significantly better", -1: "significantly worse", 0: "not significant"}
-"""Outcome of a difference -> its name in a table."""
-UNTESTED: Look = {"hatch": "////", "fc": "none", "ec": "#D4D4D4", "lw": 0}
-"""The look of what is not tested."""
 SIZES = {
     "source_bytes": "Passed to the decoder in the paper",
     "cache_bytes": "Kept by this implementation",
 }
 """Fields of a record with sizes in bytes, and the titles of their panels."""
+Draw = Callable[[Sequence[Record]], dict[str, Figure]]
+"""Returns figures of a folder's records by the names of their files."""
+TABLES = "tables.md"
 LEVEL, SLANTED = 0.5, 0.8
 """Inches below a panel with level and with slanted names of buckets."""
 
@@ -66,15 +68,15 @@ def draw_scores(records: Sequence[Record], test: Test) -> Figure:
     is_loss = primary.is_loss and primary.is_teacher_forced
     metrics = (test.primary_metric, "token_accuracy" if is_loss else "nats")
     title = f"{name_score(test, test.primary_metric)} by {test.axis}"
-    if test.name not in test.axis and len(load_records.tests_by_name(records)) > 1:
+    if test.name not in test.axis and len(load.tests_by_name(records)) > 1:
         title += f": {test.name.replace('_', ' ')}"
-    line_styles = style.line_styles_for(load_records.group_by_model(records))
+    line_styles = style.line_styles_for(load.group_by_model(records))
     labelled = dict(zip(line_styles, style.label_line_styles(records), strict=True))
     records = [r for r in records if r.test(test.name)]
-    groups = load_records.group_by_model(records)
+    groups = load.group_by_model(records)
     key = [labelled[model] for model in groups]
     if _is_gain(test):
-        without = [load_records.score_array(group, test.name, test.primary_metric)[:, 1, 0]
+        without = [load.score_array(group, test.name, test.primary_metric)[:, 1, 0]
                    for group in groups.values()]  # fmt: skip
         key = [k._replace(label=f"{k.label} · at 0: {x.mean():.2f}")
                for k, x in zip(key, without, strict=True)]  # fmt: skip
@@ -98,7 +100,7 @@ def draw_scores(records: Sequence[Record], test: Test) -> Figure:
 
 def draw_headline(records: Sequence[Record], test: Test, title: str) -> Figure:
     """Draw the primary metric by bucket in one panel, with the names of the lines at their ends."""
-    groups, name = load_records.group_by_model(records), test.primary_metric
+    groups, name = load.group_by_model(records), test.primary_metric
     texts = title, format_subtitle(records), _explain_scores(groups, test, (name,))
     figure, ax = style.make_panel(texts, below=room_below(test))
     _mark_trained([ax], test)
@@ -106,7 +108,7 @@ def draw_headline(records: Sequence[Record], test: Test, title: str) -> Figure:
     _draw_metric(ax, lines, test, name)
     _name_buckets(ax, test)
     last = max((i for i, b in enumerate(test.buckets) if b.n >= MIN_EXAMPLES), default=-1)
-    ends = [load_records.score_array(g, test.name, name)[:, 1 + last, 0].mean() for _, g in lines]
+    ends = [load.score_array(g, test.name, name)[:, 1 + last, 0].mean() for _, g in lines]
     names = [(style.label_with_year(group[0]), look.colour) for look, group in lines]
     style.name_lines(ax, [(end, *name) for end, name in zip(ends, names, strict=True)])
     return figure
@@ -116,9 +118,9 @@ def name_score(test: Test, name: str) -> str:
     """Return the name of what is drawn of a metric: the score, or what context gains of it."""
     metric = metric_of(name)
     if not _is_gain(test):
-        return load_records.capitalise(metric.name)
+        return load.capitalise(metric.name)
     gain = metric.name.replace(" (%)", ", gain (points)")
-    return load_records.capitalise(f"{metric.unit} saved" if metric.is_loss else gain)
+    return load.capitalise(f"{metric.unit} saved" if metric.is_loss else gain)
 
 
 def _is_gain(test: Test) -> bool:
@@ -149,14 +151,14 @@ def _explain_scores(groups: Groups, test: Test, metrics: Sequence[str]) -> str:
     if len(memories) > 1:
         caption += "".join(f" {text}" for kind, text in MEMORIES.items() if kind in memories)
     if test.baseline:
-        caption += f" Dotted: {load_records.name_baseline(test)}."
+        caption += f" Dotted: {load.name_baseline(test)}."
     return caption
 
 
 def _mark_trained(axes: Iterable[Axes], test: Test) -> None:
     """Shade the buckets that are longer than all training examples."""
     n_buckets = len(test.buckets)
-    beyond = [i for i, b in enumerate(test.buckets) if load_records.is_beyond(test, b)]
+    beyond = [i for i, b in enumerate(test.buckets) if load.is_beyond(test, b)]
     for ax, label in zip(axes, ("longer than trained", ""), strict=False):
         ax.set_xlim(-0.5, n_buckets - 0.5)
         for edge in beyond[:1]:
@@ -172,7 +174,7 @@ def _draw_metric(ax: Axes, lines: Sequence[Line], test: Test, name: str) -> None
     is_recorded = False
     _title_panel(ax, test, name)
     for i, (line_style, group) in enumerate(lines):
-        scores = load_records.score_array(group, test.name, name)
+        scores = load.score_array(group, test.name, name)
         seeds = scores[:, 1:]
         if is_gain:
             seeds = seeds - seeds[:, :1, :1]
@@ -185,7 +187,7 @@ def _draw_metric(ax: Axes, lines: Sequence[Line], test: Test, name: str) -> None
     if is_primary and test.baseline:
         without = [b["baseline"].value for b in test.buckets]
         ax.plot(without, ls=":", lw=1.8, color=INK, zorder=5)
-        about = {"metric": metric.name, "model": f"baseline: {load_records.name_baseline(test)}"}
+        about = {"metric": metric.name, "model": f"baseline: {load.name_baseline(test)}"}
     is_of_texts = metric.sacrebleu is not None
     if metric.is_percent and (is_of_texts or is_primary):
         ax.set_ylim(0, None if is_of_texts and ax.get_ylim()[1] < 50 else 100)
@@ -263,112 +265,12 @@ def _name_buckets(ax: Axes, test: Test) -> None:
     ax.set_xlabel(test.axis)
 
 
-# Differences
-
-
-def draw_differences(records: Sequence[Record], test: Test, comparison: Comparison) -> Figure:
-    """Draw a matrix of differences, row minus column, with a square for each bucket."""
-    compared = {model for pair in comparison.pairs for model in (pair.row, pair.column)}
-    line_styles = style.line_styles_for(load_records.group_by_model(records))
-    line_styles = {model: its for model, its in line_styles.items() if model in compared}
-    records = [record for record in records if record.model in compared]
-    models, n, metric = [*line_styles], len(line_styles), comparison.metric
-    cell_width = min(max((WIDTH - 1.7) / n, 1.12), 1.56)  # inches
-    names = [textwrap.fill(look.label, min(16, int(13 * cell_width)), break_long_words=False)
-             for look in line_styles.values()]  # fmt: skip
-    name_height = 0.15 * (1 + max(1, *(name.count("\n") for name in names)))  # inches
-    body = 0.2 + name_height + max(0.74, name_height + 0.1) * n
-    texts = _difference_texts(records, test, comparison)
-    figure = style.make_figure(body, texts, max(WIDTH, 1.7 + n * cell_width))
-    ax = figure.subplots()
-    ax.xaxis.tick_top()
-    ax.set_xticks(np.arange(n) + 0.5, names, weight="bold")
-    ax.set_yticks(np.arange(n) + 0.5, names, weight="bold")
-    for labels in (ax.get_xticklabels(), ax.get_yticklabels()):
-        for label, line_style in zip(labels, line_styles.values(), strict=True):
-            label.set_color(line_style.colour)
-    ax.tick_params(length=0)
-    ax.grid(False)
-    ax.spines[:].set_visible(False)
-    outcomes = np.full((n, n), np.nan)
-    for pair in comparison.pairs:
-        parts = [pair.overall, *(pair.buckets if pair.is_tested else ())]
-        for row, column, differences in (
-            (pair.row, pair.column, parts),
-            (pair.column, pair.row, [-part for part in parts]),
-        ):
-            y, x = models.index(row), models.index(column)
-            if pair.is_tested:
-                outcomes[y, x] = outcome(differences[0], metric)
-            else:
-                ax.add_patch(Rectangle((x, y), 1, 1, **UNTESTED))
-            _write_cell(ax, x, y, differences, metric, cell_width)
-    colours = ListedColormap([WORSE[0], "white", BETTER[0]])
-    ax.pcolormesh(outcomes, cmap=colours, vmin=-1, vmax=1, edgecolors="#CFCFCF", lw=0.8)
-    ax.set(xlim=(0, n), ylim=(n, 0))
-    return figure
-
-
-def outcome(difference: Difference, metric: str) -> int:
-    """Return 1 if significantly better, -1 if worse, 0 if not significant."""
-    if not difference.is_significant:
-        return 0
-    return 1 if (difference.value < 0) == metric_of(metric).is_loss else -1
-
-
-def _write_cell(
-    ax: Axes, x: int, y: int, parts: Sequence[Difference], metric: str, cell_width: float
-) -> None:
-    """Write a difference over all examples, above a square for each bucket that is tested."""
-    overall, *buckets = parts
-    centred: Look = {"ha": "center", "va": "center"}
-    strong: Look = {"color": GREY}
-    if overall.is_significant:
-        strong = {"color": INK, "weight": "bold"}
-    ax.text(x + 0.5, y + 0.27, format_signed(overall.value, metric), size=11, **strong, **centred)
-    ax.text(x + 0.5, y + 0.55, format_interval(overall, metric), color=GREY, size=8, **centred)
-    if not buckets:
-        return
-    step = min(0.12 / cell_width, 0.9 / len(buckets))
-    places = x + 0.5 + step * (np.arange(len(buckets)) - (len(buckets) - 1) / 2)
-    fills = [("white", BETTER[1], WORSE[1])[outcome(bucket, metric)] for bucket in buckets]
-    size = (0.8 * 72 * step * cell_width) ** 2  # in square points
-    ax.scatter(
-        places, [y + 0.82] * len(buckets), size, fills, marker="s", edgecolors="#8A8A8A",
-        linewidths=0.6, zorder=3,
-    )  # fmt: skip
-
-
-def _difference_texts(records: Sequence[Record], test: Test, comparison: Comparison) -> Texts:
-    """Return title, subtitle and caption."""
-    metric = metric_of(comparison.metric)
-    title = f"Differences in {metric.name}: the model of the row minus that of the column"
-    tested = [pair for pair in comparison.pairs if pair.is_tested]
-    name = test.name.replace("_", " ")
-    caption = f"Over all {test.noun} of the test set “{name}”. Brackets: 95 % interval. "
-    cells = {outcome(pair.overall, comparison.metric) for pair in tested}
-    cells |= {-value for value in cells}  # below the diagonal
-    caption += explain_outcomes(cells, len(tested) < len(comparison.pairs), "plain")
-    if tested:
-        buckets = " to ".join(format_ends(*comparison.buckets[i]) for i in (0, -1))
-        caption += f" Squares: the same by {test.axis}, {buckets}."
-    return title, format_subtitle(records), f"{caption} {format_significance(comparison, test)}"
-
-
-def explain_outcomes(outcomes: Collection[int], has_untested: bool, neither: str) -> str:
-    """Explain the colours of these outcomes, and the hatch of what is not tested."""
-    colours = {1: "blue", -1: "orange", 0: neither}
-    parts = [f"{colours[value]}: {OUTCOMES[value]}" for value in colours if value in outcomes]
-    parts += ["hatched: not tested"] * has_untested
-    return load_records.capitalise("; ".join(parts)) + "."
-
-
 # Curves and sizes
 
 
 def draw_curves(records: Sequence[Record]) -> Figure:
     """Draw validation loss against target tokens, one line per seed."""
-    is_many = len(records) > len(load_records.group_by_model(records))
+    is_many = len(records) > len(load.group_by_model(records))
     caption = f"On the validation split. {'Each line is one seed.' if is_many else 'One seed.'}"
     is_zero = any(point.valid_nats == 0 for r in records for point in r.curve)
     caption += " A line that leaves the panel: a loss of 0." * is_zero
@@ -377,7 +279,7 @@ def draw_curves(records: Sequence[Record]) -> Figure:
         style.label_line_styles(records),
         n_columns=1,
     )
-    line_styles = style.line_styles_for(load_records.group_by_model(records))
+    line_styles = style.line_styles_for(load.group_by_model(records))
     style.set_log(ax, "y", format_short)
     for r in records:
         points = {key: [getattr(p, key) for p in r.curve] for key in Point.model_fields}
@@ -403,7 +305,7 @@ def draw_memory_size(records: Sequence[Record]) -> Figure:
     is_limited = len({n for r in records for n, _ in (r.cache_bytes or ())[-1:]}) > 1
     caption += " A line ends at the longest source that the model takes." * is_limited
     texts = "Bytes for the decoder by source length", format_subtitle(records), caption
-    groups = load_records.group_by_model(records)
+    groups = load.group_by_model(records)
     figure, axes = style.make_panels(texts, style.label_line_styles(records))
     axes[0, 1].sharey(axes[0, 0])
     for ax, (field, title) in zip(axes[0], SIZES.items(), strict=True):
@@ -422,3 +324,138 @@ def draw_memory_size(records: Sequence[Record]) -> Figure:
     low, high = ax.get_ylim()
     ax.set_ylim((low, high) if high > 10 * low else (low / 3, 3 * high))  # all may be equal
     return figure
+
+
+# Folders
+
+
+def plot_folder(
+    folder: Path | Folder, out: Path | None = None, own: Sequence[Draw] | None = None
+) -> list[Path]:
+    """Write all figures (SVG and PNG) and tables.md to `out` or the folder; return the paths.
+
+    `own` draws the task's own figures; None: those of `task_figures`. If the sums of all records
+    exist, significance.json is written as well.
+    """
+    folder = load.load_folder(folder) if isinstance(folder, Path) else folder
+    out, records = Path(out or folder.path), list(folder.records.values())
+    for unknown in folder.unknown:
+        print(f"not drawn: {unknown}", file=sys.stderr)
+    compared = find_significance(folder.path, folder.records)
+    files.claim_folder(out, "comparison")
+    with style.context():
+        drawings = draw_all(records, compared, own)
+        paths = style.save_own(drawings, out)
+    parts = [f"# {folder.path.resolve().name}\n\n{format_subtitle(records)}\n"]
+    for name, figure in drawings.items():
+        parts.append(f"![{style.texts_of(figure)[0]}]({name}.svg)\n")
+    if compared:
+        paths.append(files.write(out / significance.FILE, compared.text()))
+    parts.append(tables.format_tables(records, compared))
+    return [*paths, files.write(out / TABLES, "\n".join(parts))]
+
+
+def draw_all(
+    records: Sequence[Record],
+    compared: significance.Significance | None,
+    own: Sequence[Draw] | None = None,
+) -> dict[str, Figure]:
+    """Return all figures of a folder by the names of their files, in the style's context."""
+    drawn = {name: draw() for name, draw in shared_figures(records, compared).items()}
+    first = {name: drawn[name] for name in ("curves", "state")}
+    if own is None:
+        return first | draw_task_figures(records) | drawn
+    return first | merge_figures(draw(records) for draw in own) | drawn
+
+
+def shared_figures(
+    records: Sequence[Record], compared: significance.Significance | None
+) -> dict[str, Callable[[], Figure]]:
+    """Return functions that draw the figures of every task, by the names of their files."""
+    figures: dict[str, Callable[[], Figure]] = {
+        "curves": partial(draw_curves, records),
+        "state": partial(draw_memory_size, records),
+        **effects.sweep_figures(records),
+    }
+    for name, test in load.tests_by_name(records).items():
+        key = format_file_name(name)
+        figures[f"score-{key}"] = partial(draw_scores, records, test)
+        if (
+            compared
+            and (comparison := compared.on(name))
+            and len(effects.find_effects(records, comparison)) > 1
+        ):
+            figures[f"effects-{key}"] = partial(effects.draw_effects, records, test, comparison)
+    attending = load.group_by_model(r for r in records if r.alignment)
+    if first := [group[0] for group in attending.values()]:
+        looks = style.line_styles_for(attending)
+        panels = [(looks[r.model], r.alignment) for r in first if r.alignment]
+        figures["alignment"] = partial(alignment.draw_heat_maps, panels, format_subtitle(first))
+    return figures
+
+
+def task_figures(task: str) -> ModuleType | None:
+    """Return the module tasks.TASK.figure; None if the task has no figures of its own.
+
+    Its FIGURES draw one folder of records, its ACROSS all folders of the task at once.
+    """
+    has_figures = task.isidentifier() and (TASKS / task / "figure.py").is_file()
+    return import_beside(f"tasks.{task}.figure") if has_figures else None
+
+
+def draw_task_figures(records: Sequence[Record]) -> dict[str, Figure]:
+    """Return the figures of the records' task by the names of their files.
+
+    If the records lack a measurement of the task, a note is printed.
+    """
+    module = task_figures(task := records[0].task)
+    try:
+        return merge_figures(draw(records) for draw in module.FIGURES) if module else {}
+    except KeyError as error:
+        print(f"not drawn: figures of {task}, whose records lack {error}", file=sys.stderr)
+        return {}
+
+
+def draw_across(folders: Iterable[Sequence[Record]]) -> dict[str, Figure]:
+    """Return the figures that each task draws across its folders, by the names of their files."""
+    by_task: dict[str, list[Sequence[Record]]] = {}
+    for records in folders:
+        by_task.setdefault(records[0].task, []).append(records)
+    return merge_figures(
+        draw(its)
+        for task, its in by_task.items()
+        if (module := task_figures(task))
+        for draw in getattr(module, "ACROSS", ())
+    )
+
+
+def merge_figures(parts: Iterable[dict[str, Figure]]) -> dict[str, Figure]:
+    """Return all figures in one dictionary."""
+    return {name: figure for figures in parts for name, figure in figures.items()}
+
+
+def find_significance(folder: Path, by_file: dict[str, Record]) -> significance.Significance | None:
+    """Return the differences between a folder's models; None, with a note, if they are invalid."""
+    try:
+        return significance.load_or_compute(folder, by_file)
+    except ValueError as error:
+        print(f"not drawn: {error}", file=sys.stderr)
+        return None
+
+
+def format_file_name(test: str) -> str:
+    """Return the name of a test set as part of the name of a file."""
+    return re.sub(r"[^\w.-]+", "-", test)
+
+
+def plot_results(root: Path) -> list[Path]:
+    """Draw a folder of records, or all folders in it and what tasks draw across folders."""
+    paths = sorted({path.parent for path in root.glob("*/*.json")})
+    folders = [load.load_folder(path, may_be_empty=True) for path in paths]
+    folders = [folder for folder in folders if folder.records or folder.unknown]
+    if not folders:
+        return plot_folder(root)
+    drawn = [path for folder in folders for path in plot_folder(folder.path)]
+    with style.context():
+        across = draw_across([*folder.records.values()] for folder in folders)
+        return [*drawn, *style.save_own(across, root)]
