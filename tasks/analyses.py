@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from seqmodels.data.batches import Example, batches_by_length, collate
 from seqmodels.data.tokenizers import Tokenizer
 from seqmodels.evaluation.evaluate import BATCH_TOKENS, generate_targets
+from seqmodels.experiments.task import TestSet
 from seqmodels.interface import PAD, Batch, SequenceModel, device_of
 from seqmodels.models.gpt import GPT
 from seqmodels.models.memory import rotate
@@ -101,6 +102,19 @@ def name_head(a: Attention, head: int) -> dict[str, float | str]:
 #
 # All sources have the same length S, all targets the same length T; target token t comes t places
 # after the source.
+
+
+def pick_equally_long(test: TestSet) -> list[Example]:
+    """Return the test sentences, nearly as long as trained, whose source has the commonest length.
+
+    Their targets are cut to the length of the shortest one.
+    """
+    longest = min(test.max_train_length or 0, max(test.x))
+    near = [e for e, n in zip(test.examples, test.x, strict=True) if longest - 10 < n <= longest]
+    ((n_source, _),) = Counter(len(e.src) for e in near).most_common(1)
+    equal = [e for e in near if len(e.src) == n_source]
+    n_target = min(len(e.tgt) for e in equal)
+    return [e._replace(tgt=e.tgt[:n_target]) for e in equal]
 
 
 def gradient_norms(model: SequenceModel, batch: Batch) -> Float[Tensor, "B T S"]:

@@ -199,7 +199,6 @@ def shorten_runs(patch: pytest.MonkeyPatch) -> None:
     ))  # fmt: skip
     patch.setattr(intervals, "N_BOOTSTRAP", 20)
     if (ROOT / "tasks").is_dir():
-        patch.setattr("tasks.distance.measure.N_STARTS", 1)
         patch.setattr("tasks.smoothing.measure.N_DRAWS", 1)
     patch.setattr(evaluate_run, "N_BATCHES", 1)
 
@@ -264,7 +263,6 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Run:
         "next_token": {"max_test": 32, "per_distance": 4},
         "ladder": buckets,
         "positions": buckets,
-        "distance": {"per_length": 2, "n_gradient": 2, "n_probe": 30},
     }.items():
         monkeypatch.setitem(task_of(name).SIZES, "smoke", {"n_train": 60, "n_valid": 6} | sizes)
     few = {"n_train": 60, "n_valid": 6, "max_train": 4, "per_length": 3}

@@ -158,7 +158,10 @@ def test_loop_search_evaluation_and_report_import_no_model() -> None:
 
 
 def test_tasks_do_not_import_each_other() -> None:
-    modules = "analyses", "exhibits", "figures", "flags", "recipes"
+    modules = (
+        *("analyses", "exhibits", "figures", "flags", "recipes"),
+        *("translation", "translation.__main__", "bottleneck", "bottleneck.figure"),
+    )
     shared = {"tasks", *(f"tasks.{name}" for name in modules)}
     for path in ROOT.glob("tasks/*/*.py"):
         own = ("tasks.synthetic", f"tasks.{path.parent.name}")

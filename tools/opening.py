@@ -34,7 +34,7 @@ from seqmodels.utils import files
 from seqmodels.utils.imports import HOME
 from seqmodels.utils.terminal import Parser
 from tasks.analyses import batch_of
-from tasks.translation.best_state import FromStates, Ranges, measure_ranges, read_states, write
+from tasks.bottleneck.latent import FromStates, Ranges, encode_all, measure_ranges, optimise_all
 from tools.opening_film import draw, read_levels
 
 FOLDER = HOME / "results" / "translation-live"
@@ -61,7 +61,7 @@ def load_models(
 ) -> tuple[TrainedModel, TrainedModel, Ranges]:
     """Load the models, and the range over all these sentences of each number of the vector."""
     one, many = (inference.load(FOLDER / f"{name}-seed1") for name in ("rnn_encdec", "bahdanau"))
-    state = read_states(one.model, [make_example(one, *sentence) for sentence in sentences])
+    state = encode_all(one.model, [make_example(one, *sentence) for sentence in sentences])
     return one, many, measure_ranges(one.model, state)
 
 
@@ -87,11 +87,11 @@ def describe(
     """
     example = make_example(one, src, ref)
     prefixes = [Example(example.src[:n], example.tgt) for n in range(1, len(example.src) + 1)]
-    vectors = read_states(one.model, prefixes).c
+    vectors = encode_all(one.model, prefixes).c
     state = rnn_encdec.State(vectors[-1:], vectors[-1:])
     with torch.inference_mode(False):
         own = type(state)(*(field.clone() for field in state))
-        best = [write(one.model, [example], own, ranges, n).c for n in STEPS]
+        best = [optimise_all(one.model, [example], n, own, ranges).c for n in STEPS]
     written = write_levels(torch.cat(best))
     outputs = [*(run.translate([src])[0] for run in (one, many)), ""]
     outputs[2] = say(one, example, torch.tensor(read_levels(written[-1:])[0]))

@@ -23,7 +23,7 @@ from seqmodels.utils import files
 from seqmodels.utils.terminal import did_you_mean
 
 SUMS_SUFFIX = ".sums.json.gz"
-OLD_TASKS = {"recall": "copy"}
+OLD_TASKS = {"recall": "copy", "vector": "bottleneck", "distance": "bottleneck"}
 """Names that tasks had in earlier records."""
 
 # -------------------------------------------------------------------------------------- Reading

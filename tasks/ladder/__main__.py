@@ -63,15 +63,13 @@ PARSER.add_argument("--to", choices=["attention", "transformer"], default="atten
 if __name__ == "__main__":
     PARSER.parse_args()  # answer --help and mistakes before the slow imports below
 
-from collections import Counter
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 
-from seqmodels.data.batches import Example
-from seqmodels.experiments.task import Recipe, Task, TestSet
+from seqmodels.experiments.task import Recipe, Task
 
-from ..analyses import measure_gradients
+from ..analyses import measure_gradients, pick_equally_long
 from ..synthetic import grammar, pairs
 from ..synthetic.pairs import grammar_task, short_task
 from .figure import FIGURES
@@ -93,20 +91,6 @@ SIZES = {
 }  # fmt: skip
 TOKENS = {"smoke": 15_000, "laptop": 600_000, "full": 1_400_000}
 BUCKETS = [(low, low + 4) for low in range(1, 60, 5)]
-
-
-def pick_equally_long(test: TestSet) -> list[Example]:
-    """Return the test sentences, nearly as long as trained, whose source has the commonest length.
-
-    Their targets are cut to the length of the shortest one.
-    """
-    longest = min(test.max_train_length or 0, max(test.x))
-    near = [e for e, n in zip(test.examples, test.x, strict=True) if longest - 10 < n <= longest]
-    ((n_source, _),) = Counter(len(e.src) for e in near).most_common(1)
-    equal = [e for e in near if len(e.src) == n_source]
-    n_target = min(len(e.tgt) for e in equal)
-    return [e._replace(tgt=e.tgt[:n_target]) for e in equal]
-
 
 # ------------------------------------------------------------------------------------- Recipes
 #

@@ -15,7 +15,7 @@ Question
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
+from collections.abc import Sequence
 
 from seqmodels.data import TOKENIZERS, corpora
 from seqmodels.models import FIVE
@@ -39,18 +39,11 @@ def check_flags(args: argparse.Namespace) -> None:
         )
 
 
-def make_parser() -> TaskParser:
-    """Return the parser of the command line."""
-    p = TaskParser("tasks.translation", __doc__, models=FIVE, check=check_flags)
+def make_parser(module: str, doc: str | None, models: Sequence[str]) -> TaskParser:
+    """Return a parser of this task's flags, for the task of a module that translates as well."""
+    p = TaskParser(module, doc, models=models, check=check_flags)
     p.add_argument("--no-source-eos", action="store_true",
                    help="do not end each source with the end-of-sequence token")  # fmt: skip
-    p.add_argument("--best-state", type=positive, metavar="STEPS",
-                   help="also write the State that says each test sentence best, by this many "
-                        "steps of gradient descent on its reference, where a State has a fixed "
-                        "size (800: minutes a model)")  # fmt: skip
-    p.add_argument("--decoder", type=Path, metavar="DIR",
-                   help="train encoders alone, for the decoders of this folder's runs, which stay "
-                        "as they are")  # fmt: skip
     p.add_argument("--tokenizer", type=tokenizer, metavar="KIND",
                    help=f"{', '.join(TOKENIZERS)} (default: words; with --data, bpe), or a "
                         "run's tokenizer.json")  # fmt: skip
@@ -82,12 +75,12 @@ def make_parser() -> TaskParser:
     return p
 
 
-PARSER = make_parser()
+PARSER = make_parser("tasks.translation", __doc__, FIVE)
 
 if __name__ == "__main__":
     PARSER.parse_args()  # answer --help and mistakes before the slow imports below
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
 
@@ -99,20 +92,15 @@ from seqmodels.data.splits import ParallelCorpus, add_split, open_parallel
 from seqmodels.data.text import preview
 from seqmodels.data.tokenizers import Tokenizer, Words, make, resolve_vocab_size
 from seqmodels.evaluation.metrics import check_tokenizer, make_bleu, tokenizer_for
-from seqmodels.experiments.task import AlignmentExample, Measurement, Recipe, Task
+from seqmodels.experiments.task import AlignmentExample, Recipe, Task
 
 from .. import recipes
 from ..synthetic import grammar
 from ..synthetic.pairs import DEFAULT_SIZES as SIZES
 from ..synthetic.pairs import DEFAULT_TOKENS as TOKENS
 from ..synthetic.pairs import grammar_task, length_test
-from ..synthetic.surprisal import count_bits
-from ..synthetic.trees import Sentence
-from .best_state import BestState
 from .bible import open_bible
 from .figure import FIGURES
-from .frozen import with_frozen_decoder
-from .places import measure_places
 
 # ---------------------------------------------------------------------------------------- Data
 #
@@ -174,9 +162,13 @@ SEED = 1
 """The seed that draws the corpus from the grammar."""
 
 
-def builtin_task(args: argparse.Namespace) -> Task:
+def draw_corpus(args: argparse.Namespace) -> grammar.Splits:
+    """Draw the sentences of the English–German grammar."""
+    return grammar.draw_corpus(seed=SEED, **SIZES[args.size])
+
+
+def builtin_task(args: argparse.Namespace, corpus: grammar.Splits) -> Task:
     """Return the task on sentences from the English–German grammar."""
-    corpus = grammar.draw_corpus(seed=SEED, **SIZES[args.size])
     tokens, is_small = args.tokens or TOKENS[args.size], args.size == "laptop"
     train: Callable[[Iterable[str]], Tokenizer] = Words.train
     if args.tokenizer or args.vocab:
@@ -184,8 +176,6 @@ def builtin_task(args: argparse.Namespace) -> Task:
         n_ids = resolve_vocab_size(kind, args.vocab, DEFAULT.vocab_size)
         train = partial(make, kind, vocab_size=n_ids)
     task = grammar_task(corpus, tokens, not args.no_source_eos, "muon", is_small, train)
-    if args.best_state:
-        task = with_best_state(task, args.best_state, corpus.test)
     return replace(task, figures=FIGURES)
 
 
@@ -269,7 +259,7 @@ def corpus_task(args: argparse.Namespace) -> Task:
     n_train = int(ready.train.ends[-1, 1])
     longest = [longest_of(split) for split in (ready.test, ready.train, ready.valid)]
     n_positions = recipes.positions_for(max(max(n_src, n_tgt // 2) for n_src, n_tgt in longest))
-    task = Task(
+    return Task(
         name="translation",
         data={**ready.data, "bleu_tokenize": tokenize},
         tokenizer=ready.tokenizer,
@@ -290,31 +280,11 @@ def corpus_task(args: argparse.Namespace) -> Task:
         alignment_example=AlignmentExample(pick_example(ready.test, words), None),
         figures=FIGURES,
     )
-    return with_best_state(task, args.best_state) if args.best_state else task
-
-
-def with_best_state(task: Task, n_steps: int, sentences: Sequence[Sentence] | None = None) -> Task:
-    """Return the task with a test set on which models translate from their best States.
-
-    `sentences` are those of the test set, if the grammar has drawn them.
-    """
-    surprisal = count_bits(sentences, SEED) if sentences else None
-    best = BestState(task.tests[0], task.tokenizer, task.bleu_tokenize, n_steps, surprisal)
-    measure: dict[str, Measurement] = {
-        "best_state": best.measure, "controls": best.measure_controls
-    }  # fmt: skip
-    if sentences:
-        measure["places"] = partial(measure_places, best=best, sentences=sentences)
-    test = replace(task.tests[0], name="best_state", beam=1, adapt=best.adapt)
-    return replace(task, tests=[*task.tests, test], measure=measure)
 
 
 def make_task(args: argparse.Namespace) -> Task:
     """Return the task on the data that --data names, or on built-in data."""
-    task = corpus_task(args) if args.data else builtin_task(args)
-    if args.decoder:
-        return with_frozen_decoder(task, args.decoder, args.models, args.seeds)
-    return task
+    return corpus_task(args) if args.data else builtin_task(args, draw_corpus(args))
 
 
 if __name__ == "__main__":

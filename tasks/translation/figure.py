@@ -12,7 +12,7 @@ from seqmodels.report import figures, load
 from seqmodels.report.load import longest_trained_bucket
 from tasks.synthetic import changes
 
-from . import best_state_figure
+from ..bottleneck import figure as bottleneck
 
 
 def draw_five(records: Sequence[Record]) -> dict[str, Figure]:
@@ -40,7 +40,7 @@ def find_title(records: Sequence[Record], test: Test) -> str:
     return f"{figures.name_score(test, metric)} by {test.axis}"
 
 
-FIGURES = (draw_five, best_state_figure.draw)
+FIGURES = (draw_five, bottleneck.draw)
 
 
 def find_classifier(record: Record) -> Callable[..., dict[str, int]] | None:

@@ -221,7 +221,7 @@ def test_a_metric_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     )  # fmt: skip
     monkeypatch.setitem(metrics.METRICS, "ter", line)
     args = translation.PARSER.parse_args([*ONE, "--out", str(tmp_path)])
-    task = translation.builtin_task(args)
+    task = translation.builtin_task(args, translation.draw_corpus(args))
     (test,) = task.tests
     task = replace(task, tests=[replace(test, primary_metric="ter")])
     compare.compare(task, options_of(args))

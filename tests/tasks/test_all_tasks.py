@@ -26,20 +26,18 @@ from tasks.next_token import __main__ as next_token
 from tasks.synthetic import pairs
 from tasks.translation import __main__ as translation
 
-LENGTHS = [4, 8, 12, 16, 20, 24]
 HEADS = ["heads", "scores", "distances", "muting", "article", "maps"]
 SMOOTHING = ["lengths", "kernel", "bandwidth", "favor"]
-DISTANCE = ["gradients", "depth", "probe"]
+MEASURED = ["best_state", "controls", "places", "prefixes", "gradients"]
 KINDS = [f"transformer_{kind}" for kind in ("sinusoids", "learned", "rotary", "none")]
 FED = [f"lstm_seq2seq_{kind}{fed}" for kind in ("last", "dot", "general", "additive")
        for fed in ("", "_fed")]  # fmt: skip
 LSTM, TRANSFORMER = ["lstm_seq2seq", "lstm_seq2seq_forward"], ["transformer"]
 WRONG = [*TRANSFORMER, "transformer_no_bos", "transformer_wrong_axis"]
-VECTOR, DRAWN = ["prefixes", "probe", "garden"], "prefixes probe crossings score-crossings"
 slow = pytest.mark.slow
 RUNS = [
     ("copy --bits", ["rnn_encdec_32", "bahdanau_2"], [1, 2, 3, 4], [], "bits reach"),
-    ("distance", ["rnn_encdec", "transformer"], LENGTHS, DISTANCE, "distance depth"),
+    ("bottleneck", ["rnn_encdec", "bahdanau"], [1, 11], MEASURED, "best-state prefixes gradients"),
     ("ladder", [*LSTM, FED[3]], [1, 6, 11, 16], ["places"], "rungs places"),
     pytest.param("heads", TRANSFORMER, [1, 11], HEADS, "muted-transformer", marks=slow),
     pytest.param("smoothing", TRANSFORMER, [1, 11], SMOOTHING, "smoothing-transformer", marks=slow),
@@ -47,7 +45,6 @@ RUNS = [
     pytest.param("heads", ["gpt"], [1, 11], HEADS, "muted-gpt article-gpt", marks=slow),
     pytest.param("smoothing", ["gpt"], [1, 11], SMOOTHING, "smoothing-gpt", marks=slow),
     pytest.param("positions", KINDS, [1, 6, 11, 16], [], "score-length", marks=slow),
-    pytest.param("vector", ["lstm_seq2seq", "transformer"], [1, 11], VECTOR, DRAWN, marks=slow),
     pytest.param("copy", [*MODELS], [4, 8, 16], [], "score-copy score-reverse", marks=slow),
 ]
 """Tasks, models, where buckets of the first test set begin, analyses, and figures."""
@@ -155,8 +152,8 @@ def test_every_size_can_be_built(task: ModuleType) -> None:
                 "no_source_eos": False,
                 "bits": False,
             }
-            given |= dict.fromkeys(("best_state", "tokenizer", "vocab"))
-            make_task = getattr(task, "builtin_task", task.make_task)
+            given |= dict.fromkeys(("data", "tokenizer", "vocab"))
+            make_task = task.make_task
             built = make_task(argparse.Namespace(**given))
             if size == "smoke":  # no chance in the data
                 assert make_task(argparse.Namespace(**given)).data == built.data
@@ -187,7 +184,7 @@ GRAMMAR = {"length": (bucket(10, 20, 30, 40, n=5), 20)}
 TESTED: dict[str, dict[str, tuple[dict[tuple[int, int], int], int | None]]] = {
     "copy --bits": {"copy": (exactly(1, 2, 3, 4, 6, 8, n=10), 8)},
     "choices": {"length": (bucket(10, 20, n=5), 20)},
-    "distance": {"copy": (exactly(4, 8, 12, 16, 20, 24, n=5), 24)},
+    "bottleneck": dict.fromkeys(("length", "best_state"), GRAMMAR["length"]),
     "heads": GRAMMAR,
     "ladder": {"length": (BY_5, 20)},
     "lookup": {"query": (exactly(2, 4, 6, 8, 12, 16, n=10), 8)},
@@ -201,9 +198,6 @@ TESTED: dict[str, dict[str, tuple[dict[tuple[int, int], int], int | None]]] = {
     "smoothing": GRAMMAR,
     "tracking": {"moves": (exactly(4, 8, 16, 24, 32, 48, 96, n=10), 8)},
     "translation": GRAMMAR,
-    "vector": GRAMMAR | {
-        "crossings": ({(0, 3): 11, (4, 6): 9, (7, 9): 5, (10, 14): 9, (15, 99): 6}, None),
-    },
 }  # fmt: skip
 """Of each test set at the size smoke: its buckets, and the longest source of training."""
 

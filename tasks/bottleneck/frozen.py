@@ -15,7 +15,7 @@ from seqmodels.interface import BOS, SequenceModel
 from seqmodels.models import ancestors
 from seqmodels.search import unroll
 
-from .best_state import complete_state
+from .latent import complete_state
 
 
 def find_run(folder: Path, names: Sequence[str], seed: int) -> Path:
@@ -39,13 +39,13 @@ def freeze_decoder(model: SequenceModel, names: Sequence[str], seed: int, folder
     trained, own = load(run).model.state_dict(), model.state_dict()
     shared = {k: w for k, w in trained.items() if k in own and own[k].shape == w.shape}
     model.load_state_dict(shared, strict=False)
-    for parameter_name in decoder_parameters(model):
-        if parameter_name not in shared:
-            raise ValueError(f"{run} lacks {parameter_name} of the decoder of {names[0]}")
-        model.get_parameter(parameter_name).requires_grad_(False)
+    for name in list_decoder_parameters(model):
+        if name not in shared:
+            raise ValueError(f"{run} lacks {name} of the decoder of {names[0]}")
+        model.get_parameter(name).requires_grad_(False)
 
 
-def decoder_parameters(model: SequenceModel) -> list[str]:
+def list_decoder_parameters(model: SequenceModel) -> list[str]:
     """Return the names of the parameters that are used after a source has been read.
 
     An embedding that encoder and decoder share is one of them.

@@ -1,0 +1,1 @@
+"""Which component limits long sentences: the encoder, the vector or the decoder."""

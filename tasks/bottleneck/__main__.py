@@ -1,0 +1,115 @@
+"""Find which component limits long sentences: the encoder, the vector or the decoder.
+
+Question
+    A model that hands over one vector loses long sentences. The trained model is frozen, and the
+    numbers that its encoder hands over are optimised for each sentence by gradient descent on the
+    reference (latent.py). What does the decoder generate from the optimised vector, what is left of
+    it after rounding or noise, and which words of the source does the encoder's vector lack? How
+    many content words are kept of the first k words, and does a gradient reach back to them?
+
+    python -m tasks.bottleneck                        RNN and, beside it, attention
+    python -m tasks.bottleneck --size full --best-state 400 --seeds 1 2 3
+    python -m tasks.bottleneck --best-state 0 --decoder runs/bottleneck-laptop --models rnn_encdec
+                                                      train the encoder alone, for that decoder
+
+    10 minutes on two cores. At the longest lengths in training, expect far more BLEU from the
+    optimised vectors than from the encoder's. README.md and docs/results.md have the numbers.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from ..flags import run
+from ..translation import __main__ as translation
+
+PARSER = translation.make_parser("tasks.bottleneck", __doc__, ["rnn_encdec", "bahdanau"])
+PARSER.add_argument("--best-state", type=int, default=100, metavar="STEPS",
+                    help="optimise what an encoder hands over, if its size is fixed, for each test "
+                         "sentence by this many steps of gradient descent on its reference; 0: "
+                         "do not (default: 100)")  # fmt: skip
+PARSER.add_argument("--decoder", type=Path, metavar="DIR",
+                    help="train encoders alone, for the decoders of this folder's runs, which stay "
+                         "as they are")  # fmt: skip
+
+if __name__ == "__main__":
+    PARSER.parse_args()  # answer --help and mistakes before the slow imports below
+
+import random
+from dataclasses import replace
+from functools import partial
+
+from seqmodels.experiments.task import Measurement, Task
+
+from ..analyses import measure_gradients, pick_equally_long
+from ..synthetic import grammar
+from ..synthetic.trees import Sentence
+from .best_state import BestState
+from .figure import FIGURES
+from .frozen import with_frozen_decoder
+from .kept import measure_places, measure_prefixes
+
+# ---------------------------------------------------------------------------------------- Data
+#
+# That of tasks.translation, and sentences that are in no split, whose beginnings are translated.
+
+N_PREFIXES = {"smoke": 12, "laptop": 200, "full": 200}
+LONGEST_PREFIX = 60
+
+
+def draw_others(corpus: grammar.Splits, n: int) -> list[Sentence]:
+    """Draw sentences of LONGEST_PREFIX words, or as long as the longest of the test."""
+    rng, n_words = random.Random(2), min(LONGEST_PREFIX, max(s.n_words for s in corpus.test))
+    seen = {sentence.en for split in corpus for sentence in split}
+    return [grammar.draw_unseen(rng, n_words, seen).sentence for _ in range(n)]
+
+
+# ----------------------------------------------------------------------------------------- Run
+
+
+def measure_grammar(corpus: grammar.Splits, task: Task, size: str) -> dict[str, Measurement]:
+    """Return what is measured of any model that translates the grammar's sentences."""
+    others = draw_others(corpus, N_PREFIXES[size])
+    equal = pick_equally_long(task.tests[0])
+    return {
+        "prefixes": partial(measure_prefixes, sentences=others, tokenizer=task.tokenizer),
+        "gradients": partial(measure_gradients, examples=equal),
+    }
+
+
+def with_best_state(task: Task, steps: int, sentences: list[Sentence]) -> Task:
+    """Return the task with a test set on which models translate from their optimised States.
+
+    `sentences` are those of the test set, if the grammar has drawn them.
+    """
+    best = BestState(task.tests[0], task.tokenizer, task.bleu_tokenize, steps)
+    measure: dict[str, Measurement] = {
+        "best_state": best.measure, "controls": best.measure_controls
+    }  # fmt: skip
+    if sentences:
+        measure["places"] = partial(measure_places, best=best, sentences=sentences)
+    test = replace(task.tests[0], name="best_state", beam=1, adapt=best.adapt)
+    return replace(task, tests=[*task.tests, test], measure={**measure, **task.measure})
+
+
+def make_task(args: argparse.Namespace) -> Task:
+    """Return the task of tasks.translation, with what is measured of its States."""
+    sentences: list[Sentence] = []
+    if args.data:
+        task = translation.corpus_task(args)
+    else:
+        corpus = translation.draw_corpus(args)
+        task = translation.builtin_task(args, corpus)
+        task = replace(task, measure=measure_grammar(corpus, task, args.size))
+        sentences = corpus.test
+    if args.best_state:
+        task = with_best_state(task, args.best_state, sentences)
+    task = replace(task, figures=FIGURES)
+    if args.decoder:
+        return with_frozen_decoder(task, args.decoder, args.models, args.seeds)
+    return task
+
+
+if __name__ == "__main__":
+    run(PARSER, make_task)

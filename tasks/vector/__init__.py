@@ -1,1 +1,0 @@
-"""Ask what a model keeps of a sentence, and what its decoder knows is left to say."""

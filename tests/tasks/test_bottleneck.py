@@ -1,0 +1,326 @@
+"""The bottleneck: optimised States, the sentences that they give, and what is kept of a source."""
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+import pytest
+import torch
+import torch.nn.functional as F
+from conftest import TINY, Pairs, Tiny
+from fake_records import as_records, fake_record
+from torch import Tensor, nn
+from torch.testing import assert_close
+from toys import TOKENIZER, options, toy
+
+from seqmodels.data.batches import Example, collate
+from seqmodels.experiments.compare import compare
+from seqmodels.experiments.inference import load
+from seqmodels.interface import EOS, PAD, SequenceModel
+from seqmodels.models import PAPERS, build
+from seqmodels.models.memory import rotate
+from seqmodels.records import io
+from seqmodels.report import load as report
+from seqmodels.report import style
+from seqmodels.search import unroll
+from tasks import analyses
+from tasks.bottleneck import best_state, figure, kept, latent
+from tasks.bottleneck.best_state import BestState
+from tasks.bottleneck.frozen import list_decoder_parameters, with_frozen_decoder
+from tasks.synthetic.grammar import draw_corpus
+from tasks.synthetic.trees import Sentence
+
+N, V = 10, TOKENIZER.vocab_size
+TASK = toy()
+RESULTS = Path(__file__).parents[2] / "results"
+
+
+class State(NamedTuple):
+    """A row of logits for each of N target tokens, and how many are generated."""
+
+    table: Tensor
+    n: Tensor
+
+
+@dataclass(frozen=True)
+class Config:
+    vocab_size: int = V
+
+    def source_floats(self, n: int) -> int:
+        return N * V
+
+
+class Copier(SequenceModel):
+    """A decoder that generates what its State lists; the encoder lists random numbers."""
+
+    config_type = Config
+    is_deaf = False
+
+    def __init__(self) -> None:
+        super().__init__(Config())
+        self.weight = nn.Parameter(torch.zeros(1))
+
+    def encode(self, src: Tensor, src_mask: Tensor) -> State:
+        rows = []
+        for source in src:
+            draw = torch.Generator().manual_seed(
+                int((source * torch.arange(1, 1 + len(source))).sum())
+            )
+            rows.append(2 * torch.rand(N, V, generator=draw) - 1)
+        return State(torch.stack(rows), torch.zeros(len(src), dtype=torch.long))
+
+    def step(self, y: Tensor, state: State) -> tuple[Tensor, State]:
+        logits = state.table[torch.arange(len(y)), state.n.clamp(max=N - 1)]
+        if self.is_deaf:
+            logits = 0 * logits + torch.arange(V)
+        return logits, state._replace(n=state.n + 1)
+
+    def forward(self, src: Tensor, src_mask: Tensor, tgt_in: Tensor) -> Tensor:
+        return unroll(self, self.encode(src, src_mask), tgt_in)[0]
+
+
+class Deaf(Copier):
+    """A decoder that does not read its State."""
+
+    is_deaf = True
+
+
+def best_of(steps: int) -> BestState:
+    (test,) = TASK.tests
+    return BestState(test, TOKENIZER, "13a", steps)
+
+
+def bleu(rows: Sequence[Any], **columns: Any) -> list[float]:
+    return [row["bleu"] for row in rows if row.items() >= columns.items()]
+
+
+def test_a_decoder_that_copies_its_state_reaches_100_and_a_deaf_one_stays() -> None:
+    rows = best_of(200).measure(Copier(), Copier())
+    assert max(bleu(rows, steps=0, numbers=N * V)) < 50
+    assert bleu(rows, steps=200, numbers=N * V) == pytest.approx([100, 100])
+    assert min(bleu(rows, steps=200, bits=8)) > 99 > max(bleu(rows, steps=0, bits=8))
+    assert len(bleu(rows, noise=0.4)) == 2 * 2  # steps, buckets
+    rows = best_of(20).measure(Deaf(), Deaf())
+    assert bleu(rows, steps=20, numbers=N * V) == bleu(rows, steps=0, numbers=N * V)
+
+
+def test_the_adapted_model_translates_from_the_optimised_states() -> None:
+    best, model = best_of(200), Copier()
+    adapted = best.adapt(model)
+    batch = collate(best.test.examples)
+    logits = adapted(batch.src, batch.src_mask, batch.tgt_in)
+    assert (logits.argmax(-1) == batch.tgt_out)[batch.tgt_out != PAD].all()
+    rows = [3, 0, 7]  # States are looked up by the source, not by the row
+    state = adapted.encode(batch.src[rows], batch.src_mask[rows])
+    assert torch.equal(state.table, best.optimise(model)[1][200].table[rows])
+    grows = build("bahdanau", V, d_model=8, d_embed=8, d_maxout=8, d_align=8)
+    assert best.adapt(grows) is grows
+    assert best.measure(grows, grows) == best.measure_controls(grows, grows) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "sizes", "free"),
+    [
+        ("rnn_encdec", {"d_embed": 8, "d_maxout": 8}, {"c"}),
+        ("bahdanau_2", {"d_embed": 8, "d_maxout": 8, "d_align": 8}, {"h", "s"}),
+        ("lstm_seq2seq", {"d_embed": 8, "n_layers": 2}, {"h", "c"}),
+        ("linear_attention", {"n_heads": 2, "n_layers": 2}, {"s", "z"}),
+    ],
+)
+def test_free_numbers_stay_in_the_encoders_ranges(name: str, sizes: Any, free: set[str]) -> None:
+    """Cho's s follows from c, a pooled key from its annotation; the cells of an LSTM are free."""
+    torch.manual_seed(2)
+    model, examples = build(name, V, d_model=12, **sizes).eval(), TASK.tests[0].examples[:5]
+    start = latent.encode_all(model, examples)
+    ranges = latent.measure_ranges(model, start)
+    assert ranges.shapes.keys() == free
+    moved = latent.optimise_latent(model, collate(examples), 30, start, ranges)
+    for field in free:
+        own, other = getattr(start, field), getattr(moved, field)
+        assert (other >= own.amin(0) - 1e-5).all()
+        assert (other <= own.amax(0) + 1e-5).all()
+    assert ranges.normalise(moved).sub(ranges.normalise(start)).abs().max() > 0.1
+    for field, same in zip(start, latent.complete_state(model, start), strict=True):
+        assert_close(field, same)
+
+
+def test_the_loss_falls_by_descent_and_other_fields_stay(tiny: Tiny) -> None:
+    model, examples = tiny("lstm_seq2seq"), [Example([5, 6, EOS], [7, 8, EOS])] * 2
+    examples[1] = Example([6, 9, EOS], [4, EOS])
+    start, batch = latent.encode_all(model, examples), collate(examples)
+    ranges = latent.measure_ranges(model, start)
+
+    def loss(state: Any) -> float:
+        logits, _ = unroll(model, state, batch.tgt_in)
+        return F.cross_entropy(
+            logits.flatten(0, 1), batch.tgt_out.flatten(), ignore_index=PAD
+        ).item()
+
+    once, again = (latent.optimise_latent(model, batch, 20, start, ranges) for _ in range(2))
+    assert loss(once) < loss(start)
+    assert all(map(torch.equal, once, again))
+    assert all(p.grad is None for p in model.parameters())
+
+
+def test_quantised_numbers_by_hand() -> None:
+    """The range 1 to 5 has the values 1, 7/3, 11/3, 5 at 2 bits; a number without a range stays."""
+    ranges = latent.Ranges(
+        {"table": torch.Size([2])}, torch.tensor([3.0, 7.0]), torch.tensor([2.0, 0.0])
+    )
+    state = State(torch.tensor([[4.6, 7.0], [2.0, 7.0]]), torch.zeros(2))
+    x = ranges.normalise(state)
+    two, one = (ranges.put(state, best_state.quantise(x, bits)).table for bits in (2, 1))
+    assert_close(two, torch.tensor([[5.0, 7.0], [7 / 3, 7.0]]))
+    assert_close(one, torch.tensor([[5.0, 7.0], [1.0, 7.0]]))
+
+
+def test_controls_start_elsewhere_and_shuffle_targets() -> None:
+    rows = best_of(200).measure_controls(Copier(), Copier())
+    names = [*dict.fromkeys(row["control"] for row in rows)]
+    ends, starts = (
+        [bleu(rows, control=name, steps=steps)[0] for name in names] for steps in (200, 0)
+    )
+    assert ends == pytest.approx([100] * 3)  # a copier generates words in any order
+    assert max(starts) < 60
+    example = Example([4], [4, 5, 6, 7, 8, EOS])
+    shuffled = best_state.shuffle_target(example, random.Random(1))
+    assert (shuffled.src, shuffled.tgt[-1]) == ([4], EOS)
+    assert shuffled.tgt != example.tgt
+    assert sorted(shuffled.tgt) == sorted(example.tgt)
+
+
+def test_words_kept_by_place_and_by_words_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A word that occurs twice has to be generated twice; places are fifths of the source."""
+    en = ("the", "dog", "saw", "the", "cat", "and", "the", "dog", "slept", ".")
+    counts = kept.count_kept(en, ["der", "Hund", "sah", "die"])
+    assert counts.tolist() == [[1, 1], [1, 1], [0, 1], [0, 1], [0, 1]]
+    assert kept.cut_prefix(Sentence(("Now", ",", "the", "dog", "slept", "."), (), ()), 3) == [
+        "Now", ",", "the", "dog", "."
+    ]  # fmt: skip
+    corpus = draw_corpus(seed=3, n_train=5, n_valid=5, max_test=20, per_bucket=30)
+    sentences = [s for s in corpus.test if s.n_words >= 11]
+    monkeypatch.setattr(kept, "BINS", ((4, 9), (10, 10), (90, 99)))
+
+    def translate(_: Any, examples: Any, *__: Any) -> list[Any]:
+        return [s.de for s in sentences]
+
+    monkeypatch.setattr(kept, "generate_targets", translate)
+    words: Any = SimpleNamespace(encode=lambda text: [], tokens=lambda output: output)
+    rows = kept.measure_prefixes(Copier(), Copier(), sentences, words)
+    assert [row["n"] for row in rows] == [len(sentences)] * 2
+    assert rows[1]["words"] == 10
+    assert all(row["share_value"] > 95 > 60 > row["chance"] for row in rows)
+
+
+def test_only_the_encoder_learns_for_a_frozen_decoder(tmp_path: Path) -> None:
+    first = compare(toy(), options(out=tmp_path / "first", models=["rnn_encdec"]))
+    assert first is not None
+    models = ["rnn_encdec", "rnn_encdec_pooled"]
+    task = with_frozen_decoder(toy(), first, models, [1])
+    out = compare(task, options(out=tmp_path / "second", models=models, seeds=[1]))
+    assert out is not None
+    before = load(first / "rnn_encdec-seed1").model
+    for name in models:
+        after = load(out / f"{name}-seed1").model
+        used = list_decoder_parameters(after)
+        assert {"embed.weight", "C.weight", "V_start.bias", "output.W_o.weight"} <= {*used}
+        assert not any(part in key for key in used for part in ("encoder.", "reader", "V.weight"))
+        for key in used:
+            assert torch.equal(after.get_parameter(key), before.get_parameter(key)), key
+    learned = "encoder.unit.U.weight"
+    after = load(out / "rnn_encdec-seed1").model
+    assert not torch.equal(after.get_parameter(learned), before.get_parameter(learned))
+    with pytest.raises(ValueError, match="has no weights of rnn_encdec-seed2"):
+        with_frozen_decoder(toy(), first, ["rnn_encdec"], [2])
+
+
+# --------------------------------------------------------------------------------------- Gradients
+
+
+class Decay(SequenceModel):
+    """h_n = a h_{n-1} + e_n, and the logits are h: a linear recurrence."""
+
+    def __init__(self, a: float):
+        super().__init__(SimpleNamespace(vocab_size=9))
+        self.a, self.embed = a, nn.Embedding(9, 9)
+
+    def forward(self, src: Tensor, src_mask: Tensor, tgt_in: Tensor) -> Tensor:
+        h, logits = torch.zeros(len(src), 9), []
+        for e in [*self.embed(src).unbind(1), *self.embed(tgt_in).unbind(1)]:
+            h = self.a * h + e
+            logits.append(h)
+        return torch.stack(logits[src.shape[1] :], 1)
+
+
+def test_the_gradient_of_a_linear_recurrence_is_known() -> None:
+    """Quartiles have their own names, and a median is no mean."""
+    examples = [Example([4, 5, 6, 7], [4, 5, 6, 7]), Example([8, 8, 4, 6], [8, 8, 4, 6])]
+    norms = analyses.gradient_norms(Decay(0.5), collate(examples))
+    place = torch.arange(4)
+    assert_close(norms, 0.5 ** (4 + place.view(4, 1) - place).float().expand(2, 4, 4))
+    rows = analyses.measure_gradients(Decay(2.0), Decay(0.5), examples)
+    for when, a in (("before", 0.5), ("after", 2.0)):
+        medians = {row["distance"]: row["median"] for row in rows if row["when"] == when}
+        assert medians == pytest.approx({d: a ** (d - 4) for d in range(1, 8)})
+    row, *_ = analyses.by_distance(torch.tensor([1.0, 1, 2, 5, 100]).view(5, 1, 1))
+    assert row == {"distance": 1, "low": 0.5, "median": 1.0, "high": 2.5}
+
+
+def test_gradients_reach_exactly_the_source_tokens(name: str, tiny: Tiny, pairs: Pairs) -> None:
+    model, (src, src_mask, tgt_in) = tiny(name), pairs
+    if "is_reversed" in TINY[name] or name == "lstm_seq2seq":
+        model = tiny(name, is_reversed=False)
+    logits, embedded = analyses.source_embeddings(model, src, src_mask, tgt_in)
+    assert_close(logits, model(src, src_mask, tgt_in))
+    (grad,) = torch.autograd.grad(logits[:, -1].square().sum(), embedded, retain_graph=True)
+    is_used = grad[:, : src.shape[1]].norm(dim=-1) > 1e-9
+    if PAPERS[name].memory == "fixed":  # pads are read first
+        src_mask = rotate(src_mask, src_mask.sum(1))
+    assert torch.equal(is_used, src_mask)
+
+
+# ----------------------------------------------------------------------------------------- Figures
+
+
+@pytest.mark.parametrize(
+    ("folder", "drawn"),
+    [
+        ("budgets", ["best-state", "best-state-bits"]), ("translation-bible-30m", ["best-state"]),
+        ("vector", ["prefixes"]), ("distance", ["gradients"]), ("encoders", []),
+    ],
+)  # fmt: skip
+def test_committed_records_are_drawn(folder: str, drawn: list[str]) -> None:
+    with style.context():
+        assert [*figure.draw(report.load_records(RESULTS / folder))] == drawn
+    (path, *_) = (RESULTS / folder).glob("*-seed1.json")
+    is_new = folder in ("vector", "distance")
+    assert io.load(path).task == ("bottleneck" if is_new else "translation")
+
+
+def test_each_line_has_its_rows() -> None:
+    made = [fake_record(model, 1) for model in ("rnn_encdec", "gpt")]
+    for n, r in enumerate(made):
+        r["analyses"] = {
+            "prefixes": [
+                {"cut": cut, "kept": "content words", "words": 5.0, "chance": 1.0,
+                 "share_value": 40.0 + n + 9 * (cut != "anywhere")}
+                for cut in ("clause ends", "anywhere")
+            ],
+            "gradients": [
+                {"when": when, "distance": d, "low": 0.5, "median": 2.0**-d + n, "high": 2.0}
+                for when in ("before", "after") for d in range(1, 4)
+            ],
+        }  # fmt: skip
+    with style.context():
+        drawn = figure.draw(as_records(made))
+    (ax,) = drawn["prefixes"].figure.axes
+    assert sorted(line.get_ydata()[0] for line in ax.lines if len(line.get_xdata()) == 1) == [
+        1, 1, 40, 41,
+    ]  # fmt: skip
+    before, _ = drawn["gradients"].figure.axes
+    assert [list(line.get_ydata()) for line in before.lines] == [
+        pytest.approx([0.5, 0.25, 0.125]), pytest.approx([1.5, 1.25, 1.125]),
+    ]  # fmt: skip
