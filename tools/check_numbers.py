@@ -18,6 +18,7 @@ import sys
 import tomllib
 from collections.abc import Iterable, Mapping
 from functools import cache
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -27,9 +28,6 @@ PAGES = [ROOT / "README.md", *ROOT.glob("docs/*.md"), *ROOT.glob("tasks/*/README
 TABLE = re.compile(
     r"(?<=<!-- table: )([^;>]+);([^;>]+)(?:;([^>]*))? -->\n.*?(?=<!-- end -->)", re.S
 )
-
-
-# ------------------------------------------------------------------- What an expression can call
 
 
 @cache
@@ -97,11 +95,8 @@ def span(values: Iterable[float]) -> tuple[float, float]:
     return min(values), max(values)
 
 
-NAMES = {f.__name__: f for f in (read, records, scores, difference, analyses, span)}
-NAMES |= {"mean": statistics.fmean, "median": statistics.median}
-
-
-# ----------------------------------------------------------------------------------------- Checks
+NAMES = {f.__name__: f for f in (read, scores, difference, analyses, span)}
+NAMES["mean"] = statistics.fmean
 
 
 class Number(float):
@@ -121,20 +116,17 @@ def copy_table(found: re.Match[str]) -> str:
     """Return the marker and the table that belongs behind it, with the columns that it names."""
     path, heading, columns = (text and text.strip() for text in found.groups())
     lines = (ROOT / str(path)).read_text(encoding="utf-8").splitlines()
-    after = lines[next(i for i, line in enumerate(lines) if line.strip("# ") == heading) + 1 :]
-    first = next(i for i, line in enumerate(after) if line.startswith("|"))
-    rows = []
-    for line in after[first:]:
-        if not line.startswith("|"):
-            break
-        rows.append([cell.strip() for cell in line.strip("|").split("|")])
+    below = lines[[line.strip("# ") for line in lines].index(str(heading)) + 1 :]
+    first = next(i for i, line in enumerate(below) if line.startswith("|"))
+    table = takewhile(lambda line: line.startswith("|"), below[first:])
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in table]
     if columns:
         pairs = [text.partition("=") for text in columns.split(", ")]
         chosen = [(rows[0].index(name.strip()), new.strip()) for name, _, new in pairs]
         rows = [[row[0], *(row[i] for i, _ in chosen)] for row in rows]
         rows[0] = [rows[0][0], *(new or rows[0][k + 1] for k, (_, new) in enumerate(chosen))]
-    table = "\n".join(f"| {' | '.join(row)} |" for row in rows)
-    return f"{found[0].partition(' -->')[0]} -->\n\n{table}\n\n"
+    copied = "\n".join(f"| {' | '.join(row)} |" for row in rows)
+    return f"{found[0].partition(' -->')[0]} -->\n\n{copied}\n\n"
 
 
 def main(argv: list[str]) -> int:
