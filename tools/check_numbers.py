@@ -13,13 +13,13 @@ from __future__ import annotations
 
 import json
 import re
-import statistics
 import sys
 import tomllib
 from collections.abc import Iterable, Mapping
 from functools import cache
 from itertools import takewhile
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
@@ -95,8 +95,7 @@ def span(values: Iterable[float]) -> tuple[float, float]:
     return min(values), max(values)
 
 
-NAMES = {f.__name__: f for f in (read, scores, difference, analyses, span)}
-NAMES["mean"] = statistics.fmean
+NAMES: dict[str, Any] = {f.__name__: f for f in (read, scores, difference, analyses, span)}
 
 
 class Number(float):
@@ -108,7 +107,7 @@ class Number(float):
 
 def fill(words: str, expression: str) -> str:
     """Return the words with the values of an expression, as a page writes them."""
-    values = eval(expression, {**NAMES})
+    values = eval(expression, NAMES | {"mean": fmean})
     return words.format(*map(Number, values if isinstance(values, tuple) else [values]))
 
 
