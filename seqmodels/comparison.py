@@ -42,7 +42,7 @@ def compare(task: str, **flags: Any) -> Comparison | None:
     adapted, options = flags_of_tasks.read_task(program.PARSER, program.make_task, args)
     if (out := experiments.compare(adapted, options)) is None:
         return None
-    plot_folder(out, own=adapted.figures)
+    plot_folder(out, own=adapted.figures or None)
     return Comparison(out)
 
 
@@ -52,7 +52,7 @@ def summarize(out: Path, task: Task) -> str:
 
     folder = load.load_folder(out)
     records = [*folder.records.values()]
-    figures.plot_folder(folder, own=task.figures)
+    figures.plot_folder(folder, own=task.figures or None)
     first = next(iter(load.tests_by_name(records).values()))
     scores = tables.format_scores(records, first)
     return "\n".join(["", *scores, wrap(f"Figures and tables so far are in {out}."), ""])
@@ -64,7 +64,7 @@ def draw_and_print(out: Path, task: Task) -> None:
 
     if not any(out.glob("*-seed*[0-9].json")):
         return
-    paths = figures.plot_folder(out, own=task.figures)
+    paths = figures.plot_folder(out, own=task.figures or None)
     print(f"\n{Comparison(out)!r}")
     print(f"\n{wrap(f'Records, hypotheses, weights and figures are in {out}:')}")
     names = ", ".join(sorted(path.name for path in paths))

@@ -255,18 +255,20 @@ def task_of(name: str) -> ModuleType:
 def run(monkeypatch: pytest.MonkeyPatch) -> Run:
     """Return a function that runs a task's command at toy size and returns its exit code."""
     shorten_runs(monkeypatch)
-    buckets = {"max_train": 10, "max_test": 20, "per_bucket": 6}
     for name, sizes in {
         "copy": {"per_length": 2, "max_train": 8, "max_test": 16},
         "translation": {"max_test": 20, "per_bucket": 3},
         "heads": {"max_test": 20, "per_bucket": 3},  # and of other tasks on its corpus
         "next_token": {"max_test": 32, "per_distance": 4},
-        "ladder": buckets,
-        "positions": buckets,
     }.items():
         monkeypatch.setitem(task_of(name).SIZES, "smoke", {"n_train": 60, "n_valid": 6} | sizes)
     few = {"n_train": 60, "n_valid": 6, "max_train": 4, "per_length": 3}
     monkeypatch.setitem(task_of("copy").BITS_SIZES, "smoke", few)
+    presets = pytest.importorskip("tasks.translation.presets")
+    few = {"n_train": 60, "n_valid": 6, "max_train": 10}
+    monkeypatch.setitem(presets.SIZES, "smoke", few)
+    for tested in presets.TESTED.values():
+        monkeypatch.setitem(tested, "smoke", (20, 6))
 
     def main(task: ModuleType, *flags: object) -> int:
         given = "--size", "smoke", "--tokens", "200", "--device", "cpu"

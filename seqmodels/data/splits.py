@@ -149,7 +149,7 @@ def read_parallel(
     if any(map(table_ending, paths)):
         raise ValueError(
             f"{paths[0]} and {paths[1]}: a table has both sides, and so has text with a tab in "
-            "each line; give one as --data, and others as --valid and --test"
+            "each line; give one"
         )
     return read_two_files(paths, languages)
 

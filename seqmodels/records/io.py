@@ -23,7 +23,10 @@ from seqmodels.utils import files
 from seqmodels.utils.terminal import did_you_mean
 
 SUMS_SUFFIX = ".sums.json.gz"
-OLD_TASKS = {"recall": "copy", "vector": "bottleneck", "distance": "bottleneck"}
+OLD_TASKS = {
+    "recall": "copy", "ladder": "translation", "choices": "translation", "positions": "translation",
+    "vector": "bottleneck", "distance": "bottleneck",
+}  # fmt: skip
 """Names that tasks had in earlier records."""
 
 # -------------------------------------------------------------------------------------- Reading

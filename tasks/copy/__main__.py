@@ -22,15 +22,14 @@ from __future__ import annotations
 import argparse
 import random
 from itertools import chain, pairwise
-from typing import TYPE_CHECKING
 
+from seqmodels.data.splits import Pair
+from seqmodels.data.tokenizers import Words
 from seqmodels.experiments.task import AlignmentExample, Recipe, Task, TestSet
 
 from ..flags import TaskParser, run
 from ..recipes import COPYING, HISTORY
-
-if TYPE_CHECKING:
-    from seqmodels.data.splits import Pair
+from ..synthetic.pairs import describe_data, encode_pairs
 
 VECTORS = [f"rnn_encdec_{d}" for d in (32, 64, 128, 256, 512)]
 POOLED = [f"bahdanau_{k}" for k in (1, 2, 4, 8, 16)]
@@ -83,8 +82,6 @@ BITS_TOKENS = {"smoke": 2_000, "laptop": 700_000, "full": 2_000_000}
 
 def draw_pair(rng: random.Random, n: int, kind: str = "") -> Pair:
     """Draw n symbols, uniformly and independently, and their copy, or reversed."""
-    from seqmodels.data.splits import Pair
-
     symbols = rng.choices(SYMBOLS, k=n)
     tgt = symbols[::-1] if kind == "reverse" else symbols
     return Pair(" ".join([kind, *symbols] if kind else symbols), " ".join(tgt))
@@ -117,10 +114,6 @@ def make_task(args: argparse.Namespace) -> Task:
 
 def make_order(args: argparse.Namespace) -> Task:
     """Return the task in which a model learns to copy and to reverse at once."""
-    from seqmodels.data.tokenizers import Words
-
-    from ..synthetic.pairs import describe_data, encode_pairs
-
     rng, size = random.Random(1), SIZES[args.size]
     lengths = range(4, size["max_train"] + 1, 2)
     weights = [1 / n for n in lengths]  # as many symbols of every length
@@ -156,11 +149,6 @@ def make_order(args: argparse.Namespace) -> Task:
 
 def make_bits(args: argparse.Namespace) -> Task:
     """Return the task of copying through vectors; its loss is that of the symbols alone."""
-    from seqmodels.data.tokenizers import Words
-
-    from ..synthetic.pairs import describe_data, encode_pairs
-    from .figure import FIGURES
-
     rng, size = random.Random(1), BITS_SIZES[args.size]
     lengths = range(1, size["max_train"] + 1)
     weights = [1 / n for n in lengths]
@@ -189,7 +177,6 @@ def make_bits(args: argparse.Namespace) -> Task:
         recipes=BITS_RECIPES,
         training={"tokens": args.tokens or BITS_TOKENS[args.size], "batch_tokens": 500},
         n_parameters=500_000,
-        figures=FIGURES,
     )  # fmt: skip
 
 

@@ -8,8 +8,8 @@ Question
 
     python -m tasks.heads                              also with one head, one layer, no positions
     python -m tasks.heads --models transformer         as published alone
-    python -m tasks.heads --trained runs/choices-laptop   on weights that tasks.choices has trained
-    python -m tasks.heads --models gpt                 GPT, as tasks.choices trains it
+    python -m tasks.heads --trained runs/translation-parts-laptop   on weights of preset parts
+    python -m tasks.heads --models gpt                 GPT, as the preset parts trains it
 
     The weights that come with the package are measured without a training:
 

@@ -10,10 +10,10 @@ Question
 
     python -m tasks.smoothing                  the Transformer and two variants, one seed
     python -m tasks.smoothing --seeds 1 2 3    with several seeds, to test their differences
-    python -m tasks.smoothing --models gpt gpt_unscaled    GPT, as tasks.choices trains it
+    python -m tasks.smoothing --models gpt gpt_unscaled    GPT, as the preset parts trains it
 
     Data and recipes are those of tasks.translation, with half of its budget, so that runs of
-    tasks.choices can be measured (--trained runs/choices-laptop). 5 minutes on two cores.
+    the preset parts can be measured (--trained DIR). 5 minutes on two cores.
 """
 
 from __future__ import annotations

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from seqmodels.data.batches import Example
 from seqmodels.data.scripts import count_words
 from seqmodels.data.splits import Pair
 from seqmodels.data.text import sha256
 from seqmodels.data.tokenizers import Tokenizer, Words
 from seqmodels.experiments.task import AlignmentExample, Task, TestSet
-from seqmodels.interface import EOS
 from seqmodels.models import model_of
-from seqmodels.training.config import Optimizer
 
 from .. import recipes
-from . import grammar
-from .trees import Sentence
+
+if TYPE_CHECKING:
+    from seqmodels.data.batches import Example
+    from seqmodels.training.config import Optimizer
+
+    from .grammar import Splits
+    from .trees import Sentence
 
 SIZES = {
     "smoke": {"n_train": 1_000, "n_valid": 50, "max_train": 20, "max_test": 40, "per_bucket": 5},
@@ -37,15 +39,15 @@ BUCKETS = [(low, low + 9) for low in range(1, 400, 10)]
 
 
 def encode_pairs(
-    pairs: Iterable[Pair],
-    tokenizer: Tokenizer,
-    has_source_eos: bool = True,
-    has_target_eos: bool = True,
+    pairs: Iterable[Pair], tokenizer: Tokenizer, has_target_eos: bool = True
 ) -> list[Example]:
-    """Encode pairs; sources and targets end with EOS by default."""
-    src_end, tgt_end = ([EOS] * has_end for has_end in (has_source_eos, has_target_eos))
+    """Encode pairs; sources end with EOS, and by default targets."""
+    from seqmodels.data.batches import Example  # imports torch
+    from seqmodels.interface import EOS
+
+    end = [EOS] * has_target_eos
     return [
-        Example([*tokenizer.encode(pair.src), *src_end], [*tokenizer.encode(pair.tgt), *tgt_end])
+        Example([*tokenizer.encode(pair.src), EOS], [*tokenizer.encode(pair.tgt), *end])
         for pair in pairs
     ]
 
@@ -106,7 +108,7 @@ def n_crossings(links: Sequence[tuple[int, int]]) -> int:
     return sum(i < k and j > m for i, j in links for k, m in links)
 
 
-def short_task(corpus: grammar.Splits, args: argparse.Namespace) -> Task:
+def short_task(corpus: Splits, args: argparse.Namespace) -> Task:
     """Return the task of translating it with the budget of SHORT.
 
     Below size full, GPT and its variants alone have half the parameters, as in the default
@@ -118,9 +120,8 @@ def short_task(corpus: grammar.Splits, args: argparse.Namespace) -> Task:
 
 
 def grammar_task(
-    corpus: grammar.Splits,
+    corpus: Splits,
     tokens: int,
-    has_source_eos: bool = True,
     optimizer: Optimizer = "adamw",
     is_small: bool = False,
     train_tokenizer: Callable[[Iterable[str]], Tokenizer] = Words.train,
@@ -132,17 +133,16 @@ def grammar_task(
     splits = [[Pair(s.en_text, s.de_text) for s in split] for split in corpus]
     # All words of the grammar: none is unknown in test.
     tokenizer = train_tokenizer([text for split in splits for pair in split for text in pair[:2]])
-    train, valid, test = (encode_pairs(split, tokenizer, has_source_eos) for split in splits)
+    train, valid, test = (encode_pairs(split, tokenizer) for split in splits)
     n_words = [[count_words(pair.src) for pair in split] for split in splits]
     shown = max(corpus.test, key=lambda s: (11 <= s.n_words <= 16, n_crossings(s.links)))
-    (example,) = encode_pairs([Pair(shown.en_text, shown.de_text)], tokenizer, has_source_eos)
+    (example,) = encode_pairs([Pair(shown.en_text, shown.de_text)], tokenizer)
     by_optimizer = {"adamw": recipes.GRAMMAR, "muon": recipes.GRAMMAR_MUON}
     chosen = recipes.with_dropout(recipes.SMALL if is_small else by_optimizer[optimizer], 0.0)
     longest = max(len(e.src) for split in (train, valid, test) for e in split)
-    end = "EOS" if has_source_eos else "none"
     return Task(
         name="translation",
-        data=describe_data("English–German grammar", splits, tokenizer, source_end=end),
+        data=describe_data("English–German grammar", splits, tokenizer, source_end="EOS"),
         tokenizer=tokenizer,
         train=train,
         valid=valid,

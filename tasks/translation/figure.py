@@ -13,6 +13,7 @@ from seqmodels.report.load import longest_trained_bucket
 from tasks.synthetic import changes
 
 from ..bottleneck import figure as bottleneck
+from . import preset_figures
 
 
 def draw_five(records: Sequence[Record]) -> dict[str, Figure]:
@@ -40,7 +41,7 @@ def find_title(records: Sequence[Record], test: Test) -> str:
     return f"{figures.name_score(test, metric)} by {test.axis}"
 
 
-FIGURES = (draw_five, bottleneck.draw)
+FIGURES = (draw_five, bottleneck.draw, preset_figures.draw)
 
 
 def find_classifier(record: Record) -> Callable[..., dict[str, int]] | None:

@@ -13,38 +13,34 @@ from conftest import Run, check_folder
 
 from seqmodels import MODELS
 from seqmodels.data.batches import Example
-from seqmodels.experiments import compare
-from seqmodels.experiments.specs import count_parameters, make_spec, model_sizes, task_specs
+from seqmodels.experiments.specs import make_spec, model_sizes
 from seqmodels.models import VARIANTS
 from seqmodels.report import figures
 from seqmodels.utils import files
 from tasks import __main__ as everything
-from tasks import flags
-from tasks.choices import __main__ as choices
 from tasks.copy import __main__ as recall
 from tasks.next_token import __main__ as next_token
-from tasks.synthetic import pairs
 from tasks.translation import __main__ as translation
 
 HEADS = ["heads", "scores", "distances", "muting", "article", "maps"]
 SMOOTHING = ["lengths", "kernel", "bandwidth", "favor"]
 MEASURED = ["best_state", "controls", "places", "prefixes", "gradients"]
 KINDS = [f"transformer_{kind}" for kind in ("sinusoids", "learned", "rotary", "none")]
-FED = [f"lstm_seq2seq_{kind}{fed}" for kind in ("last", "dot", "general", "additive")
-       for fed in ("", "_fed")]  # fmt: skip
 LSTM, TRANSFORMER = ["lstm_seq2seq", "lstm_seq2seq_forward"], ["transformer"]
 WRONG = [*TRANSFORMER, "transformer_no_bos", "transformer_wrong_axis"]
 slow = pytest.mark.slow
 RUNS = [
     ("copy --bits", ["rnn_encdec_32", "bahdanau_2"], [1, 2, 3, 4], [], "bits reach"),
     ("bottleneck", ["rnn_encdec", "bahdanau"], [1, 11], MEASURED, "best-state prefixes gradients"),
-    ("ladder", [*LSTM, FED[3]], [1, 6, 11, 16], ["places"], "rungs places"),
+    ("translation --preset ladder", [*LSTM, "lstm_seq2seq_dot_fed"], [1, 6, 11, 16], [], "rungs"),
     pytest.param("heads", TRANSFORMER, [1, 11], HEADS, "muted-transformer", marks=slow),
     pytest.param("smoothing", TRANSFORMER, [1, 11], SMOOTHING, "smoothing-transformer", marks=slow),
     pytest.param("mistakes", WRONG, [1, 11], ["losses", "texts"], "mistakes", marks=slow),
     pytest.param("heads", ["gpt"], [1, 11], HEADS, "muted-gpt article-gpt", marks=slow),
     pytest.param("smoothing", ["gpt"], [1, 11], SMOOTHING, "smoothing-gpt", marks=slow),
-    pytest.param("positions", KINDS, [1, 6, 11, 16], [], "score-length", marks=slow),
+    pytest.param(
+        "translation --preset positions", KINDS, [1, 6, 11, 16], [], "score-length", marks=slow
+    ),
     pytest.param("copy", [*MODELS], [4, 8, 16], [], "score-copy score-reverse", marks=slow),
 ]
 """Tasks, models, where buckets of the first test set begin, analyses, and figures."""
@@ -59,31 +55,6 @@ def test_tasks_run(name, models, lows, analyses, drawn, run: Run, tmp_path: Path
         assert [bucket.low for bucket in made.tests[0].buckets] == lows
         assert [*made.analyses] == analyses
     assert {f"{name}.svg" for name in drawn.split()} <= {path.name for path in tmp_path.iterdir()}
-
-
-ARMS = [
-    ("positions", KINDS, {"positions"}),
-    ("ladder", [*LSTM, *FED], {"attention", "is_input_feeding", "is_reversed"}),
-]  # fmt: skip
-"""Tasks, their models, and the fields in which they differ, besides their widths."""
-
-
-@pytest.mark.parametrize("size", ["smoke", "full"])
-@pytest.mark.parametrize(("name", "models", "switches"), ARMS)
-def test_models_of_one_size_differ_in_their_switches_alone(
-    name: str, models: list[str], switches: set[str], size: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    module = import_module(f"tasks.{name}.__main__")
-    monkeypatch.setitem(module.SIZES, size, module.SIZES[size] | {"n_train": 200, "n_valid": 10})
-    args = module.PARSER.parse_args(["--size", size])
-    task, specs = module.make_task(args), [*map(make_spec, models)]
-    sizes = [model_sizes(spec, task) for spec in specs]
-    counts = [count_parameters(spec.build(own)) for spec, own in zip(specs, sizes, strict=True)]
-    assert max(counts) / min(counts) < 1.1
-    assert {*args.models} == {*models}
-    assert len({task.recipe(model).lr for model in models}) == 1
-    shared = [{k: own[k] for k in own.keys() - switches - {"d_model"}} for own in sizes]
-    assert all(own == shared[0] for own in shared)
 
 
 def write_short_files(folder: Any, **_: object) -> list[Path]:
@@ -106,37 +77,6 @@ def test_the_driver_runs_choices(run: Run, tmp_path: Path, monkeypatch: Any, cap
     ]  # fmt: skip
     assert capsys.readouterr().out.count("recorded in") == 1
     assert run(*given, "--layers", 3) == 2
-
-
-def test_own_changes_are_of_the_default_models(monkeypatch: pytest.MonkeyPatch) -> None:
-    def note(task: Any, options: Any, **_: object) -> None:
-        specs.append([s for s in task_specs(options.models, task) if model_sizes(s, task)])
-        assert task.training["tokens"] == 15_000
-
-    specs: list[list[Any]] = []
-    monkeypatch.setattr(compare, "compare", note)
-    gpt = ["--of", "gpt"]
-    for given in ([], ["--models", "transformer"], gpt, [*gpt, "--models", "gpt", "gpt_rms"]):
-        flags.run(choices.PARSER, choices.make_task, ["--size", "smoke", *given])
-    assert [len(own) for own in specs] == [8 + 3, 1, 11 + 2, 2]
-    assert all("gpt" in spec.lineage for spec in specs[2])
-
-
-def test_gpts_choices_can_be_measured_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    """By --trained: three tasks have the same settings, unless a Transformer is beside it."""
-    monkeypatch.setitem(pairs.SIZES, "laptop", pairs.SIZES["smoke"])
-
-    def settings(name: str, *given: str) -> Any:
-        module = import_module(f"tasks.{name}.__main__")
-        task = module.make_task(module.PARSER.parse_args(given))
-        return task.training, task.recipes, task.n_parameters, task.data["sha256"]
-
-    wanted = settings("choices", "--of", "gpt")
-    assert wanted[0]["tokens"] == 450_000
-    for name in ("heads", "smoothing"):
-        assert settings(name, "--models", "gpt", "gpt_unscaled") == wanted
-        mixed = settings(name, "--models", "gpt", "transformer")
-        assert (mixed[0]["tokens"], mixed[2]) == (800_000, 1_000_000)
 
 
 @pytest.mark.parametrize("task", [recall, translation, next_token], ids=lambda task: task.__name__)
@@ -183,17 +123,17 @@ BY_5 = {(1, 5): 4, (6, 10): 6} | bucket(15, 20, 25, 30, n=5, first=11)
 GRAMMAR = {"length": (bucket(10, 20, 30, 40, n=5), 20)}
 TESTED: dict[str, dict[str, tuple[dict[tuple[int, int], int], int | None]]] = {
     "copy --bits": {"copy": (exactly(1, 2, 3, 4, 6, 8, n=10), 8)},
-    "choices": {"length": (bucket(10, 20, n=5), 20)},
+    "translation --preset parts": {"length": (bucket(10, 20, n=5), 20)},
     "bottleneck": dict.fromkeys(("length", "best_state"), GRAMMAR["length"]),
     "heads": GRAMMAR,
-    "ladder": {"length": (BY_5, 20)},
+    "translation --preset ladder": {"length": (BY_5, 20)},
     "lookup": {"query": (exactly(2, 4, 6, 8, 12, 16, n=10), 8)},
     "mistakes": GRAMMAR,
     "next_token": {
         "context": (exactly(0, 8, 16, 32, 64, 128, n=30), 82),
         "distance": (exactly(8, 16, 32, 64, 128, n=6), 64),
     },
-    "positions": {"length": (BY_5 | bucket(35, 40, n=5, first=31), 20)},
+    "translation --preset positions": {"length": (BY_5 | bucket(35, 40, n=5, first=31), 20)},
     "copy": dict.fromkeys(("copy", "reverse"), (exactly(4, 8, 16, 32, n=5), 16)),
     "smoothing": GRAMMAR,
     "tracking": {"moves": (exactly(4, 8, 16, 24, 32, 48, 96, n=10), 8)},

@@ -9,7 +9,6 @@ from seqmodels import comparison as by_name
 from seqmodels.experiments import compare
 from seqmodels.models import PAPERS
 from tasks.copy import __main__ as recall
-from tasks.ladder import __main__ as ladder
 from tasks.translation import __main__ as translation
 
 
@@ -18,15 +17,6 @@ def test_all_stands_for_the_models_with_a_chapter() -> None:
     assert parse([]).models == chapters[:5]
     assert parse(["--models", "all"]).models == chapters
     assert parse(["--models", "gpt_conv", "all"]).models == ["gpt_conv", *chapters]
-
-
-def test_a_ladder_has_its_own_models_and_folder() -> None:
-    parse = ladder.PARSER.parse_args
-    args = parse(["--to", "transformer", "--size", "smoke"])
-    assert (args.models, args.out) == (ladder.TO_TRANSFORMER, Path("runs/ladder-transformer-smoke"))
-    args = parse(["--to", "transformer", "--models", "bahdanau", "--out", "x"])
-    assert (args.models, args.out) == (["bahdanau"], Path("x"))
-    assert (parse([]).models, parse([]).out) == (ladder.MODELS, None)
 
 
 def test_a_failed_run_is_an_error_after_the_others_are_drawn(

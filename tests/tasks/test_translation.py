@@ -1,6 +1,7 @@
 """Translation: the corpus of the grammar, and one's own sentences."""
 
 import random
+from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from seqmodels.report import style
 from tasks import recipes
 from tasks.flags import run
 from tasks.translation import __main__ as translation
-from tasks.translation import figure
+from tasks.translation import corpus, figure
 
 
 def task_on(data: object, *flags: str) -> Task:
@@ -58,11 +59,11 @@ def test_what_no_model_can_exceed_because_of_its_tokenizer() -> None:
     targets = ["so al·legar ja wie er ist"]
     spaced = Words(["ja", "so", "wie", "er", "ist", "·", "al", "legar"])
     # (5/8 · 3/7 · 2/6 · 1/5)^(1/4): eight tokens, and not the six of the target
-    assert translation.describe_round_trip(spaced, targets, "13a") == (
+    assert corpus.describe_round_trip(spaced, targets, "13a") == (
         "The tokenizer's round trip: no model can exceed BLEU 36.6; "
         "so al·legar ja wie er ist → so al · legar ja wie er ist\n"
     )
-    assert translation.describe_round_trip(Bytes(), targets, "13a") == ""
+    assert corpus.describe_round_trip(Bytes(), targets, "13a") == ""
 
 
 @pytest.mark.usefixtures("undrawn")
@@ -91,10 +92,6 @@ def test_flags_reach_their_settings(folder: Path) -> None:
     assert (lower.training["optimizer"], muon.training["optimizer"]) == ("adamw", "muon")
     assert lower.data["name"] == "spoken qaa→qab, lower-cased"
     assert lower.training["label_smoothing"] == muon.training["label_smoothing"] == 0.1
-    short = task_on(folder, "--max-tokens", "12")
-    assert (short.data["max_tokens"], short.data["max_tokens_test"]) == (12, 24)
-    assert short.data["n_too_long_train"] > 10
-    assert max(max(len(e.src), len(e.tgt)) for e in short.train) == 12
 
 
 def test_the_grammar_is_split_as_asked(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -114,13 +111,17 @@ def test_the_grammar_is_split_as_asked(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_budget_fits_the_data(folder: Path) -> None:
     task = task_on(folder)
     epoch = sum(len(example.tgt) for example in task.train)
-    recipe = translation.DEFAULT
+    recipe = corpus.DEFAULT
+
+    def choose(tokens: int | None, recipe: Any, size: str, n_train: int) -> int:
+        return corpus.choose_budget(Namespace(tokens=tokens, size=size), recipe, n_train)
+
     for given, size, expected in (
         (None, "laptop", 20 * epoch), (None, "smoke", min(45_000, 20 * epoch)), (7, "laptop", 7)
     ):  # fmt: skip
-        assert translation.choose_budget(given, recipe, size, epoch) == expected
-    assert translation.choose_budget(None, recipe, "laptop", 10**6) == 4_800_000
-    assert translation.choose_budget(None, translation.MULTI30K, "laptop", epoch) == 7_000_000
+        assert choose(given, recipe, size, epoch) == expected
+    assert choose(None, recipe, "laptop", 10**6) == 4_800_000
+    assert choose(None, corpus.MULTI30K, "laptop", epoch) == 7_000_000
 
 
 def test_a_very_long_test_sentence_is_left_out(folder: Path) -> None:
@@ -153,7 +154,6 @@ def test_which_sources_end_with_eos(
     monkeypatch.setenv("SEQMODELS_DATA", str(tmp_path))
     for data, flags, end in (
         (folder, (), "EOS"),
-        (folder, ("--no-source-eos",), "none"),
         ("multi30k", ("--source", "de"), "none"),
         ("multi30k", ("--source", "en"), "none"),
     ):
@@ -220,9 +220,9 @@ def test_records_were_made_with_the_recipes() -> None:
         "live": recipes.GRAMMAR_MUON,
         "grammar": recipes.GRAMMAR_MUON,
         "grammar-laptop": recipes.SMALL,
-        "bible": translation.BIBLE.recipes,
-        "multi30k": translation.MULTI30K.recipes,
-        "multi30k-en-de": translation.FROM_ENGLISH.recipes,
+        "bible": corpus.BIBLE.recipes,
+        "multi30k": corpus.MULTI30K.recipes,
+        "multi30k-en-de": corpus.FROM_ENGLISH.recipes,
     }.items():
         paths = sorted((RESULTS / f"translation-{folder}").glob("*-seed[0-9].json"))
         assert paths

@@ -1,27 +1,31 @@
-"""The models from Bahdanau's to the Transformer, and what the ladder measures of them."""
+"""Presets of translation: their models, data and figures."""
 
 import re
 from dataclasses import replace
-from itertools import pairwise
+from itertools import pairwise, product
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from conftest import Run, Tiny, check_folder
-from fake_records import as_records, fake_record
+from fake_records import as_records, fake_record, scored
+from matplotlib.colors import to_hex
 from torch import Tensor
 from torch.testing import assert_close
 
 from seqmodels import BOS, EOS, build
-from seqmodels.experiments.specs import make_spec, model_sizes
+from seqmodels.experiments import compare
+from seqmodels.experiments.specs import count_parameters, make_spec, model_sizes, task_specs
+from seqmodels.models import paper_of
 from seqmodels.training.optimizers import hidden_matrices
-from tasks.ladder import __main__ as ladder
-from tasks.ladder import figure
-from tasks.ladder.measure import count_sequential_steps
+from tasks import flags
 from tasks.synthetic import pairs
 from tasks.translation import __main__ as translation
+from tasks.translation import preset_figures as figure
+from tasks.translation import presets
 
-RUNGS = ladder.TO_TRANSFORMER
+RUNGS = presets.TO_TRANSFORMER
 SRC, TGT_IN = torch.tensor([4, 9, 5, 6, EOS]), torch.tensor([BOS, 5, 8, 4])
 GIVEN = SRC[None], torch.ones(1, 5, dtype=torch.bool), TGT_IN[None]
 CHANGES = {  # parts that a rung loses, parts that it gains, changed sizes
@@ -38,9 +42,7 @@ def test_each_rung_changes_what_it_names(monkeypatch: pytest.MonkeyPatch) -> Non
     """Both ends are the chapters, and Muon trains every matrix but tables."""
     for sizes, size in ((pairs.SIZES, "laptop"), (translation.SIZES, "full")):
         monkeypatch.setitem(sizes, size, {"n_train": 100, "n_valid": 5})
-    args = ladder.PARSER.parse_args(["--to", "transformer"])
-    assert (args.models, args.out) == (RUNGS, Path("runs/ladder-transformer-laptop"))
-    climbed = ladder.make_task(args)
+    climbed = translation.make_task(translation.PARSER.parse_args(["--preset", "to-transformer"]))
     plain = translation.make_task(
         translation.PARSER.parse_args(["--size", "full", "--tokens", "800000"])
     )
@@ -119,7 +121,7 @@ def test_recurrence_word_by_word(name: str, tiny: Tiny) -> None:
 
 def test_the_ladder_counts_steps_and_gradients(tiny: Tiny) -> None:
     rungs = map(tiny, RUNGS)  # of two layers
-    steps = [count_sequential_steps(model, model, 7, 5)[0]["steps"] for model in rungs]
+    steps = [presets.count_sequential_steps(model, model, 7, 5)[0]["steps"] for model in rungs]
     assert steps == [12, 12, 12, 12, 24, 24, 12, 4]
     ends = (("before", 2), ("before", 90), ("before", 8), ("after", 6), ("after", 90), ("after", 3))
     spread = (1.75, 0.25, 0.5, 1.5, 1.0, 1.0, 1.25, 0.75)  # their mean is 1
@@ -134,7 +136,104 @@ def test_the_ladder_counts_steps_and_gradients(tiny: Tiny) -> None:
 
 
 def test_the_way_to_the_transformer_runs(run: Run, tmp_path: Path) -> None:
-    assert ladder.PARSER.parse_args([]).models == ladder.MODELS
-    assert run(ladder, "--to", "transformer", "--models", RUNGS[5], "--out", tmp_path) == 0
+    given = "--preset", "to-transformer", "--models", RUNGS[5], "--out", tmp_path
+    assert run(translation, *given) == 0
     assert [r.contrasts for r in check_folder(tmp_path, [RUNGS[5]])] == [[RUNGS[4]]]
     assert [path.name for path in tmp_path.glob("rungs*.svg")] == ["rungs-to-transformer.svg"]
+
+
+def test_a_preset_has_its_own_models_and_folder() -> None:
+    parse = translation.PARSER.parse_args
+    args = parse(["--preset", "gpt-parts", "--size", "smoke"])
+    assert (args.models, args.out) == (presets.GPT_PARTS, Path("runs/translation-gpt-parts-smoke"))
+    args = parse(["--preset", "ladder", "--models", "bahdanau", "--out", "x"])
+    assert (args.models, args.out) == (["bahdanau"], Path("x"))
+
+
+SHORT = [
+    ("positions", presets.POSITIONS, {"positions"}),
+    ("ladder", presets.LADDER, {"attention", "is_input_feeding", "is_reversed"}),
+]
+"""Presets, their models, and the fields in which they differ, besides their widths."""
+
+
+@pytest.mark.parametrize("size", ["laptop", "full"])
+@pytest.mark.parametrize(("preset", "models", "switches"), SHORT)
+def test_short_sentences(
+    preset: str, models: list[str], switches: set[str], size: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Models of one size differ in their switches alone; half of the test is beyond training."""
+    monkeypatch.setitem(presets.SIZES, size, presets.SIZES["smoke"])
+    args = translation.PARSER.parse_args(["--preset", preset, "--size", size])
+    task, specs = translation.make_task(args), [*map(make_spec, models)]
+    sizes = [model_sizes(spec, task) for spec in specs]
+    counts = [count_parameters(spec.build(own)) for spec, own in zip(specs, sizes, strict=True)]
+    assert max(counts) / min(counts) < 1.1
+    assert len({task.recipe(model).lr for model in models}) == 1
+    shared = [{k: own[k] for k in own.keys() - switches - {"d_model"}} for own in sizes]
+    assert all(own == shared[0] for own in shared)
+    (test,) = task.tests
+    longest, per_bucket = presets.TESTED[preset][size]
+    assert (test.max_train_length, max(test.x), len(test.x)) == (
+        20, longest, longest // 10 * per_bucket
+    )  # fmt: skip
+    assert min(sum(low <= x <= high for x in test.x) for low, high in test.buckets[: longest // 5])
+    n_positions = sizes[0].get("n_positions", 1_000)
+    assert max(max(2 * len(e.src) + 10, len(e.tgt)) for e in test.examples) <= n_positions
+
+
+def test_parts_have_their_own_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    def note(task: Any, options: Any, **_: object) -> None:
+        specs.append([s for s in task_specs(options.models, task) if model_sizes(s, task)])
+        assert task.training["tokens"] == 15_000
+        assert max(task.tests[0].x) <= task.tests[0].max_train_length
+
+    specs: list[list[Any]] = []
+    monkeypatch.setattr(compare, "compare", note)
+    gpt = ["--preset", "gpt-parts"]
+    for given in (["--preset", "parts"], ["--preset", "parts", "--models", "transformer"],
+                  gpt, [*gpt, "--models", "gpt", "gpt_rms"]):  # fmt: skip
+        flags.run(translation.PARSER, translation.make_task, ["--size", "smoke", *given])
+    assert [len(own) for own in specs] == [8 + 3, 1, 11 + 2, 2]
+    assert all("gpt" in spec.lineage for spec in specs[2])
+
+
+def test_biases_are_those_of_the_records() -> None:
+    sizes = ((True, 0.0), (True, 2.0), (False, 0.0), (False, 2.0))
+    records = []
+    for seed, (is_reversed, bias) in product((1, 2, 3), sizes):
+        one = fake_record("lstm_seq2seq" if is_reversed else "lstm_seq2seq_forward", seed)
+        one["model_config"] |= {"is_reversed": is_reversed, "forget_bias": bias}
+        one["tests"][0]["overall"]["nats"]["value"] = seed + 10 * bias + 100 * is_reversed
+        records.append(one)
+    (drawn,) = figure.draw(as_records(records)).values()
+    lines = [line for line in drawn.axes[0].lines if line.get_linestyle() != "None"]
+    assert [list(line.get_ydata()) for line in lines] == [[102, 122], [2, 22]]
+    assert [len(line.get_ydata()) for ax in drawn.axes for line in ax.lines].count(3) == 2 * 4
+
+
+LAST, DOT, DOT_FED = "lstm_seq2seq_last", "lstm_seq2seq_dot", "lstm_seq2seq_dot_fed"
+BLEU = {
+    "lstm_seq2seq": [60.0, 20.0, 5.0], "lstm_seq2seq_forward": [50.0, 18.0, 4.0],
+    LAST: [65.0, 31.0, 6.0], DOT: [90.0, 80.0, 40.0], DOT_FED: [95.0, 88.0, 60.0],
+}  # fmt: skip
+
+
+def test_a_bar_is_its_rung_and_bucket() -> None:
+    records = []
+    for seed, shift in ((1, 0.0), (2, 2.0)):
+        means = {m: [v + shift for v in s] for m, s in BLEU.items()}
+        for r in scored(means, trained=20, half=2.0):
+            r["seed"], r["model_config"] = seed, dict(paper_of(r["model"]).sizes)
+            records.append(r)
+    left, right = figure.draw_rungs(as_records(records)).axes
+    at = {"lstm_seq2seq_forward": 0, "lstm_seq2seq": 1, LAST: 2, DOT: 2.8, DOT_FED: 3.2}
+    for ax, place in ((left, 1), (right, 2)):
+        expected = {(figure.FED[m == DOT_FED].colour, x): BLEU[m][place] + 1 for m, x in at.items()}
+        bars = {}
+        for bar in ax.patches:
+            colour = to_hex(bar.get_facecolor()).upper()
+            bars[colour, round(bar.get_x() + bar.get_width() / 2, 2)] = bar.get_height()
+        assert bars == pytest.approx(expected)
+    assert "11–20" in left.get_title()
+    assert "21–30" in right.get_title()

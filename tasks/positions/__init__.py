@@ -1,1 +1,0 @@
-"""Translate longer sentences than any in training: what becomes of a Transformer's positions."""

@@ -1,0 +1,185 @@
+"""Draw the steps from one vector to attention, and from there to the Transformer. No torch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from seqmodels.evaluation.metrics import metric_of
+from seqmodels.models import model_of
+from seqmodels.records.schema import Record, Test
+from seqmodels.report import load, style
+from seqmodels.report.load import (
+    MIN_EXAMPLES,
+    format_bucket,
+    format_subtitle,
+    longest_trained_bucket,
+    rows_of,
+)
+
+REVERSED, FORWARD = "lstm_seq2seq", "lstm_seq2seq_forward"
+LOOKS = {
+    REVERSED: style.line_style_of(REVERSED)._replace(label="reads backwards"),
+    FORWARD: style.line_style_of(FORWARD)._replace(label="reads forwards"),
+}
+NAMES = {
+    "forward": "not\nreversed", "none": "last state\nalone", "last": "last\nvector", "dot": "dot",
+    "general": "general", "additive": "additive",
+}  # fmt: skip
+"""Rungs in order, as they are named in the figure."""
+FED = {
+    False: style.LineStyle("without input feeding", "#E87A67", "", "s"),
+    True: style.LineStyle("with input feeding", "#7E3125", "", "s"),
+}
+STEPS = {
+    "bahdanau": "Bahdanau", "bahdanau_dot": "scaled dot product",
+    "bahdanau_heads": "several heads", "bahdanau_tied": "tied output",
+    "transformer_recurrent_1": "residuals, norms,\nfeed-forward",
+    "transformer_recurrent": "a second layer",
+    "transformer_recurrent_decoder": "self-attention\nin the encoder",
+    "transformer": "and in the decoder:\nTransformer",
+}  # fmt: skip
+"""Models in order -> what each adds to the one before."""
+N_EDGE = 8
+"""Shortest and longest distances whose gradients are compared."""
+
+
+def draw(records: Sequence[Record]) -> dict[str, Figure]:
+    """Return the figures of a preset by the names of their files, if the folder is one's."""
+    if "sequential_steps" in records[0].analyses:
+        return {"rungs-to-transformer": draw_steps(records)}
+    if not {REVERSED, FORWARD} <= {r.model for r in records}:
+        return {}
+    is_swept = len({r.settings.get("forget_bias") for r in records}) > 1
+    return {"biases": draw_biases(records)} if is_swept else {"rungs": draw_rungs(records)}
+
+
+def name_bucket(test: Test, place: int) -> str:
+    """Return the name of the primary metric in one bucket."""
+    return (
+        f"{metric_of(test.primary_metric).name} at {format_bucket(test.buckets[place])} {test.unit}"
+    )
+
+
+def draw_rungs(records: Sequence[Record]) -> Figure:
+    """Draw one bar per rung and feeding, in the longest trained bucket and in the longest one."""
+    test = records[0].tests[0]
+    rungs: dict[tuple[str, bool], list[Record]] = {}
+    for r in records:
+        kind = r.settings.get("attention", "forward" if r.model == FORWARD else "none")
+        rungs.setdefault((str(kind), bool(r.settings.get("is_input_feeding"))), []).append(r)
+    caption = "Bar: mean of the seeds (dots); whisker: 95 % interval."
+    title = f"{metric_of(test.primary_metric).name} of each step from one vector to attention"
+    figure, axes = style.make_panels((title, format_subtitle(records), caption), [*FED.values()])
+    last = max((i for i, b in enumerate(test.buckets) if b.n >= MIN_EXAMPLES), default=0)
+    for ax, place in zip(axes[0], (longest_trained_bucket(test) or 0, last), strict=True):
+        for (kind, is_fed), group in rungs.items():
+            is_pair = {(kind, False), (kind, True)} <= rungs.keys()
+            x = [*NAMES].index(kind) + (0.2 if is_fed else -0.2) * is_pair
+            cells = load.score_array(group, test.name, test.primary_metric)[:, 1 + place]
+            value, low, high = cells.mean(axis=0)
+            ax.bar([x], [value], 0.36, color=FED[is_fed].colour)
+            ax.vlines([x], [low], [high], color=style.INK, lw=1.0)
+            ax.plot([x] * len(group), cells[:, 0], "o", color="white", mec=style.INK, ms=3)
+            ax.annotate(f"{value:.0f}", (x, max(value, high)), (0, 3), ha="center", size=8.5,
+                        textcoords="offset points")  # fmt: skip
+        beyond = ", longer than trained" * load.is_beyond(test, test.buckets[place])
+        ax.set(title=name_bucket(test, place) + beyond, ylim=(0, 100))
+        ax.set_xticks(range(len(NAMES)), [*NAMES.values()], size=8)
+    return figure
+
+
+def draw_biases(records: Sequence[Record]) -> Figure:
+    """Draw loss and score against the forget gate's bias, with and without reversal."""
+    test = records[0].tests[0]
+    place = longest_trained_bucket(test) or 0
+    caption = (
+        "Points: seeds; lines: their means. Bias: the forget gate's before training; Sutskever et "
+        "al. name none (0). Loss: teacher-forced, lower is better."
+    )
+    texts = "Reading backwards, by the forget gate's bias", format_subtitle(records), caption
+    figure, axes = style.make_panels(texts, [*LOOKS.values()])
+    panels = (
+        ("nats", 0, "Loss, all lengths"),
+        (test.primary_metric, 1 + place, name_bucket(test, place)),
+    )
+    for ax, (key, column, title) in zip(axes[0], panels, strict=True):
+        for is_reversed, look in zip((True, False), LOOKS.values(), strict=True):
+            means = {}
+            for bias in sorted({float(r.settings["forget_bias"]) for r in records}):
+                group = [
+                    r for r in records
+                    if r.settings.get("is_reversed", True) == is_reversed
+                    and r.settings["forget_bias"] == bias
+                ]  # fmt: skip
+                values = load.score_array(group, test.name, key)[:, column, 0]
+                ax.plot([f"bias {bias:g}"] * len(values), values, look.marker, color=look.colour,
+                        ms=4, alpha=0.6, mew=0)  # fmt: skip
+                means[f"bias {bias:g}"] = values.mean()
+            ax.plot([*means], [*means.values()], color=look.colour, ls=look.dashes, lw=2)
+        ax.set(title=title, ylim=(0, None))
+    return figure
+
+
+def draw_steps(records: Sequence[Record]) -> Figure:
+    """Draw a row per model: score, seconds and sequential steps of training, gradient ratio."""
+    groups = load.group_by_model(records)
+    groups = {model: groups[model] for model in STEPS if model in groups}
+    test = records[0].tests[0]
+    place = longest_trained_bucket(test) or 0
+    caption = (
+        "Each row adds to the one above. Filled: mean of the seeds (small dots); whisker: 95 %. "
+        "Seconds: of the fastest part of training. Sequential steps: layers, or steps of a "
+        f"recurrence. Gradient: of a target token's loss, by a source token's embedding, at the "
+        f"{N_EDGE} longest distances over the {N_EDGE} shortest. Hollow: before training."
+    )
+    texts = "From Bahdanau's model to the Transformer", format_subtitle(records), caption
+    figure = style.make_figure(0.6 + 0.42 * len(groups), texts)
+    axes = figure.subplots(1, 4, sharey=True)
+    for y, group in enumerate(groups.values()):
+        scores = load.score_array(group, test.name, test.primary_metric)[:, 1 + place]
+        axes[0].hlines([y], *scores[:, 1:].mean(0), color=style.INK, lw=1.0)
+        steps = [row["steps"] for row in rows_of(group[0], "sequential_steps")]
+        after = [gradient_ratio(r, "after") for r in group]
+        columns = scores[:, 0], [min(map(seconds_per_step, group))], steps, after
+        for ax, values, form in zip(
+            axes, columns, ("{:.1f}", "{:.2f}", "{:.0f}", "{:.2f}"), strict=True
+        ):
+            draw_values(ax, y, values, style.LINE_STYLES[model_of(group[0].model)][0], form)
+        before = np.mean([gradient_ratio(r, "before") for r in group])
+        axes[3].plot([before], [y], "o", ms=5.5, mfc="white", mec=style.INK)
+    titles = name_bucket(test, place), "Seconds a step", "Sequential steps", "Gradient, far / near"
+    for ax, title in zip(axes, titles, strict=True):
+        ax.set_title(title)
+        ax.grid(True, axis="both")
+        ax.margins(x=0.15)
+    axes[0].set_yticks(range(len(groups)), [STEPS[model] for model in groups])
+    axes[0].set_ylim(len(groups) - 0.5, -0.6)
+    axes[1].set_xlim(0)
+    axes[2].set_xlim(0)
+    style.set_log(axes[3], "x", "{x:g}")
+    return figure
+
+
+def draw_values(ax: Axes, y: int, values: Sequence[float], colour: str, form: str) -> None:
+    """Draw some values in a row, and their mean with its number above."""
+    mean = float(np.mean(values))
+    ax.plot(values, [y] * len(values), "o", color=colour, ms=3, alpha=0.5, mew=0)
+    ax.plot([mean], [y], "o", color=colour, ms=6, zorder=4)
+    ax.annotate(form.format(mean), (mean, y), (0, 5), textcoords="offset points", ha="center",
+                size=8.5)  # fmt: skip
+
+
+def seconds_per_step(r: Record) -> float:
+    """Return the mean seconds of a training step between the two validations where it is least."""
+    steps, seconds = np.array([(0, 0), *((p.step, p.seconds) for p in r.curve)], float).T
+    return float((np.diff(seconds) / np.diff(steps)).min())
+
+
+def gradient_ratio(r: Record, when: str) -> float:
+    """Return the mean of the gradients at the longest distances over that at the shortest."""
+    medians = [row["median"] for row in rows_of(r, "gradients", when=when)]
+    return float(np.mean(medians[-N_EDGE:]) / np.mean(medians[:N_EDGE]))
