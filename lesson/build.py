@@ -247,11 +247,12 @@ def compute_example(chapter: Chapter, folders: Mapping[str, Folder]) -> Example 
             written = [row for row in rows.read(path.with_suffix(".jsonl")) if row.hyp is not None]
             if row := next((row for row in written if row.x >= MIN_WORDS), None):
                 from lesson.trace import trace_lines
-                from seqmodels.data.batches import collate
-                from seqmodels.experiments.inference import load  # imports torch
+                from seqmodels.data import batches
+                from seqmodels.inference import load  # imports torch
 
                 run = load(path)
-                batch = collate([run.make_example(run.encode_source(row.src), run.encode(row.ref))])
+                pair = batches.Example(run.encode_source(row.src), run.encode(row.ref))
+                batch = batches.collate([pair])
                 values = trace_lines(chapter, run.model, batch.src, batch.tgt_in)
                 return Example(f"{name}/{path.stem}", row.src, row.ref, values)
     return None

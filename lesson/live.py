@@ -14,9 +14,9 @@ import numpy as np
 import torch
 
 from lesson import export, layout, rows, runtime, vocabulary
+from seqmodels import inference
 from seqmodels.data import tokenizers
 from seqmodels.data.scripts import count_words
-from seqmodels.experiments import inference
 from seqmodels.interface import mute_heads
 from seqmodels.models import PAPERS
 from seqmodels.records.schema import Record, Test

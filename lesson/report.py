@@ -174,7 +174,7 @@ def attention_maps(
     has_weights = [path.with_suffix(".safetensors").exists() for path in runs]
     if not n_maps or not any(has_weights) or not examples or examples[0]["hyps"][0] is None:
         return {}
-    from seqmodels.experiments.inference import load  # imports torch
+    from seqmodels.inference import load  # imports torch
 
     is_first = [r.seed == min(r.seed for r in runs.values()) for r in runs.values()]
     gaps = [measure_gap([*compress(e["scores"], is_first)]) for e in examples]
@@ -198,12 +198,12 @@ def encode_map(run: Any, source: str, target: str) -> dict[str, Any] | None:
     """Return the attention weights of a run's layers and heads; None for an empty target."""
     import torch
 
-    from seqmodels.data.batches import collate
+    from seqmodels.data.batches import Example, collate
 
     if not (tgt := run.encode(target)):
         return None
     src, model = run.encode_source(source), run.model
-    batch = collate([run.make_example(src, tgt)])
+    batch = collate([Example(src, tgt)])
     with torch.inference_mode():
         weights = model.attention_weights(batch.src, batch.src_mask, batch.tgt_in)[0].numpy()
     by_token = np.round(weights.transpose(2, 0, 1, 3) * PARTS).astype("<u2")  # (T, L, H, S)

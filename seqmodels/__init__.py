@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # what `__getattr__` imports
     from seqmodels.comparison import Comparison, compare  # noqa: F401
-    from seqmodels.experiments.inference import load  # noqa: F401
+    from seqmodels.inference import load  # noqa: F401
     from seqmodels.interface import BOS, EOS, PAD, UNK, Batch, SequenceModel, reorder  # noqa: F401
     from seqmodels.models import MODELS, build  # noqa: F401
     from seqmodels.search import unroll  # noqa: F401
@@ -16,7 +16,7 @@ HOMES = {
     "interface": ("BOS", "EOS", "PAD", "UNK", "Batch", "SequenceModel", "reorder"),
     "models": ("MODELS", "build"),
     "search": ("unroll",),
-    "experiments.inference": ("load",),
+    "inference": ("load",),
     "comparison": ("Comparison", "compare"),
 }
 """The public names of each module."""

@@ -36,26 +36,14 @@ def compare(task: str, **flags: Any) -> Comparison | None:
     if not hasattr(program, "make_task"):
         raise ValueError(f"{task} measures trained runs; give them to: seqmodels run {task} RUN …")
     args = program.PARSER.parse(flags_of_tasks.to_words(flags))
-    from seqmodels.experiments import compare as experiments  # imports torch
+    from seqmodels.experiments import launch  # imports torch
     from seqmodels.report.figures import plot_folder
 
     adapted, options = flags_of_tasks.read_task(program.PARSER, program.make_task, args)
-    if (out := experiments.compare(adapted, options)) is None:
+    if (out := launch.compare(adapted, options)) is None:
         return None
     plot_folder(out, own=adapted.figures or None)
     return Comparison(out)
-
-
-def summarize(out: Path, task: Task) -> str:
-    """Draw the records that a folder has so far; return their scores on the first test set."""
-    from seqmodels.report import figures, load, tables
-
-    folder = load.load_folder(out)
-    records = [*folder.records.values()]
-    figures.plot_folder(folder, own=task.figures or None)
-    first = next(iter(load.tests_by_name(records).values()))
-    scores = tables.format_scores(records, first)
-    return "\n".join(["", *scores, wrap(f"Figures and tables so far are in {out}."), ""])
 
 
 def draw_and_print(out: Path, task: Task) -> None:

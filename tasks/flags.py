@@ -9,13 +9,12 @@ import argparse
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields, replace
-from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from seqmodels.data import TOKENIZERS, corpora
-from seqmodels.experiments.options import SIZES, Options
+from seqmodels.experiments.sweep import Options
 from seqmodels.models import PAPERS, list_models
 from seqmodels.utils import files
 from seqmodels.utils.terminal import Parser, argument, did_you_mean, run_cli
@@ -23,6 +22,11 @@ from seqmodels.utils.terminal import Parser, argument, did_you_mean, run_cli
 if TYPE_CHECKING:
     from seqmodels.experiments.task import Task
 
+SIZES = {
+    "smoke": "run everything once, in a minute",
+    "laptop": "the comparison, in minutes",
+    "full": "with larger budgets, in hours",
+}
 MakeTask = Callable[[argparse.Namespace], "Task"]
 RUN_AS: str | None = None
 """What a task is called in its messages, unless it is run by `python -m`."""
@@ -63,18 +67,14 @@ class TaskParser(Parser):
                 f"with a chapter, a model of your own as FILE.py:CLASS, or any of {others}",
             },
             "vary": {"default": []},  # argparse appends to it
-            "size": {
-                "choices": sizes,
-                "help": "; ".join(f"{size}: {SIZES[size]}" for size in sizes)
-                + " (default: laptop)",
-            },
         }
         for each in fields(Options):  # those that all tasks share
-            if each.metadata:
-                settings = {"default": each.default, **each.metadata, **own.get(each.name, {})}
-                if "type" in settings:
-                    settings["type"] = argument(settings["type"])
-                self.add_argument(f"--{each.name.replace('_', '-')}", **settings)
+            settings = {"default": each.default, **each.metadata, **own.get(each.name, {})}
+            if "type" in settings:
+                settings["type"] = argument(settings["type"])
+            self.add_argument(f"--{each.name.replace('_', '-')}", **settings)
+        help = "; ".join(f"{size}: {SIZES[size]}" for size in sizes) + " (default: laptop)"
+        self.add_argument("--size", choices=sizes, default="laptop", help=help)
 
     def add_data_group(self, builtin: str, names: Presets) -> Callable[..., Any]:
         """Return what adds the flags that require --data, which takes corpora by these names.
@@ -153,8 +153,14 @@ def tokenizer(text: str) -> str:
 
 def options_of(args: argparse.Namespace) -> Options:
     """Return the options among a task's flags; raise ValueError if two contradict each other."""
-    given = {each.name: getattr(args, each.name) for each in fields(Options) if each.metadata}
-    return Options(**given, data=getattr(args, "data", None) or ())
+    return Options(**{each.name: getattr(args, each.name) for each in fields(Options)})
+
+
+def default_folder(task: Task, args: argparse.Namespace) -> Path:
+    """Return the default folder of a task's runs, from its name, data and size."""
+    data = [Path(name) for name in getattr(args, "data", None) or ()]
+    names = [path.resolve().stem if path.exists() else str(path) for path in data[:1]]
+    return Path("runs", re.sub(r"[^\w.-]+", "-", "-".join([task.name, *names, args.size])))
 
 
 def read_task(
@@ -162,6 +168,7 @@ def read_task(
 ) -> tuple[Task, Options]:
     """Return a task and its options; its own changes of models are of its default models."""
     task, options = make_task(args), options_of(args)
+    options = replace(options, out=options.out or default_folder(task, args))
     if args.models not in parser.defaults:
         task = replace(task, vary={})
     return task, options
@@ -175,13 +182,13 @@ def run(parser: TaskParser, make_task: MakeTask, argv: Sequence[str] | None = No
     args = parser.parse_args(argv)
 
     def run_comparison() -> None:
-        from seqmodels.comparison import draw_and_print, summarize
-        from seqmodels.experiments import compare  # imports torch
+        from seqmodels.comparison import draw_and_print
+        from seqmodels.experiments import launch  # imports torch
 
         task, options = read_task(parser, make_task, args)
         try:
-            out = compare.compare(task, options, summarize=partial(summarize, task=task))
-        except compare.FailedRunsError as failed:
+            out = launch.compare(task, options)
+        except launch.FailedRunsError as failed:
             draw_and_print(failed.out, task)
             raise
         if out:

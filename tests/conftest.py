@@ -31,7 +31,8 @@ from toys import V, options, toy  # noqa: E402
 from seqmodels import MODELS, SequenceModel, build, models  # noqa: E402
 from seqmodels.data import tokenizers  # noqa: E402
 from seqmodels.evaluation import intervals  # noqa: E402
-from seqmodels.experiments import compare, evaluate_run  # noqa: E402
+from seqmodels.experiments import run as one_run  # noqa: E402
+from seqmodels.experiments.launch import compare  # noqa: E402
 from seqmodels.models import INFOS, PAPERS, model_of, paper_of  # noqa: E402
 from seqmodels.records import io as record  # noqa: E402
 from seqmodels.records.schema import Record  # noqa: E402
@@ -200,7 +201,7 @@ def shorten_runs(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(intervals, "N_BOOTSTRAP", 20)
     if (ROOT / "tasks").is_dir():
         patch.setattr("tasks.smoothing.measure.N_DRAWS", 1)
-    patch.setattr(evaluate_run, "N_BATCHES", 1)
+    patch.setattr(one_run, "N_BATCHES", 1)
 
 
 def exit_code(patch: pytest.MonkeyPatch, program: ModuleType, *argv: object) -> int:
@@ -220,7 +221,7 @@ def compared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with pytest.MonkeyPatch.context() as patch:
         shorten_runs(patch)
         patch.setattr(figures, "plot_folder", lambda *_, **__: [])
-        compare.compare(toy(), options(out))
+        compare(toy(), options(out))
     return out
 
 

@@ -43,18 +43,6 @@ def test_numbers_of_numpy_and_paths_are_taken() -> None:
     assert seqmodels.load(Path("bahdanau")).translate(texts, 2) == wanted
 
 
-def test_tokens_that_the_vocabulary_lacks_are_refused() -> None:
-    n = RUN.tokenizer.vocab_size
-    for token in (-1, n):
-        for method, *given_tokens in (
-            (RUN.search, [[5, token]]), (RUN.search_n_best, [[token]], 1, 2),
-            (RUN.align_ids, "a", [token]),
-        ):  # fmt: skip
-            with pytest.raises(ValueError, match=f"no token {token}; tokens are from 0 to {n - 1}"):
-                method(*given_tokens)
-    assert RUN.align_ids("a", [n - 1]).tgt == RUN.tokenizer.tokens([n - 1])
-
-
 def test_public_functions_are_listed_and_pickled() -> None:
     assert {*seqmodels.__all__} <= {*dir(seqmodels)}
     for function in (seqmodels.load, seqmodels.compare, seqmodels.reorder):

@@ -18,7 +18,7 @@ from seqmodels.data import SPLITS, tokenizers
 from seqmodels.data.batches import Example
 from seqmodels.data.splits import Pair, ParallelCorpus
 from seqmodels.experiments import task
-from seqmodels.experiments.options import Options
+from seqmodels.experiments.sweep import Options
 from seqmodels.training import loop
 from seqmodels.training.checkpoint import Checkpoints
 from seqmodels.training.config import TrainConfig
@@ -79,7 +79,7 @@ def planted_gpt(W_q: Tensor) -> SequenceModel:
 
 
 def options(out: Path, **changes: Any) -> Options:
-    given = {"models": list(MODELS), "device": "cpu", "size": "smoke", "precision": "float32"}
+    given = {"models": list(MODELS), "device": "cpu", "precision": "float32"}
     return Options(out=out, **given | changes)
 
 

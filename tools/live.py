@@ -19,7 +19,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from seqmodels.experiments import evaluate_run, inference
+from seqmodels import inference
+from seqmodels.experiments import run as one_run
 from seqmodels.experiments.task import Task
 from seqmodels.records import io as record
 from seqmodels.training import checkpoint
@@ -42,19 +43,19 @@ def round_run(path: Path, out: Path, task: Task) -> Path:
     Raises ValueError for a run of another task.
     """
     run = inference.load(path)
-    if run.record is None or run.data.model_dump() != task.data:
+    if run.record.data.model_dump() != task.data:
         raise ValueError(f"{path} was trained on other data than {task.data['name']}")
     weights = {name: tensor.half() for name, tensor in run.model.state_dict().items()}
     run.model.load_state_dict(weights)
     rows, tests = [], []
     for test in task.tests:
-        test_rows, entry = evaluate_run.score_test_set(run.model, task, test)
+        test_rows, entry = one_run.score_test_set(run.model, task, test)
         rows += test_rows
         tests.append(entry)
     new = out / path.name
     fields = run.record.model_dump(by_alias=True, exclude_unset=True) | {
         "tests": tests,
-        "alignment": evaluate_run.example_alignment(run.model, task),
+        "alignment": one_run.align_example(run.model, task),
         "weights_sha256": checkpoint.save_weights(new.with_suffix(".safetensors"), weights),
         "rounded_from_sha256": run.record.weights_sha256,
     }

@@ -24,11 +24,11 @@ import torch
 from torch import Tensor
 
 from lesson import essays
+from seqmodels import inference
 from seqmodels.data.batches import Example
 from seqmodels.data.tokenizers import WORD
 from seqmodels.evaluation.evaluate import generate_targets
-from seqmodels.experiments import inference
-from seqmodels.experiments.inference import TrainedModel
+from seqmodels.inference import TrainedModel
 from seqmodels.models import bahdanau, rnn_encdec
 from seqmodels.utils import files
 from seqmodels.utils.imports import HOME

@@ -16,16 +16,14 @@ def add_arguments(arg: Add) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Print the models in order of history, as a table or as JSON."""
-    import torch
-
-    from seqmodels.experiments.specs import count_parameters
+    from seqmodels.experiments.sweep import count_parameters
     from seqmodels.models import MODELS, PAPERS, paper_config
-    from seqmodels.training.checkpoint import SkipInit
+    from seqmodels.training.checkpoint import on_meta
 
     rows = []
     for name, model_type in MODELS.items():
         paper, module = PAPERS[name], sys.modules[model_type.__module__]
-        with torch.device("meta"), SkipInit():
+        with on_meta():
             n = count_parameters(model_type(paper_config(name)))
         about = {"name": name, "year": paper.year, "label": paper.label, "paper": paper.cite}
         rows.append(about | {"parameters": n, "file": module.__file__})

@@ -13,7 +13,7 @@ from seqmodels.utils.files import claim_file
 from seqmodels.utils.terminal import positive, print_json
 
 if TYPE_CHECKING:
-    from seqmodels.experiments.inference import TrainedModel
+    from seqmodels.inference import TrainedModel
 
 MAX_DRAWN_TOKENS = 100
 """Maximum tokens in a drawn alignment: the figure has a cell per pair of tokens."""
@@ -39,9 +39,12 @@ def run(args: argparse.Namespace) -> None:
     """Translate the lines of a text, or of standard input, with a trained run."""
     from tqdm import tqdm
 
-    from seqmodels.experiments.inference import check_search, load
+    from seqmodels.inference import load
 
-    check_search(args.beam, args.length_penalty, args.n_best or 1)
+    if args.beam == 1 and args.length_penalty != 1:
+        raise ValueError("--length-penalty chooses from a beam; give --beam 2 or more")
+    if args.n_best and args.n_best > args.beam:
+        raise ValueError(f"--n-best {args.n_best}: give a --beam of {args.n_best} or more")
     if args.alignment:
         check_alignment(args)
     run = load(args.run)
@@ -93,11 +96,10 @@ def draw_translation(run: TrainedModel, args: argparse.Namespace) -> None:
     """Draw how a text's translation attends to it."""
     from seqmodels.records.schema import Alignment
     from seqmodels.report.alignment import draw_alignment
-    from seqmodels.report.style import line_style_of, line_styles_for
+    from seqmodels.report.style import line_styles_for
 
     (target,) = run.search([run.encode_source(args.text)], args.beam, args.length_penalty)
-    src, tgt, weights = run.align_ids(args.text, target)
+    src, tgt, weights = run.align(args.text, target)
     panel = Alignment(src=src, tgt=tgt, alpha=weights.tolist(), gold=None)
-    groups = {run.record.model: [run.record]} if run.record else {}
-    (look,) = line_styles_for(groups).values() or [line_style_of("gpt")]
+    (look,) = line_styles_for({run.record.model: [run.record]}).values()
     draw_alignment([(look, panel)], args.alignment)

@@ -15,7 +15,7 @@ from seqmodels.evaluation.intervals import Row
 from seqmodels.interface import EOS, PAD, SequenceModel, device_of
 from seqmodels.models.cache import tensors_of
 from seqmodels.search import beam, greedy
-from seqmodels.utils.progress import SILENT, StatusFile
+from seqmodels.utils.progress import SILENT, ProgressBar
 
 BATCH_TOKENS = 6000
 Found = TypeVar("Found")
@@ -26,12 +26,12 @@ def score_teacher_forced(
     model: SequenceModel,
     examples: Sequence[Example],
     phase: str = "teacher-forced",
-    status: StatusFile = SILENT,
+    bar: ProgressBar = SILENT,
 ) -> list[Row]:
     """Return the nats, tokens and correct tokens of each example, given the true prefix."""
     model.eval()
     rows: dict[int, Row] = {}
-    for indices in status.track(phase, batches_by_length(examples, BATCH_TOKENS)):
+    for indices in bar.track(phase, batches_by_length(examples, BATCH_TOKENS)):
         batch = collate([examples[i] for i in indices], device_of(model))
         logits = model(batch.src, batch.src_mask, batch.tgt_in)
         real = batch.tgt_out != PAD
@@ -47,12 +47,12 @@ def generate_targets(
     model: SequenceModel,
     examples: Sequence[Example],
     width: int,
-    status: StatusFile = SILENT,
+    bar: ProgressBar = SILENT,
     length_penalty: float = 1.0,
 ) -> list[list[int]]:
     """Generate each target from its source only: greedily, or with a beam if `width` > 1."""
     search = greedy if width == 1 else partial(beam, width=width, length_penalty=length_penalty)
-    return search_in_batches(search, model, examples, width, status)
+    return search_in_batches(search, model, examples, width, bar)
 
 
 def search_in_batches(
@@ -60,7 +60,7 @@ def search_in_batches(
     model: SequenceModel,
     examples: Sequence[Example],
     width: int,
-    status: StatusFile = SILENT,
+    bar: ProgressBar = SILENT,
 ) -> list[Found]:
     """Return what a search with beams of this width finds for each source.
 
@@ -69,7 +69,7 @@ def search_in_batches(
     model.eval()
     found: dict[int, Found] = {}
     lots = batches_by_length(examples, BATCH_TOKENS // width) if examples else []
-    for indices in status.track("search", lots):
+    for indices in bar.track("search", lots):
         batch = collate([examples[i] for i in indices], device_of(model))
         max_len = torch.tensor([max_target_length(model, len(examples[i].src)) for i in indices])
         found |= zip(indices, search(model, batch.src, batch.src_mask, max_len), strict=True)

@@ -1,27 +1,35 @@
-"""Carry out the runs of a comparison: in this process, in a pool of processes, or elsewhere."""
+"""Run a comparison: train, evaluate and record what is missing, here or on a cluster.
+
+`compare` is the whole of it. Runs are carried out one by one in this process, by a pool of
+processes, or by any object that has `submit` as a `concurrent.futures.Executor` has.
+"""
 
 from __future__ import annotations
 
 import multiprocessing
 import os
 import signal
+import threading
 import time
-from collections import Counter
-from collections.abc import Callable, Sequence
-from concurrent.futures import Executor, Future
-from concurrent.futures.process import BrokenProcessPool
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Executor, ProcessPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
+from statistics import mean
+from typing import Any
 
 import torch
+from tqdm import tqdm
 
-from seqmodels.experiments.plan import Plan
-from seqmodels.experiments.run import Run, train_and_record
+from seqmodels.experiments.run import recorded_settings, remove, train_and_record
+from seqmodels.experiments.sweep import Options, Run, check_same_settings, list_runs
+from seqmodels.experiments.task import Task
 from seqmodels.models import register
-from seqmodels.records.io import format_first_score
-from seqmodels.records.schema import Record
-from seqmodels.utils.files import owner
-from seqmodels.utils.pool import ProcessPool
-from seqmodels.utils.progress import ProgressBoard, read_status
+from seqmodels.records import io as record
+from seqmodels.training.checkpoint import Checkpoints
+from seqmodels.utils import files, progress
+from seqmodels.utils.files import Lock
+from seqmodels.utils.imports import require
 from seqmodels.utils.terminal import (
     defer_signals,
     raise_stopped,
@@ -29,18 +37,74 @@ from seqmodels.utils.terminal import (
     wrap,
 )
 
-MAX_RESUBMISSIONS = 5
-"""How often a run is submitted again after it was lost with the machine that trained it."""
-SUMMARIZE_EVERY_S = 20.0
-"""Least time between two summaries: short runs have one, at their end."""
-Outcome = tuple[Record | None, str]
-"""A run's record, or None and the error message."""
-Summarize = Callable[[Path], str]
-"""Draws the records of a folder so far, and returns their scores as text."""
+DAY_MIN = 24 * 60
+"""Time limit of a SLURM job in minutes, unless SBATCH_TIMELIMIT says otherwise."""
 
 
-class RunLostError(ConnectionError):
-    """The machine or the process that carried out a run has ended: raised by a future's result."""
+class FailedRunsError(ValueError):
+    """Some runs of a comparison failed; the others are recorded."""
+
+    def __init__(self, out: Path, failed: Sequence[str]):
+        super().__init__("; ".join(failed))
+        self.out = out
+
+
+def compare(task: Task, options: Options, executor: Any = None) -> Path | None:
+    """Train every spec and seed without a record; return the folder, or None for a dry run.
+
+    A run that was stopped resumes from its latest checkpoint. Runs are carried out by the executor
+    if there is one, by what --launcher names, or on this machine. An executor's processes must see
+    the folder, and the cache of corpora, under the same paths.
+
+    Raises ValueError if the folder does not fit; FailedRunsError after all runs, if some failed.
+    """
+    if options.tensorboard:
+        require("tensorboard")
+    if options.trained and not options.trained.is_dir():
+        raise ValueError(f"--trained: no folder {options.trained}")
+    out = options.out or Path("runs") / task.name
+    device = resolve_device(options)
+    if options.launcher or executor:
+        out = out.absolute()
+    runs = list_runs(task, options, out, device)
+    recorded = check_folder(out, runs, options.fresh)
+    missing = [run for run in runs if run.path not in recorded]
+    n_parallel = n_parallel_runs(len(runs), device)
+    if options.dry_run:
+        time_left = estimate(recorded, missing, n_parallel)
+        print(f"to train: {len(missing)} of {len(runs)} runs{time_left}")
+        return None
+    files.claim_folder(out, "comparison")
+    try:
+        with Lock(out):
+            prepare_folder(out, runs, missing)
+            if options.launcher:
+                executor = {"ray": Ray, "slurm": Slurm}[options.launcher](device, out)
+            failed = run_all(missing, n_parallel, executor)
+            files.remove_partial(out)  # of processes that were killed
+    except KeyboardInterrupt as stopped:
+        without = " without --fresh" if options.fresh else ""
+        stopped.add_note(f"the same command{without} resumes it")
+        raise
+    if failed:
+        raise FailedRunsError(out, failed)
+    return out
+
+
+def resolve_device(options: Options) -> str:
+    """Return cpu, cuda or mps; auto is cuda if there is one here, otherwise cpu.
+
+    Raises ValueError if a device is requested but not available.
+    """
+    choice = options.device
+    if options.launcher:
+        return "cpu" if choice == "auto" else choice
+    has = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.mps.is_available()}
+    if choice == "auto":
+        return "cuda" if has["cuda"] else "cpu"
+    if not has[choice]:
+        raise ValueError(f"--device {choice}: there is none here; use --device cpu")
+    return choice
 
 
 def n_parallel_runs(n_runs: int, device: str) -> int:
@@ -52,108 +116,93 @@ def n_parallel_runs(n_runs: int, device: str) -> int:
     return min(n_runs, torch.get_num_threads()) if device == "cpu" else 1
 
 
-def n_remote_threads() -> int:
-    """Return the number of threads, and of requested cores, of each run on a cluster."""
-    return int(os.environ.get("OMP_NUM_THREADS") or 1)
+def estimate(
+    recorded: Mapping[Path, record.Record], missing: Sequence[Run], n_parallel: int
+) -> str:
+    """Return the estimated time of the missing runs, from those of the recorded ones, if any."""
+    if not (recorded and missing):
+        return ""
+    one_s = mean(r.train_s + r.evaluate_s for r in recorded.values())
+    minutes = one_s * -(-len(missing) // n_parallel) / 60
+    return f", {n_parallel} at once, in about {minutes:.1f} minutes"
 
 
-def run_all(
-    plan: Plan,
-    n_parallel: int,
-    executor: Executor | None = None,
-    summarize: Summarize | None = None,
-) -> list[str]:
-    """Carry out the runs of a plan that are not recorded; return a line for each failure.
+# ------------------------------------------------------------------------------------- The folder
 
-    They begin in the order of the plan. Without an executor, `n_parallel` runs at a time share the
-    threads of this machine. `summarize` returns what is printed of the records so far.
+
+def check_folder(out: Path, runs: Sequence[Run], is_fresh: bool) -> dict[Path, record.Record]:
+    """Return the records that a folder has of these runs, by their paths; change nothing.
+
+    Raises ValueError if a run in the folder was made with other settings. One that is not among
+    these shares with them its data and, except for what it varies, how it was trained.
     """
-    todo = plan.missing
-    try:
-        for run in todo:
-            run.status.write()
-        paths = {run.title: run.path for run in todo}
-        with ProgressBoard(paths, len(plan.recorded)) as board:
-            reporter = Reporter(board, summarize)
-            if executor:
-                return submit_all(todo, executor, n_remote_threads(), reporter)
-            if n_parallel > 1 and todo:
-                with ProcessPool(n_parallel) as pool:
-                    return submit_all(todo, pool, torch.get_num_threads() // n_parallel, reporter)
-            failures = list[str]()
-            with signals_handled_by(raise_stopped):
-                for run in todo:
-                    try:
-                        outcome: Outcome = train_and_record(run), ""
-                    except FAILURES as error:
-                        outcome = None, explain(error)
-                    failures += reporter.end(run, outcome)
-            return failures
-    finally:
-        for run in todo:
-            status = read_status(run.path)
-            if status is None or status.state in ("waiting", "recorded"):
-                run.status.delete()
+    planned, recorded = {run.path: run for run in runs}, dict[Path, record.Record]()
+    first, common = runs[0].settings(), {"beam", *runs[0].task.training}
+    names = {part.name.partition(".checkpoint-")[0] for part in out.glob("*-seed*.checkpoint-*")}
+    paths = {*out.glob("*-seed*[0-9].json"), *(out / f"{name}.json" for name in names)}
+    for path in sorted(paths - (planned.keys() if is_fresh else set())):
+        varied = {key for key in common if f"-{key}-" in path.name}
+        now = {k: v for k, v in first.items() if k.startswith("data.") or k in common - varied}
+        now = planned[path].settings() if path in planned else now
+        if path.exists():
+            old = record.load(path)
+            check_same_settings(path, recorded_settings(old), now)
+            if path in planned:
+                recorded[path] = old
+        elif checkpoint := Checkpoints(path).latest(lambda line: None):
+            check_same_settings(path, checkpoint.state["settings"], now)
+    return recorded
 
 
-class Reporter:
-    """Prints the end of each run and, at intervals, a summary of all records so far."""
+def prepare_folder(out: Path, runs: Sequence[Run], missing: Sequence[Run]) -> None:
+    """Make a folder ready for the missing runs; say which ones are recorded.
 
-    def __init__(self, board: ProgressBoard, summarize: Summarize | None = None):
-        self.board, self.summarize, self.summarized_s = board, summarize, time.monotonic()
-
-    def end(self, run: Run, outcome: Outcome) -> list[str]:
-        """Print a run's first score and how long it took, or return a line about its failure."""
-        record, error = outcome
-        self.board.end(run.title)
-        if record is None:
-            return [f"{run.title}: {error}"]
-        times = f"{record.train_s:.0f} s training, {record.evaluate_s:.0f} s evaluation"
-        self.board.print(wrap(f"{run.title}: {format_first_score(record)}, {times}"))
-        is_due = time.monotonic() >= self.summarized_s + SUMMARIZE_EVERY_S
-        if self.summarize and is_due and self.board.records.keys() - self.board.ended:
-            try:
-                self.board.print(self.summarize(run.path.parent))
-            except (ValueError, OSError) as error:  # the other runs go on
-                self.board.print(f"nothing is drawn yet: {error}")
-            self.summarized_s = time.monotonic()
-        return []
+    What a killed process left is removed: halves of files, and checkpoints of recorded runs.
+    """
+    files.remove_partial(out)
+    for run in runs:
+        if run not in missing:
+            Checkpoints(run.path).remove()
+            print(wrap(f"{run.title}: recorded in {run.path}"))
+        elif run.options.fresh:
+            remove(run)
+    runs[0].task.tokenizer.save(out / "tokenizer.json")
 
 
-def submit_all(
-    todo: Sequence[Run], executor: Executor, threads: int, reporter: Reporter
-) -> list[str]:
+# ---------------------------------------------------------------------------------------- All runs
+
+
+def run_all(missing: Sequence[Run], n_parallel: int, executor: Any = None) -> list[str]:
+    """Carry out runs, in their order; return a line for each failure.
+
+    Without an executor, `n_parallel` runs at a time share the threads of this machine.
+    """
+    if executor:
+        return submit_all(missing, executor, n_remote_threads())
+    if n_parallel > 1 and missing:
+        with process_pool(n_parallel) as pool:
+            return submit_all(missing, pool, torch.get_num_threads() // n_parallel)
+    return [line for run in missing for line in report(run, carry_out(run))]
+
+
+def submit_all(runs: Sequence[Run], executor: Any, threads: int) -> list[str]:
     """Submit each run with so many threads; return a line for each failure.
 
-    A run that is lost with its machine is submitted again, and resumes from its checkpoint. The
-    loop polls: a signal to a suspended process can reach a thread that wakes no other.
+    The loop polls: a signal to a suspended process can reach a thread that wakes no other.
     """
-    failures, n_lost = list[str](), Counter[str]()
-    waiting: dict[Future[Outcome], Run] = {}
-    poll_s = 0.1 if isinstance(executor, ProcessPool) else 1.0
+    failures, waiting = list[str](), dict[Any, Run]()
     try:
-        for run in todo:
+        for run in runs:
             waiting[executor.submit(execute, run, threads)] = run
         while waiting:
             for future in [future for future in waiting if future.done()]:
                 run = waiting.pop(future)
                 try:
-                    outcome = future.result()
-                except RunLostError as lost:
-                    n_lost[run.title] += 1
-                    if n_lost[run.title] <= MAX_RESUBMISSIONS:
-                        reporter.board.print(wrap(f"{run.title}: {lost}; it is submitted again"))
-                        run.status.write()
-                        waiting[executor.submit(execute, run, threads)] = run
-                        continue
-                    outcome = None, f"{lost}, for the {MAX_RESUBMISSIONS + 1}th time"
-                except BrokenProcessPool:
-                    raise ValueError(
-                        "a training process was killed, perhaps for lack of memory; the same "
-                        "command resumes, and with OMP_NUM_THREADS=1 it trains one model at a time"
-                    ) from None
-                failures += reporter.end(run, outcome)
-            time.sleep(poll_s if waiting else 0)
+                    error = future.result()
+                except Exception as lost:  # with its process, or with its machine
+                    error = f"lost ({type(lost).__name__}: {lost}); the same command resumes it"
+                failures += report(run, error)
+            time.sleep(0.1 if waiting else 0.0)
     except BaseException:
         with defer_signals():
             for future in waiting:
@@ -162,48 +211,112 @@ def submit_all(
     return failures
 
 
-# ---------------------------------------------------------------------------------------- One run
+def report(run: Run, error: str) -> list[str]:
+    """Print a run's first score and how long it took, or return a line about its failure."""
+    if error:
+        tqdm.write(wrap(f"{run.title}: {error}"))
+        return [f"{run.title}: {error}"]
+    result = record.load(run.path)
+    seconds = f"trained in {result.train_s:.0f} s, evaluated in {result.evaluate_s:.0f} s"
+    tqdm.write(wrap(f"{run.title}: {record.format_first_score(result)}, {seconds}"))
+    return []
 
 
-FAILURES = ValueError, RuntimeError, MemoryError
-"""What a run can raise for a reason that a user can change; see `explain`."""
-
-
-def explain(error: Exception) -> str:
-    """Return why a run failed; raise an error again that no user can do anything about."""
-    if isinstance(error, ValueError):
-        return str(error)
-    if isinstance(error, torch.OutOfMemoryError | MemoryError):
-        return "out of memory; what was trained is kept; choose smaller sizes"
-    raise error
-
-
-def execute(run: Run, threads: int) -> Outcome:
-    """Carry out a run in another process, perhaps on another machine, with so many threads.
-
-    Errors are returned: not every executor keeps the type of an exception. Waits for a process that
-    still trains the run but has lost contact with its launcher.
-    """
-    if hasattr(signal, "pthread_sigmask"):  # Ray's workers block it
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
-    if not run.path.parent.is_dir():
-        return None, (
-            f"{run.path.parent} does not exist for {owner()}; --out must be on a disk that all "
-            "machines share"
-        )
-    if run.device == "cuda" and not torch.cuda.is_available():
-        return None, f"there is no CUDA device for {owner()}"
+def execute(run: Run, threads: int) -> str:
+    """Carry out a run in another process, perhaps on another machine, with so many threads."""
     for name, info in [*run.spec.lineage.items()][::-1]:  # what it varies first
         register(name, info)
     torch.set_num_threads(threads)
     try:
-        with signals_handled_by(raise_stopped):
-            return train_and_record(run), ""
-    except FAILURES as error:
-        return None, explain(error)
+        return carry_out(run)
     except KeyboardInterrupt:
-        if multiprocessing.parent_process():  # which would begin the next run here
+        if multiprocessing.parent_process():  # a process of a pool would begin its next run
             os._exit(1)
-        return None, "stopped; the same command resumes it"
-    except OSError as error:
-        return None, str(error)
+        raise
+
+
+def carry_out(run: Run) -> str:
+    """Carry out a run; return why it failed, or nothing. Our own errors are raised."""
+    try:
+        with signals_handled_by(raise_stopped):
+            train_and_record(run)
+    except (ValueError, OSError) as error:
+        return str(error)
+    except (torch.OutOfMemoryError, MemoryError):
+        return "out of memory; what was trained is kept; choose smaller sizes"
+    return ""
+
+
+# --------------------------------------------------------------------------- Processes and clusters
+
+
+@contextmanager
+def process_pool(n: int) -> Iterator[Executor]:
+    """Yield a pool of processes that leave Ctrl-C to this one, and end with it.
+
+    If an error or a signal ends the block, each saves a checkpoint of its run first.
+    """
+    context = multiprocessing.get_context("spawn")
+    lines: Any = context.Queue()
+    for line in range(n):
+        lines.put(line)
+    pool = ProcessPoolExecutor(n, context, start_worker, (context.RLock(), lines))
+    with pool, signals_handled_by(raise_stopped):
+        try:
+            yield pool
+        except BaseException:
+            with defer_signals():
+                pool.shutdown(wait=False, cancel_futures=True)
+                for process in multiprocessing.active_children():
+                    process.terminate()
+            raise
+
+
+def start_worker(lock: Any, lines: Any) -> None:
+    """Set up a process of a pool: its line of the terminal, and its end with its parent."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    tqdm.set_lock(lock)
+    progress.LINE = lines.get()
+    threading.Thread(target=exit_with_parent, daemon=True).start()
+
+
+def exit_with_parent() -> None:
+    """Wait until the parent has ended, in whatever way, then exit."""
+    if parent := multiprocessing.parent_process():
+        parent.join()
+        os._exit(1)
+
+
+def n_remote_threads() -> int:
+    """Return the number of threads, and of requested cores, of each run on a cluster."""
+    return int(os.environ.get("OMP_NUM_THREADS") or 1)
+
+
+class Slurm(Executor):
+    """SLURM jobs by submitit; partition, account and time limit as for sbatch: SBATCH_PARTITION."""
+
+    def __init__(self, device: str, out: Path, cluster: str = "slurm"):
+        import submitit
+
+        self.jobs = submitit.AutoExecutor(out / "jobs", cluster)
+        cores, gpus = n_remote_threads(), int(device == "cuda")
+        self.jobs.update_parameters(timeout_min=DAY_MIN, cpus_per_task=cores, gpus_per_node=gpus)
+
+    def submit(self, function: Any, /, *args: Any, **_: Any) -> Any:
+        """Submit a job."""
+        return self.jobs.submit(function, *args)
+
+
+class Ray(Executor):
+    """Ray tasks, on the cluster at RAY_ADDRESS or, without it, on this machine."""
+
+    def __init__(self, device: str, out: Path):
+        import ray
+
+        ray.init(os.environ.get("RAY_ADDRESS", "local"), ignore_reinit_error=True)
+        gpus = int(device == "cuda")
+        self.remote: Any = ray.remote(num_cpus=n_remote_threads(), num_gpus=gpus, max_retries=0)
+
+    def submit(self, function: Any, /, *args: Any, **_: Any) -> Any:
+        """Submit a task."""
+        return self.remote(function).remote(*args).future()

@@ -5,142 +5,79 @@ Read `train_and_record` first: it calls the five steps, one after the other.
 
 from __future__ import annotations
 
-import math
 import shutil
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
+from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils.flop_counter import FlopCounterMode
 
-from seqmodels.evaluation.evaluate import measure_cache_bytes
+from seqmodels.data.batches import Example, longest, training_batches
+from seqmodels.evaluation.evaluate import (
+    align_target,
+    compare_tokens,
+    generate_targets,
+    measure_cache_bytes,
+    score_teacher_forced,
+)
 from seqmodels.evaluation.intervals import Row
-from seqmodels.evaluation.metrics import interval_methods, sacrebleu_signatures
-from seqmodels.experiments.evaluate_run import example_alignment, flops_per_token, score_test_set
-from seqmodels.experiments.options import Options
-from seqmodels.experiments.specs import Spec, count_parameters
-from seqmodels.experiments.task import Rows, Task
-from seqmodels.interface import SequenceModel
-from seqmodels.models import Fields, Value
+from seqmodels.evaluation.metrics import (
+    compute_scores_by_bucket,
+    interval_methods,
+    pair_by_length,
+    sacrebleu_signatures,
+)
+from seqmodels.experiments.sweep import Run, check_same_settings, count_parameters, flatten_settings
+from seqmodels.experiments.task import Rows, Task, TestSet
+from seqmodels.interface import BOS, EOS, PAD, Batch, SequenceModel, device_of
+from seqmodels.models import Value
 from seqmodels.records import io as record
 from seqmodels.records import provenance
 from seqmodels.records.schema import Event, Record
-from seqmodels.training import checkpoint
-from seqmodels.training.checkpoint import Checkpoints
+from seqmodels.training.checkpoint import Checkpoint, Checkpoints, load_model, save_weights
 from seqmodels.training.config import Progress, TrainConfig
 from seqmodels.training.curves import open_curves
-from seqmodels.training.loop import train
+from seqmodels.training.loop import loss_of, train
 from seqmodels.training.trainer import Trainer
-from seqmodels.utils.files import LOCK, Lock
-from seqmodels.utils.progress import SILENT, StatusFile
+from seqmodels.utils.progress import SILENT, ProgressBar
 from seqmodels.utils.terminal import defer_signals
 
 
-class Run(NamedTuple):
-    """A spec to train with one seed, evaluate and record."""
-
-    spec: Spec
-    task: Task
-    cfg: TrainConfig
-    sizes: Fields
-    """What the model is built with."""
-    path: Path
-    """Path of the record; weights, hypotheses and checkpoints are stored beside it."""
-    device: str
-    options: Options
-
-    @property
-    def name(self) -> str:
-        """Return the name of its spec."""
-        return self.spec.name
-
-    @property
-    def title(self) -> str:
-        """Return its name in messages."""
-        return f"{self.name}, seed {self.cfg.seed}"
-
-    @property
-    def curves(self) -> Path:
-        """Return the folder of its curves for TensorBoard."""
-        return self.path.parent / "tensorboard" / self.path.stem
-
-    @property
-    def status(self) -> StatusFile:
-        """Return its status file."""
-        return StatusFile(self.path, self.title, self.cfg.tokens)
-
-    def checkpoints(self, about: Mapping[str, object] | None = None) -> Checkpoints:
-        """Return its checkpoints, with their own timer."""
-        return Checkpoints(self.path, self.options.checkpoint_every, about)
-
-    def remove(self) -> None:
-        """Delete all its files."""
-        self.checkpoints().remove()
-        self.status.delete()
-        for suffix in (".json", ".jsonl", record.SUMS_SUFFIX, ".safetensors"):
-            self.path.with_suffix(suffix).unlink(missing_ok=True)
-        shutil.rmtree(self.curves, ignore_errors=True)
-
-    def settings(self) -> dict[str, Value]:
-        """Return everything its result depends on, as a flat dictionary."""
-        own = {"model": self.name, **self.sizes, **self.cfg.settings()}
-        return {**shared_settings(self.task), **own}
-
-    def build_model(self) -> SequenceModel:
-        """Build its model, as it is before its first step."""
-        torch.manual_seed(self.cfg.seed)
-        model = self.spec.build(self.sizes)
-        if self.task.begin:
-            self.task.begin(model, [*self.spec.lineage], self.cfg.seed)
-        return model.to(self.device)
-
-
-class Evaluation(NamedTuple):
-    """The scores of a trained model on all test sets of its task."""
-
-    rows: list[Row]
-    tests: list[dict[str, Any]]
-    """The entries in the record."""
-    seconds: float
-    alignment: dict[str, Any] | None
-    peak_memory_bytes: int | None
-    """Of training and evaluation; None: the system does not say."""
-
-
 def train_and_record(run: Run) -> Record:
-    """Carry out a run, unless another process has; return its record.
-
-    A process that does so at present is waited for.
-    """
-    with Lock(run.path.parent, f".{run.path.stem}{LOCK}", math.inf):
-        if run.path.exists():
-            return record.load(run.path)
-        with (status := run.status).running():
-            provenance.reset_peak_memory(run.device)
-            model, progress = fit(run, status)
-            evaluation = evaluate(run, model, status)
-            analyses = analyse(run, model, status)
-            result = build_record(run, model, progress, evaluation, analyses)
-            return write(run, model, result, evaluation.rows)
+    """Carry out a run; return its record."""
+    bar = ProgressBar(run.title)
+    try:
+        provenance.reset_peak_memory(run.device)
+        model, progress = fit(run, bar)
+        scored = evaluate(run, model, bar)
+        analyses = analyse(run, model, bar)
+        result = build_record(run, model, progress, scored, analyses)
+        return write(run, model, result, scored.rows)
+    finally:
+        bar.close()
 
 
 # ------------------------------------------------------------------------------------------ 1. Fit
 
 
-def fit(run: Run, status: StatusFile = SILENT) -> tuple[SequenceModel, Progress]:
+def fit(run: Run, bar: ProgressBar = SILENT) -> tuple[SequenceModel, Progress]:
     """Train a run's model, or take it from the folder that --trained names.
 
     Training resumes from the latest checkpoint, if there is one. Raises ValueError if that, or the
     trained run, was made with other settings.
     """
-    model = run.build_model()
+    model = build_model(run)
     if trained := load_trained(run, model):
         return model, trained
-    trainer = Trainer(model, run.cfg, status)
+    trainer = Trainer(model, run.cfg, bar)
     about = {"settings": run.settings(), "provenance": provenance.collect(run.device)}
-    checkpoints = run.checkpoints(about)
+    checkpoints = Checkpoints(run.path, run.options.checkpoint_every, about)
     if saved := checkpoints.latest(trainer.log):
         resume(trainer, saved, about)
     else:
@@ -149,13 +86,22 @@ def fit(run: Run, status: StatusFile = SILENT) -> tuple[SequenceModel, Progress]
                 "recipe", "no recipe of its own: default sizes, default lr for its kind of memory"
             )
         trainer.log(f"training on {run.cfg.tokens:,} tokens")
-    is_drawn = run.options.tensorboard
-    with open_curves(run.curves, trainer.progress.step) if is_drawn else nullcontext() as curves:
+    step, is_drawn = trainer.progress.step, run.options.tensorboard
+    with open_curves(curves_of(run), step) if is_drawn else nullcontext() as curves:
         train(trainer, run.task.train, run.task.valid, checkpoints, curves)
     return model, trainer.progress
 
 
-def resume(trainer: Trainer, saved: checkpoint.Checkpoint, about: Mapping[str, Any]) -> None:
+def build_model(run: Run) -> SequenceModel:
+    """Build a run's model, as it is before its first step."""
+    torch.manual_seed(run.cfg.seed)
+    model = run.spec.build(run.sizes)
+    if run.task.begin:
+        run.task.begin(model, [*run.spec.lineage], run.cfg.seed)
+    return model.to(run.device)
+
+
+def resume(trainer: Trainer, saved: Checkpoint, about: Mapping[str, Any]) -> None:
     """Restore a checkpoint; raise ValueError if it belongs to another run."""
     check_same_settings(saved.path, saved.state["settings"], about["settings"])
     try:
@@ -164,8 +110,7 @@ def resume(trainer: Trainer, saved: checkpoint.Checkpoint, about: Mapping[str, A
         raise ValueError(
             f"{saved.path} does not fit this run: {error}; --fresh starts again"
         ) from None
-    was, now = saved.state.get("provenance"), about["provenance"]
-    was = was if isinstance(was, dict) else {}
+    was, now = saved.state.get("provenance") or {}, about["provenance"]
     keys = [k for k in ("versions", "system", "device", "threads") if was.get(k) != now[k]]
     share = f"{trainer.progress.tokens:,} of {trainer.cfg.tokens:,} tokens"
     earlier = f" (on {was['device']})" if "device" in keys and "device" in was else ""
@@ -178,8 +123,6 @@ def load_trained(run: Run, model: SequenceModel) -> Progress | None:
 
     Raises ValueError if it was made with other settings.
     """
-    from seqmodels.experiments.inference import load_model
-
     trained = run.options.trained
     if trained is None or not (path := trained / run.path.name).exists():
         return None
@@ -193,47 +136,178 @@ def load_trained(run: Run, model: SequenceModel) -> Progress | None:
     )
 
 
-# ----------------------------------------------------------------------- 2. Evaluate, 3. analyse
+def recorded_settings(old: Record) -> dict[str, Value]:
+    """Return a record's settings, as `Run.settings` does."""
+    training, data = old.train_config.model_dump(), old.data.model_dump()
+    return flatten_settings(old.model, old.settings, training, data, old.beam)
 
 
-def evaluate(run: Run, model: SequenceModel, status: StatusFile = SILENT) -> Evaluation:
-    """Score a trained model on the task's test sets, and align the example that is shown."""
+# ------------------------------------------------------------------------------------- 2. Evaluate
+
+
+class Evaluation(NamedTuple):
+    """The scores of a trained model on all test sets of its task."""
+
+    rows: list[Row]
+    tests: list[dict[str, Any]]
+    """The entries in the record."""
+    seconds: float
+    peak_memory_bytes: int | None
+    """Of training and evaluation; None: the system does not say."""
+
+
+def evaluate(run: Run, model: SequenceModel, bar: ProgressBar = SILENT) -> Evaluation:
+    """Score a trained model on the task's test sets."""
     since, rows, tests = time.perf_counter(), list[Row](), list[dict[str, Any]]()
     for test in run.task.tests:
-        status.detail = f"test set {test.name}"
-        test_rows, entry = score_test_set(model, run.task, test, status)
+        bar.detail = f"test set {test.name}"
+        test_rows, entry = score_test_set(model, run.task, test, bar)
         rows += test_rows
         tests.append(entry)
-    status.detail = ""
+    bar.detail = ""
     seconds = time.perf_counter() - since
-    alignment = example_alignment(model, run.task)
-    return Evaluation(rows, tests, seconds, alignment, provenance.peak_memory_bytes(run.device))
+    return Evaluation(rows, tests, seconds, provenance.peak_memory_bytes(run.device))
 
 
-def analyse(run: Run, model: SequenceModel, status: StatusFile = SILENT) -> dict[str, Rows]:
+def score_test_set(
+    model: SequenceModel, task: Task, test: TestSet, bar: ProgressBar = SILENT
+) -> tuple[list[Row], dict[str, Any]]:
+    """Return a test set's rows and its entry in the record."""
+    model = test.adapt(model, bar) if test.adapt else model
+    beam = test.beam or task.beam
+    rows = build_rows(model, task, test, beam, bar)
+    overall, buckets = compute_scores_by_bucket(rows, test.buckets, task.bleu_tokenize)
+    entry = {
+        "name": test.name,
+        "axis": test.axis,
+        "kind": test.kind,
+        "unit": test.unit,
+        "primary_metric": test.primary_metric,
+        **({"beam": beam} if test.is_generated else {}),
+        "max_train_length": test.max_train_length,
+        "noun": test.noun,
+        "grouped_by": test.grouped_by or None,
+        "baseline": test.baseline_name or None,
+        "overall": overall,
+        "buckets": buckets,
+    }
+    return rows, entry
+
+
+def build_rows(
+    model: SequenceModel, task: Task, test: TestSet, beam: int, bar: ProgressBar = SILENT
+) -> list[Row]:
+    """Return a row per example: its texts, losses and, if generated, the hypothesis."""
+    rows = score_teacher_forced(model, test.examples, bar=bar)
+    free = generate_targets(model, test.examples, beam, bar) if test.is_generated else None
+    for i, (row, example) in enumerate(zip(rows, test.examples, strict=True)):
+        tgt = example.scored()
+        src, ref = task.tokenizer.decode(example.src), task.tokenizer.decode(tgt)
+        n_bytes = task.tokenizer.n_bytes(tgt)
+        if test.texts:
+            src, ref = test.texts[i]
+            n_bytes = len(ref.encode())
+        n_bytes += EOS in tgt  # the end of a text counts as one byte
+        row |= {"set": test.name, "x": test.x[i], "n_bytes": n_bytes, "src": src, "ref": ref}
+        if test.groups is not None:
+            row["group"] = test.groups[i]
+        if test.baseline is not None:
+            row["baseline"] = test.baseline[i]
+        if free is None:
+            row["exact_match"] = row["n_correct"] == row["n_tokens"]
+        else:
+            row |= {"hyp": task.tokenizer.decode(free[i])} | compare_tokens(free[i], example.tgt)
+    for i, nats in score_shuffled_sources(model, test.examples, bar).items():
+        rows[i]["nats_shuffled"] = nats
+    return rows
+
+
+def score_shuffled_sources(
+    model: SequenceModel, examples: Sequence[Example], bar: ProgressBar = SILENT
+) -> dict[int, float]:
+    """Return the nats of each target given the source of another example of similar length.
+
+    Examples whose source is BOS alone are left out.
+    """
+    real = []
+    if longest(examples)[0] > 1:
+        real = [i for i, example in enumerate(examples) if list(example.src) != [BOS]]
+    if len(real) < 2:
+        return {}
+    own = [examples[i] for i in real]
+    swapped = [
+        example._replace(src=own[j].src)
+        for example, j in zip(own, pair_by_length([len(e.src) for e in own]), strict=True)
+    ]
+    rows = score_teacher_forced(model, swapped, "sources shuffled", bar)
+    return {i: row["nats"] for i, row in zip(real, rows, strict=True)}
+
+
+# -------------------------------------------------------------------------------------- 3. Analyse
+
+
+def analyse(run: Run, model: SequenceModel, bar: ProgressBar = SILENT) -> dict[str, Rows]:
     """Return the task's own measurements of a trained model."""
-    task, analyses = run.task, dict[str, Rows]()
-    untrained = run.build_model() if task.measure else model
-    for i, (name, measure) in enumerate(task.measure.items()):
-        status.update("analysis", i, len(task.measure), name)
+    measures, analyses = run.task.measure, dict[str, Rows]()
+    untrained = build_model(run) if measures else model
+    for i, (name, measure) in enumerate(measures.items()):
+        bar.update("analysis", i, len(measures), name)
         analyses[name] = measure(model.eval(), untrained.eval())
     return analyses
 
 
-# -------------------------------------------------------------------------- 4. Build the record
+def align_example(model: SequenceModel, task: Task) -> dict[str, Any] | None:
+    """Return the attention weights for the shown example's reference target, if there are any."""
+    if task.alignment_example is None or not model.cross_attentions:
+        return None
+    example, links = task.alignment_example
+    tgt = [token for token in example.tgt if token != EOS]
+    return {
+        "src": task.tokenizer.tokens(example.src),
+        "tgt": task.tokenizer.tokens(tgt),
+        "alpha": [[round(a, 4) for a in row] for row in align_target(model, example)],
+        "gold": links,
+    }
+
+
+N_BATCHES, N_ROWS = 4, 4
+"""How many batches are counted, and how many rows of each: more give the same within 2 %."""
+
+
+def flops_per_token(model: SequenceModel, examples: Sequence[Example], cfg: TrainConfig) -> float:
+    """Return the operations of one forward and backward pass of training, per target token.
+
+    They are those of the matrix products in some rows of the first batches, two for a
+    multiplication and an addition; sums over vectors and activations are left out, as usual. The
+    model's gradients are dropped.
+    """
+    n_flops = n_tokens = 0
+    cfg = replace(cfg, precision="float32", source_loss=0.0)
+    for batch in islice(training_batches(examples, cfg.batch_tokens, cfg.seed), N_BATCHES):
+        every = -(-len(batch.src) // N_ROWS)  # rows are sorted by length, padded to the longest
+        rows = Batch(*(tensor[::every].to(device_of(model)) for tensor in batch))
+        with FlopCounterMode(display=False) as counter, sdpa_kernel(SDPBackend.MATH):
+            loss_of(model, cfg, rows).backward()
+        n_flops += counter.get_total_flops()
+        n_tokens += int((rows.tgt_out != PAD).sum())
+    model.zero_grad()
+    return n_flops / n_tokens
+
+
+# ----------------------------------------------------------------------------- 4. Build the record
 
 
 def build_record(
     run: Run,
     model: SequenceModel,
     progress: Progress,
-    evaluation: Evaluation,
+    scored: Evaluation,
     analyses: Mapping[str, Rows],
 ) -> Record:
     """Return a run's record, without the checksum of its weights; ValueError if it is invalid."""
     task, device, last = run.task, run.device, progress.curve[-1]
     state_bytes = measure_cache_bytes(model)
-    metrics = (name for test in evaluation.tests for name in test["overall"])
+    metrics = (name for test in scored.tests for name in test["overall"])
     return record.build({
         "schema": record.SCHEMA,
         "task": task.name,
@@ -249,22 +323,22 @@ def build_record(
         "provenance": provenance.collect(device),
         "curve": progress.curve,
         "events": progress.events,
-        "tests": evaluation.tests,
+        "tests": scored.tests,
         "signatures": sacrebleu_signatures(task.bleu_tokenize),
-        "alignment": evaluation.alignment,
+        "alignment": align_example(model, task),
         "source_bytes": [(n, 4 * model.config.source_floats(n)) for n, _ in state_bytes],
         "cache_bytes": state_bytes,
         "flops_per_token": flops_per_token(model, task.train, run.cfg),
-        "peak_memory_bytes": evaluation.peak_memory_bytes,
+        "peak_memory_bytes": scored.peak_memory_bytes,
         "train_s": last["seconds"],
         "hypotheses": run.path.with_suffix(".jsonl").name,
         "intervals": interval_methods(metrics),
         "analyses": dict(analyses),
         "speed": {
             "train_tokens_per_s": last["tokens"] / last["seconds"],
-            "evaluate_sentences_per_s": len(evaluation.rows) / evaluation.seconds,
+            "evaluate_sentences_per_s": len(scored.rows) / scored.seconds,
         },
-        "evaluate_s": evaluation.seconds,
+        "evaluate_s": scored.seconds,
         "weights_sha256": None,
     })  # fmt: skip
 
@@ -288,43 +362,21 @@ def list_contrasts(run: Run) -> list[str] | None:
 def write(run: Run, model: SequenceModel, result: Record, rows: Sequence[Row]) -> Record:
     """Write weights, hypotheses and, last, the record, and return it."""
     with defer_signals():
-        weights = run.path.with_suffix(".safetensors")
-        sha256 = checkpoint.save_weights(weights, model.state_dict())
+        sha256 = save_weights(run.path.with_suffix(".safetensors"), model.state_dict())
         result = result.model_copy(update={"weights_sha256": sha256})
         record.save(run.path, result, rows)
-        run.checkpoints().remove()
+        Checkpoints(run.path).remove()
     return result
 
 
-# ---------------------------------------------------------------------------------------- Settings
+def remove(run: Run) -> None:
+    """Delete all files of a run, which is to start again."""
+    Checkpoints(run.path).remove()
+    for suffix in (".json", ".jsonl", record.SUMS_SUFFIX, ".safetensors"):
+        run.path.with_suffix(suffix).unlink(missing_ok=True)
+    shutil.rmtree(curves_of(run), ignore_errors=True)
 
 
-def shared_settings(task: Task) -> dict[str, Value]:
-    """Return the settings that all runs in a folder share."""
-    data = {f"data.{key}": value for key, value in task.data.items()}
-    return {**data, "beam": task.beam, **task.training}
-
-
-def recorded_settings(old: Record) -> dict[str, Value]:
-    """Return a record's settings, as `Run.settings` does."""
-    data = {f"data.{key}": value for key, value in old.data.model_dump().items()}
-    sizes = {"model": old.model, **old.settings}
-    return {**data, "beam": old.beam, **sizes, **old.train_config.model_dump()}
-
-
-def check_same_settings(path: Path, was: Fields, now: Fields) -> None:
-    """Raise ValueError if the file at the path was made with other settings.
-
-    A count is not named beside another difference of the data, and a missing one is none: it
-    follows from text and tokenizer. Without `optimizer` it is AdamW.
-    """
-    was, now = ({"optimizer": "adamw", **settings} for settings in (was, now))
-    keys = [k for k in now if k in was or not k.startswith("data.n_")]
-    differ = [k for k in keys if was.get(k) != now[k]]
-    differ = [k for k in differ if not k.startswith("data.n_")] or differ
-    changed = [f"{k} was {was.get(k)}, is {now.get(k)}" for k in differ]
-    if changed:
-        raise ValueError(
-            f"{path} was made with other settings ({'; '.join(changed)}); choose another --out, or "
-            "start again with --fresh"
-        )
+def curves_of(run: Run) -> Path:
+    """Return the folder of a run's curves for TensorBoard."""
+    return run.path.parent / "tensorboard" / run.path.stem

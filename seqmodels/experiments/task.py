@@ -13,7 +13,7 @@ if TYPE_CHECKING:  # a recipe needs no torch
     from seqmodels.data.tokenizers import Tokenizer
     from seqmodels.interface import SequenceModel
     from seqmodels.records.schema import Kind, Record
-    from seqmodels.utils.progress import StatusFile
+    from seqmodels.utils.progress import ProgressBar
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,7 +51,7 @@ class TestSet:
     """Accuracy, from 0 to 1, on each example without the ability that is tested."""
     baseline_name: str = ""
     """Description of that baseline."""
-    adapt: Callable[[SequenceModel, StatusFile], SequenceModel] | None = None
+    adapt: Callable[[SequenceModel, ProgressBar], SequenceModel] | None = None
     """Returns the model that is scored on this set in place of the trained one, on its device."""
 
 

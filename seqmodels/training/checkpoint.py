@@ -10,17 +10,20 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import safetensors.torch
 import torch
+from safetensors import SafetensorError
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from seqmodels.interface import SequenceModel
 from seqmodels.models import build
+from seqmodels.records.schema import Record
 from seqmodels.training.trainer import check_shapes
 from seqmodels.utils import files
 from seqmodels.utils.terminal import defer_signals
@@ -155,15 +158,37 @@ class SkipInit(TorchFunctionMode):
         return func(*args, **(kwargs or {}))
 
 
-def build_with(weights: dict[str, Tensor], name: str, **sizes: Any) -> SequenceModel:
-    """Build a model with these weights, in evaluation mode.
-
-    Names and shapes are compared before anything is built, so that a model takes no more memory
-    than its file has bytes. Raises ValueError if they differ.
-    """
+@contextmanager
+def on_meta() -> Iterator[None]:
+    """Build models that have shapes alone: no memory, no random numbers."""
     with torch.device("meta"), SkipInit():
-        expected = build(name, **sizes).state_dict()
-    check_shapes(weights, expected)
-    model = build(name, **sizes)
+        yield
+
+
+def load_model(record: Record, path: Path) -> SequenceModel:
+    """Build the record's model with the weights at PATH, in evaluation mode.
+
+    Raises ValueError if the weights are missing (results are committed without them), or are not
+    those of the record, by the checksum that it contains. A rounded run's float16 weights are
+    computed with in float32.
+    """
+    if not path.exists():
+        raise ValueError(f"{path}: the weights of this run are missing; train it again")
+    content = files.read(path, MAX_WEIGHTS_BYTES)
+    if (wanted := record.weights_sha256) and wanted != sha256(content):
+        raise ValueError(
+            f"{path} is damaged or belongs to another run: its SHA-256 is not {wanted[:16]}…, "
+            "as in its record; restore the file or train the run again"
+        )
+    sizes: dict[str, Any] = dict(record.settings)
+    try:
+        weights = safetensors.torch.load(content)
+        if record.rounded_from_sha256:
+            weights = {name: tensor.float() for name, tensor in weights.items()}
+        with on_meta():  # no more memory than the file has bytes before names and shapes fit
+            check_shapes(weights, build(record.base, **sizes).state_dict())
+    except (SafetensorError, RuntimeError, TypeError, ValueError) as error:
+        raise ValueError(f"{path} does not match its record; train it again: {error}") from error
+    model = build(record.base, **sizes)
     model.load_state_dict(weights)
     return model.eval()

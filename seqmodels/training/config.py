@@ -11,6 +11,8 @@ from seqmodels.utils.values import NonNegative, Positive, Seed, Share, Size, che
 Precision = Literal["float32", "bfloat16"]
 Optimizer = Literal["adamw", "muon"]
 Loss = Literal["cross_entropy", "squared"]
+ABSENT: dict[str, Value] = {"optimizer": "adamw", "loss": "cross_entropy", "source_loss": 0.0}
+"""Fields that a record leaves out where they have these values, as those before them had."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,14 +58,9 @@ class TrainConfig:
 
     def settings(self) -> dict[str, Value]:
         """Return the fields that a record holds: those of extensions only if used."""
-        settings: dict[str, Value] = asdict(self)
-        if not self.source_loss:
-            del settings["source_loss"]
-        if self.optimizer == "adamw":
-            del settings["optimizer"], settings["muon_lr"]
-        if self.loss == "cross_entropy":
-            del settings["loss"]
-        return settings
+        unused = {"muon_lr"} if self.optimizer == "adamw" else set()
+        unused |= {name for name, value in ABSENT.items() if getattr(self, name) == value}
+        return {name: value for name, value in asdict(self).items() if name not in unused}
 
 
 Point = dict[str, int | float]

@@ -35,7 +35,7 @@ from seqmodels.training.trainer import (
     rng_states,
     set_rng_states,
 )
-from seqmodels.utils.progress import SILENT, TRAINING, StatusFile
+from seqmodels.utils.progress import SILENT, ProgressBar
 from seqmodels.utils.terminal import defer_signals
 
 if TYPE_CHECKING:
@@ -193,19 +193,19 @@ def measure(trainer: Trainer, valid: Sequence[Example], curves: SummaryWriter | 
     """Add a point to the learning curve if it is due, and show how far the training is."""
     progress, n = trainer.progress, trainer.cfg.tokens
     if is_validation_due(progress, trainer.cfg):
-        scores = validate(trainer.model, valid, trainer.status)
+        scores = validate(trainer.model, valid, trainer.bar)
         with defer_signals():
             trainer.add_point(scores)
     if curves:
         add_points(curves, trainer)
-    trainer.status.update(TRAINING, min(progress.tokens, n), n, describe_losses(progress))
+    trainer.bar.update("training", min(progress.tokens, n), n, describe_losses(progress))
 
 
 def validate(
-    model: SequenceModel, examples: Sequence[Example], status: StatusFile = SILENT
+    model: SequenceModel, examples: Sequence[Example], bar: ProgressBar = SILENT
 ) -> dict[str, float]:
     """Return teacher-forced nats per token and token accuracy (%) over all examples."""
-    rows = score_teacher_forced(model, examples, "validation", status)
+    rows = score_teacher_forced(model, examples, "validation", bar)
     nats, n_correct, n = (
         sum(row[key] for row in rows) for key in ("nats", "n_correct", "n_tokens")
     )

@@ -18,7 +18,7 @@ from seqmodels.interface import PAD, Batch, SequenceModel
 from seqmodels.training.config import Progress, TrainConfig
 from seqmodels.training.graphs import BackwardGraphs
 from seqmodels.training.optimizers import make_optimizers
-from seqmodels.utils.progress import SILENT, StatusFile
+from seqmodels.utils.progress import SILENT, ProgressBar
 
 # oneDNN caches kernels for 1,024 shapes; the shapes of batches seldom recur.
 os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
@@ -40,9 +40,9 @@ class PreparedBatch(NamedTuple):
 class Trainer:
     """A model in training: its optimisers and progress, and the state needed to resume."""
 
-    def __init__(self, model: SequenceModel, cfg: TrainConfig, status: StatusFile = SILENT):
+    def __init__(self, model: SequenceModel, cfg: TrainConfig, bar: ProgressBar = SILENT):
         self.model, self.cfg, self.progress = model, cfg, Progress()
-        self.status, self.log = status, status.add_line
+        self.bar, self.log = bar, bar.log
         self.best: dict[str, Tensor] = {}
         """The weights with the lowest validation loss so far."""
         self.device = next(model.parameters()).device

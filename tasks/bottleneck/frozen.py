@@ -9,8 +9,8 @@ from pathlib import Path
 
 import torch
 
-from seqmodels.experiments.inference import load
 from seqmodels.experiments.task import Task
+from seqmodels.inference import load
 from seqmodels.interface import BOS, SequenceModel
 from seqmodels.models import ancestors
 from seqmodels.search import unroll

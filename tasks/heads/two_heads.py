@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from seqmodels.experiments.inference import load
+from seqmodels.inference import load
 from seqmodels.models import build
 
 from ..analyses import draw_sample

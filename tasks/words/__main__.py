@@ -27,7 +27,7 @@ from seqmodels.utils.terminal import Parser, run_cli
 from .. import flags
 
 if TYPE_CHECKING:
-    from seqmodels.experiments.inference import TrainedModel
+    from seqmodels.inference import TrainedModel
     from seqmodels.records.schema import Record
 
 PARSER = Parser(
@@ -78,7 +78,7 @@ def measure_run(name: str, run: TrainedModel) -> Record:
         raise ValueError(f"{name}: {run.record.base} has other parts than those that are measured")
     sample = draw_sample(N_SENTENCES, LENGTHS, run.tokenizer)
     for parse, example in zip(sample.parses, sample.examples, strict=True):
-        if run.record is None or run.tokenizer.tokens(example.src)[:-1] != [*parse.sentence.en]:
+        if run.tokenizer.tokens(example.src)[:-1] != [*parse.sentence.en]:
             raise ValueError(
                 f"{name} does not read the built-in grammar word by word; give a run of "
                 "tasks.translation, tasks.heads or another task with its sentences"
@@ -100,7 +100,7 @@ def measure_run(name: str, run: TrainedModel) -> Record:
 
 def measure_all(names: Sequence[str], out: Path) -> None:
     """Measure runs, write their records, then draw the folder."""
-    from seqmodels.experiments.inference import find_record, load
+    from seqmodels.inference import find_record, load
     from seqmodels.records.io import format_record
     from seqmodels.report.figures import plot_folder
 

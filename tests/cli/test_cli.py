@@ -19,7 +19,7 @@ from seqmodels import search
 from seqmodels.cli import main
 from seqmodels.data import tokenizers
 from seqmodels.evaluation import evaluate
-from seqmodels.experiments import compare
+from seqmodels.experiments.launch import compare
 from seqmodels.models import PAPERS
 from seqmodels.report import alignment, style
 
@@ -200,5 +200,5 @@ def test_an_interrupted_comparison_says_how_to_resume(
     monkeypatch.setattr(compare, "prepare_folder", interrupted)
     for is_fresh in (False, True):
         with pytest.raises(KeyboardInterrupt) as advised:
-            compare.compare(toy(), options(tmp_path, fresh=is_fresh))
+            compare(toy(), options(tmp_path, fresh=is_fresh))
         assert ("without --fresh" in advised.value.__notes__[0]) == is_fresh

@@ -14,7 +14,7 @@ from seqmodels.data import SPLITS, cache, prepare, tokenizers
 from seqmodels.data.prepare import PrepareConfig, summarize
 from seqmodels.data.running_text import TextCorpus, read_text_corpus
 from seqmodels.data.splits import Pair, ParallelCorpus, uniform_hash
-from seqmodels.experiments.inference import TrainedModel
+from seqmodels.inference import TrainedModel
 
 pytestmark = pytest.mark.usefixtures("cached")
 

@@ -19,8 +19,8 @@ from seqmodels import BOS, EOS, SequenceModel, search
 from seqmodels.data.batches import Example, collate
 from seqmodels.data.tokenizers import Words
 from seqmodels.evaluation import evaluate
-from seqmodels.experiments import evaluate_run, task
-from seqmodels.experiments.evaluate_run import score_test_set
+from seqmodels.experiments import run, task
+from seqmodels.experiments.run import score_test_set
 
 
 @torch.no_grad()
@@ -149,7 +149,7 @@ def test_the_settings_of_a_test_set_reach_its_scores(monkeypatch: pytest.MonkeyP
     assert entry["buckets"][0]["baseline"] == {"value": 45.0, "low": None, "high": None}
     assert entry["baseline"] == "guesses"
     by_characters = toy(tokenizer=WORDS, bleu_tokenize="char")
-    monkeypatch.setattr(evaluate_run, "generate_targets", lambda *_: [e.tgt[:5] for e in asked])
+    monkeypatch.setattr(run, "generate_targets", lambda *_: [e.tgt[:5] for e in asked])
     written = make_set(asked, primary_metric="bleu", is_generated=True)
     rows, entry = score_test_set(model, by_characters, written)
     theirs = BLEU(tokenize="char").corpus_score(

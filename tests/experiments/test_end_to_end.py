@@ -18,7 +18,7 @@ from toys import draw_examples, options, same, toy
 from seqmodels import BOS, PAD, build
 from seqmodels.data import batches
 from seqmodels.evaluation import evaluate
-from seqmodels.experiments import compare
+from seqmodels.experiments.launch import compare
 from seqmodels.training import loop
 
 # ---------------------------------------------------------------------------- one run, by hand
@@ -37,7 +37,7 @@ def run_it(tmp_path: Path, undrawn: None, few_draws: None) -> Callable[..., dict
         examples = {"train": draw_examples(20, 6), "valid": draw_examples(80, 6, 2)}
         task = toy(**examples, training=UNUSUAL | training)
         given = {"models": ["transformer"], "seeds": [3], "lr": 0.02, "precision": precision}
-        compare.compare(task, options(tmp_path, **given))
+        compare(task, options(tmp_path, **given))
         return fields_of(tmp_path / "transformer-seed3.json")
 
     return run

@@ -8,7 +8,7 @@ from conftest import RESULTS
 from fake_records import as_records, fake_record
 
 from lesson import live
-from seqmodels.experiments import inference
+from seqmodels import inference
 from seqmodels.interface import SequenceModel
 from seqmodels.report.load import load_folder
 

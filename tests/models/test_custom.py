@@ -16,7 +16,7 @@ from seqmodels.cli import main
 from seqmodels.comparison import draw_and_print
 from seqmodels.contract import CHECKS, list_violations
 from seqmodels.evaluation import metrics
-from seqmodels.experiments import compare
+from seqmodels.experiments.launch import compare
 from seqmodels.records.io import load as load_record
 from seqmodels.report import figures
 from seqmodels.utils.imports import import_class
@@ -224,7 +224,7 @@ def test_a_metric_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     task = translation.builtin_task(args, translation.draw_corpus(args))
     (test,) = task.tests
     task = replace(task, tests=[replace(test, primary_metric="ter")])
-    compare.compare(task, options_of(args))
+    compare(task, options_of(args))
     draw_and_print(tmp_path, task)
     record = load_record(tmp_path / "lstm_seq2seq-seed1.json")
     rows = rows_of(tmp_path / "lstm_seq2seq-seed1")

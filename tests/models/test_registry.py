@@ -7,7 +7,7 @@ from conftest import COMPUTED, RESULTS, Tiny, V
 from toys import toy
 
 from seqmodels import MODELS, build, models
-from seqmodels.experiments.specs import make_spec, model_sizes
+from seqmodels.experiments.sweep import make_spec, model_sizes
 from seqmodels.experiments.task import Recipe
 from seqmodels.models import INFOS, OLD_NAMES, PAPERS, VARIANTS, list_models
 from seqmodels.records.io import load as load_record

@@ -13,7 +13,7 @@ from conftest import Run, check_folder
 
 from seqmodels import MODELS
 from seqmodels.data.batches import Example
-from seqmodels.experiments.specs import make_spec, model_sizes
+from seqmodels.experiments.sweep import make_spec, model_sizes
 from seqmodels.models import VARIANTS
 from seqmodels.report import figures
 from seqmodels.utils import files

@@ -17,8 +17,8 @@ from torch.testing import assert_close
 from toys import TOKENIZER, options, toy
 
 from seqmodels.data.batches import Example, collate
-from seqmodels.experiments.compare import compare
-from seqmodels.experiments.inference import load
+from seqmodels.experiments.launch import compare
+from seqmodels.inference import load
 from seqmodels.interface import EOS, PAD, SequenceModel
 from seqmodels.models import PAPERS, build
 from seqmodels.models.memory import rotate

@@ -9,7 +9,7 @@ import pytest
 from fake_records import as_records, fake_record, metric
 
 from seqmodels import EOS
-from seqmodels.experiments.specs import make_spec, model_sizes
+from seqmodels.experiments.sweep import make_spec, model_sizes
 from seqmodels.models import paper_of
 from seqmodels.report import style
 from tasks.copy import __main__ as copying

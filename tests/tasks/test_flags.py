@@ -6,7 +6,7 @@ import pytest
 from conftest import Call, check_one_line
 
 from seqmodels import comparison as by_name
-from seqmodels.experiments import compare
+from seqmodels.experiments import launch
 from seqmodels.models import PAPERS
 from tasks.copy import __main__ as recall
 from tasks.translation import __main__ as translation
@@ -25,9 +25,9 @@ def test_a_failed_run_is_an_error_after_the_others_are_drawn(
     drawn = []
 
     def fail(*_: object, **__: object) -> None:
-        raise compare.FailedRunsError(tmp_path, ["gpt, seed 1: no memory", "gpt, seed 2: none"])
+        raise launch.FailedRunsError(tmp_path, ["gpt, seed 1: no memory", "gpt, seed 2: none"])
 
-    monkeypatch.setattr(compare, "compare", fail)
+    monkeypatch.setattr(launch, "compare", fail)
     monkeypatch.setattr(by_name, "draw_and_print", lambda out, _: drawn.append(out))
     check_one_line(call(recall, "--size", "smoke"), "gpt, seed 1: no memory; gpt, seed 2")
     assert drawn == [tmp_path]

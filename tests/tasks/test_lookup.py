@@ -11,7 +11,7 @@ from conftest import ROOT
 from fake_records import as_arm, as_records, fake_record, metric
 
 from seqmodels import EOS, MODELS
-from seqmodels.experiments.specs import make_spec, model_sizes
+from seqmodels.experiments.sweep import make_spec, model_sizes
 from seqmodels.experiments.task import Task
 from seqmodels.models import VARIANTS
 from seqmodels.report import style

@@ -10,7 +10,7 @@ import pytest
 from seqmodels import BOS
 from seqmodels.data import SPLITS, corpora, tokenizers
 from seqmodels.data.batches import Example, collate, shuffled_batches
-from seqmodels.experiments.specs import make_spec, model_sizes
+from seqmodels.experiments.sweep import make_spec, model_sizes
 from seqmodels.experiments.task import Task
 from tasks.next_token import __main__ as next_token
 

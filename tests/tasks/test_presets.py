@@ -15,8 +15,8 @@ from torch import Tensor
 from torch.testing import assert_close
 
 from seqmodels import BOS, EOS, build
-from seqmodels.experiments import compare
-from seqmodels.experiments.specs import count_parameters, make_spec, model_sizes, task_specs
+from seqmodels.experiments import launch
+from seqmodels.experiments.sweep import count_parameters, list_runs, make_spec, model_sizes
 from seqmodels.models import paper_of
 from seqmodels.training.optimizers import hidden_matrices
 from tasks import flags
@@ -184,12 +184,12 @@ def test_short_sentences(
 
 def test_parts_have_their_own_changes(monkeypatch: pytest.MonkeyPatch) -> None:
     def note(task: Any, options: Any, **_: object) -> None:
-        specs.append([s for s in task_specs(options.models, task) if model_sizes(s, task)])
+        specs.append([run.spec for run in list_runs(task, options, Path(), "cpu")])
         assert task.training["tokens"] == 15_000
         assert max(task.tests[0].x) <= task.tests[0].max_train_length
 
     specs: list[list[Any]] = []
-    monkeypatch.setattr(compare, "compare", note)
+    monkeypatch.setattr(launch, "compare", note)
     gpt = ["--preset", "gpt-parts"]
     for given in (["--preset", "parts"], ["--preset", "parts", "--models", "transformer"],
                   gpt, [*gpt, "--models", "gpt", "gpt_rms"]):  # fmt: skip

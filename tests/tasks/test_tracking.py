@@ -10,7 +10,7 @@ from conftest import ROOT
 from fake_records import as_records, fake_record
 
 from seqmodels import EOS, MODELS
-from seqmodels.experiments.specs import make_spec, model_sizes
+from seqmodels.experiments.sweep import make_spec, model_sizes
 from seqmodels.experiments.task import Task
 from seqmodels.utils import files
 from tasks.tracking import __main__ as tracking

@@ -14,7 +14,7 @@ from seqmodels import EOS
 from seqmodels.data import SPLITS
 from seqmodels.data.text import read_lines
 from seqmodels.data.tokenizers import Bytes, Words
-from seqmodels.experiments import compare
+from seqmodels.experiments.launch import compare
 from seqmodels.experiments.task import Task
 from seqmodels.models import FIVE, PAPERS
 from seqmodels.records.io import load as load_record

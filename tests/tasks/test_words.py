@@ -14,7 +14,7 @@ from torch.testing import assert_close
 from seqmodels import SequenceModel, build, compare
 from seqmodels.data.batches import collate
 from seqmodels.data.tokenizers import Words
-from seqmodels.experiments.inference import find_record
+from seqmodels.inference import find_record
 from seqmodels.records.io import load as load_record
 from seqmodels.report import load
 from tasks.analyses import Attention, Sample, draw_sample

@@ -9,7 +9,7 @@ from conftest import fields_of, rows_of
 from toys import toy
 
 import seqmodels
-from seqmodels.experiments.evaluate_run import score_test_set
+from seqmodels.experiments.run import score_test_set
 from seqmodels.training import checkpoint
 from tools import live
 

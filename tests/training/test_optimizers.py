@@ -10,7 +10,7 @@ from conftest import Tiny
 from toys import options, toy
 
 from seqmodels import build
-from seqmodels.experiments import compare
+from seqmodels.experiments.launch import compare
 from seqmodels.records import io as record
 from seqmodels.training import optimizers
 
@@ -64,13 +64,13 @@ def test_muon_trains_neither_embeddings_nor_the_output_layer(name: str, fresh: T
 def test_a_comparison_has_one_optimizer(tmp_path: Path, undrawn: None, few_draws: None) -> None:
     task = toy(training=toy().training | {"optimizer": "muon"})
     chosen = {"models": ["gpt"], "vary": [("muon_lr", ["0.002"])]}
-    compare.compare(task, options(tmp_path, **chosen))
+    compare(task, options(tmp_path, **chosen))
     made = [record.load(tmp_path / f"gpt{spec}-seed1.json") for spec in ("", "-muon_lr-0.002")]
     settings = [(m.train_config["optimizer"], m.train_config["muon_lr"]) for m in made]
     assert settings == [("muon", task.recipes["gpt"].muon_lr), ("muon", 0.002)]
     assert made[0].curve[-1].valid_nats != made[1].curve[-1].valid_nats
     with pytest.raises(ValueError, match="trained with AdamW"):
-        compare.compare(toy(), options(tmp_path / "adamw", **chosen))
+        compare(toy(), options(tmp_path / "adamw", **chosen))
     chosen["vary"] = [("optimizer", ["adamw"])]
     with pytest.raises(ValueError, match="optimizer"):
-        compare.compare(task, options(tmp_path / "x", **chosen))
+        compare(task, options(tmp_path / "x", **chosen))

@@ -19,7 +19,7 @@ from toys import CFG, V, assert_same, contents, examples, finish, options, stopp
 
 from seqmodels import build
 from seqmodels.data.batches import collate
-from seqmodels.experiments import compare
+from seqmodels.experiments.launch import compare
 from seqmodels.records import io as record
 from seqmodels.records import provenance
 from seqmodels.training import checkpoint, config, loop
@@ -149,7 +149,7 @@ def test_a_checkpoint_that_does_not_match_is_refused() -> None:
 def stopped(tmp_path: Path) -> Path:
     """Stop a toy comparison after two steps of its model; return the folder."""
     with stopped_after(2):
-        compare.compare(toy(), options(tmp_path, models=["gpt"]))
+        compare(toy(), options(tmp_path, models=["gpt"]))
     (path,) = tmp_path.glob("gpt-seed1.*")
     assert path in Checkpoints(tmp_path / "gpt-seed1.json").paths()
     return tmp_path
@@ -164,12 +164,12 @@ def test_the_same_command_resumes_as_the_run_began(stopped: Path, capsys: Any) -
         ({}, {"precision": "bfloat16"}, "precision was float32, is bfloat16"),
     ):
         with pytest.raises(ValueError, match=match):
-            compare.compare(toy(**changes), options(stopped, models=["gpt"], **given))
+            compare(toy(**changes), options(stopped, models=["gpt"], **given))
     assert contents(stopped) == before
     (stopped / ".gpt-seed1.json.0123abcd.part").write_text("{")
     (checkpoint,) = stopped.glob("*.checkpoint-*")
     content, given = checkpoint.read_bytes(), options(stopped, models=["gpt"])
-    compare.compare(toy(), given)
+    compare(toy(), given)
     out = capsys.readouterr().out
     (line,) = [row for row in out.splitlines() if "resumed after" in row]
     assert re.fullmatch(r"gpt, seed 1: step 2: resumed after \d+ of 200 tokens", line)
@@ -177,7 +177,7 @@ def test_the_same_command_resumes_as_the_run_began(stopped: Path, capsys: Any) -
     assert [(event.step, event.kind) for event in saved.events] == [(2, "resumed")]
     assert saved.train_config["precision"] == "float32"
     checkpoint.write_bytes(content)  # as a kill between the record and its removal leaves it
-    compare.compare(toy(), given)
+    compare(toy(), given)
     assert not [*stopped.glob("*.checkpoint-*"), *stopped.glob(".*.part")]
 
 
@@ -186,7 +186,7 @@ def test_the_record_names_the_device_on_which_its_run_began(
 ) -> None:
     began = provenance.read_processor_name()
     monkeypatch.setattr(provenance, "read_processor_name", lambda: "another processor")
-    compare.compare(toy(), options(stopped, models=["gpt"]))
+    compare(toy(), options(stopped, models=["gpt"]))
     saved = record.load(stopped / "gpt-seed1.json")
     (event,) = saved.events
     assert saved.provenance.device == "another processor"
@@ -199,7 +199,7 @@ def test_fresh_starts_again_and_deletes_no_other_run(
 ) -> None:
     (stopped / "lstm_seq2seq-seed2.safetensors").write_bytes(b"another")
     for _ in range(2):  # after a checkpoint, and after a record
-        compare.compare(toy(), options(stopped, models=["gpt"], lr=0.5, fresh=True))
+        compare(toy(), options(stopped, models=["gpt"], lr=0.5, fresh=True))
         assert "training on 200 tokens" in capsys.readouterr().out
     assert record.load(stopped / "gpt-seed1.json").train_config.lr == 0.5
     assert (stopped / "lstm_seq2seq-seed2.safetensors").read_bytes() == b"another"
@@ -210,7 +210,7 @@ def test_another_budget_is_refused(recorded_gpt: Path, tokens: int) -> None:
     before, task = contents(recorded_gpt), toy(training=toy().training | {"tokens": tokens})
     match = rf"tokens was 200, is {tokens}\); choose another --out, or start again with --fresh"
     with pytest.raises(ValueError, match=match):
-        compare.compare(task, options(recorded_gpt, models=["gpt"]))
+        compare(task, options(recorded_gpt, models=["gpt"]))
     assert contents(recorded_gpt) == before
 
 

@@ -24,7 +24,7 @@ from toys import CFG, assert_same, draw_examples, examples, finish, options, sto
 from seqmodels import EOS, PAD, Batch
 from seqmodels.data.batches import Example, collate
 from seqmodels.evaluation import evaluate
-from seqmodels.experiments import compare
+from seqmodels.experiments.launch import compare
 from seqmodels.training import config, loop, trainer
 from seqmodels.training.loop import loss_of, prefetch
 from seqmodels.training.trainer import PreparedBatch, Trainer, lr_factor
@@ -137,7 +137,7 @@ def test_validation_is_exact_and_leaves_no_trace(tiny: Tiny) -> None:
 def draw_curves(out: Path, **changes: Any) -> None:
     training = {"tokens": 2_000, "batch_tokens": 100, "n_validations": 4}
     given = {"models": ["gpt"], "tensorboard": True, "checkpoint_every": 1e-6} | changes
-    compare.compare(toy(training=training), options(out, **given))
+    compare(toy(training=training), options(out, **given))
 
 
 def read_curves(out: Path) -> dict[str, dict[int, float]]:

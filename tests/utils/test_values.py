@@ -9,7 +9,7 @@ import pytest
 from torch import Tensor
 
 import seqmodels
-from seqmodels.experiments.specs import parse_value
+from seqmodels.experiments.sweep import parse_value
 from seqmodels.models import MODELS
 from seqmodels.training.config import TrainConfig
 from seqmodels.utils.values import check_fields

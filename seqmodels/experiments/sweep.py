@@ -1,0 +1,414 @@
+"""Options of a comparison, and the runs that they stand for: models, changed fields, seeds.
+
+`Options` are filled by the command line or by Python; `list_runs` turns them into runs. Models have
+equal parameter counts, unless a recipe or a change gives them a width. No torch at import, so that
+`--help` is printed at once.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain, product
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, get_args
+
+from seqmodels.models import (
+    MODELS,
+    PAPERS,
+    Fields,
+    ModelInfo,
+    Value,
+    ancestors,
+    derive,
+    paper_of,
+    register_file,
+)
+from seqmodels.training.config import ABSENT, Precision, TrainConfig
+from seqmodels.utils.imports import import_class
+from seqmodels.utils.terminal import did_you_mean, non_negative, positive, positive_float
+from seqmodels.utils.values import Size, field_types, parse_field
+
+if TYPE_CHECKING:
+    from seqmodels.experiments.task import Recipe, Task
+    from seqmodels.interface import SequenceModel
+
+WIDTH = "width"
+"""The field that multiplies the d_model that fits a task's number of parameters."""
+FIXED = ("seed", "optimizer", "vocab_size")
+"""Fields that all runs of a command share."""
+Vary = Iterable[tuple[str, Sequence[Value]]]
+"""Fields, and the values that each is given: as text, or of the field's type."""
+
+# --------------------------------------------------------------------------------------- Options
+
+
+def parse_model(text: str) -> str:
+    """Return the name of a model, or `all`; one of a file is registered under its own."""
+    if ".py:" in text or text.endswith(".py"):
+        return register_file(text)
+    if text != "all":
+        paper_of(text)  # raises ValueError for an unknown name
+    return text
+
+
+def parse_vary(text: str) -> tuple[str, list[str]]:
+    """Parse FIELD=A,B,C."""
+    name, _, values = text.partition("=")
+    if not name or not all(values.split(",")):
+        raise ValueError(f"expected FIELD=A,B,C, not {text!r}")
+    return name, values.split(",")
+
+
+def flag(default: object, text: str, **settings: object) -> Any:
+    """Return a field that is a flag as well, with its help and the settings of argparse."""
+    return field(default=default, metadata={"help": text, **settings})
+
+
+def switch(text: str) -> Any:
+    """Return a field that is False unless its flag is given."""
+    return flag(False, text, action="store_true")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """What is compared, how it is trained, and where its records go; each field is a flag.
+
+    Raises ValueError if two options contradict each other.
+    """
+
+    # fmt: off
+    models: Sequence[str] = flag(tuple(PAPERS), "models to train",
+        nargs="+", type=parse_model, metavar="NAME")
+    vary: Sequence[tuple[str, Sequence[Value]]] = flag((),
+        "besides each model, train it with each of these values of a field of its Config (d_k), "
+        "its learning rate (lr), another field of training (label_smoothing) or a multiple of its "
+        "width (width); can be repeated",
+        action="append", type=parse_vary, metavar="FIELD=A,B,C")
+    grid: bool = switch("train each combination of the values of --vary")
+    same_width: bool = switch(
+        "give a model of --vary one width, instead of the same number of parameters")
+    seeds: Sequence[int] = flag((1,), "train each model once per seed (default: 1)",
+        nargs="+", type=non_negative, metavar="N")
+    tokens: int | None = flag(None, "budget: target tokens to train each model on",
+        type=positive, metavar="N")
+    lr: float | None = flag(None,
+        "peak learning rate of AdamW for all models (default: each recipe's); where Muon trains "
+        "the hidden matrices, --vary muon_lr=R changes theirs",
+        type=positive_float, metavar="R")
+    device: str = flag("auto",
+        "auto: cuda if available, else cpu (default); mps: Apple's GPU, on which no test has run",
+        choices=["auto", "cpu", "cuda", "mps"])
+    precision: Precision = flag("float32",  # noqa: RUF009
+        "of matrix products in training (default: float32); bfloat16 can be faster on GPUs and on "
+        "processors with AVX512_BF16 or AMX",
+        choices=get_args(Precision))
+    out: Path | None = flag(None,  # noqa: RUF009
+        "folder for records and figures (default: runs/TASK-SIZE or, with --data, "
+        "runs/TASK-DATA-SIZE)",
+        type=Path, metavar="DIR")
+    fresh: bool = switch("start these runs again, deleting what the folder has of them")
+    trained: Path | None = flag(None,  # noqa: RUF009
+        "evaluate the runs that another folder has, trained with the same settings, instead of "
+        "training them again",
+        type=Path, metavar="DIR")
+    dry_run: bool = switch("train nothing; print the missing runs and their estimated time")
+    checkpoint_every: float = flag(30.0,
+        "seconds between checkpoints, which take at most 1 %% of the time (default: 30)",
+        type=positive_float, metavar="S")
+    launcher: str | None = flag(None,
+        "train each run on a cluster, whose machines share the disk, instead of on this machine; "
+        "see docs/scale.md",
+        choices=["ray", "slurm"])
+    tensorboard: bool = switch(
+        "also write curves for TensorBoard, to the folder tensorboard in --out")
+    # fmt: on
+
+    def __post_init__(self) -> None:
+        """Raise ValueError if two options contradict each other."""
+        for name in ("models", "seeds"):
+            given = list(getattr(self, name))
+            if twice := [str(value) for value in given if given.count(value) > 1]:
+                raise ValueError(f"--{name}: {twice[0]} is given twice; give each once")
+        if not self.vary and (self.grid or self.same_width):
+            raise ValueError(f"--{'grid' if self.grid else 'same-width'} needs --vary")
+        try:
+            expand_specs(self.models, self.vary, self.grid)
+        except ValueError as error:
+            raise ValueError(f"--vary: {error}") from None
+
+
+# ----------------------------------------------------------------------------------------- Specs
+
+
+class Spec(NamedTuple):
+    """A model to train, with its changed fields."""
+
+    name: str
+    """The model's own name, or one that says what is changed; records are named by it."""
+    lineage: Mapping[str, ModelInfo]
+    """The model and those that it varies, itself first: no process needs to have them listed."""
+    sizes: Mapping[str, Value] = {}
+    """Changed fields of its Config."""
+    width: int = 1
+    training: Mapping[str, Value] = {}
+    """Changed fields of TrainConfig."""
+
+    @property
+    def info(self) -> ModelInfo:
+        """Return what is known about the model without building it."""
+        return self.lineage[self.name]
+
+    @property
+    def model_type(self) -> type[SequenceModel]:
+        """Return the model's class."""
+        return import_class(self.info.class_path)
+
+    @property
+    def is_changed(self) -> bool:
+        """Return whether anything was changed by the command line."""
+        return bool(self.sizes or self.training or self.width != 1)
+
+    def build(self, sizes: Fields) -> SequenceModel:
+        """Build the model; sizes left out are the paper's."""
+        return self.model_type(self.model_type.config_type(**{**self.info.sizes, **sizes}))
+
+    def recipe(self, task: Task) -> Recipe:
+        """Return the task's recipe for the model, which changes do not change."""
+        return task.recipe(self.info.variant_of if self.is_changed else self.name)
+
+    def train_config(self, task: Task, lr: float | None, seed: int) -> TrainConfig:
+        """Return how it is trained: as the task says, at this learning rate or its recipe's.
+
+        Raises ValueError for a changed field that this task or this model does not use.
+        """
+        from seqmodels.interface import SequenceModel  # imports torch
+
+        recipe = self.recipe(task)
+        given: dict[str, Any] = {"lr": lr or recipe.lr, "muon_lr": recipe.muon_lr}
+        cfg = TrainConfig(**{**given, **task.training, **self.training, "seed": seed})
+        if "muon_lr" in self.training and cfg.optimizer != "muon":
+            raise ValueError("muon_lr changes nothing: this task is trained with AdamW alone")
+        if cfg.source_loss and self.model_type.text_logits is SequenceModel.text_logits:
+            raise ValueError("source_loss needs a model that continues its source, such as gpt")
+        return cfg
+
+    def recorded(self) -> dict[str, object]:
+        """Return the description of the spec in its records."""
+        return {
+            "varies": self.info.variant_of,
+            "label": self.info.label,
+            "sizes": dict(self.sizes),
+            "width": self.width,
+            "training": dict(self.training),
+        }
+
+
+def make_spec(model: str) -> Spec:
+    """Return the spec of an unchanged model or variant."""
+    return Spec(model, {name: paper_of(name) for name in ancestors(model)})
+
+
+def change_spec(base: Spec, changed: Fields) -> Spec:
+    """Return the spec with these fields changed; its name can be part of a file's name."""
+    name = "-".join([base.name, *(f"{field}-{value}" for field, value in changed.items())])
+    if not re.fullmatch(r"\w[\w. -]{0,63}", name):
+        given = ", ".join(f"{field}={value}" for field, value in changed.items())
+        raise ValueError(f"{given} cannot be part of a file's name")
+    config = field_types(base.model_type.config_type)
+    sizes = {field: value for field, value in changed.items() if field in config}
+    width: Any = changed.get(WIDTH, 1)
+    label = ", ".join(
+        f"{value} × width" if field == WIDTH else f"{field} {value}"
+        for field, value in changed.items()
+    )
+    info = derive({"variant_of": base.name}, label, {**sizes, WIDTH: width})
+    training = {field: v for field, v in changed.items() if field not in (*config, WIDTH)}
+    return Spec(name, {name: info, **base.lineage}, sizes, width, training)
+
+
+def expand_specs(models: Iterable[str], vary: Vary, is_grid: bool = False) -> list[Spec]:
+    """Return each model as it is, followed by a spec for each value of each field.
+
+    In a grid, there is a spec for each combination of values instead.
+
+    Raises ValueError for a field that a model lacks, or a value that the field cannot have.
+    """
+    specs = []
+    for model in models:
+        base = make_spec(model)
+        specs.append(base)
+        changes = [
+            [(field, v) for v in dict.fromkeys(parse_value(model, field, g) for g in given)]
+            for field, given in vary
+        ]
+        combinations = product(*changes) if is_grid else ([each] for each in chain(*changes))
+        for combination in combinations if changes else ():
+            if changed := {f: v for f, v in combination if (f, v) != (WIDTH, 1)}:
+                specs.append(change_spec(base, changed))
+    return specs
+
+
+def parse_value(model: str, field: str, given: Value) -> Value:
+    """Return a value of a model's field; raise ValueError for an unknown field or a wrong value."""
+    config = field_types(MODELS[model].config_type)
+    hints = {WIDTH: Size, **field_types(TrainConfig), **config}
+    names = [name for name in hints if name not in FIXED]
+    if field not in names:
+        similar = did_you_mean(field, names)
+        raise ValueError(f"{model} has no field {field!r}{similar}; choose from {', '.join(names)}")
+    hint = hints[field]
+    if given in ("None", None) and type(None) in get_args(hint):
+        return None
+    return parse_field(field, hint, given, is_strict=not isinstance(given, str))
+
+
+# ----------------------------------------------------------------------------------------- Sizes
+
+
+def fix_widths(task: Task, models: Iterable[str]) -> Task:
+    """Return the task with recipes in which these models have the widths that fit it.
+
+    What is changed in them then leaves the width as it is, whatever the number of parameters.
+    """
+    recipes = dict(task.recipes)
+    for spec in map(make_spec, models):
+        recipe = spec.recipe(task)
+        sizes = {**recipe.sizes, "d_model": choose_width(spec, task)}
+        recipes[spec.name] = recipe._replace(sizes=sizes)
+    return replace(task, recipes=recipes)
+
+
+def model_sizes(spec: Spec, task: Task) -> dict[str, Value]:
+    """Return the sizes to build a model with; a variant in width is a multiple as wide."""
+    d_model = spec.info.width * choose_width(spec, task)
+    sizes = {"vocab_size": task.tokenizer.vocab_size, "d_model": d_model}
+    return {**sizes, **spec.recipe(task).sizes, **spec.info.sizes, "d_model": d_model}
+
+
+def choose_width(spec: Spec, task: Task) -> int:
+    """Return the width that the recipe has, or the one that fits the task."""
+    sizes = {**spec.recipe(task).sizes, **spec.info.sizes}
+    if isinstance(width := sizes.get("d_model"), int):
+        return width
+    return fit_width(spec, {"vocab_size": task.tokenizer.vocab_size, **sizes}, task.n_parameters)
+
+
+def fit_width(spec: Spec, sizes: Fields, n_parameters: int) -> int:
+    """Return the d_model with which the parameter count is closest to `n_parameters`.
+
+    Raises ValueError if none is within 5 %.
+    """
+    from seqmodels.training.checkpoint import on_meta  # imports torch
+
+    counts, refused = dict[int, int](), ValueError(f"{spec.name} has no width from 16 to 2,048")
+    for step in (8, 4):  # multiples of 4 if those of 8 are too far apart
+        for d_model in range(16, 2049, step):
+            if d_model not in counts:
+                try:
+                    with on_meta():
+                        model = spec.build({**sizes, "d_model": d_model})
+                except ValueError as error:  # such as a width that its heads do not divide
+                    refused = error
+                    continue
+                counts[d_model] = count_parameters(model)
+            if counts[d_model] > n_parameters:
+                break
+        if not counts:
+            raise refused
+        nearest = min(counts, key=lambda d: abs(counts[d] - n_parameters))
+        if abs(counts[nearest] / n_parameters - 1) <= 0.05:
+            return nearest
+    raise ValueError(
+        f"{spec.name} has no width within 5 % of {n_parameters:,} parameters with {sizes}; "
+        f"the nearest is {counts[nearest]:,}; give that as --parameters, where the task takes it, "
+        "or other sizes"
+    )
+
+
+def count_parameters(model: SequenceModel) -> int:
+    """Return the number of parameters, counting shared ones once."""
+    return sum(p.numel() for p in model.parameters())
+
+
+# ------------------------------------------------------------------------------------------ Runs
+
+
+class Run(NamedTuple):
+    """A spec to train with one seed, evaluate and record."""
+
+    spec: Spec
+    task: Task
+    cfg: TrainConfig
+    sizes: Fields
+    """What the model is built with."""
+    path: Path
+    """Path of the record; weights, hypotheses and checkpoints are stored beside it."""
+    device: str
+    options: Options
+
+    @property
+    def name(self) -> str:
+        """Return the name of its spec."""
+        return self.spec.name
+
+    @property
+    def title(self) -> str:
+        """Return its name in messages."""
+        return f"{self.name}, seed {self.cfg.seed}"
+
+    def settings(self) -> dict[str, Value]:
+        """Return everything its result depends on; see `flatten_settings`."""
+        task = self.task
+        return flatten_settings(self.name, self.sizes, self.cfg.settings(), task.data, task.beam)
+
+
+def list_runs(task: Task, options: Options, out: Path, device: str) -> list[Run]:
+    """Return the runs of a comparison, by seed and model; their records go to the folder."""
+    if options.same_width:
+        task = fix_widths(task, options.models)
+    budget = {"tokens": options.tokens} if options.tokens else {}
+    training = {**task.training, **budget, "precision": options.precision}
+    # The process of a run need not import matplotlib for the task's figures.
+    task = replace(task, training=training, figures=())
+    specs = expand_specs(options.models, options.vary, options.grid)
+    for base in [] if options.vary else [*specs]:
+        place = specs.index(base) + 1
+        specs[place:place] = [change_spec(base, each) for each in task.vary.get(base.name, ())]
+    runs, different = list[Run](), list[object]()
+    for seed, spec in product(options.seeds, specs):
+        sizes, cfg = model_sizes(spec, task), spec.train_config(task, options.lr, seed)
+        trained = spec.model_type, spec.model_type.config_type(**sizes), cfg
+        if spec.is_changed and trained in different:
+            continue  # changed to the model's default
+        different.append(trained)
+        path = out / f"{spec.name}-seed{seed}.json"
+        runs.append(Run(spec, task, cfg, sizes, path, device, options))
+    return runs
+
+
+def flatten_settings(
+    model: str, sizes: Fields, training: Fields, data: Fields, beam: int
+) -> dict[str, Value]:
+    """Return everything that a run's result depends on, as a flat dictionary."""
+    of_data = {f"data.{key}": value for key, value in data.items()}
+    return {**of_data, "beam": beam, "model": model, **sizes, **training}
+
+
+def check_same_settings(path: Path, was: Fields, now: Fields) -> None:
+    """Raise ValueError if the file at the path was made with other settings.
+
+    A count of the data that an earlier version did not record is not compared.
+    """
+    was, now = {**ABSENT, **was}, {**ABSENT, **now}
+    changed = [
+        f"{key} was {was.get(key)}, is {value}"
+        for key, value in now.items()
+        if was.get(key) != value and (key in was or not key.startswith("data.n_"))
+    ]
+    if changed:
+        raise ValueError(
+            f"{path} was made with other settings ({'; '.join(changed)}); choose another --out, or "
+            "start again with --fresh"
+        )

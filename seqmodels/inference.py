@@ -1,0 +1,198 @@
+"""Use a trained run: translate, continue a text, align and score with it.
+
+run = seqmodels.load("runs/translation-laptop/bahdanau-seed1")
+run.translate(["The cat sleeps."], beam=5)
+"""
+
+from __future__ import annotations
+
+import sys
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from html import escape
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+from seqmodels import search
+from seqmodels.data import tokenizers
+from seqmodels.data.batches import Example, collate
+from seqmodels.evaluation.evaluate import generate_targets, search_in_batches
+from seqmodels.evaluation.metrics import METRICS, sacrebleu_signatures
+from seqmodels.interface import BOS, EOS, PAD, SequenceModel
+from seqmodels.models import PAPERS
+from seqmodels.records import io as record
+from seqmodels.records.schema import Record
+from seqmodels.search import Hypothesis
+from seqmodels.training.checkpoint import load_model
+from seqmodels.utils.imports import SHIPPED
+from seqmodels.utils.values import check_arguments
+
+MAX_TEXT_TOKENS = 2_000
+"""Maximum tokens in an input text: most models have no limit of their own."""
+
+
+class Alignment(NamedTuple):
+    """How much each target token attends to each source token; a notebook shows a shaded table."""
+
+    src: list[str]
+    tgt: list[str]
+    weights: np.ndarray
+    """A row per target token, a column per source token; GPT's rows sum to less than one."""
+
+    def _repr_html_(self) -> str:
+        rows = [f"<tr>{''.join(f'<th>{escape(token)}</th>' for token in ['', *self.src])}</tr>"]
+        for token, weights in zip(self.tgt, self.weights.tolist(), strict=True):
+            shades = (f"background: rgba(0, 90, 200, {0.6 * weight:.3f})" for weight in weights)
+            cells = (f'<td style="{s}">{w:.2f}</td>' for s, w in zip(shades, weights, strict=True))
+            rows.append(f"<tr><th>{escape(token)}</th>{''.join(cells)}</tr>")
+        return f"<table>{''.join(rows)}</table>"
+
+
+@dataclass
+class TrainedModel:
+    """A trained run: its model, tokenizer and record."""
+
+    model: SequenceModel
+    tokenizer: tokenizers.Tokenizer
+    record: Record
+
+    @check_arguments
+    def translate(
+        self, texts: Sequence[str], beam: int = 1, length_penalty: float = 1.0
+    ) -> list[str]:
+        """Translate each line of each source; a beam of 1 is greedy search. Blank lines stay blank.
+
+        The best hypothesis of a beam has the highest log p / length ** length_penalty. Raises
+        ValueError for a line that is too long for the model.
+        """
+        sources = [self.encode_line(line) for text in texts for line in text.split("\n")]
+        translated = map(self.tokenizer.decode, self.search(sources, beam, length_penalty))
+        return ["\n".join(islice(translated, 1 + text.count("\n"))) for text in texts]
+
+    def generate(
+        self, text: str, length: int = 100, temperature: float = 0.8, top_k: int | None = None,
+        top_p: float = 1.0, seed: int = 1,
+    ) -> str:  # fmt: skip
+        """Return a text, as the run reads it, followed by its continuation of `length` tokens.
+
+        A model that translates generates a target instead. See `search.sampler`.
+        """
+        choose = search.sampler(torch.Generator().manual_seed(seed), temperature, top_k, top_p)
+        model, data = self.model, self.record.data
+        if data.get("context") == 0:
+            tokens = self.encode(text)
+            block = min(int(data.get("block") or sys.maxsize), model.max_target(1))
+            generated = search.continue_text(model, tokens, length, max(1, block), choose)
+        else:
+            tokens = self.encode_source(text, has_source_eos=False)
+            src, length = torch.tensor([tokens]), min(length, model.max_target(len(tokens)))
+            (generated,) = search.generate(model, src, src != PAD, length, choose)
+        return self.tokenizer.decode([*tokens, *generated])
+
+    @check_arguments
+    def align(self, source: str, target: str | Sequence[int] | None = None) -> Alignment:
+        """Return the target's attention to the source; by default, the target is the greedy one.
+
+        Raises ValueError for a model without attention, and for an empty target.
+        """
+        src = self.encode_source(source)
+        tgt = self.search([src])[0] if target is None else target
+        tgt = self.encode(tgt) if isinstance(tgt, str) else [*tgt]
+        most = self.model.max_target(len(src))
+        if not 0 < len(tgt) <= most:
+            raise ValueError(f"the target to align has {len(tgt)} tokens; it can have 1 to {most}")
+        batch = collate([Example(src, tgt)])
+        with torch.inference_mode():
+            weights = self.model.align(batch.src, batch.src_mask, batch.tgt_in)[0]
+        return Alignment(self.tokenizer.tokens(src), self.tokenizer.tokens(tgt), weights.numpy())
+
+    @check_arguments
+    def score(
+        self, sources: Sequence[str], references: Sequence[str], beam: int = 1
+    ) -> dict[str, Any]:
+        """Return BLEU and chrF of the translations, with 95 % intervals and sacreBLEU's signatures.
+
+        A run that was trained on lower-cased text is scored against lower-cased references.
+        """
+        tokenize = self.record.data.bleu_tokenize
+        hyps, refs = self.translate(sources, beam), [*map(self.normalize, references)]
+        scores: dict[str, Any] = {"n": len(hyps)}
+        rows = [{"hyp": hyp, "ref": ref} for hyp, ref in zip(hyps, refs, strict=True)]
+        for key, metric in METRICS.items():
+            if metric.sacrebleu and (terms := metric.terms(rows, tokenize)) is not None:
+                scores[key] = metric.score(terms)
+        return {**scores, "signatures": sacrebleu_signatures(tokenize)}
+
+    def search(
+        self, sources: Sequence[list[int]], beam: int = 1, length_penalty: float = 1.0
+    ) -> list[list[int]]:
+        """Return the generated tokens for each source; none for one without tokens."""
+        examples = [Example(src, src) for src in sources if src]
+        best = iter(generate_targets(self.model, examples, beam, length_penalty=length_penalty))
+        return [next(best) if src else [] for src in sources]
+
+    def search_n_best(
+        self, sources: Sequence[list[int]], n: int, beam: int, length_penalty: float = 1.0
+    ) -> list[list[Hypothesis]]:
+        """Return the n best hypotheses of a beam for each source, the best first."""
+        examples = [Example(src, src) for src in sources if src]
+        find = partial(search.search_beams, width=beam, length_penalty=length_penalty)
+        ranked = iter(search_in_batches(find, self.model, examples, beam))
+        return [next(ranked)[:n] if src else [Hypothesis([], 0.0)] for src in sources]
+
+    def encode_source(self, text: str, has_source_eos: bool | None = None) -> list[int]:
+        """Return the source's tokens, with EOS if the run was trained with it; BOS if empty."""
+        if has_source_eos is None:
+            has_source_eos = self.record.data.get("source_end") == "EOS"
+        src = [*self.encode(text), *([EOS] if has_source_eos else [])] or [BOS]
+        if len(src) > MAX_TEXT_TOKENS or self.model.max_target(len(src)) < 1:
+            raise ValueError(f"the text has {len(src)} tokens, more than this model reads")
+        return src
+
+    def encode_line(self, line: str) -> list[int]:
+        """Return the source's tokens; none for a blank line."""
+        return self.encode_source(line) if line.strip() else []
+
+    def encode(self, text: str) -> list[int]:
+        """Return the tokens of a text, in normal form C and lower case as those of training."""
+        return self.tokenizer.encode(self.normalize(text))
+
+    def normalize(self, text: str) -> str:
+        """Return the text as the run's training text was: in normal form C, in lower case."""
+        data = self.record.data
+        if data.get("n_not_nfc") is not None:
+            text = unicodedata.normalize("NFC", text)
+        return text.lower() if data.get("case") == "lower" else text
+
+
+@check_arguments
+def load(run: str | Path) -> TrainedModel:
+    """Load a run: FOLDER/MODEL-seedN, with or without .json.
+
+    The name of a paper alone, such as bahdanau, means the small model of it that comes with the
+    package, which was trained on the built-in grammar. Raises ValueError if it is not a run.
+    """
+    path = find_record(run)
+    run_record = record.load(path)
+    model = load_model(run_record, path.with_suffix(".safetensors"))
+    tokenizer = tokenizers.load(path.with_name("tokenizer.json"))
+    if (n := model.config.vocab_size) != tokenizer.vocab_size:
+        raise ValueError(
+            f"{path} has a vocabulary of {n}, the tokenizer beside it {tokenizer.vocab_size}; "
+            "one of them belongs to another run"
+        )
+    return TrainedModel(model, tokenizer, run_record)
+
+
+def find_record(run: str | Path) -> Path:
+    """Return the path of a run's record; see `load`."""
+    path = Path(run)
+    path = path if path.suffix == ".json" else Path(f"{path}.json")
+    is_shipped = str(run) in PAPERS and not path.exists()
+    return SHIPPED / f"{run}-seed1.json" if is_shipped else path

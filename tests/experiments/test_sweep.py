@@ -1,0 +1,139 @@
+"""Sweeps: what a comparison's options stand for, and how wide its models are."""
+
+import re
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from toys import options, toy
+
+from seqmodels import MODELS, build, models
+from seqmodels.experiments import sweep
+from seqmodels.experiments.sweep import Options, count_parameters, list_runs, make_spec, model_sizes
+from seqmodels.training.config import TrainConfig
+
+GPT = ["gpt"]
+
+
+def test_every_option_reaches_its_runs(tmp_path: Path) -> None:
+    task = toy(training={**toy().training, "max_grad_norm": 0.7})
+    given = options(
+        tmp_path, models=["gpt", "bahdanau"], seeds=[1, 4], lr=0.5, precision="bfloat16", tokens=123
+    )
+    runs = list_runs(task, given, tmp_path, "cpu")
+    names = [("gpt", 1), ("bahdanau", 1), ("gpt", 4), ("bahdanau", 4)]
+    assert [(run.name, run.cfg.seed) for run in runs] == names
+    for run in runs:
+        assert run.path == tmp_path / f"{run.name}-seed{run.cfg.seed}.json"
+        assert (run.cfg.lr, run.cfg.precision, run.cfg.max_grad_norm) == (0.5, "bfloat16", 0.7)
+        assert run.settings()["tokens"] == 123
+        assert run.options is given
+
+
+def test_grids_and_widths(tmp_path: Path) -> None:
+    vary = [("n_heads", ["1"]), ("n_layers", ["2"])]
+
+    def widths(**changes: bool) -> dict[str, int]:
+        given = options(tmp_path, models=GPT, vary=vary, **changes)
+        return {run.name: run.sizes["d_model"] for run in list_runs(toy(), given, tmp_path, "cpu")}
+
+    fitted = widths()
+    assert [*fitted] == ["gpt", "gpt-n_heads-1", "gpt-n_layers-2"]
+    assert fitted["gpt-n_layers-2"] < fitted["gpt"]
+    assert {*widths(same_width=True).values()} == {fitted["gpt"]}
+    assert [*widths(same_width=True, grid=True)] == ["gpt", "gpt-n_heads-1-n_layers-2"]
+
+
+def test_a_task_has_changes_of_its_own(tmp_path: Path) -> None:
+    task = toy(vary={"gpt": [{"n_heads": 1}, {"dropout": 0.25, "beta_2": 0.5}]})
+    given = options(tmp_path, models=["bahdanau", "gpt"])
+    runs = list_runs(task, given, tmp_path, "cpu")
+    both = "gpt-dropout-0.25-beta_2-0.5"
+    assert [run.name for run in runs] == ["bahdanau", "gpt", "gpt-n_heads-1", both]
+    assert (runs[-1].settings()["dropout"], runs[-1].cfg.beta_2) == (0.25, 0.5)
+    given = options(tmp_path, models=GPT, vary=[("n_heads", ["4"])])
+    assert [run.name for run in list_runs(task, given, tmp_path, "cpu")] == ["gpt", "gpt-n_heads-4"]
+
+
+def test_a_change_is_of_one_field(tmp_path: Path) -> None:
+    vary = [("n_heads", ["1", "2", "4"]), ("lr", ["0.01", "0.02"]), ("width", ["3"])]
+    runs = list_runs(toy(), options(tmp_path, models=GPT, vary=vary), tmp_path, "cpu")
+    names = ["gpt", "gpt-n_heads-1", "gpt-n_heads-4", "gpt-lr-0.02", "gpt-width-3"]
+    assert [run.name for run in runs] == names  # without changes to the default
+    assert [run.spec.training for run in runs] == [{}, {}, {}, {"lr": 0.02}, {}]
+    assert [run.sizes["n_heads"] for run in runs] == [2, 1, 4, 2, 2]
+    assert runs[4].sizes["d_model"] == 3 * runs[0].sizes["d_model"]
+    with torch.device("meta"):
+        n = [count_parameters(run.spec.build(run.sizes)) for run in runs]
+    assert all(abs(x / toy().n_parameters - 1) <= 0.05 for x in n[:4])
+    assert n[4] > 2 * n[0]
+
+
+def test_a_changed_rate_is_preferred_to_the_commands() -> None:
+    task = toy(training={"tokens": 200, "batch_tokens": 100, "label_smoothing": 0.1})
+    specs = sweep.expand_specs(["transformer"], [("label_smoothing", ["0.3"]), ("lr", [0.5])])
+    found = [one.train_config(task, 0.02, 7) for one in specs]
+    settings = [(cfg.label_smoothing, cfg.lr, cfg.seed) for cfg in found]
+    assert settings == [(0.1, 0.02, 7), (0.3, 0.02, 7), (0.1, 0.5, 7)]
+    texts, pairs = (
+        sweep.expand_specs([m], [("source_loss", ["0.5"])])[1] for m in ("gpt", "bahdanau")
+    )
+    assert texts.train_config(task, None, 7).settings()["source_loss"] == 0.5
+    with pytest.raises(ValueError, match="continues its source"):
+        pairs.train_config(task, None, 7)
+
+
+def test_a_grid_has_each_combination() -> None:
+    vary = [("n_heads", ["1", "4"]), ("width", ["1", "3"]), ("lr", ["0.5"])]
+    base, *specs = sweep.expand_specs(GPT, vary, is_grid=True)
+    assert (base.name, base.is_changed) == ("gpt", False)
+    assert [one.name for one in specs] == [
+        "gpt-n_heads-1-lr-0.5", "gpt-n_heads-1-width-3-lr-0.5",
+        "gpt-n_heads-4-lr-0.5", "gpt-n_heads-4-width-3-lr-0.5",
+    ]  # fmt: skip
+    last = specs[-1]
+    assert (last.sizes, last.width, last.training) == ({"n_heads": 4}, 3, {"lr": 0.5})
+    assert (last.info.variant_of, last.info.label) == ("gpt", "GPT, n_heads 4, 3 × width, lr 0.5")
+
+
+def test_a_width_is_within_five_percent() -> None:
+    sizes = {"vocab_size": 900, "d_embed": 128}
+    with torch.device("meta"):
+        narrowest = count_parameters(build("lstm_seq2seq", **sizes, d_model=16))
+    with pytest.raises(ValueError, match=r"no width within 5 %.* --parameters"):
+        sweep.fit_width(make_spec("lstm_seq2seq"), sizes, int(narrowest / 1.06))
+    assert sweep.fit_width(make_spec("lstm_seq2seq"), sizes, int(narrowest / 1.04)) == 16
+    assert model_sizes(make_spec("gpt"), toy())["n_heads"] == 2
+
+
+def test_values_have_the_type_of_their_field() -> None:
+    fields = {"is_prenorm": "false", "d_k": "None", "dropout": "0", "n_layers": "1"}
+    values = [sweep.parse_value("transformer", field, text) for field, text in fields.items()]
+    assert values == [False, None, 0.0, 1]
+    assert [type(value) for value in values] == [bool, type(None), float, int]
+    training = {*TrainConfig.__dataclass_fields__, sweep.WIDTH}
+    for name in models.list_models():  # no field has two meanings
+        assert not training & set(MODELS[name].config_type.__dataclass_fields__), name
+
+
+@pytest.mark.parametrize(("changes", "named"), [
+    ({"grid": True}, "--grid needs --vary"), ({"seeds": [2, 2]}, "2 is given twice"),
+    ({"vary": [("layers", ["3"])]}, "--vary: .* has no field 'layers'"),
+])  # fmt: skip
+def test_contradicting_options_are_named(changes: dict[str, Any], named: str) -> None:
+    with pytest.raises(ValueError, match=named):
+        Options(**changes)
+
+
+@pytest.mark.parametrize(("changes", "named"), [
+    ({"n_heads": 8}, "n_heads was None, is 8"),  # a size that the recipe has gained
+    ({"data.n_train": 9}, "(data.n_train was 7, is 9)"),
+    ({"optimizer": "muon"}, "(optimizer was adamw, is muon)"),
+    ({"data.n_lossy": 3}, ""),
+])  # fmt: skip
+def test_other_settings_are_named(changes: dict[str, Any], named: str, tmp_path: Path) -> None:
+    was = {"data.sha256": "a", "data.n_train": 7, "lr": 0.1}
+    with pytest.raises(ValueError, match=re.escape(named)) if named else nullcontext():
+        sweep.check_same_settings(tmp_path, was, was | changes)
