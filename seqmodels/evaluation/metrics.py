@@ -1,48 +1,38 @@
 """The only list of metrics: how each is named, formatted and computed. No torch.
 
 A row holds the measurements of one test example. Every score is computed from rows only, so the
-JSONL next to a record is enough to recompute all scores. A new metric is one entry here: records,
-tables and figures all use this list.
+JSONL next to a record is enough to recompute all scores. A new metric is one entry here.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from seqmodels.data.scripts import HANGUL, N_SAMPLED, unspaced_script
-from seqmodels.evaluation.intervals import (
-    Interval,
-    Row,
-    Score,
-    compute_interval,
-    groups_of,
-    quotient,
-)
+from seqmodels.evaluation.intervals import Interval, Row, Score, compute_interval, groups_of
 
 if TYPE_CHECKING:
     from sacrebleu.metrics import BLEU, CHRF
 
+N_CHRF = 6
+"""Letters of the longest n-grams of chrF."""
 
-class Part(NamedTuple):
-    """The rows of a bucket, or all rows, from which a metric is computed."""
 
-    rows: Sequence[Row]
-    tokenize: str
-    terms: dict[str, np.ndarray]
-    """The terms of each metric whose fields the rows have."""
-    scores: dict[str, Interval]
-    """The scores of these metrics."""
+def quotient(sums: np.ndarray) -> np.ndarray:
+    """Return the first sum divided by the second."""
+    return np.asarray(sums[..., 0] / sums[..., 1])
 
 
 @dataclass(frozen=True, kw_only=True)
 class Metric:
-    """One metric: a score of sums (`ratio` or `sacrebleu`), or another one (`compute`)."""
+    """One metric: a score of sums (`ratio` or `count`), or one without sums (`compute`)."""
 
     label: str
     unit: str = ""
@@ -58,12 +48,14 @@ class Metric:
     """How its interval is computed; None: it has no interval."""
     ratio: tuple[str, str | None, float] | None = None
     """(above, below, scale): scale × Σ above / Σ below of these fields; None below: per row."""
-    sacrebleu: Callable[..., BLEU | CHRF] | None = None
-    """make(tokenize, is_lowercase=False) returns sacreBLEU's metric object."""
+    count: Callable[[Sequence[str], Sequence[str], str], np.ndarray] | None = None
+    """count(hyps, refs, tokenize) returns the counts of each pair, whose sums give the score."""
+    sacrebleu: Callable[[str], BLEU | CHRF] | None = None
+    """make(tokenize) returns sacreBLEU's object of the same metric, which has the signature."""
     score_from_stats: Score = quotient
     """Computes the score from summed terms, for many resamples at once."""
-    compute: Callable[[Part], Interval | None] | None = None
-    """Computes any other score; None if the rows lack its fields."""
+    compute: Callable[[Sequence[Row], Mapping[str, np.ndarray]], float | None] | None = None
+    """Computes a score from rows and the terms of other metrics; None if they lack its fields."""
 
     @property
     def name(self) -> str:
@@ -77,9 +69,8 @@ class Metric:
 
     def terms(self, rows: Sequence[Row], tokenize: str) -> np.ndarray | None:
         """Return each row's terms, whose sums give the score; None if the rows lack its fields."""
-        if self.sacrebleu and "hyp" in rows[0]:
-            hyps, refs = ([row[key] for row in rows] for key in ("hyp", "ref"))
-            return sacrebleu_counts(self.sacrebleu(tokenize), hyps, [refs])
+        if self.count and "hyp" in rows[0]:
+            return self.count([row["hyp"] for row in rows], [row["ref"] for row in rows], tokenize)
         if self.ratio and self.ratio[0] in rows[0]:
             above, below, scale = self.ratio
             pairs = [(scale * row[above], row[below] if below else 1.0) for row in rows]
@@ -88,99 +79,57 @@ class Metric:
 
     def score(self, terms: np.ndarray, groups: Sequence[Hashable] | None = None) -> Interval:
         """Return the score of the rows' terms with its interval."""
-        result = compute_interval(
-            terms,
-            self.score_from_stats,
-            groups,
-            self.is_percent,
-            is_binary=self.interval == "Wilson",
-        )
-        if self.sacrebleu:  # to the last digit
-            exact = self.sacrebleu("none")._compute_score_from_stats(list(terms.sum(0)))
-            result["value"] = float(exact.score)
-        return result
+        is_binary = self.interval == "Wilson"
+        return compute_interval(terms, self.score_from_stats, groups, self.is_percent, is_binary)
 
 
-# -------------------------------------------------------------------------------- Other scores
+# ---------------------------------------------------------------------------------- Other scores
 
 
-def perplexity(part: Part) -> Interval | None:
-    """Return the exponential of the loss per token."""
-    if "nats" not in part.scores:
-        return None
-    ends = part.scores["nats"].items()
-    return {k: None if nats is None else math.exp(min(nats, 99)) for k, nats in ends}
-
-
-def source_gain(part: Part) -> Interval | None:
-    """Return the mean gain from the source: nats per token saved over another row's source."""
-    rows = [row for row in part.rows if "nats_shuffled" in row]
-    if not rows:
-        return None
-    saved = [(row["nats_shuffled"] - row["nats"], row["n_tokens"]) for row in rows]
-    return compute_interval(np.array(saved, dtype=np.float64), quotient, groups_of(rows))
-
-
-def mean_baseline(part: Part) -> Interval | None:
+def mean_baseline(rows: Sequence[Row], _: Mapping[str, np.ndarray]) -> float | None:
     """Return the mean baseline: the percentage correct without the ability that a test measures."""
-    if "baseline" not in part.rows[0]:
-        return None
-    return without_interval(100 * float(np.mean([row["baseline"] for row in part.rows])))
+    return 100 * float(np.mean([r["baseline"] for r in rows])) if "baseline" in rows[0] else None
 
 
-def length_ratio(part: Part) -> Interval | None:
+def length_ratio(_: Sequence[Row], terms: Mapping[str, np.ndarray]) -> float | None:
     """Return the length of the hypotheses divided by that of the references, in BLEU's tokens."""
-    if "bleu" not in part.terms:
+    if "bleu" not in terms:
         return None
-    n_hyp, n_ref, *_ = part.terms["bleu"].sum(0)
-    return without_interval(float(n_hyp / max(n_ref, 1)))
+    n_hyp, n_ref, *_counts = terms["bleu"].sum(0)
+    return float(n_hyp / max(n_ref, 1))
 
 
-def chance_bleu(part: Part) -> Interval | None:
-    """Return the BLEU of the references when each is scored against another row's reference."""
-    if "hyp" not in part.rows[0] or len(part.rows) < 2:
-        return None
-    refs = [row["ref"] for row in part.rows]
-    others = [refs[i] for i in pair_by_length([len(ref) for ref in refs])]
-    return without_interval(make_bleu(part.tokenize).corpus_score(others, [refs]).score)
-
-
-def pair_by_length(lengths: Sequence[int]) -> list[int]:
-    """Pair each of at least two rows with another row of similar length.
-
-    Neighbours by length swap; if their number is odd, the last three rotate. Among rows of equal
-    length, the pairs are random.
-    """
-    n = len(lengths)
-    order = np.lexsort((np.random.default_rng(1).permutation(n), np.array(lengths)))
-    swapped = np.arange(n) ^ 1
-    if n % 2:
-        swapped[-3:] = np.roll(np.arange(n)[-3:], 1)
-    partner_of = np.empty(n, dtype=int)
-    partner_of[order] = order[swapped]
-    return partner_of.tolist()
-
-
-def without_interval(value: float) -> Interval:
-    """Return a value with no interval."""
-    return {"value": value, "low": None, "high": None}
+def perplexity(sums: np.ndarray) -> np.ndarray:
+    """Return the exponential of the loss per token."""
+    return np.asarray(np.exp(np.minimum(quotient(sums), 99)))
 
 
 # ------------------------------------------------------------------------------------ sacreBLEU
 
 
-def sacrebleu_counts(
-    metric: BLEU | CHRF, hyps: Sequence[str], refs: Sequence[Sequence[str]]
-) -> np.ndarray:
-    """Return the counts of a sacreBLEU metric, a row per sentence; scores depend on their sums."""
-    return np.array(metric._extract_corpus_statistics(hyps, refs), dtype=np.float64)
+def make_bleu(tokenize: str) -> BLEU:
+    """Return sacreBLEU's BLEU, without its warning about texts that look tokenized."""
+    from sacrebleu.metrics import BLEU  # only where a text is scored
+
+    return BLEU(force=True, tokenize=tokenize)
+
+
+def make_chrf(tokenize: str) -> CHRF:
+    """Return sacreBLEU's chrF, which needs no tokenizer."""
+    from sacrebleu.metrics import CHRF
+
+    return CHRF()
+
+
+def count_bleu(hyps: Sequence[str], refs: Sequence[str], tokenize: str) -> np.ndarray:
+    """Return for each pair the tokens of hypothesis and reference, and matching and all n-grams."""
+    bleu = make_bleu(tokenize)
+    scores = (bleu.corpus_score([hyp], [[ref]]) for hyp, ref in zip(hyps, refs, strict=True))
+    return np.array([(s.sys_len, s.ref_len, *s.counts, *s.totals) for s in scores], np.float64)
 
 
 def bleu_of_counts(sums: np.ndarray) -> np.ndarray:
-    """Return BLEU from sacreBLEU's counts, as its compute_bleu does, for many resamples at once.
-
-    The counts are hypothesis tokens, reference tokens, matching n-grams and hypothesis n-grams.
-    """
+    """Return BLEU from sums of `count_bleu`, as sacreBLEU does, for many resamples at once."""
     n_hyp, n_ref, matches, ngrams = sums[..., 0], sums[..., 1], sums[..., 2:6], sums[..., 6:10]
     smooth = 0.5 ** np.cumsum(matches == 0, axis=-1)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -190,8 +139,22 @@ def bleu_of_counts(sums: np.ndarray) -> np.ndarray:
     return np.where(matches.any(-1) & ngrams.all(-1), score, 0.0)
 
 
+def count_chrf(hyps: Sequence[str], refs: Sequence[str], tokenize: str) -> np.ndarray:
+    """Return for each pair and n the n-grams of letters of hypothesis and reference, and matches.
+
+    sacreBLEU keeps these counts to itself.
+    """
+    counts = np.zeros((len(hyps), N_CHRF, 3))
+    for i, pair in enumerate(zip(hyps, refs, strict=True)):
+        letters = ["".join(text.split()) for text in pair]
+        for n in range(1, N_CHRF + 1):
+            hyp, ref = (Counter(t[j : j + n] for j in range(len(t) - n + 1)) for t in letters)
+            counts[i, n - 1] = hyp.total() * bool(ref), ref.total(), (hyp & ref).total()
+    return counts.reshape(len(hyps), -1)
+
+
 def chrf_of_counts(sums: np.ndarray) -> np.ndarray:
-    """Return chrF from sacreBLEU's counts, as its _compute_f_score does, for many resamples."""
+    """Return chrF from sums of `count_chrf`, as sacreBLEU does, for many resamples at once."""
     n_hyp, n_ref, n_same = np.moveaxis(sums.reshape(*sums.shape[:-1], -1, 3), -1, 0)
     both = (n_hyp > 0) & (n_ref > 0)
     n_orders = np.maximum(both.sum(-1), 1)
@@ -201,20 +164,6 @@ def chrf_of_counts(sums: np.ndarray) -> np.ndarray:
     )
     below = 4 * precision + recall
     return 100 * np.divide(5 * precision * recall, below, out=np.zeros_like(below), where=below > 0)
-
-
-def make_bleu(tokenize: str, is_lowercase: bool = False) -> BLEU:
-    """Return sacreBLEU's BLEU, without its warning about texts that look tokenized."""
-    from sacrebleu.metrics import BLEU  # only where a text is scored
-
-    return BLEU(lowercase=is_lowercase, force=True, tokenize=tokenize)
-
-
-def make_chrf(tokenize: str, is_lowercase: bool = False) -> CHRF:
-    """Return sacreBLEU's chrF, which needs no tokenizer."""
-    from sacrebleu.metrics import CHRF
-
-    return CHRF(lowercase=is_lowercase)
 
 
 TOKENIZER_OF_SCRIPT = {"han": "zh", "kana": "ja-mecab", "other": "flores200", None: "13a"}
@@ -234,17 +183,16 @@ def tokenizer_for(texts: Iterable[str]) -> str:
     return name
 
 
-def check_tokenizer(name: str, flag: str = "--bleu-tokenize") -> None:
+def check_tokenizer(name: str) -> None:
     """Raise ValueError for a tokenizer that sacreBLEU does not have, or that does not work here."""
     from sacrebleu.metrics import BLEU
 
     if name not in BLEU.TOKENIZERS:
-        raise ValueError(f"{flag} {name}: sacreBLEU has {', '.join(BLEU.TOKENIZERS)}")
+        raise ValueError(f"--bleu-tokenize {name}: sacreBLEU has {', '.join(BLEU.TOKENIZERS)}")
     try:
         BLEU(tokenize=name)
     except (ImportError, OSError, RuntimeError) as error:  # not installed; no network
-        reason = " ".join(str(error).split())
-        raise ValueError(f"{flag} {name} does not work here: {reason}") from error
+        raise ValueError(f"--bleu-tokenize {name} does not work here: {error}") from error
 
 
 # ------------------------------------------------------------------------------------- The table
@@ -263,15 +211,11 @@ METRICS = {
     ),
     "perplexity": Metric(
         label="perplexity", unit="per token", better="lower", is_teacher_forced=True,
-        compute=perplexity,
+        ratio=("nats", "n_tokens", 1.0), score_from_stats=perplexity,
     ),
     "token_accuracy": Metric(
         label="next-token accuracy", unit="%", is_teacher_forced=True, is_percent=True,
         ratio=("n_correct", "n_tokens", 100.0),
-    ),
-    "source_gain": Metric(
-        label="gain from the source", unit="nats per token", digits=3, is_teacher_forced=True,
-        compute=source_gain,
     ),
     "exact_match": Metric(
         label="exact match", unit="%", is_percent=True, interval="Wilson",
@@ -281,15 +225,16 @@ METRICS = {
         label="symbol accuracy", unit="%", is_percent=True, ratio=("n_same", "n_places", 100.0)
     ),
     "bleu": Metric(
-        label="BLEU", is_percent=True, sacrebleu=make_bleu, score_from_stats=bleu_of_counts
+        label="BLEU", is_percent=True, count=count_bleu, sacrebleu=make_bleu,
+        score_from_stats=bleu_of_counts,
     ),
     "chrf": Metric(
-        label="chrF", is_percent=True, sacrebleu=make_chrf, score_from_stats=chrf_of_counts
+        label="chrF", is_percent=True, count=count_chrf, sacrebleu=make_chrf,
+        score_from_stats=chrf_of_counts,
     ),
     "length_ratio": Metric(
         label="Length ratio", digits=3, better=None, interval=None, compute=length_ratio
     ),
-    "chance_bleu": Metric(label="BLEU by chance", interval=None, compute=chance_bleu),
     "baseline": Metric(label="baseline", unit="%", interval=None, compute=mean_baseline),
 }  # fmt: skip
 """Metrics by their field names in records. Without a free-running search, a target is an exact
@@ -299,12 +244,6 @@ match if each of its tokens was the most likely one: greedy search would write i
 def metric_of(key: str) -> Metric:
     """Return a metric; one that is not in the table is labelled by its key."""
     return METRICS.get(key) or Metric(label=key)
-
-
-def sacrebleu_metrics(tokenize: str, is_lowercase: bool = False) -> dict[str, BLEU | CHRF]:
-    """Return sacreBLEU's objects for its metrics in the table."""
-    makers = {key: metric.sacrebleu for key, metric in METRICS.items() if metric.sacrebleu}
-    return {key: make(tokenize, is_lowercase) for key, make in makers.items()}
 
 
 def compute_scores_by_bucket(
@@ -318,13 +257,16 @@ def compute_scores_by_bucket(
     groups = groups_of(rows)
 
     def score(indices: np.ndarray) -> dict[str, Interval]:
+        scores = dict[str, Interval]()
         own = {key: each[indices] for key, each in terms.items() if each is not None}
+        own_rows = [rows[i] for i in indices]
         own_groups = None if groups is None else [groups[i] for i in indices]
-        scores = {key: METRICS[key].score(each, own_groups) for key, each in own.items()}
-        part = Part([rows[i] for i in indices], tokenize, own, scores)
-        others = {key: metric.compute(part) for key, metric in METRICS.items() if metric.compute}
-        found = others | scores
-        return {key: each for key in METRICS if (each := found.get(key))}
+        for key, metric in METRICS.items():
+            if key in own:
+                scores[key] = metric.score(own[key], own_groups)
+            elif metric.compute and (value := metric.compute(own_rows, own)) is not None:
+                scores[key] = {"value": value, "low": None, "high": None}
+        return scores
 
     lengths = [row["x"] for row in rows] if buckets else []
     return score(np.arange(len(rows))), map_buckets(lengths, buckets, score)
@@ -352,10 +294,15 @@ def interval_methods(keys: Iterable[str]) -> dict[str, str]:
     return {key: method for key in keys if (method := metric_of(key).interval)}
 
 
+def sacrebleu_metrics(tokenize: str) -> dict[str, BLEU | CHRF]:
+    """Return sacreBLEU's objects for its metrics in the table."""
+    return {key: m.sacrebleu(tokenize) for key, m in METRICS.items() if m.sacrebleu}
+
+
 def sacrebleu_signatures(tokenize: str = "13a") -> dict[str, str]:
     """Return the signatures of sacreBLEU's metrics."""
-    signature_of = {}
+    signatures = {}
     for key, metric in sacrebleu_metrics(tokenize).items():
         metric.corpus_score(["a"], [["a"]])
-        signature_of[key] = str(metric.get_signature())
-    return signature_of
+        signatures[key] = str(metric.get_signature())
+    return signatures

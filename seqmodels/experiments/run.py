@@ -18,7 +18,7 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
-from seqmodels.data.batches import Example, longest, training_batches
+from seqmodels.data.batches import Example, training_batches
 from seqmodels.evaluation.evaluate import (
     align_target,
     compare_tokens,
@@ -30,12 +30,11 @@ from seqmodels.evaluation.intervals import Row
 from seqmodels.evaluation.metrics import (
     compute_scores_by_bucket,
     interval_methods,
-    pair_by_length,
     sacrebleu_signatures,
 )
 from seqmodels.experiments.sweep import Run, check_same_settings, count_parameters, flatten_settings
 from seqmodels.experiments.task import Rows, Task, TestSet
-from seqmodels.interface import BOS, EOS, PAD, Batch, SequenceModel, device_of
+from seqmodels.interface import EOS, PAD, Batch, SequenceModel, device_of
 from seqmodels.models import Value
 from seqmodels.records import io as record
 from seqmodels.records import provenance
@@ -217,30 +216,7 @@ def build_rows(
             row["exact_match"] = row["n_correct"] == row["n_tokens"]
         else:
             row |= {"hyp": task.tokenizer.decode(free[i])} | compare_tokens(free[i], example.tgt)
-    for i, nats in score_shuffled_sources(model, test.examples, bar).items():
-        rows[i]["nats_shuffled"] = nats
     return rows
-
-
-def score_shuffled_sources(
-    model: SequenceModel, examples: Sequence[Example], bar: ProgressBar = SILENT
-) -> dict[int, float]:
-    """Return the nats of each target given the source of another example of similar length.
-
-    Examples whose source is BOS alone are left out.
-    """
-    real = []
-    if longest(examples)[0] > 1:
-        real = [i for i, example in enumerate(examples) if list(example.src) != [BOS]]
-    if len(real) < 2:
-        return {}
-    own = [examples[i] for i in real]
-    swapped = [
-        example._replace(src=own[j].src)
-        for example, j in zip(own, pair_by_length([len(e.src) for e in own]), strict=True)
-    ]
-    rows = score_teacher_forced(model, swapped, "sources shuffled", bar)
-    return {i: row["nats"] for i, row in zip(real, rows, strict=True)}
 
 
 # -------------------------------------------------------------------------------------- 3. Analyse

@@ -49,8 +49,8 @@ from scipy.special import digamma, polygamma
 
 from seqmodels.evaluation.intervals import (
     MIN_ROWS,
+    N_BOOTSTRAP,
     Score,
-    resample_sums,
     student_quantile,
     sum_by_group,
 )
@@ -310,6 +310,19 @@ class VarianceComponent(NamedTuple):
 
     means: dict[str, Mean]
     n_groups: int
+
+
+def resample_sums(columns: np.ndarray) -> np.ndarray:
+    """Return the column sums of N_BOOTSTRAP resamples of the rows, the same for every score."""
+    rng, n = np.random.default_rng(1), len(columns)
+    chunk = max(1, 2**22 // n)  # resamples at a time, to bound memory
+    sums = []
+    for start in range(0, N_BOOTSTRAP, chunk):
+        draws = np.arange(min(chunk, N_BOOTSTRAP - start))
+        rows = rng.integers(n, size=(len(draws), n)) + n * draws[:, None]
+        weights = np.bincount(rows.ravel(), minlength=n * len(draws)).reshape(len(draws), n)
+        sums.append(weights @ columns)
+    return np.concatenate(sums)
 
 
 def score_models(

@@ -144,14 +144,7 @@ def score_rows(
             continue
         row = [label_of(group[0]), *(write(seeds[:, i], metric, n) for i, n in enumerate(counts))]
         if metric == "bleu":
-            chance, ratio = (
-                load.score_array(group, name, m) for m in ("chance_bleu", "length_ratio")
-            )
-            if (seeds[:, 0, 0] <= chance[:, 0, 0]).all():
-                row[0] += "‡"
-                notes["‡"] = (
-                    "‡ not better than references in another order: train on more with --tokens"
-                )
+            ratio = load.score_array(group, name, "length_ratio")
             row.append(_mean(ratio[:, 0], "length_ratio"))
         rows.append(row)
     if test.baseline:
@@ -169,7 +162,6 @@ def score_rows(
 def loss_rows(records: Sequence[Record], test: Test) -> Rows:
     """Return the rows of a table: models × other losses over all examples; or none."""
     metrics = [m for m in LOSSES if m != test.primary_metric]
-    metrics += ["source_gain"] * ("source_gain" in test.overall)
     rows = [["model", *(metric_of(m).name for m in metrics)]]
     for group in load.group_by_model(records).values():
         seeds = [load.score_array(group, test.name, m) for m in metrics]

@@ -117,32 +117,12 @@ def make_set(asked: Sequence[Example], **fields: Any) -> task.TestSet:
     return replace(toy().tests[0], **about | {"primary_metric": "nats"} | fields)
 
 
-def test_the_source_gain_is_that_over_another_source() -> None:
-    for is_looking in (True, False):
-        model: Any = Copier(is_looking)
-        rows, entry = score_test_set(model, toy(tokenizer=WORDS), make_set(copies(31)))
-        gain = entry["overall"]["source_gain"]
-        if is_looking:
-            assert 2 < gain["low"] < gain["value"] < gain["high"]
-            assert entry["buckets"][0]["source_gain"] == gain
-        else:
-            assert gain == pytest.approx({"value": 0, "low": 0, "high": 0}, abs=1e-6)
-        saved = sum(row["nats_shuffled"] - row["nats"] for row in rows)
-        assert gain["value"] == pytest.approx(saved / sum(row["n_tokens"] for row in rows))
-    asked = [e._replace(src=[BOS]) if i < 20 else e for i, e in enumerate(copies(40))]
-    rows, _ = score_test_set(model, toy(tokenizer=WORDS), make_set(asked))
-    assert ["nats_shuffled" in row for row in rows] == [i >= 20 for i in range(40)]
-    _, entry = score_test_set(model, toy(tokenizer=WORDS), make_set(asked[:20]))
-    assert "source_gain" not in entry["overall"]
-
-
 def test_the_settings_of_a_test_set_reach_its_scores(monkeypatch: pytest.MonkeyPatch) -> None:
     model: Any = Copier(True)
     asked = copies(40)
     some = make_set(asked, groups=[i // 5 for i in range(40)], grouped_by="fives")
     _, entry = score_test_set(model, toy(tokenizer=WORDS), some)
-    for key in ("nats", "source_gain"):
-        assert entry["overall"][key]["low"] is None  # of eight groups
+    assert entry["overall"]["nats"]["low"] is None  # of eight groups
     assert entry["grouped_by"] == "fives"
     some = make_set(asked, baseline=[0.25, 0.65] * 20, baseline_name="guesses")
     _, entry = score_test_set(model, toy(tokenizer=WORDS), some)
@@ -157,4 +137,3 @@ def test_the_settings_of_a_test_set_reach_its_scores(monkeypatch: pytest.MonkeyP
     )
     for part in (entry["overall"], entry["buckets"][0]):
         assert part["bleu"]["value"] == pytest.approx(theirs.score)
-        assert part["chance_bleu"]["value"] < part["bleu"]["value"]

@@ -54,7 +54,7 @@ def test_a_record_is_complete(name: str, compared: Path, few_draws: None) -> Non
     # scores
     (test,) = saved["tests"]
     names = {"nats", "bits_per_byte", "token_accuracy", "exact_match", "accuracy", "bleu", "chrf"}
-    names |= {"length_ratio", "chance_bleu", "source_gain", "perplexity"}
+    names |= {"length_ratio", "perplexity"}
     assert test["overall"].keys() == names
     assert [(b["low"], b["high"], b["n"]) for b in test["buckets"]] == [(1, 4, 6), (5, 9, 7)]
     assert all(b.keys() > names for b in test["buckets"])

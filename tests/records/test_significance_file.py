@@ -115,8 +115,7 @@ def test_thin_buckets_are_not_in_the_family(folder: Path, monkeypatch: Any) -> N
     assert [(p is None, thin) for p, thin in pairs] == [(False, None)] * 3
 
 
-def test_what_has_no_sums_or_no_second_model_is_not_compared(tmp_path: Path) -> None:
-    assert find(with_rows(tmp_path / "a", SHARES, "perplexity")) is None
+def test_a_model_alone_is_not_compared(tmp_path: Path) -> None:
     assert find(with_rows(tmp_path / "b", {"gpt": (0.5, 0.6)})) is None
 
 

@@ -2,7 +2,6 @@
 
 import re
 import shutil
-from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -62,20 +61,6 @@ def test_a_share_is_that_of_the_longest_trained_bucket(about: Any, shares: str) 
     text = tables.format_shares(made, made[0].tests[0])
     found = re.findall(r"[,:] (\w+)[^:,]* (\d+)\s% of (\d+)", text.replace("\xa0", " "))
     assert ", ".join(map(" ".join, found)) == shares
-
-
-def test_models_that_learned_nothing_are_marked() -> None:
-    records = scored(dict.fromkeys(MODELS, (0.4, 0.4, 0.3)))
-    records += [deepcopy(r) | {"seed": 2} for r in records]
-    for r in records:
-        has_learned = (r["model"], r["seed"]) == ("bahdanau", 1)  # and its second seed has not
-        own = r["tests"][0]["overall"]["bleu"]["value"]
-        chance = 0.3 if has_learned else own if r["model"] == "gpt" else 0.5
-        r["tests"][0]["overall"]["chance_bleu"] = {"value": chance, "low": None, "high": None}
-    lines = tables.format_summary(as_records(records)).splitlines()
-    marked = [line.partition("‡")[0] for line in lines if "‡ " in line and line[0] != "*"]
-    labels = [PAPERS[model].label for model in MODELS if model != "bahdanau"]
-    assert [label for label in marked if label] == labels
 
 
 def test_formats_at_their_borders() -> None:
