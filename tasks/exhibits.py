@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from matplotlib.figure import Figure
 
 from seqmodels.report import style
@@ -17,30 +16,6 @@ from seqmodels.utils.terminal import Parser, run_cli
 
 Exhibit = Mapping[str, Any]
 """What its file holds: `settings`, and `rows` of named values."""
-
-
-def write_pair(
-    s: np.ndarray,
-    k: np.ndarray,
-    v: np.ndarray,
-    alpha: float | np.ndarray = 1.0,
-    beta: float | np.ndarray = 1.0,
-    is_delta: bool = True,
-) -> np.ndarray:
-    """Return memories (..., K, V) after they have written values (..., V) under keys (..., K).
-
-    A memory first fades to its share `alpha`. The delta rule then writes the part `beta` of the
-    difference between the value and what the memory reads with the key; otherwise, the part `beta`
-    of the value itself is added.
-    """
-    s = alpha * s
-    new = v - (k[..., None, :] @ s)[..., 0, :] if is_delta else v
-    return s + beta * k[..., :, None] * new[..., None, :]
-
-
-def normalise(x: np.ndarray) -> np.ndarray:
-    """Return vectors of length 1."""
-    return x / np.linalg.norm(x, axis=-1, keepdims=True)
 
 
 def run_exhibit(

@@ -26,6 +26,7 @@ SUMS_SUFFIX = ".sums.json.gz"
 OLD_TASKS = {
     "recall": "copy", "ladder": "translation", "choices": "translation", "positions": "translation",
     "vector": "bottleneck", "distance": "bottleneck",
+    "lookup": "memory", "tracking": "memory",
 }  # fmt: skip
 """Names that tasks had in earlier records."""
 

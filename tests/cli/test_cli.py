@@ -141,7 +141,7 @@ ONE_SENTENCE = "seqmodels.cli.main translate results/translation-live/bahdanau-s
     ("seqmodels.cli.main translte", 2, SLOW_TO_IMPORT),
     ("seqmodels.cli.main export bahdanu --out x", 2, {"torch", "sacrebleu", "matplotlib"}),
     ("seqmodels.cli.main run copy --help", 0, SLOW_TO_IMPORT),
-    ("seqmodels.cli.main run lookup --siz smoke", 2, SLOW_TO_IMPORT),
+    ("seqmodels.cli.main run memory --siz smoke", 2, SLOW_TO_IMPORT),
     ("seqmodels.cli.main check bahdanua", 2, SLOW_TO_IMPORT),
     ("tasks.next_token --data shakspeare", 2, SLOW_TO_IMPORT),
     ("tasks --sedes 1", 2, SLOW_TO_IMPORT),

@@ -127,7 +127,7 @@ TESTED: dict[str, dict[str, tuple[dict[tuple[int, int], int], int | None]]] = {
     "bottleneck": dict.fromkeys(("length", "best_state"), GRAMMAR["length"]),
     "heads": GRAMMAR,
     "translation --preset ladder": {"length": (BY_5, 20)},
-    "lookup": {"query": (exactly(2, 4, 6, 8, 12, 16, n=10), 8)},
+    "memory": {"query": (exactly(2, 4, 6, 8, 12, 16, n=10), 8)},
     "mistakes": GRAMMAR,
     "next_token": {
         "context": (exactly(0, 8, 16, 32, 64, 128, n=30), 82),
@@ -136,7 +136,7 @@ TESTED: dict[str, dict[str, tuple[dict[tuple[int, int], int], int | None]]] = {
     "translation --preset positions": {"length": (BY_5 | bucket(35, 40, n=5, first=31), 20)},
     "copy": dict.fromkeys(("copy", "reverse"), (exactly(4, 8, 16, 32, n=5), 16)),
     "smoothing": GRAMMAR,
-    "tracking": {"moves": (exactly(4, 8, 16, 24, 32, 48, 96, n=10), 8)},
+    "memory --preset=cups-3": {"moves": (exactly(4, 8, 16, 24, 32, 48, 96, n=10), 8)},
     "translation": GRAMMAR,
 }  # fmt: skip
 """Of each test set at the size smoke: its buckets, and the longest source of training."""

@@ -1,0 +1,1 @@
+"""Values by their keys, and balls under cups: what a memory keeps."""

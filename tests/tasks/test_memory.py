@@ -1,0 +1,272 @@
+"""Values looked up by their keys, and balls under cups."""
+
+import random
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from conftest import RESULTS
+from fake_records import as_arm, as_records, fake_record, metric
+
+from seqmodels import EOS
+from seqmodels.experiments.sweep import make_spec, model_sizes
+from seqmodels.experiments.task import Task
+from seqmodels.models import PAPERS, gated_deltanet
+from seqmodels.records.io import load
+from seqmodels.report import style
+from tasks.memory import __main__ as memory
+from tasks.memory import figure, lookup, mirror, tracking
+
+
+def make(*flags: str) -> Task:
+    return memory.make_task(memory.PARSER.parse(["--size=smoke", *flags]))
+
+
+# ---------------------------------------------------------------------------------------- Look-up
+
+
+@pytest.mark.parametrize("n", [2, 5, 16])
+def test_every_answer_is_in_the_source(n: int) -> None:
+    rng, places, asked = random.Random(n), Counter[int](), Counter[int]()
+    symbols = lookup.make_symbols(30)
+    assert symbols.keys[25:28] == ["z", "aa", "bb"]
+    for i in range(400):
+        pair = lookup.draw_pair(rng, n, symbols, is_query=bool(i % 2))
+        src, tgt = pair.src.split(), pair.tgt.split()
+        values = dict(zip(src[0::2], src[1::2], strict=True))
+        assert len(values) == len(set(values.values())) == n
+        assert tgt[0::3] == tgt[1::3]
+        assert [values[key] for key in tgt[0::3]] == tgt[2::3]
+        assert len(set(tgt[0::3])) == len(tgt) // 3
+        asked[len(tgt) // 3, bool(i % 2)] += 1
+        places[src.index(tgt[0]) // 2] += 1
+    assert set(places) == set(range(n))
+    assert asked.keys() == {(1, True), (n // 2, False), (n, False)}
+    assert 70 < asked[n, False] < 130
+
+
+@pytest.mark.parametrize(("source", "asked", "target", "chance"), [
+    ("c 7 a 12 c 3 b 1 a 5 c 9", "a c b", "a a 5 c c 9 b b 1", 1 / 3),  # the last value of a key
+    ("f 12 c a a 7 b f", "c b", "c c 7 b b 12", 1 / 2),  # the value of a value
+])  # fmt: skip
+def test_answers_by_hand(source: str, asked: str, target: str, chance: float) -> None:
+    words = source.split()
+    pair = lookup.make_pair([*zip(words[0::2], words[1::2], strict=True)], asked.split())
+    assert pair[:2] == (source, target)
+    assert lookup.guess_last(pair) == chance
+
+
+def test_keys_given_again_are_of_half_as_many() -> None:
+    """Naming the last value is right as often as the baseline says; no other place is better."""
+    rng, symbols, times = random.Random(5), lookup.make_symbols(30, "again"), Counter[int]()
+    n, hits, chance, n_draws = 10, Counter[int](), 0.0, 4000
+    for _ in range(n_draws):
+        query = lookup.draw_pair(rng, n, symbols, is_query=True)
+        keys, values = query.src.split()[0::2], query.src.split()[1::2]
+        assert len({*values}) == n == len(keys)
+        assert len({*keys}) <= n // 2
+        times.update(Counter(keys).values())
+        hits[values.index(query.tgt.split()[2])] += 1
+        chance += lookup.guess_last(query)
+    assert times.keys() >= {1, 2, 3, 4}
+    assert max(hits, key=hits.__getitem__) == n - 1
+    assert hits[n - 1] / n_draws == pytest.approx(chance / n_draws, abs=0.02)
+
+
+def test_half_of_the_keys_lead_to_another_key() -> None:
+    rng, symbols = random.Random(5), lookup.make_symbols(30, "hops")
+    is_first, n_asked = Counter[bool](), Counter[int]()
+    for _ in range(300):
+        pair = lookup.draw_pair(rng, 10, symbols)
+        src, tgt = pair.src.split(), pair.tgt.split()
+        values = dict(zip(src[0::2], src[1::2], strict=True))
+        assert sum(value in values for value in values.values()) == 5
+        assert [values[values[key]] for key in tgt[0::3]] == tgt[2::3]
+        is_first[src.index(tgt[0]) < src.index(values[tgt[0]])] += 1
+        n_asked[len(tgt) // 3] += 1
+    assert min(is_first.values()) > 100  # the first hop may come after the second
+    assert n_asked.keys() == {2, 5}
+    sizes = {len(p.src.split()) // 2 for p in lookup.draw_pairs(rng, 200, 8, symbols)}
+    assert sizes == {2, 4, 6, 8}
+
+
+@pytest.mark.parametrize(("flags", "folder"), [
+    ([], "lookup"), (["--preset=again"], "lookup-again"), (["--preset=cups-5"], "tracking-5"),
+])  # fmt: skip
+@pytest.mark.slow
+def test_the_data_are_those_of_the_records(flags: list[str], folder: str) -> None:
+    record = load(RESULTS / folder / "gpt-seed1.json")
+    task = memory.make_task(memory.PARSER.parse(flags))
+    assert (record.task, record.data.sha256) == (task.name, task.data["sha256"])
+    assert record.train_config.tokens == task.training["tokens"]
+
+
+@pytest.mark.parametrize(
+    ("most", "tested"), [(8, [2, 4, 6, 8, 12, 16]), (12, [3, 6, 9, 12, 18, 24])]
+)
+def test_values_alone_are_scored(most: int, tested: list[int]) -> None:
+    task = make(f"--pairs={most}")
+    (test,) = task.tests
+    for example in (*task.train, *task.valid, *test.examples):
+        assert task.tokenizer.tokens(example.scored()) == task.tokenizer.tokens(example.tgt)[2::3]
+        assert example.src[-1] == EOS
+    assert {len(e.src) for e in task.valid} == {2 * most + 1}
+    assert max(len(e.src) for e in task.train) == task.data["n_tokens_source"]
+    assert Counter(test.x) == dict.fromkeys(tested, lookup.SIZES["smoke"]["per_number"])
+    assert [len(e.src) for e in test.examples] == [2 * n + 1 for n in test.x]
+    assert test.baseline == [1 / n for n in test.x]
+    example, links = task.alignment_example
+    assert all(example.src[s] == example.tgt[t] for s, t in links)  # to the value, not the key
+    assert len(links) == len(example.scored())
+
+
+def test_a_width_holds_for_all_models() -> None:
+    """Wider models have lower rates, except for the LSTM."""
+    names = [*PAPERS, "transformer_rotary"]
+    assert {model_sizes(make_spec(name), make("--width=48"))["d_model"] for name in names} == {48}
+    narrow, wide = (make(f"--width={width}").recipes for width in (128, 256))
+    for name, recipe in make().recipes.items():
+        factor = 1 if name == "lstm_seq2seq" else 0.5
+        assert (narrow[name].lr, wide[name].lr) == (recipe.lr, factor * recipe.lr)
+    assert [recipes["gpt"].sizes["init_std"] for recipes in (narrow, wide)] == [0.08, 0.04]
+
+
+def test_flags_that_do_not_fit_are_refused() -> None:
+    read = memory.PARSER.parse
+    assert read([]).out is None
+    assert read(["--preset", "again"]).out == Path("runs/memory-again-laptop")
+    assert read(["--preset", "cups-5"]).models == [*PAPERS]
+    for wrong in (["--preset", "cups-3", "--width", "32"], ["--pairs", "9"]):
+        with pytest.raises(ValueError, match="--pairs"):
+            read(wrong)
+
+
+# ------------------------------------------------------------------------------------------- Cups
+
+BY_HAND = [
+    (2, "", "1 2"),
+    (2, "- 12 -", "2 1"),
+    (3, "12 23", "3 1 2"),  # a b c, b a c, b c a
+    (3, "23 12", "2 3 1"),  # a c b, c a b: the order matters
+    (5, "15 34 25 23", "3 5 4 2 1"),  # e b c d a, e b d c a, e a d c b, e d a c b
+]
+
+
+@pytest.mark.parametrize(("n_cups", "moves", "cups"), BY_HAND)
+def test_the_cups_are_those_found_by_hand(n_cups: int, moves: str, cups: str) -> None:
+    assert " ".join(map(str, tracking.follow(moves.split(), n_cups))) == cups
+
+
+@pytest.mark.parametrize("n_cups", [2, 3, 5])
+def test_no_answer_is_in_the_source_or_in_the_inputs(n_cups: int) -> None:
+    task = make(f"--preset=cups-{n_cups}")
+    ids = {name: i for i, name in enumerate(task.tokenizer.labels)}
+    balls = [ids[ball] for ball in "abcde"[:n_cups]]
+    cups = {ids[str(cup)] for cup in range(1, n_cups + 1)}
+    (test,) = task.tests
+    for example in (*task.train, *task.valid, *test.examples):
+        assert [*example.src[:n_cups]] == balls
+        assert example.src[-1] == EOS
+        assert not {*example.src} & cups
+        assert {*example.tgt} == cups  # each once: no cup before it is the answer
+        assert len(example.scored()) == n_cups
+    assert {*test.baseline} == {{2: 1 / 2, 3: 1 / 6, 5: 1 / 120}[n_cups]}
+    assert [len(e.src) - n_cups - 1 for e in test.examples] == [*test.x]
+    assert {len(e.src) - n_cups - 1 for e in task.train} == {*range(1, 9)}
+    longest = max(len(e.src) + len(e.tgt) for e in test.examples)
+    assert longest < task.recipes["gpt"].sizes["n_positions"]
+
+
+def test_moves_are_equally_likely_and_few_of_them_are_frequent(monkeypatch: Any) -> None:
+    monkeypatch.setattr(tracking, "LONGEST", 3)
+    pairs = tracking.draw_pairs(random.Random(4), 6000, 4)
+    found = Counter(move for pair in pairs for move in pair.src.split()[4:])
+    assert [*sorted(found)] == tracking.list_moves(4) == ["-", "12", "13", "14", "23", "24", "34"]
+    assert max(found.values()) < 1.15 * min(found.values())
+    lengths = Counter(len(pair.src.split()) - 4 for pair in pairs)
+    shares = {k: lengths[k] / 6000 for k in (1, 2, 3)}
+    assert shares == pytest.approx({1: 6 / 11, 2: 3 / 11, 3: 2 / 11}, abs=0.02)
+
+
+def test_a_mirror_follows_4096_swaps_and_beta_1_none() -> None:
+    counted = [mirror.count_swaps(beta, 0.0, 3) for beta in (0.5, 1.0, 2.0)]
+    assert counted == [1, 1, mirror.N_SWAPS]
+    assert 1 < mirror.count_swaps(2.0, 0.05, 3) < 200
+
+
+@pytest.mark.parametrize("beta", [1.0, 2.0])
+def test_a_pair_is_written_as_in_the_chapter(beta: float) -> None:
+    rng, shape = np.random.default_rng(3), (2, 3, 150)
+    q, k, v = (rng.normal(size=(*shape, 5)) for _ in range(3))
+    k /= np.linalg.norm(k, axis=-1, keepdims=True)
+    s = start = rng.normal(size=(2, 3, 5, 5))
+    for t in range(shape[2]):
+        s = mirror.write_pair(s, k[:, :, t], v[:, :, t], beta)
+    a, b = np.zeros((*shape, 1)), np.full((*shape, 1), beta)
+    *tokens, start = (torch.from_numpy(x) for x in (q, k, v, a, b, start))
+    assert (
+        np.abs(gated_deltanet.read_chunks(tuple(tokens), start, True)[1].numpy() - s).max() < 1e-9
+    )
+
+
+# ---------------------------------------------------------------------------------------- Figures
+
+
+def wide(model: str, seed: int, d_model: int, score: float) -> dict[str, Any]:
+    """Make a record that keeps 3 d_model bytes per token, with this score."""
+    record = fake_record(model, seed)
+    record["model_config"] = {"d_model": d_model}
+    record["data"] |= {"n_tokens_source": 17, "name": "keys"}
+    lengths = [(n, n if model != "lstm_seq2seq" else 1) for n in (8, 16, 32)]
+    record["cache_bytes"] = [[n, 3 * d_model * k] for n, k in lengths]
+    record["tests"][0] |= {"baseline": "knows nothing", "name": "query"}
+    for i, bucket in enumerate(record["tests"][0]["buckets"]):  # the fourth is the longest trained
+        bucket["bleu"] = metric(score if i == 3 else float(i), 0)
+        bucket["baseline"] = {"value": 7.0 + i, "low": None, "high": None}
+    return record
+
+
+def test_a_point_is_its_bytes_and_its_score() -> None:
+    one, two = (
+        [wide("gpt", 1, d, 60 + d), wide("gpt", 2, d, 64 + d), wide("lstm_seq2seq", 1, d, d)]
+        for d in (16, 32)
+    )
+    arm = [as_arm(wide("gpt", 1, 8, 50), sizes={"n_heads": 1})]
+    other = [r | {"data": r["data"] | {"sha256": "11"}} for r in two]
+    assert figure.draw_widths([*map(as_records, (one, other))]) == {}
+    cups = as_records([fake_record("gpt", 1)])
+    drawn = figure.draw_widths([*map(as_records, (other, one, two, arm)), cups])
+    (ax,) = drawn["widths-lookup"].axes
+    for model, sizes, means in (
+        ("gpt", [17 * 24, 17 * 48, 17 * 96], [50, 78, 94]), ("lstm_seq2seq", [48, 96], [16, 32]),
+    ):  # fmt: skip
+        colour = style.line_style_of(model).colour
+        line = next(its for its in ax.lines if its.get_color() == colour)
+        assert np.allclose(line.get_xdata(), sizes)
+        assert np.allclose(line.get_ydata(), means)
+
+
+def test_each_seed_has_its_curve() -> None:
+    records = as_records(
+        [wide(model, seed, 8, 1) for model in ("gpt", "bahdanau") for seed in (1, 2)]
+    )
+    (ax,) = figure.draw_transition(records)["transition"].axes
+    assert len(ax.lines) == 4 + 1  # and the line at 95 %
+    assert [*ax.lines[-2].get_ydata()] == [p.valid_accuracy for p in records[1].curve]
+    assert figure.draw_transition(as_records([fake_record("gpt", 1)])) == {}
+
+
+def test_each_number_of_cups_has_its_panel() -> None:
+    folders = [as_records([wide("gpt", 1, 8, 1)])]
+    for n_cups, models in ((5, ["gpt"]), (2, ["gpt", "lstm_seq2seq"]), (2, ["gpt"])):
+        records = [fake_record(model, seed) for model in models for seed in (1, 2)]
+        for record in records:
+            record["data"] |= {"name": f"{n_cups} cups", "n_cups": n_cups}
+        folders.append(as_records(records))
+    drawn = figure.draw_tracking(folders)["tracking"]
+    panels = {ax.get_title(): ax for ax in drawn.axes}
+    assert [*panels] == ["2 cups", "5 cups"]
+    assert [len(ax.collections) for ax in panels.values()] == [2, 1]  # whiskers of each model
