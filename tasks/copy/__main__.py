@@ -21,7 +21,10 @@ from __future__ import annotations
 
 import argparse
 import random
+from collections.abc import Sequence
+from dataclasses import replace
 from itertools import chain, pairwise
+from typing import TYPE_CHECKING
 
 from seqmodels.data.splits import Pair
 from seqmodels.data.tokenizers import Words
@@ -30,6 +33,9 @@ from seqmodels.experiments.task import AlignmentExample, Recipe, Task, TestSet
 from ..flags import TaskParser, run
 from ..recipes import COPYING, HISTORY
 from ..synthetic.pairs import describe_data, encode_pairs
+
+if TYPE_CHECKING:
+    from seqmodels.data.batches import Example
 
 VECTORS = [f"rnn_encdec_{d}" for d in (32, 64, 128, 256, 512)]
 POOLED = [f"bahdanau_{k}" for k in (1, 2, 4, 8, 16)]
@@ -87,6 +93,22 @@ def draw_pair(rng: random.Random, n: int, kind: str = "") -> Pair:
     return Pair(" ".join([kind, *symbols] if kind else symbols), " ".join(tgt))
 
 
+def length_test(
+    name: str, examples: Sequence[Example], x: Sequence[int], lengths: Sequence[int], longest: int
+) -> TestSet:
+    """Return a test set that plots the score against the number of source symbols."""
+    return TestSet(
+        name=name,
+        axis="source length (symbols)",
+        unit="symbols",
+        primary_metric="accuracy",
+        examples=examples,
+        x=x,
+        buckets=[(n, n) for n in lengths],
+        max_train_length=longest,
+    )
+
+
 # ------------------------------------------------------------------------------------- Recipes
 #
 # COPYING of tasks/recipes.py. Of --bits, the wider vectors were best at a lower rate in the trials
@@ -109,20 +131,22 @@ BITS_CONTRASTS = (
 
 def make_task(args: argparse.Namespace) -> Task:
     """Return the task of copying and reversing, or that of --bits."""
-    return make_bits(args) if args.bits else make_order(args)
+    sizes, budgets = (BITS_SIZES, BITS_TOKENS) if args.bits else (SIZES, TOKENS)
+    task = (make_bits if args.bits else make_order)(sizes[args.size])
+    tokens = args.tokens or budgets[args.size]
+    return replace(task, training={"tokens": tokens, "batch_tokens": 500})
 
 
-def make_order(args: argparse.Namespace) -> Task:
+def make_order(size: dict[str, int]) -> Task:
     """Return the task in which a model learns to copy and to reverse at once."""
-    rng, size = random.Random(1), SIZES[args.size]
-    lengths = range(4, size["max_train"] + 1, 2)
+    rng, lengths = random.Random(1), range(4, size["max_train"] + 1, 2)
     weights = [1 / n for n in lengths]  # as many symbols of every length
     train, valid = (
         [draw_pair(rng, rng.choices(lengths, weights)[0], KINDS[i % 2]) for i in range(size[split])]
         for split in ("n_train", "n_valid")
     )
-    tested = [n for n in LENGTHS if n <= size["max_test"] for _ in range(size["per_length"])]
-    test = {kind: [draw_pair(rng, n, kind) for n in tested] for kind in KINDS}
+    x = [n for n in LENGTHS if n <= size["max_test"] for _ in range(size["per_length"])]
+    test = {kind: [draw_pair(rng, n, kind) for n in x] for kind in KINDS}
     tokenizer, splits = Words([*KINDS, *SYMBOLS]), (train, valid, [*chain(*test.values())])
     (shown,) = encode_pairs([draw_pair(rng, 12, "reverse")], tokenizer)
     return Task(
@@ -132,52 +156,42 @@ def make_order(args: argparse.Namespace) -> Task:
         train=encode_pairs(train, tokenizer),
         valid=encode_pairs(valid, tokenizer),
         tests=[
-            TestSet(
-                name=kind, axis="source length (symbols)", unit="symbols",
-                primary_metric="accuracy", examples=encode_pairs(pairs, tokenizer), x=tested,
-                buckets=[(n, n) for n in LENGTHS], max_train_length=size["max_train"],
-            )
-            for kind, pairs in test.items()
+            length_test(kind, encode_pairs(test[kind], tokenizer), x, LENGTHS, size["max_train"])
+            for kind in KINDS
         ],
         contrasts=HISTORY,
         recipes=COPYING,
-        training={"tokens": args.tokens or TOKENS[args.size], "batch_tokens": 500},
+        training={},
         n_parameters=500_000,
         alignment_example=AlignmentExample(shown, [(12 - i, i) for i in range(12)]),
-    )  # fmt: skip
+    )
 
 
-def make_bits(args: argparse.Namespace) -> Task:
+def make_bits(size: dict[str, int]) -> Task:
     """Return the task of copying through vectors; its loss is that of the symbols alone."""
-    rng, size = random.Random(1), BITS_SIZES[args.size]
-    lengths = range(1, size["max_train"] + 1)
+    rng, lengths = random.Random(1), range(1, size["max_train"] + 1)
     weights = [1 / n for n in lengths]
     train, valid = (
         [draw_pair(rng, n) for n in rng.choices(lengths, weights, k=size[split])]
         for split in ("n_train", "n_valid")
     )
-    tested = [n for n in BITS_LENGTHS if n in lengths for _ in range(size["per_length"])]
-    tokenizer, splits = Words(SYMBOLS), (train, valid, [draw_pair(rng, n) for n in tested])
+    x = [n for n in BITS_LENGTHS if n in lengths for _ in range(size["per_length"])]
+    tokenizer, splits = Words(SYMBOLS), (train, valid, [draw_pair(rng, n) for n in x])
     encoded = [encode_pairs(pairs, tokenizer, has_target_eos=False) for pairs in splits]
+    about = {"n_symbols": len(SYMBOLS), "source_end": "EOS"}
+    test = length_test("copy", encoded[2], x, BITS_LENGTHS, size["max_train"])
     return Task(
         name="copy",
-        data=describe_data(
-            "random symbols", splits, tokenizer, n_symbols=len(SYMBOLS), source_end="EOS"
-        ),
+        data=describe_data("random symbols", splits, tokenizer, **about),
         tokenizer=tokenizer,
         train=encoded[0],
         valid=encoded[1],
-        tests=[TestSet(
-            name="copy", axis="source length (symbols)", unit="symbols",
-            primary_metric="token_accuracy", examples=encoded[2], x=tested,
-            buckets=[(n, n) for n in BITS_LENGTHS], max_train_length=size["max_train"],
-            is_generated=False,
-        )],
+        tests=[replace(test, primary_metric="token_accuracy", is_generated=False)],
         contrasts=BITS_CONTRASTS,
         recipes=BITS_RECIPES,
-        training={"tokens": args.tokens or BITS_TOKENS[args.size], "batch_tokens": 500},
+        training={},
         n_parameters=500_000,
-    )  # fmt: skip
+    )
 
 
 if __name__ == "__main__":

@@ -1,6 +1,5 @@
 """The tasks in every size, and the driver that runs all of them."""
 
-import argparse
 import re
 from collections import Counter
 from importlib import import_module
@@ -30,7 +29,7 @@ LSTM, TRANSFORMER = ["lstm_seq2seq", "lstm_seq2seq_forward"], ["transformer"]
 WRONG = [*TRANSFORMER, "transformer_no_bos", "transformer_wrong_axis"]
 slow = pytest.mark.slow
 RUNS = [
-    ("copy --bits", ["rnn_encdec_32", "bahdanau_2"], [1, 2, 3, 4], [], "bits reach"),
+    ("copy --bits", ["rnn_encdec_32", "bahdanau_2"], [1, 2, 3, 4], [], "bits most-bits"),
     ("bottleneck", ["rnn_encdec", "bahdanau"], [1, 11], MEASURED, "best-state prefixes gradients"),
     ("translation --preset ladder", [*LSTM, "lstm_seq2seq_dot_fed"], [1, 6, 11, 16], [], "rungs"),
     pytest.param("heads", TRANSFORMER, [1, 11], HEADS, "muted-transformer", marks=slow),
@@ -85,18 +84,10 @@ def test_every_size_can_be_built(task: ModuleType) -> None:
         few = {k: min(n, 40) if k in ("n_train", "n_valid") else n for k, n in numbers.items()}
         with pytest.MonkeyPatch.context() as patch:
             patch.setitem(task.SIZES, size, few)
-            given = {
-                "size": size,
-                "tokens": None,
-                "context": 128,
-                "no_source_eos": False,
-                "bits": False,
-            }
-            given |= dict.fromkeys(("data", "tokenizer", "vocab"))
-            make_task = task.make_task
-            built = make_task(argparse.Namespace(**given))
+            args = task.PARSER.parse_args(["--size", size])
+            built = task.make_task(args)
             if size == "smoke":  # no chance in the data
-                assert make_task(argparse.Namespace(**given)).data == built.data
+                assert task.make_task(args).data == built.data
         longest = 0
         for examples in (built.train, built.valid, *(test.examples for test in built.tests)):
             assert examples

@@ -4,7 +4,6 @@ import math
 import random
 from typing import Any
 
-import numpy as np
 import pytest
 from fake_records import as_records, fake_record, metric
 
@@ -94,22 +93,8 @@ def test_bits_are_those_of_the_symbols_less_the_loss() -> None:
         assert list(line.get_xdata()) == list(LENGTHS)
         assert list(line.get_ydata()) == pytest.approx(bits)
     assert len(left.lines) == len(expected) + 1  # all bits
-    found = figure.compute_bits({"bahdanau_2": RECORDS[3:]})["bahdanau_2"][0, 2]
+    found = figure.compute_bits(RECORDS[3:])[0, 2]
     assert list(found) == pytest.approx([36, 36 - 8, 36 + 8])
     assert list(right.lines[0].get_xdata()) == [32, 128]
     assert list(right.lines[0].get_ydata()) == pytest.approx([(20 + 22) / 2, 40])
     assert [text.get_text() for text in right.texts] == ["0.66", "0.31"]
-
-
-def test_reach_is_interpolated_between_lengths() -> None:
-    n = np.array([1.0, 4.0, 8.0])
-    assert figure.interpolate_reach(np.array([100.0, 90, 50]), n, 70) == pytest.approx(6)
-    assert figure.interpolate_reach(np.array([100.0, 90, 50]), n, 40) == math.inf
-    assert math.isnan(figure.interpolate_reach(np.array([60.0, 50, 40]), n, 70))
-    by_width, by_number = figure.draw_reach(RECORDS).axes
-    at_90 = by_width.lines[0]
-    assert list(at_90.get_xdata()) == [32, 128]
-    # 32 numbers: from 87.5 % at 4 symbols, so between 1 and 4; 128: from 100 % at 4 to 83 % at 8
-    expected = [1 + 3 * 10 / 12.5, 4 + 4 * 10 / (100 - 100 * 40 / 48)]
-    assert list(at_90.get_ydata()) == pytest.approx(expected, rel=0.02)
-    assert list(by_number.lines[0].get_xdata()) == [2]
