@@ -34,22 +34,17 @@ from functools import partial
 
 from seqmodels.experiments.task import Task
 
-from ..analyses import write_texts
 from ..synthetic import grammar
 from ..synthetic.pairs import DEFAULT_SIZES, DEFAULT_TOKENS, grammar_task
-from . import measure
 from .figure import FIGURES
+from .measure import measure_losses
 
-# ---------------------------------------------------------------------------------------- Data
+# ---------------------------------------------------------------------------- Data and recipes
 #
-# The sentences of tasks.translation.
+# Those of tasks.translation; a variant has its model's recipe.
 
 N_MEASURED = 200
 """Validation sentences on which losses are measured in other ways."""
-
-# ------------------------------------------------------------------------------------- Recipes
-#
-# Those of the default comparison; a variant has its model's.
 
 # ----------------------------------------------------------------------------------------- Run
 
@@ -59,16 +54,11 @@ def make_task(args: argparse.Namespace) -> Task:
     corpus = grammar.draw_corpus(seed=1, **DEFAULT_SIZES[args.size])
     tokens, is_small = args.tokens or DEFAULT_TOKENS[args.size] // 4, args.size == "laptop"
     task = grammar_task(corpus, tokens, optimizer="muon", is_small=is_small)
-    assert task.alignment_example
-    shown = [task.alignment_example.example, task.tests[0].examples[0]]
     return replace(
         task,
         name="mistakes",
         contrasts=[(name, "transformer") for name in (*VARIANTS, "gpt")],
-        measure={
-            "losses": partial(measure.measure_losses, examples=task.valid[:N_MEASURED]),
-            "texts": partial(write_texts, examples=shown, tokenizer=task.tokenizer),
-        },
+        measure={"losses": partial(measure_losses, examples=task.valid[:N_MEASURED])},
         figures=FIGURES,
     )
 

@@ -1,1 +1,0 @@
-"""Ask in what sense attention is kernel smoothing, and with what bandwidth."""
