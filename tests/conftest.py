@@ -199,8 +199,6 @@ def shorten_runs(patch: pytest.MonkeyPatch) -> None:
         save(figure, path) if path.suffix == ".svg" else files.write(path, b"Software\0seqmodels")
     ))  # fmt: skip
     patch.setattr(intervals, "N_BOOTSTRAP", 20)
-    if (ROOT / "tasks").is_dir():
-        patch.setattr("tasks.smoothing.measure.N_DRAWS", 1)
     patch.setattr(one_run, "N_BATCHES", 1)
 
 
@@ -259,7 +257,6 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Run:
     for name, sizes in {
         "copy": {"per_length": 2, "max_train": 8, "max_test": 16},
         "translation": {"max_test": 20, "per_bucket": 3},
-        "heads": {"max_test": 20, "per_bucket": 3},  # and of other tasks on its corpus
         "next_token": {"max_test": 32, "per_distance": 4},
     }.items():
         monkeypatch.setitem(task_of(name).SIZES, "smoke", {"n_train": 60, "n_valid": 6} | sizes)

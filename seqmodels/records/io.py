@@ -27,6 +27,7 @@ OLD_TASKS = {
     "recall": "copy", "ladder": "translation", "choices": "translation", "positions": "translation",
     "vector": "bottleneck", "distance": "bottleneck",
     "lookup": "memory", "tracking": "memory",
+    "heads": "inside", "words": "inside", "smoothing": "inside",
 }  # fmt: skip
 """Names that tasks had in earlier records."""
 

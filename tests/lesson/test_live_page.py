@@ -43,7 +43,7 @@ from seqmodels import BOS, EOS, MODELS, PAD, UNK, search
 from seqmodels.cli import main
 from seqmodels.data import tokenizers
 from seqmodels.data.tokenizers import Tokenizer
-from tasks.heads.measure import muted
+from tasks.inside.parts import muted
 
 
 # ---------------------------------------------------------------------------------- Exported graphs

@@ -21,8 +21,6 @@ from tasks.copy import __main__ as recall
 from tasks.next_token import __main__ as next_token
 from tasks.translation import __main__ as translation
 
-HEADS = ["heads", "scores", "distances", "muting", "article", "maps"]
-SMOOTHING = ["lengths", "kernel", "bandwidth", "favor"]
 MEASURED = ["best_state", "controls", "places", "prefixes", "gradients"]
 KINDS = [f"transformer_{kind}" for kind in ("sinusoids", "learned", "rotary", "none")]
 LSTM, TRANSFORMER = ["lstm_seq2seq", "lstm_seq2seq_forward"], ["transformer"]
@@ -32,11 +30,7 @@ RUNS = [
     ("copy --bits", ["rnn_encdec_32", "bahdanau_2"], [1, 2, 3, 4], [], "bits most-bits"),
     ("bottleneck", ["rnn_encdec", "bahdanau"], [1, 11], MEASURED, "best-state prefixes gradients"),
     ("translation --preset ladder", [*LSTM, "lstm_seq2seq_dot_fed"], [1, 6, 11, 16], [], "rungs"),
-    pytest.param("heads", TRANSFORMER, [1, 11], HEADS, "muted-transformer", marks=slow),
-    pytest.param("smoothing", TRANSFORMER, [1, 11], SMOOTHING, "smoothing-transformer", marks=slow),
-    pytest.param("mistakes", WRONG, [1, 11], ["losses", "texts"], "mistakes", marks=slow),
-    pytest.param("heads", ["gpt"], [1, 11], HEADS, "muted-gpt article-gpt", marks=slow),
-    pytest.param("smoothing", ["gpt"], [1, 11], SMOOTHING, "smoothing-gpt", marks=slow),
+    pytest.param("mistakes", WRONG, [1, 11], ["losses"], "mistakes", marks=slow),
     pytest.param(
         "translation --preset positions", KINDS, [1, 6, 11, 16], [], "score-length", marks=slow
     ),
@@ -116,7 +110,6 @@ TESTED: dict[str, dict[str, tuple[dict[tuple[int, int], int], int | None]]] = {
     "copy --bits": {"copy": (exactly(1, 2, 3, 4, 6, 8, n=10), 8)},
     "translation --preset parts": {"length": (bucket(10, 20, n=5), 20)},
     "bottleneck": dict.fromkeys(("length", "best_state"), GRAMMAR["length"]),
-    "heads": GRAMMAR,
     "translation --preset ladder": {"length": (BY_5, 20)},
     "memory": {"query": (exactly(2, 4, 6, 8, 12, 16, n=10), 8)},
     "mistakes": GRAMMAR,
@@ -126,7 +119,6 @@ TESTED: dict[str, dict[str, tuple[dict[tuple[int, int], int], int | None]]] = {
     },
     "translation --preset positions": {"length": (BY_5 | bucket(35, 40, n=5, first=31), 20)},
     "copy": dict.fromkeys(("copy", "reverse"), (exactly(4, 8, 16, 32, n=5), 16)),
-    "smoothing": GRAMMAR,
     "memory --preset=cups-3": {"moves": (exactly(4, 8, 16, 24, 32, 48, 96, n=10), 8)},
     "translation": GRAMMAR,
 }  # fmt: skip
