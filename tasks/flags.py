@@ -9,6 +9,7 @@ import argparse
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields, replace
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -182,12 +183,12 @@ def run(parser: TaskParser, make_task: MakeTask, argv: Sequence[str] | None = No
     args = parser.parse_args(argv)
 
     def run_comparison() -> None:
-        from seqmodels.comparison import draw_and_print
+        from seqmodels.comparison import draw_and_print, show
         from seqmodels.experiments import launch  # imports torch
 
         task, options = read_task(parser, make_task, args)
         try:
-            out = launch.compare(task, options)
+            out = launch.compare(task, options, show=partial(show, task=task))
         except launch.FailedRunsError as failed:
             draw_and_print(failed.out, task)
             raise
