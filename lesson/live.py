@@ -16,7 +16,7 @@ import torch
 from lesson import export, layout, rows, runtime, vocabulary
 from seqmodels import inference
 from seqmodels.data import tokenizers
-from seqmodels.data.scripts import count_words
+from seqmodels.data.text import count_words
 from seqmodels.interface import mute_heads
 from seqmodels.models import PAPERS
 from seqmodels.records.schema import Record, Test

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from seqmodels.data.text import lines
+from seqmodels.data.text import read_lines
 from seqmodels.evaluation.metrics import check_tokenizer, metric_of, sacrebleu_metrics
 from seqmodels.records.schema import Count, Name, Test, validate
 
@@ -45,7 +45,7 @@ def read(path: Path) -> list[Row]:
     if not path.exists():
         return []
     rows = []
-    for n, line in enumerate(lines(path, is_plain=False), 1):
+    for n, line in enumerate(read_lines(path), 1):
         try:
             rows.append(validate(Row, json.loads(line)))
         except ValueError as error:  # json's is one

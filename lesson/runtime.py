@@ -17,7 +17,7 @@ from pathlib import Path
 
 from filelock import FileLock
 
-from seqmodels.data.cache import cache_dir, ensure_dir
+from seqmodels.data.corpora import cache_dir
 
 TEMPLATES = Path(__file__).parent / "templates"
 PACKAGE_FILES = ("package.json", "package-lock.json")
@@ -34,7 +34,8 @@ def build_runtime() -> tuple[str, bytes, dict[str, str]]:
     """
     declared = {name: (TEMPLATES / name).read_bytes() for name in PACKAGE_FILES}
     checksum = hashlib.sha256(b"".join(declared.values())).hexdigest()[:16]
-    folder = ensure_dir(cache_dir()) / f"web-{checksum}"
+    folder = cache_dir() / f"web-{checksum}"
+    folder.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(f"{folder}.lock"):
         if not folder.exists():
             fetch_packages(declared, folder)

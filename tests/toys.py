@@ -16,7 +16,7 @@ from torch import Tensor
 from seqmodels import EOS, MODELS, SequenceModel, build
 from seqmodels.data import SPLITS, tokenizers
 from seqmodels.data.batches import Example
-from seqmodels.data.splits import Pair, ParallelCorpus
+from seqmodels.data.text import Corpus, Pair
 from seqmodels.experiments import task
 from seqmodels.experiments.sweep import Options
 from seqmodels.training import loop
@@ -28,7 +28,7 @@ from tools.sizes import sizes_of
 TOKENIZER = tokenizers.Words([*"abcdefg"])
 
 
-def read_pairs(opened: ParallelCorpus, *splits: str) -> list[Pair]:
+def read_pairs(opened: Corpus, *splits: str) -> list[Pair]:
     """Return the pairs of some splits, or of all, in their order."""
     return [pair for split, pair in opened.pairs() if split in (splits or SPLITS)]
 

@@ -17,9 +17,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from seqmodels.data.cache import FACTS_FILE
 from seqmodels.interface import BOS, PAD, Batch
 from seqmodels.utils.files import read_json
+
+FACTS_FILE = "made.json"
+"""File in the folder of a prepared corpus that is written last: the type of its ids, and counts."""
 
 # ------------------------------------------------------------------------------------- Examples
 

@@ -5,15 +5,14 @@ None of them is part of this project.
 
 from __future__ import annotations
 
-import hashlib
+import logging
 import os
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
-from urllib.request import urlopen
+from typing import Any, NamedTuple
 
-from seqmodels.data.cache import cache_dir, ensure_dir
-from seqmodels.utils import files
 from seqmodels.utils.terminal import did_you_mean, one_line
 
 SHARES = {"train": (0.0, 0.9), "valid": (0.9, 0.95), "test": (0.95, 1.0)}
@@ -31,10 +30,8 @@ class Preset(NamedTuple):
     licence: str
     local: str
     """Folder or file in SEQMODELS_DATA."""
-    sha256: str | None = None
-    """SHA-256 of the text that we used by this name, as in a record; None: not used."""
-    columns: tuple[str, ...] = ()
-    """Names of the columns of a local file without a header."""
+    sha256: str
+    """SHA-256 of the text, as in a record."""
     shares: Mapping[str, tuple[float, float]] = SHARES
     """Where each split of a text without splits begins and ends."""
 
@@ -50,16 +47,6 @@ PARALLEL = {
         "https://raw.githubusercontent.com/BibleNLP/ebible/main/", "public domain", "bible",
         "e7817d8447f992560c589335fa826340c96d170daa49ef52998ecf50641f9d7a",
     ),
-    "opus-books-de-en": Preset(
-        "novels, 51,000 pairs", "Helsinki-NLP/opus_books:de-en", "other: for research",
-        "opus_books-de-en",
-    ),
-    "wmt14-de-en": Preset(
-        "WMT14, 4.5 M pairs; newstest2014", "wmt/wmt14:de-en", "WMT: for research", "wmt14-de-en"
-    ),
-    "wmt14-fr-en": Preset(
-        "WMT14, 40 M pairs; newstest2014", "wmt/wmt14:fr-en", "WMT: for research", "wmt14-fr-en"
-    ),
 }  # fmt: skip
 TEXT = {
     "shakespeare": Preset(
@@ -73,35 +60,19 @@ TEXT = {
         "public domain in the US", "gutenberg/war_and_peace.txt",
         "2e859351cc952173d3b1e2f2f633e626419ddf4398bcdae0e4b0a9f0c12683d9",
     ),
-    "wikitext-2-raw": Preset(
-        "Wikipedia, 720 articles, 2 M words", "Salesforce/wikitext:wikitext-2-raw-v1", "CC BY-SA",
-        "wikitext-2-raw-v1",
-    ),
-    "tinystories": Preset(
-        "2.1 M stories for small children, written by GPT", "roneneldan/TinyStories",
-        "CDLA-Sharing-1.0", "TinyStories",
-    ),
-    "names": Preset(
-        "32,033 first names", "https://raw.githubusercontent.com/karpathy/makemore/master/names.txt",
-        "MIT", "names/names.txt",
-        "0a30b5557f192f32ab962680889aac5f6fda0f4cecf40a6d0b5694f58ea8cc4d",
-    ),
 }  # fmt: skip
 
 
-def check_name(data: str, corpora: Mapping[str, Preset]) -> None:
+def check_name(data: str, names: Mapping[str, Preset]) -> None:
     """Raise ValueError if data is not a path, one of the corpora, or an id on the hub."""
-    if data not in corpora and "/" not in data and not (data and Path(data).exists()):
-        raise ValueError(explain_unknown(data))
+    if data not in names and "/" not in data and not (data and Path(data).exists()):
+        raise ValueError(explain_unknown(data, names))
 
 
-def explain_unknown(data: str) -> str:
-    """Return an error message for data that does not exist, or is a corpus for another task."""
-    if data in PARALLEL | TEXT:
-        kind = "a parallel corpus, for translation" if data in PARALLEL else "text, for next_token"
-        return f"{data} is {kind}"
-    name, similar = data or "''", did_you_mean(data, PARALLEL | TEXT)
-    return f"{name} does not exist; it is not a known corpus{similar} and not OWNER/NAME on the hub"
+def explain_unknown(data: str, names: Mapping[str, Preset]) -> str:
+    """Return an error message for data that does not exist."""
+    similar = did_you_mean(data, names)
+    return f"{data!r} does not exist; it is no file, corpus{similar} or OWNER/NAME on the hub"
 
 
 def describe(name: str) -> str:
@@ -114,7 +85,7 @@ def describe(name: str) -> str:
 def checksum_warning(name: str, sha256: str) -> str:
     """Return a warning if a corpus is not the one known by this name."""
     preset = (PARALLEL | TEXT).get(name)
-    if preset is None or preset.sha256 in (None, sha256):
+    if preset is None or preset.sha256 == sha256:
         return ""
     return f"{name} is not the text known by this name: scores will differ"
 
@@ -126,52 +97,86 @@ def local_path(preset: Preset) -> Path | None:
     return path if path and path.exists() else None
 
 
-def locate(name: str, preset: Preset) -> str:
-    """Return the path of a corpus, which is downloaded if need be, or its id on the hub."""
+def locate(name: str) -> str:
+    """Return the path of a corpus, which is downloaded if need be, its id on the hub, or `name`."""
+    preset = (PARALLEL | TEXT).get(name)
+    if preset is None:
+        return name
     if (path := local_path(preset)) or "://" not in preset.source:
         return str(path or preset.source)
-    hint = offline_hint(preset.source)
-    # Editions by Project Gutenberg differ in what is around the text.
-    sha256 = None if "gutenberg" in preset.source else preset.sha256
-    return str(download(preset.source, f"{name}.txt", hint, sha256))
+    return str(download(preset.source))
+
+
+def cache_dir() -> Path:
+    """Return the folder of the cache: SEQMODELS_CACHE, or ~/.cache/seqmodels."""
+    default = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "seqmodels"
+    return Path(os.environ.get("SEQMODELS_CACHE") or default).expanduser()
+
+
+# ---------------------------------------------------------------------------------- The network
+
+
+HUB_ID = re.compile(r"[\w-][\w.-]*/[\w.-]+(?<!\.csv|\.tsv)(?<!\.jsonl)(?<!\.parquet)(?::[\w.-]+)?")
+"""OWNER/NAME or OWNER/NAME:CONFIG, and no table in a folder."""
+
+
+def import_datasets() -> Any:
+    """Import `datasets`, which takes a second, without its bars and logs."""
+    import datasets
+
+    datasets.disable_progress_bars()
+    for name in ("datasets", "huggingface_hub"):  # errors are reported in one line
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+    return datasets
+
+
+@contextmanager
+def explain_errors(what: str) -> Iterator[None]:
+    """Raise ValueError with the first cause, in one line, of an error that `datasets` raises."""
+    try:
+        yield
+    except Exception as fault:  # of one of several libraries
+        cause: BaseException = fault
+        while (below := cause.__cause__ or cause.__context__) is not None:
+            cause = below
+        reason = one_line(str(cause) or type(cause).__name__)[:300]
+        raise ValueError(f"{what} cannot be read: {reason}{offline_hint(what)}") from fault
+
+
+def find_files(folder: str) -> dict[str, list[Path]]:
+    """Return the files of each split of a folder in the layout of a dataset on the hub."""
+    with explain_errors(folder):
+        found = import_datasets().load_dataset_builder(folder).config.data_files
+        return {str(split): [*map(Path, paths)] for split, paths in found.items()}
+
+
+def load_dataset(data: str, limit: int | None) -> dict[str, Any]:
+    """Return the splits of OWNER/NAME or OWNER/NAME:CONFIG on the hub, kept by `datasets`.
+
+    With `limit`, that many rows of train are streamed, shuffled in a buffer.
+    """
+    if not (HUB_ID.fullmatch(data) or Path(data).is_dir()):
+        raise ValueError(explain_unknown(data, PARALLEL | TEXT))
+    name, _, config = data.partition(":")
+    with explain_errors(data):
+        loaded = import_datasets().load_dataset(name, config or None, streaming=bool(limit))
+        if limit:
+            loaded["train"] = loaded["train"].shuffle(seed=1, buffer_size=10_000).take(limit)
+        return dict(loaded)
+
+
+def download(address: str) -> Path:
+    """Return the path of a file at an address, which `datasets` downloads once."""
+    with explain_errors(address):
+        return Path(import_datasets().DownloadManager().download(address))
 
 
 def offline_hint(source: str) -> str:
-    """Explain how to use a corpus without a network."""
+    """Explain how to use a corpus without a network; "" for a path."""
     for name, preset in (PARALLEL | TEXT).items():
-        if preset.source == source:
+        if source.startswith(preset.source):
             return (
-                f"to use {name} without a network, put it into a folder as {preset.local}, and set "
-                "SEQMODELS_DATA to that folder"
+                f"; to use {name} without a network, put it into a folder as {preset.local}, and "
+                "set SEQMODELS_DATA to that folder"
             )
-    return (
-        "without a network, give text files or a .tsv, .csv, .jsonl or .parquet file as --data; "
-        "see --help"
-    )
-
-
-TIMEOUT_S = 20.0
-"""How long to wait for a download."""
-MAX_BYTES = 2**26
-"""Limit of a download."""
-
-
-def download(address: str, name: str, hint: str, sha256: str | None = None) -> Path:
-    """Return the cached copy of a file at an address, which is downloaded once.
-
-    Raises ValueError, which ends with `hint`, if the download fails, is a page instead of a text or
-    has another checksum, and WriteError.
-    """
-    path = ensure_dir(cache_dir()) / name
-    if path.exists():
-        return path
-    try:
-        with urlopen(address, timeout=TIMEOUT_S) as answer:
-            content = answer.read(MAX_BYTES + 1)
-    except Exception as fault:  # from one of several network libraries
-        cause = one_line(str(fault)) or type(fault).__name__
-        raise ValueError(f"{address} cannot be fetched: {cause}; {hint}") from fault
-    is_page, is_cut = content[:1] == b"<", len(content) > MAX_BYTES
-    if is_page or is_cut or sha256 not in (None, hashlib.sha256(content).hexdigest()):
-        raise ValueError(f"{address} returned something else; {hint}")
-    return files.write(path, content)
+    return "" if Path(source).exists() else "; without a network, give files as --data"

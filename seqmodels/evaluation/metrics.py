@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from seqmodels.data.scripts import HANGUL, N_SAMPLED, unspaced_script
+from seqmodels.data.text import HANGUL, N_SAMPLED, unspaced_script
 from seqmodels.evaluation.intervals import Interval, Row, Score, compute_interval, groups_of
 
 if TYPE_CHECKING:

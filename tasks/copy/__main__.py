@@ -26,7 +26,7 @@ from dataclasses import replace
 from itertools import chain, pairwise
 from typing import TYPE_CHECKING
 
-from seqmodels.data.splits import Pair
+from seqmodels.data.text import Pair
 from seqmodels.data.tokenizers import Words
 from seqmodels.experiments.task import AlignmentExample, Recipe, Task, TestSet
 

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from seqmodels.data.batches import Example
-from seqmodels.data.splits import Pair
+from seqmodels.data.text import Pair
 from seqmodels.data.tokenizers import Tokenizer, Words
 from seqmodels.experiments.task import AlignmentExample, Recipe, Task, TestSet
 from seqmodels.interface import EOS

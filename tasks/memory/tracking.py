@@ -17,7 +17,7 @@ from itertools import combinations
 from math import factorial
 from typing import Any
 
-from seqmodels.data.splits import Pair
+from seqmodels.data.text import Pair
 from seqmodels.data.tokenizers import Words
 from seqmodels.experiments.task import Recipe, Task, TestSet
 

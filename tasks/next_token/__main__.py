@@ -35,8 +35,9 @@ from seqmodels.utils.terminal import non_negative, positive
 from ..flags import TaskParser, run, tokenizer
 
 DATA_HELP = (
-    f"a text by name ({', '.join(corpora.TEXT)}); text files, concatenated in order; a .tsv, .csv, "
-    ".jsonl or .parquet file, or a folder of them; OWNER/NAME or OWNER/NAME:CONFIG on the hub"
+    f"a text by name ({', '.join(corpora.TEXT)}); a text file; a .csv, .tsv, .jsonl or .parquet "
+    "file of documents; a folder with train, valid and test of these; a dataset of the hub, "
+    "OWNER/NAME or OWNER/NAME:CONFIG"
 )
 
 
@@ -49,9 +50,9 @@ def make_parser() -> TaskParser:
     p.add_argument("--data", nargs="+", metavar="WHAT", help=DATA_HELP)
     add = p.add_data_group("the built-in stories have fixed settings", corpora.TEXT)
     add("--column", metavar="NAME",
-        help="column with the texts, by name or number (default: text or sentence)")  # fmt: skip
+        help="column with the texts (default: text or sentence)")  # fmt: skip
     add("--limit", type=positive, metavar="N",
-        help="stream N rows of a table or a hub dataset, instead of reading all")  # fmt: skip
+        help="stream N rows of a dataset of the hub, instead of reading all")  # fmt: skip
     add("--block", type=positive, metavar="N",
         help="target tokens per example at --context 0 (default: 64)")  # fmt: skip
     add("--stride", type=positive, metavar="S",
@@ -77,7 +78,7 @@ from typing import Any, NamedTuple
 from seqmodels.data.batches import ContextWindows, Example, SlidingWindow, context_lengths
 from seqmodels.data.batches import longest as longest_of
 from seqmodels.data.prepare import PrepareConfig, Prepared, prepare, summarize
-from seqmodels.data.running_text import open_text
+from seqmodels.data.text import open_text
 from seqmodels.data.tokenizers import Words, resolve_vocab_size
 from seqmodels.experiments.task import Recipe, Task, TestSet
 from seqmodels.interface import BOS
@@ -341,7 +342,7 @@ def corpus_task(args: argparse.Namespace) -> Task:
     recipe = CORPUS_RECIPES.get(args.data[0], DEFAULT)
     context, block, stride = window_sizes(args, recipe)
     corpus = open_text(args.data, args.column, args.limit)
-    print(corpora.describe(args.data[0]) + corpus.first_line())
+    print(corpora.describe(args.data[0]) + corpus.first_lines())
     kind = args.tokenizer or recipe.tokenizer
     size = resolve_vocab_size(kind, args.vocab, recipe.vocab_size)
     ready = prepare(corpus, PrepareConfig(tokenizer=kind, vocab_size=size))

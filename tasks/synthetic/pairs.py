@@ -6,9 +6,7 @@ import argparse
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from seqmodels.data.scripts import count_words
-from seqmodels.data.splits import Pair
-from seqmodels.data.text import sha256
+from seqmodels.data.text import Pair, count_words, sha256
 from seqmodels.data.tokenizers import Tokenizer, Words
 from seqmodels.experiments.task import AlignmentExample, Task, TestSet
 from seqmodels.models import model_of

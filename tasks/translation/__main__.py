@@ -72,7 +72,7 @@ def make_parser(module: str, doc: str | None, models: Sequence[str]) -> TaskPars
     )
     add("--target", metavar="LANG", help="language or column to translate to")
     add("--limit", type=positive, metavar="N",
-        help="stream N pairs of a table or a hub dataset, instead of reading all")  # fmt: skip
+        help="stream N pairs of a dataset of the hub, instead of reading all")  # fmt: skip
     add("--lowercase", action="store_true", help="lower-case both sides")
     add("--parameters", type=positive, metavar="N", help="parameters per model (default: 2 M)")
     add("--optimizer", choices=["adamw", "muon"], default="adamw",

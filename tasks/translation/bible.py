@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
-from seqmodels.data.cache import cached, fingerprint
-from seqmodels.data.corpora import PARALLEL, download, local_path, offline_hint
-from seqmodels.data.splits import ParallelCorpus, read_parallel
-from seqmodels.data.text import read_lines
+from seqmodels.data.corpora import PARALLEL, download, local_path
+from seqmodels.data.text import (
+    Corpus,
+    Languages,
+    Pair,
+    choose_sides,
+    fingerprint,
+    open_pairs,
+    read_lines,
+)
 
 EBIBLE_FILES = ("metadata/vref.txt", "corpus/deu-deu1912.txt", "corpus/eng-engwebp.txt")
 """References of the verses, Luther 1912, World English Bible."""
@@ -21,23 +27,29 @@ TEST_VERSES = Path(__file__).with_name("bible.refs")
 ten German words up to 60, and the 10 that are longer."""
 
 
-def open_bible(languages: Sequence[str | None], limit: int | None = None) -> ParallelCorpus:
+def open_bible(languages: Languages) -> Corpus:
     """Open the Bible: splits in SEQMODELS_DATA, or those that are made from eBible's files."""
     preset = PARALLEL["bible"]
-    folder, names = local_path(preset), [Path(file).name for file in EBIBLE_FILES]
-    if folder is None or not (folder / "train.de").exists():
-        paths = [folder / name for name in names] if folder else []
-        if not (paths and all(path.exists() for path in paths)):
-            hint = f"{offline_hint(preset.source)}; it has either our splits or eBible's "
-            hint += ", ".join(names)
-            paths = [download(preset.source + file, Path(file).name, hint) for file in EBIBLE_FILES]
-        key = ["bible", 2, *map(fingerprint, paths)]
-        folder = cached(key, "bible: splitting eBible's verses", partial(split_bible, paths))
-    return read_parallel([folder], languages, limit)._replace(name="bible")
+    folder = local_path(preset)
+    if folder and (folder / "train.de").exists():
+        return open_pairs([str(folder)], languages)._replace(name="bible")
+    paths = [folder / Path(name).name for name in EBIBLE_FILES] if folder else []
+    if not (paths and all(path.exists() for path in paths)):
+        paths = [download(preset.source + name) for name in EBIBLE_FILES]
+    src, tgt = choose_sides(["de", "en"], ["de", "en"], languages, "bible")
+    splits = split_bible(paths)
+
+    def read(split: str) -> Iterator[Pair]:
+        for de, en in splits[split]:
+            yield Pair(de, en) if src == "de" else Pair(en, de)
+
+    readers = {split: partial(read, split) for split in ("train", "valid", "test")}
+    key = " ".join(map(fingerprint, paths))
+    return Corpus("bible", readers, key, [*map(str, paths[1:])], (src, tgt))
 
 
-def split_bible(paths: Sequence[Path], out: Path) -> dict[str, int]:
-    """Write `train.de`, `train.en`, … into a folder; return how many pairs each split has.
+def split_bible(paths: Sequence[Path]) -> dict[str, list[tuple[str, str]]]:
+    """Return the pairs, German and English, of train, valid, test and `test_books`.
 
     Line n of each of eBible's files is verse n of `vref.txt`, such as `GEN 1:1`. A verse is a pair
     if both translations have it on its own line: if the line is blank, the translation lacks the
@@ -64,8 +76,4 @@ def split_bible(paths: Sequence[Path], out: Path) -> dict[str, int]:
             f"{len(tested):,} test verses, such as {min(tested)}, are not in both "
             f"{paths[1]} and {paths[2]}; give eBible's Luther 1912 and World English Bible"
         )
-    for name, verses in splits.items():
-        for side, code in enumerate(("de", "en")):
-            text = "".join(f"{verse[side]}\n" for verse in verses)
-            (out / f"{name}.{code}").write_text(text, "utf-8", newline="\n")
-    return {name: len(verses) for name, verses in splits.items()}
+    return splits

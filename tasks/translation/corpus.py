@@ -9,9 +9,7 @@ from dataclasses import replace
 from seqmodels.data import corpora
 from seqmodels.data.batches import Example, lengths, longest
 from seqmodels.data.prepare import PrepareConfig, prepare, summarize
-from seqmodels.data.scripts import count_words, unit_of
-from seqmodels.data.splits import open_parallel
-from seqmodels.data.text import preview
+from seqmodels.data.text import count_words, open_pairs, preview, unit_of
 from seqmodels.data.tokenizers import Tokenizer, resolve_vocab_size
 from seqmodels.evaluation.metrics import make_bleu, tokenizer_for
 from seqmodels.experiments.task import AlignmentExample, Recipe, Task
@@ -71,11 +69,11 @@ def make_task(args: argparse.Namespace) -> Task:
     """Return the task on the corpus that --data names; print a summary of it."""
     languages = args.source, args.target
     if args.data == ["bible"]:
-        corpus = open_bible(languages, args.limit)
+        corpus = open_bible(languages)
     else:
-        corpus = open_parallel(args.data, languages, args.limit)
+        corpus = open_pairs(args.data, languages, args.limit)
     print(corpora.describe(args.data[0]) + corpus.first_lines())
-    recipe = CORPUS_RECIPES.get((args.data[0], corpus.src_lang), DEFAULT)
+    recipe = CORPUS_RECIPES.get((args.data[0], corpus.languages[0]), DEFAULT)
     kind = args.tokenizer or recipe.tokenizer
     ready = prepare(corpus, PrepareConfig(
         tokenizer=kind,
@@ -122,10 +120,10 @@ def describe_round_trip(tokenizer: Tokenizer, targets: Sequence[str], tokenize: 
     It is the most that a model can reach: words lose their spaces, and rare ones become unknown.
     """
     decoded = [tokenizer.decode(tokenizer.encode(target)) for target in targets]
-    bleu = make_bleu(tokenize).corpus_score(decoded, [targets]).score
-    if bleu > 99.95:
-        return ""
     changed = [both for both in zip(targets, decoded, strict=True) if both[0] != both[1]]
+    bleu = make_bleu(tokenize).corpus_score(decoded, [targets]).score
+    if not changed or bleu > 99.95:  # BLEU is 0 where no target has four tokens
+        return ""
     shortest = min(changed, key=lambda both: len(both[0]))
     example = " → ".join(map(preview, shortest))
     return f"The tokenizer's round trip: no model can exceed BLEU {bleu:.1f}; {example}\n"

@@ -1,77 +1,92 @@
-"""Corpora by name: where they are found, and downloads."""
+"""Corpora by name, and the network, which `datasets` reads."""
 
-import hashlib
-import io
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-from urllib.error import URLError
 
+import datasets
 import pytest
+from toys import read_pairs
 
-from seqmodels.data import SPLITS, corpora, hub
-from seqmodels.data.running_text import open_text
-from seqmodels.data.splits import open_parallel
+from seqmodels.data import corpora
+from seqmodels.data.text import open_pairs, open_text
 
 pytestmark = pytest.mark.usefixtures("cached")
-Internet = Callable[..., None]
 
 
-@pytest.fixture
-def internet(monkeypatch: pytest.MonkeyPatch) -> Internet:
-    """Return a function that sets what addresses answer, by their ends."""
-
-    def answer(**contents: bytes) -> None:
-        def urlopen(address: str, timeout: float) -> io.BytesIO:
-            name = address.rpartition("/")[2].partition(".")[0].replace("-", "_")
-            if name not in contents:
-                raise URLError("no route")
-            return io.BytesIO(contents[name])
-
-        monkeypatch.setattr(corpora, "urlopen", urlopen)
-
-    return answer
+def refuse(*_: object, **__: object) -> None:
+    try:
+        raise OSError("no route to host")
+    except OSError as error:
+        raise RuntimeError("try again") from error
 
 
-def test_a_text_is_downloaded_once(internet: Internet, cached: Path, monkeypatch: Any) -> None:
-    names = b"emma\nolivia\nava\n" * 50
-    preset = corpora.TEXT["names"]._replace(sha256=hashlib.sha256(names).hexdigest())
-    monkeypatch.setitem(corpora.TEXT, "names", preset)
-    internet()
-    with pytest.raises(ValueError, match=r"^https://raw.*names\.txt .*no route.*SEQMODELS_DATA"):
-        open_text(["names"])
-    for content in (b"<html>Please log in.</html>", names[1:]):
-        internet(names=content)
-        with pytest.raises(ValueError, match=r"names\.txt returned something else; .*names"):
-            open_text(["names"])
-    internet(unknown=b"12345")
-    monkeypatch.setattr(corpora, "MAX_BYTES", 4)
-    with pytest.raises(ValueError, match="something else; elsewhere"):  # not cut at the limit
-        corpora.download("https://x/unknown.txt", "unknown.txt", "elsewhere")
-    monkeypatch.setattr(corpora, "MAX_BYTES", 5)
-    assert corpora.download("https://x/unknown.txt", "u", "elsewhere").read_bytes() == b"12345"
-    monkeypatch.setattr(corpora, "MAX_BYTES", 2**26)
-    internet(names=names)
-    opened = open_text(["names"])
-    assert opened.name == "names"
-    assert "".join("".join(opened.splits[split]()) for split in SPLITS).encode() == names
-    internet()
-    assert open_text(["names"]).key == opened.key
+def test_a_corpus_is_found_on_this_machine(tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setenv("SEQMODELS_DATA", str(tmp_path))
+    folder = tmp_path / corpora.PARALLEL["multi30k"].local
+    folder.mkdir()
+    for name, content in {
+        "train.de": "ja\nnein\n", "train.en": "yes\nno\n", "val.de": "gut\n", "val.en": "good\n",
+        "test_2016_flickr.de": "so\n", "test_2016_flickr.en": "thus\n",
+    }.items():  # fmt: skip
+        (folder / name).write_text(content)
+    opened = open_pairs(["multi30k"], ("en", None))
+    assert (opened.name, opened.languages) == ("multi30k", ("en", "de"))
+    assert read_pairs(opened, "test") == [("thus", "so")]
 
 
-def test_without_a_network_each_name_says_where_to_put_it(monkeypatch: Any) -> None:
-    monkeypatch.setattr(hub, "latest_revision", lambda name: None)
-    for name, preset in corpora.PARALLEL.items():
-        with pytest.raises(ValueError, match=f"{preset.local}, and set SEQMODELS_DATA"):
-            open_parallel([name])
-    with pytest.raises(ValueError, match="TinyStories, and set SEQMODELS_DATA"):
-        open_text(["tinystories"])
+def test_a_text_is_downloaded(tmp_path: Path, monkeypatch: Any) -> None:
+    (tmp_path / "abc").write_text("To be\n" * 100)
+    monkeypatch.setattr(
+        datasets.DownloadManager, "download", lambda self, address: tmp_path / "abc"
+    )
+    opened = open_text(["shakespeare"])
+    assert opened.name == "shakespeare"
+    assert opened.splits["test"] is opened.splits["valid"]  # nanoGPT's protocol
+    monkeypatch.setattr(datasets.DownloadManager, "download", refuse)
+    with pytest.raises(ValueError, match=r"no route to host; to use shakespeare .*SEQMODELS_DATA"):
+        open_text(["shakespeare"])
+
+
+def test_a_dataset_of_the_hub(monkeypatch: Any) -> None:
+    calls = []
+
+    def load_dataset(path: str, name: str | None, streaming: bool) -> datasets.DatasetDict:
+        calls.append((path, name, streaming))
+        rows = [{"translation": {"en": f"one {i}", "de": f"eins {i}"}} for i in range(50)]
+        return datasets.DatasetDict(train=datasets.Dataset.from_list(rows))
+
+    monkeypatch.setattr(datasets, "load_dataset", load_dataset)
+    opened = open_pairs(["wmt/wmt14:de-en"], ("de", None))
+    assert calls == [("wmt/wmt14", "de-en", False)]
+    assert (opened.name, read_pairs(opened)[7]) == ("wmt14", ("eins 7", "one 7"))
+    monkeypatch.setattr(datasets, "load_dataset", refuse)
+    for name, hint in (
+        ("a/b", "give files"),
+        ("bentrevett/multi30k", "put it into a folder as multi"),
+    ):
+        with pytest.raises(ValueError, match=f"^{name} cannot be read: no route to host; .*{hint}"):
+            open_pairs([name])
+
+
+def test_a_name_that_is_unknown() -> None:
+    with pytest.raises(ValueError, match=r"'bibel' .* \(did you mean 'bible'\?\) or OWNER/NAME"):
+        corpora.check_name("bibel", corpora.PARALLEL)
+    corpora.check_name("bible", corpora.PARALLEL)
+    with pytest.raises(ValueError, match="'bible' does not exist"):
+        corpora.check_name("bible", corpora.TEXT)
 
 
 def test_a_known_text_has_a_source_a_licence_and_a_checksum() -> None:
     for name, preset in (corpora.PARALLEL | corpora.TEXT).items():
         assert preset.source in corpora.describe(name)
         assert preset.licence in corpora.describe(name)
-        assert corpora.checksum_warning(name, preset.sha256 or "0") == ""
-        assert bool(corpora.checksum_warning(name, "0")) == (preset.sha256 is not None)
+        assert corpora.checksum_warning(name, preset.sha256) == ""
+        assert "scores will differ" in corpora.checksum_warning(name, "0")
     assert corpora.describe("my/own") == corpora.checksum_warning("my/own", "0") == ""
+
+
+def test_the_cache_follows_the_environment(tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
+    assert corpora.cache_dir() != tmp_path / "xdg" / "seqmodels"
+    monkeypatch.delenv("SEQMODELS_CACHE")
+    assert corpora.cache_dir() == tmp_path / "xdg" / "seqmodels"

@@ -1,19 +1,16 @@
 """From a corpus to tokens on disk: parallel text, and running text."""
 
 import hashlib
-from collections import Counter
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
 
 import pytest
 
-from seqmodels.data import SPLITS, cache, prepare, tokenizers
+from seqmodels.data import SPLITS, corpora, prepare, tokenizers
 from seqmodels.data.prepare import PrepareConfig, summarize
-from seqmodels.data.running_text import TextCorpus, read_text_corpus
-from seqmodels.data.splits import Pair, ParallelCorpus, uniform_hash
+from seqmodels.data.text import Corpus, Pair, open_text, uniform_hash
 from seqmodels.inference import TrainedModel
 
 pytestmark = pytest.mark.usefixtures("cached")
@@ -29,13 +26,13 @@ VALID = [("Neu.", "New."), ("Neu.", "New.")]
 TEST = [("Alt.", "Aged."), ("Jung.", "Young."), ("", "")]
 
 
-def corpus_of(key: str = "key", **splits: list[tuple[str, str]]) -> ParallelCorpus:
+def corpus_of(key: str = "key", **splits: list[tuple[str, str]]) -> Corpus:
     pairs = {"train": TRAIN, "valid": VALID, "test": TEST} | splits
 
     def reader(split: str):
         return lambda: iter([Pair(*pair) for pair in pairs[split]])
 
-    return ParallelCorpus("tiny", "de", "en", {s: reader(s) for s in pairs}, key)
+    return Corpus("tiny", {s: reader(s) for s in pairs}, key, [], ("de", "en"))
 
 
 BYTES = PrepareConfig(tokenizer="bytes")
@@ -47,17 +44,6 @@ def prepare_quietly(opened: Any, config: PrepareConfig = BYTES) -> prepare.Prepa
     return prepare.prepare(opened, config, lambda line: None)
 
 
-def test_a_corpus_is_read_once() -> None:
-    opened, n_read = corpus_of(), Counter[str]()
-
-    def read(split: str):
-        n_read[split] += 1
-        return opened.splits[split]()
-
-    prepare_quietly(opened._replace(splits={split: partial(read, split) for split in SPLITS}))
-    assert n_read == dict.fromkeys(SPLITS, 1)
-
-
 def test_text_is_brought_to_normal_form_c() -> None:
     splits = {"train": [("e\u0301t", "o"), ("ét", "o")], "valid": [("a", "b")]}
     opened = corpus_of("nfd", **splits, test=[("ét", "u\u0308")])
@@ -66,19 +52,19 @@ def test_text_is_brought_to_normal_form_c() -> None:
     assert ready.train[0].src == ready.train[1].src
     assert ready.data["n_not_nfc"] == 2
     summary = summarize(ready.data)
-    assert "2 lines were not in Unicode" in summary
+    assert "2 lines are brought to Unicode's normal form C" in summary
     assert "train: left out: 0 blank, 0 longer than 200 tokens on a side" in summary
     assert ready.data["n_test_sources_in_train"] == 1
     assert uniform_hash("E\u0301t") == uniform_hash("ét")
-    assert TrainedModel.normalize(Mock(data=ready.data), "E\u0301t") == "Ét"
-    assert TrainedModel.normalize(Mock(data={}), "E\u0301t") == "E\u0301t"
+    assert TrainedModel.normalize(Mock(record=Mock(data=ready.data)), "E\u0301t") == "Ét"
+    assert TrainedModel.normalize(Mock(record=Mock(data={})), "E\u0301t") == "E\u0301t"
 
 
 def test_checksum_is_of_the_content() -> None:
     forth = prepare_quietly(corpus_of()).data["sha256"]
     splits = zip(SPLITS, (TRAIN, VALID, TEST), strict=True)
     back = corpus_of("back", **{split: [(b, a) for a, b in pairs] for split, pairs in splits})
-    assert prepare_quietly(back._replace(src_lang="en", tgt_lang="de")).data["sha256"] == forth
+    assert prepare_quietly(back._replace(languages=("en", "de"))).data["sha256"] == forth
     assert prepare_quietly(corpus_of(), WORDS).data["sha256"] == forth
     assert prepare_quietly(corpus_of("other", test=TEST[:2])).data["sha256"] != forth
 
@@ -89,7 +75,7 @@ def test_why_a_split_is_empty(split: str, most: int, config: PrepareConfig) -> N
     empty = corpus_of(**{split: [("", "x"), (" ", " "), ("y " * 900, "y " * 900)]})
     with pytest.raises(ValueError, match=f"no pair of {split} is left: 2 .* 1 .* {most} tokens"):
         prepare_quietly(empty, config)
-    assert [*cache.cache_dir().glob("*.part-*")] == []
+    assert [*corpora.cache_dir().glob("*.part-*")] == []
 
 
 @pytest.mark.parametrize("pairs", [[("a", "b")], [("A ", "b"), ("a", "c")] * 40, [("", " ")] * 9])
@@ -97,7 +83,8 @@ def test_too_little_to_split(pairs: list[tuple[str, str]]) -> None:
     whole = corpus_of(train=pairs)
     alone = whole._replace(splits={"train": whole.splits["train"]})
     with pytest.raises(ValueError, match=r"is left: [09] have .* with other sources"):
-        prepare_quietly(alone, WORDS)
+        prepare_quietly(alone)
+    assert [*corpora.cache_dir().glob("*.part-*")] == []
 
 
 def test_another_corpus_or_config_is_prepared_anew(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -111,17 +98,17 @@ def test_another_corpus_or_config_is_prepared_anew(monkeypatch: pytest.MonkeyPat
         (corpus_of(), replace(BYTES, max_tokens=9)), (corpus_of(), WORDS),
         (corpus_of(), replace(BYTES, vocab_size=9)),
         (corpus_of(), replace(BYTES, has_source_eos=False)),
-        (corpus_of()._replace(src_lang="nl"), BYTES), (corpus_of()._replace(tgt_lang="nl"), BYTES),
+        (corpus_of()._replace(languages=("nl", "en")), BYTES),
     ):  # fmt: skip
         with pytest.raises(pytest.fail.Exception):
             prepare_quietly(opened, config)
 
 
-def read(opened: TextCorpus, *splits: str) -> str:
+def read(opened: Corpus, *splits: str) -> str:
     return "".join(part for split in splits or SPLITS for part in opened.splits[split]())
 
 
-def prepare_text_quietly(opened: TextCorpus, kind: str = "bytes", size: int = 300):
+def prepare_text_quietly(opened: Corpus, kind: str = "bytes", size: int = 300):
     return prepare_quietly(opened, PrepareConfig(tokenizer=kind, vocab_size=size))
 
 
@@ -130,13 +117,13 @@ def prepare_text_quietly(opened: TextCorpus, kind: str = "bytes", size: int = 30
 def test_an_empty_split(kind: str, text: str, tmp_path: Path) -> None:
     (tmp_path / "x.txt").write_text(text)
     with pytest.raises(ValueError, match=r"^x\.txt has no text in (train|valid)"):
-        prepare_text_quietly(read_text_corpus([tmp_path / "x.txt"]), kind)
+        prepare_text_quietly(open_text([str(tmp_path / "x.txt")]), kind)
 
 
 def test_tokens_are_the_whole_text(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_text("".join(f"{i} spoke, and went.\n" for i in range(400)))
-    opened = read_text_corpus([path])
+    opened = open_text([str(path)])
     ready = prepare_text_quietly(opened, "bpe", 600)
     for split in SPLITS:
         ids = getattr(ready, split)
@@ -150,12 +137,12 @@ def test_tokens_are_the_whole_text(tmp_path: Path) -> None:
 def test_unknown_tokens_are_counted(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_text("".join(f"{'common' if i % 4 else f'word{i}'} " for i in range(4_000)))
-    ready = prepare_text_quietly(read_text_corpus([path]), "words")
+    ready = prepare_text_quietly(open_text([str(path)]), "words")
     assert ready.data["n_unknown_test"] == 50
     assert ready.test.slice(0, 9_999).count(tokenizers.UNK) == 50
-    assert "50 tokens of test are unknown: 25.13%" in summarize(ready.data)
+    assert "test: 50 tokens are unknown, 25.13%" in summarize(ready.data)
     path.write_text("ab" * 950 + "cd" * 50)
-    ready = prepare_text_quietly(read_text_corpus([path]), "characters")
+    ready = prepare_text_quietly(open_text([str(path)]), "characters")
     assert ready.tokenizer.vocab_size == 4 + 2
     assert ready.data["n_unknown_test"] == ready.data["n_tokens_test"]
 
@@ -167,3 +154,14 @@ def test_another_tokenizer_in_the_same_file_is_prepared_anew(tmp_path: Path) -> 
         own.save(path)
         ready = prepare_quietly(corpus_of(), replace(BYTES, tokenizer=str(path)))
         assert ready.tokenizer.labels == own.labels
+
+
+def test_what_a_killed_process_left_is_made_anew() -> None:
+    (folder,) = {
+        prepare_quietly(corpus_of()).train.folder,
+        prepare_quietly(corpus_of()).train.folder,
+    }
+    (folder / "made.json").unlink()
+    (folder / "train.src").write_bytes(b"half")
+    again = prepare_quietly(corpus_of()).train
+    assert (again.folder, len(again)) == (folder, 10)

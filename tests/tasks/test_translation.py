@@ -135,7 +135,7 @@ def test_a_very_long_test_sentence_is_left_out(folder: Path) -> None:
     counts = [task.data[f"n_{kind}"] for kind in ("test", "too_long_test", "blank_test")]
     assert counts == [10, 2, 1]
     test = task.tests[0]
-    given = read_lines(folder / "test.qaa")
+    given = [*read_lines(folder / "test.qaa")]
     assert [src for src, _ in test.texts] == [*given[:9], given[10]]
     assert any(low <= max(test.x) <= high for low, high in test.buckets)
     assert task.recipes["gpt"].sizes["n_positions"] <= 3 * 400 + 10

@@ -7,7 +7,6 @@ from pathlib import Path
 import filelock
 import pytest
 
-from seqmodels.data import cache
 from seqmodels.utils import files
 
 
@@ -63,7 +62,6 @@ def test_a_folder_that_cannot_be_read_is_named(
         files.check_folder(tmp_path, "comparison")
 
 
-@pytest.mark.usefixtures("cached")
 def test_without_locks_a_folder_is_used_and_a_note_printed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -73,8 +71,6 @@ def test_without_locks_a_folder_is_used_and_a_note_printed(
     monkeypatch.setattr(filelock.FileLock, "acquire", refuse)
     files.Lock(tmp_path)
     assert "without locks: use it from one process" in capsys.readouterr().out
-    folder = cache.cached(["key"], "text: preparing", lambda folder: {"n": 1}, print)
-    assert (folder / cache.FACTS_FILE).read_text() == '{"n": 1}'
 
 
 def test_what_is_no_folder_is_refused(tmp_path: Path) -> None:
