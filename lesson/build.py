@@ -324,7 +324,7 @@ def add_chart(
     charts: list[Chart], styles: svg.Styles, folder: str, drawn: Figure, name: str
 ) -> Chart:
     """Add a chart of a figure to those of a page; return it."""
-    title = style.texts_of(drawn)[0]
+    title = drawn.get_suptitle()
     markup = svg.inline(drawn, f"f{len(charts)}", styles)
     charts.append(Chart(name, title, markup, folder))
     return charts[-1]

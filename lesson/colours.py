@@ -10,7 +10,6 @@ from functools import cache
 
 from matplotlib.colors import LinearSegmentedColormap, to_hex, to_rgb
 
-from seqmodels.report.effects import BETTER, WORSE
 from seqmodels.report.style import HEAT
 
 DAY, NIGHT = "#ffffff", "#141414"
@@ -35,7 +34,7 @@ def for_day(colour: str, is_text: bool) -> str:
     """Return the colour of a mark, or a text's, dark enough to be read."""
     if not is_text:
         return colour
-    return shift(colour, [DAY, *backgrounds(colour)], TEXT, -0.01)
+    return shift(colour, [DAY], TEXT, -0.01)
 
 
 @cache
@@ -53,13 +52,7 @@ def for_night(colour: str, is_text: bool, is_fill: bool) -> str:
         return shift(colour, [NIGHT], MARK, 0.01)
     if not is_text:
         return colour
-    papers = [for_night(each, False, True) for each in backgrounds(colour)]
-    return shift(colour, [NIGHT, *papers], TEXT, 0.01)
-
-
-def backgrounds(colour: str) -> tuple[str, ...]:
-    """Return the fills on which text of this colour can stand: the greys are used on all."""
-    return (BETTER[0], WORSE[0]) if is_neutral(colour) else ()
+    return shift(colour, [NIGHT], TEXT, 0.01)
 
 
 def is_neutral(colour: str) -> bool:

@@ -38,22 +38,17 @@ def inline(figure: Figure, name: str, styles: Styles, has_buckets: bool = False)
     wider than the page is scrolled sideways.
     """
     n_styles = len(styles)
-    title, about = style.texts_of(figure)[0], ""
-    bottom, top = 0.0, figure.get_figheight()  # inches
-    if isinstance(figure, style.Chart):  # another one may have its texts anywhere
-        own = figure.texts[:3]
-        title, about, _ = (text.get_text() for text in own)
-        top = own[1].get_window_extent().y0 / figure.dpi
-        bottom = own[2].get_window_extent().y1 / figure.dpi
-        for text in own:
-            text.set_visible(False)
+    title, about = figure.get_suptitle(), figure.get_supxlabel()
+    for text in figure.texts:  # they are texts of the page
+        text.set_visible(False)
+        text.set_in_layout(False)
     for patch in (figure.patch, *(ax.patch for ax in figure.axes)):
         patch.set_visible(False)  # the page's paper, and its shadow, are seen behind
     svg = convert(style.render(figure, ".svg"), name, styles, has_buckets)
     width, height = (float(size) for size in svg.get("viewBox", "").split()[2:])
     least = PIXELS_PER_POINT * width
     svg.attrib |= {
-        "viewBox": f"0 {height - 72 * top:g} {width:g} {72 * (top - bottom):g}",
+        "viewBox": f"0 0 {width:g} {height:g}",
         "style": f"min-width:{least:.0f}px;max-width:{1.25 * least:.0f}px",
         "role": "img", "aria-labelledby": f"{name}-title", "aria-describedby": f"{name}-about",
     }  # fmt: skip

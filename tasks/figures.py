@@ -27,16 +27,12 @@ def make_grid(
     texts: style.Texts, n: int, n_columns: int, height: float, key: Sequence[LineStyle]
 ) -> tuple[Figure, list[Axes]]:
     """Return a figure of n panels of this height in inches, below a legend."""
-    n_rows, above = -(-n // n_columns), 0.3 * bool(key)
-    figure, bottom, top = style.make_canvas(above + height * n_rows, *texts)
-    width, height = figure.get_size_inches()
-    size = 1 - 0.12 / width, top - bottom - above / height
-    figure.set_layout_engine("constrained", rect=(0.06 / width, bottom, *size))
+    n_rows = -(-n // n_columns)
+    figure = style.make_figure(height * n_rows + 0.3 * bool(key), texts)
     axes = figure.subplots(n_rows, n_columns, squeeze=False).flatten()
     for ax in axes[n:]:
         ax.set_axis_off()
-    place = {"loc": "upper left", "bbox_to_anchor": (0.06 / width, top), "borderaxespad": 0}
-    style.add_legend(figure, key, ncols=5, **place)
+    style.add_legend(figure, key, ncols=5, loc="outside upper left")
     return figure, [*axes[:n]]
 
 

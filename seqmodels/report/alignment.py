@@ -7,10 +7,10 @@ import textwrap
 import unicodedata
 from collections.abc import Sequence
 from itertools import pairwise
+from operator import attrgetter
 from pathlib import Path
 
 import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 from matplotlib.figure import Figure
 
@@ -18,12 +18,15 @@ from seqmodels.records.schema import Alignment
 from seqmodels.report import style
 from seqmodels.report.style import GREY, WIDTH, LineStyle
 
-SIGNS = {
-    "·": "Dot (·): continues the previous word.",
-    "␣": "Open box (␣): a space.",
-    "…": "Ellipsis (…): the rest of the previous character.",
-}
-"""Signs in tokens, and their meanings."""
+CAPTION = (
+    "Each row shows the distribution of attention over the source when one token of the target is "
+    "generated; a row sums to less than one where a model also attends to the target. Open "
+    "squares: gold links. A dot (·) continues the previous word, ␣ is a space, … the rest of a "
+    "character."
+)
+LETTER = 0.08
+"""Width of a letter of a word at the edge of a map, in inches."""
+SOURCE, TARGET = attrgetter("src"), attrgetter("tgt")
 Panel = tuple[LineStyle, Alignment]
 """The look of a model, and its alignment."""
 
@@ -50,33 +53,37 @@ def draw_heat_maps(panels: Sequence[Panel], subtitle: str) -> Figure:
             raise ValueError(
                 f"{look.label}: alpha is {np.shape(a.alpha)}, but the words are {shape}"
             )
-    looks, alignments = [look for look, _ in panels], [make_readable(a) for _, a in panels]
-    sides = [a.src for a in alignments], [a.tgt for a in alignments]
-    n, (n_src, n_tgt) = len(panels), (max(map(len, texts)) for texts in sides)
+    alignments = [make_readable(a) for _, a in panels]
+    n_src, n_tgt = (max(len(side(a)) for a in alignments) for side in (SOURCE, TARGET))
     above, beside = (
-        0.08 * max(len(w) for text in texts for w in text) for texts in sides
-    )  # inches
-    room = WIDTH - 1.2 - beside
-    n_rows = -(-n // max(1, int(room / (0.12 * n_src))))
-    n_columns = -(-n // n_rows)
-    cell = min(0.24, max(0.12, room / n_columns / n_src))
-    width = max(WIDTH, 1.2 + beside + n_columns * cell * n_src)
-    names = [textwrap.fill(look.label, max(12, int(11 * cell * n_src))) for look in looks]
-    height = 0.5 + 0.17 * max(name.count("\n") for name in names) + above + cell * n_tgt
-    figure = style.make_figure(n_rows * height, _texts(alignments, subtitle), width, "compressed")
+        LETTER * max(len(word) for a in alignments for word in side(a)) for side in (SOURCE, TARGET)
+    )
+    n_columns = min(len(panels), max(1, int((WIDTH - 1 - beside) / (0.14 * n_src))))
+    n_rows = -(-len(panels) // n_columns)
+    cell = min(0.24, max(0.12, (WIDTH - 1 - beside) / n_columns / n_src))
+    texts = "Alignments: the target (rows) attends to the source (columns)", subtitle, CAPTION
+    width = max(WIDTH, 1 + beside + n_columns * cell * n_src)
+    figure = style.make_figure(n_rows * (0.3 + above + cell * n_tgt), texts, width)
+    figure.set_layout_engine("compressed")
     axes = figure.subplots(n_rows, n_columns, squeeze=False).flatten()
-    for ax in axes[n:]:
+    for ax in axes[len(panels) :]:
         ax.set_axis_off()
     is_same = len({tuple(a.tgt) for a in alignments}) == 1  # target words written once
-    for i, (ax, name, look, a) in enumerate(zip(axes, names, looks, alignments, strict=False)):
-        _draw_heat(ax, a, is_labelled=i % n_columns == 0 or not is_same)
-        ax.set_title(name, loc="left", color=look.colour, weight="bold", size=10)
+    for i, (ax, (look, _), a) in enumerate(zip(axes, panels, alignments, strict=False)):
+        rows = a.tgt if i % n_columns == 0 or not is_same else [""] * len(a.tgt)
+        style.draw_map(ax, np.array(a.alpha, float), rows, a.src, top=1, lw=0.4)
+        ax.set_aspect("equal")
+        for s, t in a.gold or ():
+            style.mark_cell(ax, s, t, lw=1.5)
+        label = textwrap.fill(look.label, max(12, int(11 * cell * n_src)))
+        ax.set_title(label, color=look.colour, weight="bold", size=10)
     levels = ScalarMappable(cmap=style.HEAT.resampled(16))  # so few are drawn as paths
+    shrink = min(1, 1.6 / figure.get_figheight())
     scale = figure.colorbar(
-        levels, ax=[*axes], ticks=[0, 0.5, 1], aspect=12, shrink=1 / n_rows, anchor=(0, 1)
+        levels, ax=[*axes], ticks=[0, 0.5, 1], aspect=12, shrink=shrink, anchor=(0, 1)
     )
-    scale.outline.set_visible(False)
-    scale.ax.set_title("weight", loc="left", size=8.5, color=GREY, pad=5)
+    scale.outline.set(edgecolor="#CFCFCF", linewidth=0.6)
+    scale.ax.set_title("weight", size=8.5, color=GREY, pad=5)
     scale.ax.grid(False)
     return figure
 
@@ -84,30 +91,6 @@ def draw_heat_maps(panels: Sequence[Panel], subtitle: str) -> Figure:
 def make_readable(a: Alignment) -> Alignment:
     """Return an alignment whose tokens are shown as text."""
     return a.model_copy(update={"src": show_tokens(a.src), "tgt": show_tokens(a.tgt)})
-
-
-def _texts(alignments: Sequence[Alignment], subtitle: str) -> style.Texts:
-    """Return the title, subtitle and caption of the figure."""
-    has_gold = any(a.gold is not None for a in alignments)
-    caption = (
-        "Each row shows the distribution of attention over the source when one token of the target "
-        "is generated. Rows sum to one, or to less for models that also attend to the target"
-    )
-    is_normal = all(sum(weights) < 1.01 for a in alignments for weights in a.alpha)
-    caption += ". " if is_normal else "; not so where weights are not normalised. "
-    caption += "Open squares: gold links." if has_gold else "No gold links for this sentence."
-    words = {word for a in alignments for word in (*a.src, *a.tgt)} - {"·"}
-    caption += "".join(f" {text}" for sign, text in SIGNS.items() if sign in "".join(words))
-    return "Alignments: the target (rows) attends to the source (columns)", subtitle, caption
-
-
-def _draw_heat(ax: Axes, a: Alignment, is_labelled: bool) -> None:
-    """Draw one heat map with words at its edges and gold links as open squares."""
-    rows = a.tgt if is_labelled else [""] * len(a.tgt)
-    style.draw_map(ax, np.array(a.alpha, float), rows, a.src, top=1, lw=0.4)
-    ax.set_aspect("equal")
-    for s, t in a.gold or ():
-        style.mark_cell(ax, s, t, lw=1.5)
 
 
 def show_tokens(tokens: Sequence[str]) -> list[str]:

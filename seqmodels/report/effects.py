@@ -5,7 +5,7 @@ A sweep is a curve of the scores over the values of a number, such as a size or 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 from matplotlib.axes import Axes
@@ -31,18 +31,23 @@ from seqmodels.report.load import (
     longest_trained_bucket,
     name_field,
 )
-from seqmodels.report.style import GREY, INK, LineStyle
+from seqmodels.report.style import BETTER, GREY, INK, WORSE, LineStyle
 
-BETTER, WORSE = ("#A9D3EE", "#1B75BC"), ("#F6C9A0", "#E8741C")
-"""Fills of cells and squares where the row is significantly better or worse than the column."""
 OUTCOMES = {1: "significantly better", -1: "significantly worse", 0: "not significant"}
 """Outcome of a difference -> its name in a table."""
-UNTESTED: style.Look = {"hatch": "////", "fc": "none", "ec": "#D4D4D4", "lw": 0}
-"""The look of what is not tested."""
+COLOURS = {1: BETTER, -1: WORSE, 0: GREY}
+"""Outcome of a difference -> its colour."""
 MIN_VALUES = 3
 """Values of a field from which its scores are a curve."""
 
-# ------------------------------------------------------------------------------------- Effects
+# ---------------------------------------------------------------------------------------- Effects
+
+
+def outcome(difference: Difference, metric: str) -> int:
+    """Return 1 if significantly better, -1 if worse, 0 if not significant."""
+    if not difference.is_significant:
+        return 0
+    return 1 if (difference.value < 0) == metric_of(metric).is_loss else -1
 
 
 def find_effects(records: Sequence[Record], comparison: Comparison) -> list[tuple[str, Pair]]:
@@ -113,30 +118,25 @@ def draw_effects(records: Sequence[Record], test: Test, comparison: Comparison) 
     metric, effects = comparison.metric, find_effects(records, comparison)
     if len({base_of(record) for record in records} - {""}) == 1:
         effects.sort(key=lambda effect: -effect[1].overall.value)
-    name, title = metric_of(metric).name, f"What each change does to {metric_of(metric).name}"
-    tested = [pair for _, pair in effects if pair.is_tested]
-    colours = explain_outcomes(
-        {outcome(pair.overall, metric) for pair in tested}, len(tested) < len(effects), "grey"
-    )
+    name = metric_of(metric).name
     caption = (
-        f"The score with the change minus that without, over all {test.noun} of "
-        f"the test set “{test.name.replace('_', ' ')}”. {colours} "
-        f"{format_significance(comparison, test)}"
+        f"The score with the change minus that without, over all {test.noun} of the test set. "
+        "Blue: significantly better; orange: significantly worse; grey: not significant; hollow: "
+        f"not tested. {format_significance(comparison, test)}"
     )
-    figure = style.make_figure(0.7 + 0.3 * len(effects), (title, format_subtitle(records), caption))
+    texts = f"What each change does to {name}", format_subtitle(records), caption
+    figure = style.make_figure(0.6 + 0.27 * len(effects), texts)
     ax = figure.subplots()
     for y, (_, pair) in enumerate(effects):
-        part, verdict = pair.overall, outcome(pair.overall, metric)
-        colour = {1: BETTER[1], -1: WORSE[1], 0: GREY}[verdict]
-        if not pair.is_tested:
-            ax.axhspan(y - 0.5, y + 0.5, **UNTESTED)
+        part, colour = pair.overall, COLOURS[outcome(pair.overall, metric)]
         if part.low is not None and part.high is not None:
             ax.hlines(y, part.low, part.high, color=colour, lw=2)
-        ax.plot([part.value], [y], "o", color=colour, ms=6)
+        ax.plot(part.value, y, "o", color=colour, mfc=colour if pair.is_tested else "white", ms=6)
         text = f"{format_signed(part.value, metric)} {format_interval(part, metric)}"
         ax.text(1.01, y, text, transform=ax.get_yaxis_transform(), color=GREY, size=9, va="center")
     ax.axvline(0, color=INK, lw=0.9)
     ax.set_yticks(range(len(effects)), [label for label, _ in effects])
+    ax.tick_params(axis="y", length=0, labelcolor=INK)
     ax.set_ylim(len(effects) - 0.5, -0.5)
     better = "lower is better" if metric_of(metric).is_loss else "higher is better"
     ax.set_xlabel(f"difference in {name}, {better}")
@@ -144,7 +144,7 @@ def draw_effects(records: Sequence[Record], test: Test, comparison: Comparison) 
     return figure
 
 
-# --------------------------------------------------------------------------------------- Sweeps
+# ----------------------------------------------------------------------------------------- Sweeps
 
 Sweep = dict[str, dict[float, list[Record]]]
 """Model -> value of the field -> the records, one for each seed."""
@@ -195,54 +195,34 @@ def draw_sweep(
     field: str, sweep: Sweep, test: Test, line_styles: Mapping[str, LineStyle]
 ) -> Figure:
     """Draw the score and the loss at the longest trained length against a field."""
-    primary = metric_of(test.primary_metric)
-    place = longest_trained_bucket(test)
-    where = "all lengths"
+    primary, place = metric_of(test.primary_metric), longest_trained_bucket(test)
+    where, part = "all lengths", 0
     if place is not None:
-        where = f"{format_bucket(test.buckets[place])} {test.unit}"
+        where, part = f"{format_bucket(test.buckets[place])} {test.unit}", place + 1
     records = [r for values in sweep.values() for group in values.values() for r in group]
-    is_many = any(len(group) > 1 for values in sweep.values() for group in values.values())
-    caption = "Line: mean of the seeds; whisker: lowest to highest." if is_many else "One seed."
-    label = name_field(field)
-    score = load.capitalise(primary.name)
+    label, score = name_field(field), load.capitalise(primary.name)
+    caption = "Line: mean of the seeds; whisker: lowest to highest seed."
     texts = f"{score} and loss at {where}, by {label}", format_subtitle(records), caption
     figure, axes = style.make_panels(texts, [*line_styles.values()])
-    part = 0 if place is None else place + 1
     for ax, metric in zip(axes[0], (test.primary_metric, "nats"), strict=True):
         for model, line_style in line_styles.items():
-            seeds = {
+            style.draw_seeds(ax, line_style, {
                 value: load.score_array(group, test.name, metric)[:, part, 0]
                 for value, group in sweep[model].items()
-            }
-            style.draw_seeds(ax, line_style, seeds)
-        _scale(ax, sorted({value for values in sweep.values() for value in values}))
+            })  # fmt: skip
+        scale_values(ax, sorted({value for values in sweep.values() for value in values}))
         ax.set_xlabel(label)
-    axes[0, 0].set_title(f"{score} at {where}{format_search(test)}", loc="left")
-    axes[0, 1].set_title("Nats per token, teacher-forced, log scale", loc="left")
+    axes[0, 0].set_title(f"{score}{format_search(test)}")
+    axes[0, 1].set_title("Nats per token, teacher-forced, log scale")
     if primary.is_percent:
         axes[0, 0].set_ylim(0, 100)
     style.set_log(axes[0, 1], "y", format_short)
     return figure
 
 
-def _scale(ax: Axes, values: Sequence[float]) -> None:
+def scale_values(ax: Axes, values: Sequence[float]) -> None:
     """Mark the values on the x axis, which is logarithmic if they are far apart."""
     if values[0] > 0 and values[-1] >= 8 * values[0]:
         ax.set_xscale("log")
         ax.xaxis.set_minor_locator(NullLocator())
     ax.set_xticks(values, [format_short(value) for value in values])
-
-
-def outcome(difference: Difference, metric: str) -> int:
-    """Return 1 if significantly better, -1 if worse, 0 if not significant."""
-    if not difference.is_significant:
-        return 0
-    return 1 if (difference.value < 0) == metric_of(metric).is_loss else -1
-
-
-def explain_outcomes(outcomes: Collection[int], has_untested: bool, neither: str) -> str:
-    """Explain the colours of these outcomes, and the hatch of what is not tested."""
-    colours = {1: "blue", -1: "orange", 0: neither}
-    parts = [f"{colours[value]}: {OUTCOMES[value]}" for value in colours if value in outcomes]
-    parts += ["hatched: not tested"] * has_untested
-    return load.capitalise("; ".join(parts)) + "."

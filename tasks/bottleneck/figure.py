@@ -102,7 +102,7 @@ def draw_by_length(groups: Sequence[Group], attending: Group) -> Figure:
     n_columns = 2 if len(groups) == 4 else min(3, len(groups))
     texts, rows = ("Which component limits long sentences?", subtitle, caption), len(groups)
     ratios = (1,) * -(-rows // n_columns)
-    figure, axes = style.make_panels(texts, key, ratios, n_columns, gap=0.4)
+    figure, axes = style.make_panels(texts, key, ratios, n_columns)
     test = load.tests_by_name(groups[0])[LENGTH]
     names = [*map(format_bucket, test.buckets)]
     for ax, group in zip(axes.flat, groups, strict=False):

@@ -46,7 +46,8 @@ def draw_bits(records: Sequence[Record]) -> Figure:
     all_bits = math.log2(records[0].data.count("n_symbols")) * n[-1]
     caption = "After this training. Dotted: all bits. Line: mean of the seeds; band: 95 % interval."
     title = "Bits that arrive of random symbols, by length"
-    figure, ax = style.make_panel((title, format_subtitle(records), caption))
+    texts = title, format_subtitle(records), caption
+    figure, ((ax,),) = style.make_panels(texts, (), n_columns=1)
     for model, look in style.line_styles_for(groups).items():
         if model in (*vectors[::2], "bahdanau"):
             bits = compute_bits(groups[model]).mean(0)
@@ -64,7 +65,8 @@ def draw_most_bits(records: Sequence[Record]) -> Figure:
     most = find_plateaus(load.group_by_model(records))
     caption = "Numbers: bits per number of the vector. Line: mean of the seeds; dots: seeds."
     title = "Most bits through one vector, by its width"
-    figure, ax = style.make_panel((title, format_subtitle(records), caption))
+    texts = title, format_subtitle(records), caption
+    figure, ((ax,),) = style.make_panels(texts, (), n_columns=1)
     widths, colour = sorted(most), style.line_style_of(ONE_VECTOR).colour
     ax.plot(widths, [most[d].mean() for d in widths], "o-", color=colour, lw=1.9, ms=5)
     for d in widths:

@@ -1,20 +1,23 @@
-"""Records of a folder and their tables, and published figures beside ours."""
+"""The records of a folder and their tables."""
 
 import re
-import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import RESULTS
 from fake_records import MODELS, as_arm, as_records, fake_record, row, scored, several, write
 
-from seqmodels.models import OLD_NAMES, PAPERS, model_of
+from seqmodels.models import PAPERS
 from seqmodels.records.schema import Record
-from seqmodels.records.significance import ALPHA, Difference
+from seqmodels.records.significance import (
+    ALPHA,
+    SCHEMA,
+    Comparison,
+    Difference,
+    Pair,
+    Significance,
+)
 from seqmodels.report import figures, load, style, tables
-
-Records = list[dict[str, Any]]
 
 
 @pytest.mark.parametrize("task", ["translation", "recall", "next_token"])
@@ -41,28 +44,6 @@ def test_a_summary_has_all_buckets_in_100_columns(task: str) -> None:
     assert sum(line.startswith("GPT ") for line in lines) == len(records[0]["tests"]) + 1
 
 
-@pytest.mark.parametrize(("about", "shares"), [
-    ({}, "RNN 50 80, Bahdanau 98 100, GPT 92 50"),
-    ({"primary_metric": "nats"}, "RNN 50 80, Bahdanau 98 100, Transformer 100 0, GPT 92 50"),
-    ({"trained": 29}, "RNN 75 80, Bahdanau 99 100, GPT 96 50"), ({"trained": 9}, ""),
-    ({"trained": None}, "RNN 12 80, Bahdanau 96 100, GPT 20 50"),
-    ({"counts": (30, 99, 29, 99)}, "RNN 75 80, Bahdanau 99 100, GPT 96 50"),
-    ({"counts": (29, 99, 99, 99)}, ""), ({"counts": (99, 29, 29, 99)}, ""), ({"kind": "place"}, ""),
-])  # fmt: skip
-def test_a_share_is_that_of_the_longest_trained_bucket(about: Any, shares: str) -> None:
-    values = {"rnn_encdec": (80, 60, 40, 10), "bahdanau": (100, 99, 98, 96)}
-    values |= {"transformer": (0.9, 0.9, 0.9, 0.9), "gpt": (50, 48, 46, 10)}
-    about = {"counts": (99, 99, 30, 99), "trained": 30} | about
-    records = [
-        r | {"seed": seed} for seed, by in ((1, 8), (2, -8))
-        for r in scored({m: [v + by for v in its] for m, its in values.items()}, **about)
-    ]  # fmt: skip
-    made = as_records(records)
-    text = tables.format_shares(made, made[0].tests[0])
-    found = re.findall(r"[,:] (\w+)[^:,]* (\d+)\s% of (\d+)", text.replace("\xa0", " "))
-    assert ", ".join(map(" ".join, found)) == shares
-
-
 def test_formats_at_their_borders() -> None:
     short = {0: "0", 0.0005: "5e-4", 0.001: "0.001", 999: "999", 1000: "1 k", 1e6: "1 M"}
     assert {n: load.format_short(n) for n in short} == short
@@ -82,10 +63,6 @@ def test_formats_at_their_borders() -> None:
     p_values = {None: "–", 0.0009765625: "< 0.001", 0.001: "0.001", 0.5: "0.500"}
     assert {p: load.format_p_value(p) for p in p_values} == p_values
     assert [Difference(value=1.0, p=p).is_significant for p in (ALPHA, 0.0625)] == [True, False]
-    for score, shares in ((1.0, "50"), (0.875, "")):
-        made = as_records(scored({"gpt": (score, score / 2)}, (40, 40)))
-        text = tables.format_shares(made, made[0].tests[0])
-        assert re.findall(r"(\d+)\s%", text) == ([shares] if shares else [])
 
 
 def test_a_table_of_unequal_seeds_and_one_bucket() -> None:
@@ -94,9 +71,6 @@ def test_a_table_of_unequal_seeds_and_one_bucket() -> None:
     text = tables.format_tables(made)
     assert row(text, "GPT")[1:3] == ["31.2 ± 1.5", "31.5 ± 1.5"]
     assert row(text, "Bahdanau")[1:3] == ["39.6 [39.1, 40.1]", "40.0 [39.0, 41.0]"]
-    assert "Mean over the seeds ± half their range, or score of one seed [95 %" in text
-    assert "[95 %" not in tables.format_tables(as_records(fields))
-    assert tables.format_shares(made, made[0].tests[0]) == ""
     assert row(text.partition("### Costs")[2], "GPT")[2] == "1 2"
 
 
@@ -109,53 +83,42 @@ def test_seeds_are_counted_at_each_width_and_of_each_data() -> None:
         assert load.format_subtitle(as_records(made[:n])).endswith(f" · {seeds}")
 
 
-# ---------------------------------------------------------------------------------- Equal budgets
-def run(model: str, seed: int, flops: float, curve: list[tuple[int, float, float]]) -> Any:
-    """Make a record from (tokens, seconds, loss) of each point."""
-    other = {"step": 1, "train_nats": 9.0, "valid_accuracy": 0.0}
-    points = [other | {"tokens": t, "seconds": s, "valid_nats": v} for t, s, v in curve]
-    return fake_record(model, seed) | {"flops_per_token": flops, "curve": points}
-
-
-FAST = run("lstm_seq2seq", 1, 2e6, [(100, 1.0, 4.0), (200, 2.0, 3.0), (300, 3.0, 3.5)])
-SLOW = run("gpt", 1, 4e6, [(100, 3.0, 5.0), (200, 6.0, 2.0), (300, 9.0, 1.0)])
-
-
-def budget_cells(records: Records) -> list[list[str]]:
-    lines = re.findall(r"^\|(.*)\|$", tables.format_equal_budgets(as_records(records)), re.M)
-    return [[cell.strip() for cell in line.split("|")] for line in lines]
-
-
-def test_each_model_is_read_off_at_the_budget() -> None:
-    head, _, lstm, gpt = budget_cells([FAST, SLOW])
-    assert head[1:] == ["equal target tokens: 300", "equal compute: 600 MFLOP", "equal time: 3 s"]
-    assert lstm == ["LSTM seq2seq", "3.000", "3.000", "3.000"]  # its best, not its last
-    assert gpt == ["GPT", "1.000", "3.500", "5.000"]  # 150 tokens cost as much, 3 s 100
-    other = run("gpt", 2, 4e6, [(100, 3.0, 5.0), (300, 9.0, 1.5)])
-    assert budget_cells([FAST, SLOW, other])[-1][1] == "1.250 ± 0.250"
-    elsewhere = SLOW | {"provenance": SLOW["provenance"] | {"device": "another"}}
-    assert len(budget_cells([FAST, elsewhere])[0]) == 3
-    heads = budget_cells([FAST, SLOW | {"flops_per_token": None}])[0]
-    assert [head.split(":")[0] for head in heads[1:]] == ["equal target tokens", "equal time"]
-    assert tables.format_equal_budgets(as_records([FAST])) == ""
-
-
 @pytest.mark.parametrize(("n", "shown"), [(1, "1"), (3, "1 2 3"), (4, "4 seeds")])
 def test_costs_are_means_of_the_seeds(n: int, shown: str) -> None:
     """The loss is the lowest of each curve, and the other numbers have columns of their own."""
-    records = [run("gpt", seed, 0, [(1, 1, 4), (2, 2, 3 + seed**2), (3, 3, 9)]) | {
+    records = [fake_record("gpt", seed) | {
         "n_parameters": 1_250_000 * seed, "train_s": 10.0 * seed**2, "evaluate_s": 3.0 * seed**2,
         "speed": {"train_tokens_per_s": 700.0 * seed**2, "evaluate_sentences_per_s": 1.0},
     } for seed in range(1, n + 1)]  # fmt: skip
-    records[0]["curve"][1]["valid_nats"] = 2.0
-    lowest, square = (4 * n - 2) / n, sum(i * i for i in range(1, n + 1)) / n
+    for record in records:
+        for i, point in enumerate(record["curve"]):
+            point["valid_nats"] = record["seed"] if i == 3 else 9.0
+    square = sum(i * i for i in range(1, n + 1)) / n
     _, cells = tables.cost_rows(as_records(records))
     size = "1.25 M" if n == 1 else f"1.25–{1.25 * n:.2f} M"
-    numbers = [f"{lowest:.3f}", f"{700 * square:,.0f}", f"{10 * square:.0f}", f"{3 * square:.0f}"]
+    numbers = [f"{(n + 1) / 2:.3f}", *(f"{x * square:,.0f}" for x in (700, 10, 3))]
     assert cells == ["GPT", size, shown, *numbers]
 
 
-# ------------------------------------------------------------------------------ Records of a folder
+def test_the_table_marks_each_significant_bucket() -> None:
+    made = [fake_record(m, s) for m in ("rnn_encdec", "bahdanau") for s in (1, 2, 3)]
+    for record in made:
+        record["tests"][0]["buckets"] = record["tests"][0]["buckets"][:2]
+    records = as_records(made)
+    overall, near, far = (
+        Difference(value=x, low=x - 2, high=x + 3, p=p)
+        for x, p in ((-30.0, 0.0001), (20.0, 0.06), (40.0, 0.01))
+    )
+    pair = Pair(row="bahdanau", column="rnn_encdec", n_seeds=[3, 2], is_tested=True,
+                overall=overall, buckets=[near, far])  # fmt: skip
+    comparison = Comparison(test="length", metric="bleu", n_tested=3,
+                            buckets=[[1, 10], [11, 20]], pairs=[pair])  # fmt: skip
+    compared = Significance(schema=SCHEMA, records={}, comparisons=[comparison])
+    title, table, _ = tables.format_differences(records, records[0].tests[0], compared)
+    assert title == "### length: differences in BLEU"
+    assert row(table, "Bahdanau − RNN")[1:] == [
+        "3 − 2", "**−30.0** [−32.0, −27.0]", "< 0.001", "+20.0", "**+40.0**",
+    ]  # fmt: skip
 
 
 def test_a_folder_is_drawn_as_if_alone(tmp_path: Path, monkeypatch: Any) -> None:
@@ -177,21 +140,13 @@ def test_a_folder_is_drawn_as_if_alone(tmp_path: Path, monkeypatch: Any) -> None
 
 def test_models_are_in_order_of_history(tmp_path: Path) -> None:
     seeds = [fake_record("gpt", seed) for seed in (10, 9)]
-    specs = [as_arm(fake_record("gpt", 1), f"{n} heads", {"n_heads": n}) for n in (16, 4)]
-    folder = write(tmp_path, [fake_record("a_sixth", 1), *seeds, *several(1), *specs])
+    arms = [as_arm(fake_record("gpt", 1), f"{n} heads", {"n_heads": n}) for n in (16, 4)]
+    folder = write(tmp_path, [fake_record("a_sixth", 1), *seeds, *several(1), *arms])
     records = load.load_records(folder)
     names = [*MODELS[:-1], "gpt", "gpt", "gpt", "gpt-n_heads-4", "gpt-n_heads-16", "a_sixth"]
     assert [r.model for r in records] == names
     assert [r.seed for r in records] == [1, 1, 1, 1, 1, 9, 10, 1, 1, 1]
     assert row(tables.format_tables(records).split("### Costs")[1], "a_sixth")[1] == "1.03 M"
-    line_styles = style.line_styles_for(load.group_by_model(records[::-1]))
-    assert list(line_styles) == [*MODELS, *names[-3:]]
-    assert len({line_style.colour for line_style in line_styles.values()}) == 8
-    variants = [name for name in ("gpt", *OLD_NAMES) if model_of(name) == "gpt"]
-    made = as_records([fake_record(name, 1) for name in variants] + specs)
-    line_styles = style.line_styles_for(load.group_by_model(made))
-    colours = {line_style.colour for line_style in line_styles.values()}
-    assert len(colours) == len(variants) + 2 > 3  # arms and variants have shades of their own
 
 
 def test_only_records_are_read(tmp_path: Path) -> None:
@@ -242,16 +197,3 @@ def test_what_cannot_be_compared_is_refused(tmp_path: Path) -> None:
     records[3]["tests"][0]["buckets"][1]["n"] += 1
     with pytest.raises(ValueError, match="transformer, seed 1: test 'length'"):
         tables.format_tables(as_records(records))
-
-
-@pytest.mark.slow
-def test_the_committed_tables_are_those_of_the_records(tmp_path: Path, monkeypatch: Any) -> None:
-    monkeypatch.setattr(style, "save", lambda figure, path: path)
-    for path in RESULTS.glob("*/*.json"):
-        copy = tmp_path / path.relative_to(RESULTS)
-        copy.parent.mkdir(exist_ok=True)
-        shutil.copy(path, copy)
-    figures.plot_results(tmp_path)
-    for path in tmp_path.rglob("*.md"):
-        committed = RESULTS / path.relative_to(tmp_path)
-        assert path.read_text(encoding="utf-8") == committed.read_text(encoding="utf-8")
