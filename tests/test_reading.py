@@ -112,7 +112,7 @@ def test_each_changed_line_has_its_equation_or_is_plumbing(pair: tuple[str, str]
 # ------------------------------------------------------------------------------------------ Arrows
 ROOMS = [
     "utils", "interface", "models", "search", "contract", "data",
-    "evaluation", "records", "training", "experiments", "report", "cli",
+    "evaluation", "records", "training", "inference", "experiments", "report", "cli",
 ]  # fmt: skip
 """From the ground up: a room knows those before it."""
 
@@ -197,7 +197,7 @@ def test_what_is_imported_is_declared() -> None:
         "export": ["export"],
         "graphs": ["export"],
         "training_page": ["export"],
-        "executors": ["ray", "slurm"],
+        "launch": ["ray", "slurm"],
     }
     extras = PROJECT["optional-dependencies"]
     core = with_requirements(PROJECT["dependencies"])

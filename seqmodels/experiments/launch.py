@@ -11,7 +11,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -77,8 +77,10 @@ def compare(
     missing = [run for run in runs if run.path not in recorded]
     n_parallel = n_parallel_runs(len(runs), device)
     if options.dry_run:
-        time_left = estimate(recorded, missing, n_parallel)
-        print(f"to train: {len(missing)} of {len(runs)} runs{time_left}")
+        times = [r.train_s + r.evaluate_s for r in recorded.values()] if missing else []
+        minutes = -(-len(missing) // n_parallel) * mean(times) / 60 if times else 0
+        about = f", {n_parallel} at once, in about {minutes:.1f} minutes" if times else ""
+        print(f"to train: {len(missing)} of {len(runs)} runs{about}")
         return None
     files.claim_folder(out, "comparison")
     try:
@@ -120,17 +122,6 @@ def n_parallel_runs(n_runs: int, device: str) -> int:
     are small, and threads synchronise on every operation.
     """
     return min(n_runs, torch.get_num_threads()) if device == "cpu" else 1
-
-
-def estimate(
-    recorded: Mapping[Path, record.Record], missing: Sequence[Run], n_parallel: int
-) -> str:
-    """Return the estimated time of the missing runs, from those of the recorded ones, if any."""
-    if not (recorded and missing):
-        return ""
-    one_s = mean(r.train_s + r.evaluate_s for r in recorded.values())
-    minutes = one_s * -(-len(missing) // n_parallel) / 60
-    return f", {n_parallel} at once, in about {minutes:.1f} minutes"
 
 
 # ------------------------------------------------------------------------------------- The folder
@@ -187,7 +178,7 @@ def run_all(
     """
     reporter = Reporter(len(missing), show)
     if executor:
-        return submit_all(missing, executor, n_remote_threads(), reporter)
+        return submit_all(missing, executor, N_REMOTE_THREADS, reporter)
     if n_parallel > 1 and missing:
         with process_pool(n_parallel) as pool:
             return submit_all(missing, pool, torch.get_num_threads() // n_parallel, reporter)
@@ -309,9 +300,8 @@ def exit_with_parent() -> None:
         os._exit(1)
 
 
-def n_remote_threads() -> int:
-    """Return the number of threads, and of requested cores, of each run on a cluster."""
-    return int(os.environ.get("OMP_NUM_THREADS") or 1)
+N_REMOTE_THREADS = int(os.environ.get("OMP_NUM_THREADS") or 1)
+"""The number of threads, and of requested cores, of each run on a cluster."""
 
 
 class Slurm(Executor):
@@ -321,7 +311,7 @@ class Slurm(Executor):
         import submitit
 
         self.jobs = submitit.AutoExecutor(out / "jobs", cluster)
-        cores, gpus = n_remote_threads(), int(device == "cuda")
+        cores, gpus = N_REMOTE_THREADS, int(device == "cuda")
         self.jobs.update_parameters(timeout_min=DAY_MIN, cpus_per_task=cores, gpus_per_node=gpus)
 
     def submit(self, function: Any, /, *args: Any, **_: Any) -> Any:
@@ -337,7 +327,7 @@ class Ray(Executor):
 
         ray.init(os.environ.get("RAY_ADDRESS", "local"), ignore_reinit_error=True)
         gpus = int(device == "cuda")
-        self.remote: Any = ray.remote(num_cpus=n_remote_threads(), num_gpus=gpus, max_retries=0)
+        self.remote: Any = ray.remote(num_cpus=N_REMOTE_THREADS, num_gpus=gpus, max_retries=0)
 
     def submit(self, function: Any, /, *args: Any, **_: Any) -> Any:
         """Submit a task."""

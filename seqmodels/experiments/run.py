@@ -32,7 +32,13 @@ from seqmodels.evaluation.metrics import (
     interval_methods,
     sacrebleu_signatures,
 )
-from seqmodels.experiments.sweep import Run, check_same_settings, count_parameters, flatten_settings
+from seqmodels.experiments.sweep import (
+    Run,
+    Spec,
+    check_same_settings,
+    count_parameters,
+    flatten_settings,
+)
 from seqmodels.experiments.task import Rows, Task, TestSet
 from seqmodels.interface import EOS, PAD, Batch, SequenceModel, device_of
 from seqmodels.models import Value
@@ -68,8 +74,7 @@ def train_and_record(run: Run) -> Record:
 def fit(run: Run, bar: ProgressBar = SILENT) -> tuple[SequenceModel, Progress]:
     """Train a run's model, or take it from the folder that --trained names.
 
-    Training resumes from the latest checkpoint, if there is one. Raises ValueError if that, or the
-    trained run, was made with other settings.
+    Training resumes from the latest checkpoint, if there is one.
     """
     model = build_model(run)
     if trained := load_trained(run, model):
@@ -176,21 +181,13 @@ def score_test_set(
     beam = test.beam or task.beam
     rows = build_rows(model, task, test, beam, bar)
     overall, buckets = compute_scores_by_bucket(rows, test.buckets, task.bleu_tokenize)
-    entry = {
-        "name": test.name,
-        "axis": test.axis,
-        "kind": test.kind,
-        "unit": test.unit,
-        "primary_metric": test.primary_metric,
-        **({"beam": beam} if test.is_generated else {}),
-        "max_train_length": test.max_train_length,
-        "noun": test.noun,
-        "grouped_by": test.grouped_by or None,
-        "baseline": test.baseline_name or None,
-        "overall": overall,
-        "buckets": buckets,
-    }
-    return rows, entry
+    fields = "name", "axis", "kind", "unit", "primary_metric", "max_train_length", "noun"
+    about = {name: getattr(test, name) for name in fields} | {
+        "grouped_by": test.grouped_by or None, "baseline": test.baseline_name or None
+    }  # fmt: skip
+    if test.is_generated:
+        about["beam"] = beam
+    return rows, {**about, "overall": overall, "buckets": buckets}
 
 
 def build_rows(
@@ -288,7 +285,7 @@ def build_record(
         "schema": record.SCHEMA,
         "task": task.name,
         "model": run.name,
-        **({"arm": run.spec.recorded()} if run.spec.is_changed else {}),
+        **({"arm": describe_change(run.spec)} if run.spec.is_changed else {}),
         "seed": run.cfg.seed,
         "model_config": run.sizes,
         "train_config": run.cfg.settings(),
@@ -317,6 +314,12 @@ def build_record(
         "evaluate_s": scored.seconds,
         "weights_sha256": None,
     })  # fmt: skip
+
+
+def describe_change(spec: Spec) -> dict[str, object]:
+    """Return what a record says of a changed model."""
+    changed = {"sizes": dict(spec.sizes), "width": spec.width, "training": dict(spec.training)}
+    return {"varies": spec.info.variant_of, "label": spec.info.label, **changed}
 
 
 def list_contrasts(run: Run) -> list[str] | None:

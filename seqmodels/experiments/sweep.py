@@ -179,30 +179,13 @@ class Spec(NamedTuple):
         return task.recipe(self.info.variant_of if self.is_changed else self.name)
 
     def train_config(self, task: Task, lr: float | None, seed: int) -> TrainConfig:
-        """Return how it is trained: as the task says, at this learning rate or its recipe's.
-
-        Raises ValueError for a changed field that this task or this model does not use.
-        """
-        from seqmodels.interface import SequenceModel  # imports torch
-
+        """Return how it is trained: as the task says, at this learning rate or its recipe's."""
         recipe = self.recipe(task)
         given: dict[str, Any] = {"lr": lr or recipe.lr, "muon_lr": recipe.muon_lr}
         cfg = TrainConfig(**{**given, **task.training, **self.training, "seed": seed})
         if "muon_lr" in self.training and cfg.optimizer != "muon":
             raise ValueError("muon_lr changes nothing: this task is trained with AdamW alone")
-        if cfg.source_loss and self.model_type.text_logits is SequenceModel.text_logits:
-            raise ValueError("source_loss needs a model that continues its source, such as gpt")
         return cfg
-
-    def recorded(self) -> dict[str, object]:
-        """Return the description of the spec in its records."""
-        return {
-            "varies": self.info.variant_of,
-            "label": self.info.label,
-            "sizes": dict(self.sizes),
-            "width": self.width,
-            "training": dict(self.training),
-        }
 
 
 def make_spec(model: str) -> Spec:

@@ -242,7 +242,7 @@ def test_requests_to_a_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     ray, submitit = MagicMock(), MagicMock()
     monkeypatch.setitem(sys.modules, "ray", ray)
     monkeypatch.setitem(sys.modules, "submitit", submitit)
-    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    monkeypatch.setattr(launch, "N_REMOTE_THREADS", 3)
     monkeypatch.setenv("RAY_ADDRESS", "head:6379")
     for device, n_gpus in (("cpu", 0), ("cuda", 1)):
         launch.Ray(device, tmp_path).submit(print, 5)
