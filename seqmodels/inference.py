@@ -28,7 +28,7 @@ from seqmodels.interface import BOS, EOS, PAD, SequenceModel
 from seqmodels.models import PAPERS
 from seqmodels.records import io as record
 from seqmodels.records.schema import Record
-from seqmodels.search import Hypothesis
+from seqmodels.search import LENGTH_PENALTY, Hypothesis
 from seqmodels.training.checkpoint import load_model
 from seqmodels.utils.imports import SHIPPED
 from seqmodels.utils.values import check_arguments
@@ -64,7 +64,7 @@ class TrainedModel:
 
     @check_arguments
     def translate(
-        self, texts: Sequence[str], beam: int = 1, length_penalty: float = 1.0
+        self, texts: Sequence[str], beam: int = 1, length_penalty: float = LENGTH_PENALTY
     ) -> list[str]:
         """Translate each line of each source; a beam of 1 is greedy search. Blank lines stay blank.
 
@@ -130,7 +130,7 @@ class TrainedModel:
         return {**scores, "signatures": sacrebleu_signatures(tokenize)}
 
     def search(
-        self, sources: Sequence[list[int]], beam: int = 1, length_penalty: float = 1.0
+        self, sources: Sequence[list[int]], beam: int = 1, length_penalty: float = LENGTH_PENALTY
     ) -> list[list[int]]:
         """Return the generated tokens for each source; none for one without tokens."""
         examples = [Example(src, src) for src in sources if src]
@@ -138,7 +138,11 @@ class TrainedModel:
         return [next(best) if src else [] for src in sources]
 
     def search_n_best(
-        self, sources: Sequence[list[int]], n: int, beam: int, length_penalty: float = 1.0
+        self,
+        sources: Sequence[list[int]],
+        n: int,
+        beam: int,
+        length_penalty: float = LENGTH_PENALTY,
     ) -> list[list[Hypothesis]]:
         """Return the n best hypotheses of a beam for each source, the best first."""
         examples = [Example(src, src) for src in sources if src]

@@ -188,6 +188,10 @@ def keep_likeliest(
     return torch.full_like(logits, -torch.inf).scatter(1, order, ranked)
 
 
+LENGTH_PENALTY = 1.0
+"""The default power of the length by which a beam divides log-probabilities."""
+
+
 class Hypothesis(NamedTuple):
     """A target that a beam search found."""
 
@@ -202,7 +206,7 @@ def beam(
     src_mask: Bool[Tensor, "B S"],
     max_len: int | Int[Tensor, " B"],
     width: int,
-    length_penalty: float = 1.0,
+    length_penalty: float = LENGTH_PENALTY,
 ) -> list[list[int]]:
     """Return the best hypothesis of a beam search for each source."""
     ranked = search_beams(model, src, src_mask, max_len, width, length_penalty)
@@ -216,7 +220,7 @@ def search_beams(
     src_mask: Bool[Tensor, "B S"],
     max_len: int | Int[Tensor, " B"],
     width: int,
-    length_penalty: float = 1.0,
+    length_penalty: float = LENGTH_PENALTY,
 ) -> list[list[Hypothesis]]:
     """Keep the `width` most likely hypotheses of each source; return them, the best first.
 

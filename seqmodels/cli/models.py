@@ -12,12 +12,13 @@ from seqmodels.utils.terminal import print_json
 def add_arguments(arg: Add) -> None:
     """Add the arguments of the command."""
     arg("--json", action="store_true", help="print one line of JSON")
+    arg("--all", action="store_true", help="also list the variants, a name for each class")
 
 
 def run(args: argparse.Namespace) -> None:
     """Print the models in order of history, as a table or as JSON."""
     from seqmodels.experiments.sweep import count_parameters
-    from seqmodels.models import MODELS, PAPERS, paper_config
+    from seqmodels.models import MODELS, PAPERS, list_models, paper_config, paper_of
     from seqmodels.training.checkpoint import on_meta
 
     rows = []
@@ -34,3 +35,8 @@ def run(args: argparse.Namespace) -> None:
     for row in rows:
         print("{name:16} {year:<5} {label:20} {paper:39} {parameters:12,}  {file}".format(**row))
     print("\nParameters at the paper's sizes and vocabulary (the first Config in each file).")
+    for name in list_models()[len(PAPERS) :] if args.all else ():
+        info = paper_of(name)
+        print(
+            f"{name:29} varies {info.variant_of:16} {info.class_path.split('.')[-1]:44} {info.cite}"
+        )

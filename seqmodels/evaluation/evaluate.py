@@ -14,7 +14,7 @@ from seqmodels.data.batches import Example, batches_by_length, collate
 from seqmodels.evaluation.intervals import Row
 from seqmodels.interface import EOS, PAD, SequenceModel, device_of
 from seqmodels.models.cache import tensors_of
-from seqmodels.search import beam, greedy
+from seqmodels.search import LENGTH_PENALTY, beam, greedy
 from seqmodels.utils.progress import SILENT, ProgressBar
 
 BATCH_TOKENS = 6000
@@ -48,7 +48,7 @@ def generate_targets(
     examples: Sequence[Example],
     width: int,
     bar: ProgressBar = SILENT,
-    length_penalty: float = 1.0,
+    length_penalty: float = LENGTH_PENALTY,
 ) -> list[list[int]]:
     """Generate each target from its source only: greedily, or with a beam if `width` > 1."""
     search = greedy if width == 1 else partial(beam, width=width, length_penalty=length_penalty)

@@ -124,7 +124,6 @@ FAULTS = {
         ("/ is_word.sum(1)", "/ (is_word.sum(1) - 1)"),
         ("return self.output(s), State", "return self.outputs(s), State"),
     ],
-    "number type": [("return torch.stack(logits, 1)", "return torch.stack(logits, 1).double()")],
     "State": [
         ("return State(c, torch.zeros_like(c))", "return c, torch.zeros_like(c)"),
         ("s: Tensor", "s: Tensor\n    n: int = 0"),
