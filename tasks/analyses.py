@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import Any
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from seqmodels.data.batches import Example, batches_by_length, collate
@@ -27,9 +28,7 @@ def batch_of(model: SequenceModel, examples: Sequence[Example]) -> Batch:
     return collate(examples, device_of(model))
 
 
-def batches_of(
-    model: SequenceModel, examples: Sequence[Example]
-) -> Iterator[tuple[list[int], Batch]]:
+def batches_of(model: SequenceModel, examples: Sequence[Example]) -> Iterator[tuple[Any, Batch]]:
     """Yield batches of examples of similar lengths: their indices, and the batch."""
     for indices in batches_by_length(examples, BATCH_TOKENS):
         yield indices, batch_of(model, [examples[i] for i in indices])
@@ -43,9 +42,8 @@ def watch(modules: Iterable[nn.Module]) -> Iterator[list[list[tuple[Any, Any]]]]
         for module in modules:
             own: list[tuple[Any, Any]] = []
             calls.append(own)
-            hooks.enter_context(
-                module.register_forward_hook(lambda _, args, out, own=own: own.append((args, out)))
-            )
+            note = partial(lambda own, _, args, out: own.append((args, out)), own)
+            hooks.enter_context(module.register_forward_hook(note))
         yield calls
 
 
@@ -74,7 +72,7 @@ def gradient_norms(model: SequenceModel, batch: Batch) -> Float[Tensor, "B T S"]
     It is divided by the norm of ∂ loss_t / ∂ logits_t: otherwise, a token of which the model is
     sure would hardly count.
     """
-    logits, embedded = source_embeddings(model, batch.src, batch.src_mask, batch.tgt_in)
+    logits, embedded = source_embeddings(model, batch)
     nats = F.cross_entropy(logits.transpose(1, 2), batch.tgt_out, reduction="none").sum(0)
     grads = [torch.autograd.grad(loss, embedded, retain_graph=True)[0] for loss in nats]
     one_hot = F.one_hot(batch.tgt_out, logits.shape[-1])
@@ -109,10 +107,7 @@ def by_distance(norms: Float[Tensor, "B T S"]) -> Rows:
 
 
 def source_embeddings(
-    model: nn.Module,
-    src: Int[Tensor, "B S"],
-    src_mask: Bool[Tensor, "B S"],
-    tgt_in: Int[Tensor, "B T"],
+    model: nn.Module, batch: Batch
 ) -> tuple[Float[Tensor, "B T V"], Float[Tensor, "B N E"]]:
     """Return the logits of one forward pass and the embeddings that begin with the source's.
 
@@ -121,12 +116,12 @@ def source_embeddings(
     """
     tables = [module for module in model.modules() if isinstance(module, nn.Embedding)]
     with watch(tables) as calls:
-        logits = model(src, src_mask, tgt_in)
-    orders = src, rotate(src, src_mask.sum(1))
+        logits = model(batch.src, batch.src_mask, batch.tgt_in)
+    orders = batch.src, rotate(batch.src, batch.src_mask.sum(1))
     (embedded,) = (
         out
         for own in calls
         for (ids,), out in own
-        if ids.dim() == 2 and any(torch.equal(ids[:, : src.shape[1]], order) for order in orders)
+        if ids.dim() == 2 and any(torch.equal(ids[:, : order.shape[1]], order) for order in orders)
     )
     return logits, embedded

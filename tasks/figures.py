@@ -26,13 +26,13 @@ CHANGES = {
 def make_grid(
     texts: style.Texts, n: int, n_columns: int, height: float, key: Sequence[LineStyle]
 ) -> tuple[Figure, list[Axes]]:
-    """Return a figure of n panels of this height in inches, below a legend."""
+    """Return a figure of n panels of this height in inches, beside a legend."""
     n_rows = -(-n // n_columns)
-    figure = style.make_figure(height * n_rows + 0.3 * bool(key), texts)
+    figure = style.make_figure(height * n_rows, texts)
     axes = figure.subplots(n_rows, n_columns, squeeze=False).flatten()
     for ax in axes[n:]:
         ax.set_axis_off()
-    style.add_legend(figure, key, ncols=5, loc="outside upper left")
+    style.add_legend(figure, key, loc="outside right upper")
     return figure, [*axes[:n]]
 
 

@@ -68,16 +68,6 @@ def draw_others(corpus: grammar.Splits, n: int) -> list[Sentence]:
 # ----------------------------------------------------------------------------------------- Run
 
 
-def measure_grammar(corpus: grammar.Splits, task: Task, size: str) -> dict[str, Measurement]:
-    """Return what is measured of any model that translates the grammar's sentences."""
-    others = draw_others(corpus, N_PREFIXES[size])
-    equal = pick_equally_long(task.tests[0])
-    return {
-        "prefixes": partial(measure_prefixes, sentences=others, tokenizer=task.tokenizer),
-        "gradients": partial(measure_gradients, examples=equal),
-    }
-
-
 def with_best_state(task: Task, steps: int, sentences: list[Sentence]) -> Task:
     """Return the task with a test set on which models translate from their optimised States.
 
@@ -101,8 +91,11 @@ def make_task(args: argparse.Namespace) -> Task:
     else:
         corpus = translation.draw_corpus(args)
         task = translation.builtin_task(args, corpus)
-        task = replace(task, measure=measure_grammar(corpus, task, args.size))
-        sentences = corpus.test
+        others, sentences = draw_others(corpus, N_PREFIXES[args.size]), corpus.test
+        task = replace(task, measure={
+            "prefixes": partial(measure_prefixes, sentences=others, tokenizer=task.tokenizer),
+            "gradients": partial(measure_gradients, examples=pick_equally_long(task.tests[0])),
+        })  # fmt: skip
     if args.best_state:
         task = with_best_state(task, args.best_state, sentences)
     task = replace(task, figures=FIGURES)

@@ -87,27 +87,22 @@ class BestState:
     def measure(self, model: SequenceModel, _: SequenceModel) -> Rows:
         """Return BLEU by length from the encoder's State (0 steps) and the best one.
 
-        First as they are, then with a few bits for each number, then with Gaussian noise.
+        Each as it is, with a few bits for each number, and with Gaussian noise.
         """
         if not is_fixed(model):
             return []
         ranges, states = self.optimise(model)
         numbers = int((ranges.half > 0).sum())
-        scored: list[tuple[dict[str, float], Any]] = [
-            ({"steps": steps, "numbers": numbers}, state) for steps, state in states.items()
-        ]
         draw = torch.Generator().manual_seed(SEED)
+        scored: list[tuple[dict[str, float], Any]] = []
         for steps, state in states.items():
             x = ranges.normalise(state)
             noise = torch.randn(x.shape, generator=draw).to(x)
-            scored += [
-                ({"steps": steps, "bits": bits}, ranges.put(state, quantise(x, bits)))
-                for bits in BITS
-            ]
-            scored += [
-                ({"steps": steps, "noise": std}, ranges.put(state, x + std * noise))
-                for std in NOISE
-            ]
+            changed: list[tuple[dict[str, float], Tensor]]
+            changed = [({"bits": bits}, quantise(x, bits)) for bits in BITS]
+            changed += [({"noise": std}, x + std * noise) for std in NOISE]
+            scored.append(({"steps": steps, "numbers": numbers}, state))
+            scored += [({"steps": steps, **by}, ranges.put(state, each)) for by, each in changed]
         return [
             {**about, **row}
             for about, state in scored

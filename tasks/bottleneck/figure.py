@@ -6,34 +6,23 @@ A figure is drawn of the records that hold what it shows. No torch.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
-from matplotlib.axes import Axes
+import numpy as np
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
 
 from seqmodels.models import model_of, paper_of
 from seqmodels.records.schema import Record
 from seqmodels.report import load, style
-from seqmodels.report.load import (
-    format_bucket,
-    format_short,
-    format_subtitle,
-    longest_trained_bucket,
-    mean_scores,
-    order_of,
-    rows_of,
-)
-from seqmodels.report.style import GREY, LineStyle
+from seqmodels.report.load import format_bucket, format_short, format_subtitle, rows_of
+from seqmodels.report.style import LineStyle
 
-from ..figures import average, draw_with_band, mark_trained
+from ..figures import average, draw_with_band, make_grid, mark_trained
 
 Group = Sequence[Record]
 """The seeds of a model."""
-LENGTH, GREEDY, BEST, ATTENDING = "length", "greedy", "best_state", "bahdanau"
-"""The test set by length, the same with greedy search, that from optimised States, and the model
-with attention."""
-LINE_STYLES = {
+LENGTH, BEST, ATTENDING = "length", "best_state", "bahdanau"
+"""The test set by length, that from optimised States, and the model with attention."""
+LOOKS = {
     "encoder": LineStyle("from the encoder's State", "#C98200", (0, (4, 1.6)), "s"),
     BEST: LineStyle("from the optimised State", "#B02A1E", "-", "D"),
     ATTENDING: LineStyle("with attention: Bahdanau", "#1B75BC", "-", "o"),
@@ -42,14 +31,16 @@ LINE_STYLES = {
 
 def draw(records: Group) -> dict[str, Figure]:
     """Return the figures of a folder by the names of their files."""
-    optimised = [r for r in records if r.analyses.get(BEST)]
-    groups = sorted(
-        load.group_by_model(optimised).values(),
-        key=lambda g: (order_of(g[0])[0], g[0].size("d_model"), g[0].train_config.tokens),
-    )
     figures = {}
-    if groups:
-        figures["best-state"] = draw_by_length(groups, find_attending(records, groups[0]))
+    if optimised := [r for r in records if r.analyses.get(BEST)]:
+        groups = sorted(load.group_by_model(optimised).values(), key=lambda g: (
+            load.order_of(g[0])[0], g[0].size("d_model"), g[0].train_config.tokens,
+        ))  # fmt: skip
+        first = groups[0][0]
+        changed = ATTENDING + first.model.removeprefix(model_of(first.base))
+        attending = [r for r in records if r.model == ATTENDING]  # or with the same changes
+        attending = attending or [r for r in records if r.model == changed]
+        figures["best-state"] = draw_by_length(groups, attending)
         unchanged = next((g for g in groups if not g[0].arm), groups[0])
         if unchanged[0].analyses.get("places"):
             figures["best-state-bits"] = draw_bits(unchanged)
@@ -60,14 +51,6 @@ def draw(records: Group) -> dict[str, Figure]:
 
 
 FIGURES = [draw]
-
-
-def find_attending(records: Group, group: Group) -> Group:
-    """Return the runs of the model with attention, as it is or with the changes of a group."""
-    first = group[0]
-    changed = ATTENDING + first.model.removeprefix(model_of(first.base))
-    attending = [r for r in records if r.model == ATTENDING]
-    return attending or [r for r in records if r.model == changed]
 
 
 def name_group(group: Group) -> str:
@@ -83,12 +66,6 @@ def count_steps(group: Group) -> int:
     return max(row["steps"] for row in rows_of(group[0], BEST))
 
 
-def draw_line(ax: Axes, line: str, x: Sequence[Any], y: Sequence[float]) -> None:
-    """Draw the line of the encoder's or the optimised State."""
-    look = LINE_STYLES[line]
-    ax.plot(x, y, look.marker, color=look.colour, ls=look.dashes, lw=1.8, ms=4)
-
-
 def draw_by_length(groups: Sequence[Group], attending: Group) -> Figure:
     """Draw BLEU by length from the encoder's State, from the optimised one, and with attention."""
     caption = (
@@ -98,34 +75,28 @@ def draw_by_length(groups: Sequence[Group], attending: Group) -> Figure:
         "seeds and sentences, with one seed over sentences. Dotted: the longest in training."
     )
     subtitle = format_subtitle([r for group in groups for r in group])
-    key = [*LINE_STYLES.values()][: 3 if attending else 2]
-    n_columns = 2 if len(groups) == 4 else min(3, len(groups))
-    texts, rows = ("Which component limits long sentences?", subtitle, caption), len(groups)
-    ratios = (1,) * -(-rows // n_columns)
-    figure, axes = style.make_panels(texts, key, ratios, n_columns)
+    texts, key = ("Which component limits long sentences?", subtitle, caption), [*LOOKS.values()]
+    figure, axes = make_grid(texts, len(groups), min(2, len(groups)), 2.2, key)
     test = load.tests_by_name(groups[0])[LENGTH]
     names = [*map(format_bucket, test.buckets)]
-    for ax, group in zip(axes.flat, groups, strict=False):
-        greedy = GREEDY if group[0].test(GREEDY) else LENGTH
+    for ax, group in zip(axes, groups, strict=True):
+        greedy = "greedy" if group[0].test("greedy") else LENGTH
         lines = {"encoder": (group, greedy), BEST: (group, BEST)}
         lines |= {ATTENDING: (attending, greedy)} if attending else {}
         for line, (own, test_name) in lines.items():
-            scores = mean_scores(own, test_name, "bleu")[1:]
-            draw_with_band(ax, LINE_STYLES[line], range(len(names)), scores)
+            scores = load.mean_scores(own, test_name, "bleu")[1:]
+            draw_with_band(ax, LOOKS[line], range(len(names)), scores)
         mark_trained(ax, test)
         ax.set_title(name_group(group), size=8.5)
         ax.set(ylim=(0, 104), ylabel="BLEU", xlabel=test.axis)
         ax.set_xticks(range(0, len(names), 2), names[::2])
-        ax.label_outer()
-    for ax in axes.flat[len(groups) :]:
-        ax.set_visible(False)
     return figure
 
 
 def draw_bits(group: Group) -> Figure:
     """Draw BLEU by bits of a number, and the share of words kept by their place."""
     test = load.tests_by_name(group)[LENGTH]
-    longest = test.buckets[longest_trained_bucket(test) or -1]
+    longest = test.buckets[load.longest_trained_bucket(test) or -1]
     words, low = format_bucket(longest), longest.low
     caption = (
         f"{name_group(group)}, at {words} words. Left: each number is rounded to one of 2^bits "
@@ -133,60 +104,54 @@ def draw_bits(group: Group) -> Figure:
         "the source that the translation has, by their place. Means over seeds."
     )
     texts = "What an optimised State keeps", format_subtitle(group), caption
-    key = [LINE_STYLES["encoder"], LINE_STYLES[BEST]]
-    figure, ((left, right),) = style.make_panels(texts, key)
+    figure, (left, right) = make_grid(texts, 2, 2, 2.4, [LOOKS["encoder"], LOOKS[BEST]])
+    bits = sorted({row["bits"] for row in rows_of(group[0], BEST) if "bits" in row})
     for line, steps in {"encoder": 0, BEST: count_steps(group)}.items():
-        bits = sorted({row["bits"] for row in rows_of(group[0], BEST) if "bits" in row})
         scores = [average(group, BEST, "bleu", steps=steps, bits=b, low=low)[0, 0] for b in bits]
-        draw_line(left, line, bits, scores)
-        (shares,) = average(group, "places", "share", steps=steps, low=low)
-        draw_line(right, line, range(1, len(shares) + 1), shares)
+        places, shares = average(group, "places", "place", "share", steps=steps, low=low)
+        look = LOOKS[line]
+        for ax, x, y in ((left, bits, scores), (right, places, shares)):
+            ax.plot(x, y, look.marker, color=look.colour, ls=look.dashes, lw=1.8, ms=4)
     left.set(title="BLEU", xlabel="bits a number", ylim=(0, 104))
-    right.set(title="Words kept (%)", xlabel="fifth of the source", ylim=(0, 104))
+    right.set(title="Words kept (%)", xlabel="fifth of the source", ylim=(0, 104), xticks=places)
     return figure
 
 
 def draw_prefixes(records: Group) -> Figure:
     """Draw the share of content words that the output keeps, by words read."""
-    test, groups = records[0].tests[0], load.group_by_model(records)
     caption = (
         "A model reads the first words of a sentence and a full stop, and translates them "
-        "greedily. Content words: nouns, verbs and adjectives. Mean of the "
-        "seeds. Grey: the share that the output for another sentence has. Dotted: the longest "
-        "sentence in training."
+        "greedily. Mean of the seeds. Grey: the share that the output for another sentence has."
     )
     texts = "Content words kept of the words read (%)", format_subtitle(records), caption
-    figure, ((ax,),) = style.make_panels(texts, style.label_line_styles(records), n_columns=1)
-    of = {"cut": "anywhere", "kept": "content words"}
-    for model, look in style.line_styles_for(groups).items():
+    groups, of = load.group_by_model(records), {"cut": "anywhere", "kept": "content words"}
+    looks = style.line_styles_for(groups)
+    figure, (ax,) = make_grid(texts, 1, 1, 2.6, [*looks.values()])
+    for model, look in looks.items():
         columns = average(groups[model], "prefixes", "words", "share_value", "chance", **of)
         words, share, chance = columns
         ax.plot(words, chance, color="#AAAAAA", lw=0.9, zorder=1)
         ax.plot(words, share, look.marker, color=look.colour, ls=look.dashes, lw=1.8, ms=4)
-    if test.max_train_length:
-        ax.axvline(test.max_train_length, color=GREY, lw=0.8, ls=":")
     ax.set(xlabel="words read", xlim=(0, None), ylim=(0, 103))
     return figure
 
 
 def draw_gradients(records: Group) -> Figure:
     """Draw gradients by distance, before and after training."""
-    groups = load.group_by_model(records)
     caption = (
         "Norm of ∂ loss / ∂ embedding of a source token over that of ∂ loss / ∂ logits, over the "
-        "median of all distances. Line and band: median and quartiles over tokens, mean of the "
-        "seeds."
+        "median of all distances. Line and band: median and quartiles, mean of the seeds."
     )
     texts = "How far back does a gradient reach?", format_subtitle(records), caption
-    figure, panels = style.make_panels(texts, style.label_line_styles(records))
-    for ax, when in zip(panels[0], ("before", "after"), strict=True):
-        for model, look in style.line_styles_for(groups).items():
-            names = ("distance", "low", "median", "high")
-            x, low, middle, high = average(groups[model], "gradients", *names, when=when)
-            ax.fill_between(x, low, high, color=look.colour, alpha=0.12, lw=0)
-            ax.plot(x, middle, color=look.colour, ls=look.dashes, lw=1.8)
+    groups = load.group_by_model(records)
+    looks = style.line_styles_for(groups)
+    figure, axes = make_grid(texts, 2, 2, 2.6, [*looks.values()])
+    for ax, when in zip(axes, ("before", "after"), strict=True):
+        for model, look in looks.items():
+            names = ("distance", "median", "low", "high")
+            x, *scores = average(groups[model], "gradients", *names, when=when)
+            draw_with_band(ax, look._replace(marker=","), x, np.stack(scores, 1))
         style.set_log(ax, "y", "{x:g}")
-        ax.xaxis.set_major_locator(MaxNLocator(5, integer=True))
         ax.set(title=f"{when.capitalize()} training", xlabel="distance (tokens)")
-        ax.set(xlim=(1, max(x)), ylim=(max(ax.get_ylim()[0], 1e-6), min(ax.get_ylim()[1], 1e6)))
+        ax.set_ylim(max(ax.get_ylim()[0], 1e-6), min(ax.get_ylim()[1], 1e6))
     return figure

@@ -19,10 +19,7 @@ from .latent import complete_state
 
 
 def find_run(folder: Path, names: Sequence[str], seed: int) -> Path:
-    """Return the run of a model, or of one that it varies, by their names.
-
-    Raises ValueError if the folder has none of them.
-    """
+    """Return the run of a model, or of one that it varies; raise ValueError if there is none."""
     runs = [folder / f"{model}-seed{seed}" for model in names]
     for run in runs:
         if run.with_suffix(".safetensors").exists():

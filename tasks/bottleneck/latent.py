@@ -14,18 +14,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
 import torch
 import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from seqmodels.data.batches import Example, batches_by_length, collate
+from seqmodels.data.batches import Example, batches_by_length
 from seqmodels.interface import PAD, Batch, SequenceModel
 from seqmodels.models import bahdanau, rnn_encdec
 from seqmodels.search import unroll
 
-from ..analyses import batches_of
+from ..analyses import batch_of
 
 RATE = 0.03
 BATCH_TOKENS = {"cpu": 6_000, "cuda": 100_000}
@@ -118,35 +117,23 @@ def take_rows(state: Any, rows: Sequence[int]) -> Any:
     return type(state)(*(field[index] for field in state))
 
 
-def join_batches(states: Sequence[Any], rows: Sequence[Sequence[int]]) -> Any:
-    """Return the States of batches in one, in the order of their rows."""
-    order = np.argsort([i for batch in rows for i in batch])
-    joined = type(states[0])(*map(torch.cat, zip(*states, strict=True)))
-    return take_rows(joined, order.tolist())
-
-
 @torch.no_grad()
 def encode_all(model: SequenceModel, examples: Sequence[Example]) -> Any:
     """Return the encoder's State of every source, in one tuple of tensors."""
-    model.eval()
-    rows, batches = zip(*batches_of(model, examples), strict=True)
-    return join_batches([model.encode(batch.src, batch.src_mask) for batch in batches], rows)
+    batch = batch_of(model.eval(), examples)
+    return model.encode(batch.src, batch.src_mask)
 
 
 def optimise_all(
     model: SequenceModel, examples: Sequence[Example], steps: int, start: Any, ranges: Ranges
 ) -> Any:
     """Return the optimised State of every example; see `optimise_latent`."""
-    device = start[0].device.type
-    rows = batches_by_length(examples, BATCH_TOKENS[device])
-    batches = [collate([examples[i] for i in own], device) for own in rows]
-    return join_batches(
-        [
-            optimise_latent(model, batch, steps, take_rows(start, own), ranges)
-            for own, batch in zip(rows, batches, strict=True)
-        ],
-        rows,
-    )
+    places, device = ranges.normalise(start), start[0].device.type
+    for rows in batches_by_length(examples, BATCH_TOKENS[device]):
+        batch = batch_of(model, [examples[i] for i in rows])
+        own = optimise_latent(model, batch, steps, take_rows(start, rows), ranges)
+        places[rows] = ranges.normalise(own)
+    return ranges.put(start, places)
 
 
 class FromStates(SequenceModel):

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from seqmodels.records.schema import Record
 from seqmodels.report import load, style
@@ -83,6 +84,7 @@ def draw_layers(ax: Axes, look: LineStyle, columns: np.ndarray) -> None:
     ax.plot(layer, control, color="#AAAAAA", lw=0.9, zorder=1)
     ax.plot(layer, value, look.marker, color=look.colour, ls=look.dashes, lw=1.7, ms=4.5)
     ax.set(xlabel="layer", ylim=(0, 104))
+    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
 
 
 def draw_neighbours(records: Sequence[Record]) -> Figure:

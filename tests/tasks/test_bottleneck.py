@@ -19,7 +19,7 @@ from toys import TOKENIZER, options, toy
 from seqmodels.data.batches import Example, collate
 from seqmodels.experiments.launch import compare
 from seqmodels.inference import load
-from seqmodels.interface import EOS, PAD, SequenceModel
+from seqmodels.interface import EOS, PAD, Batch, SequenceModel
 from seqmodels.models import PAPERS, build
 from seqmodels.models.memory import rotate
 from seqmodels.records import io
@@ -273,7 +273,8 @@ def test_gradients_reach_exactly_the_source_tokens(name: str, tiny: Tiny, pairs:
     model, (src, src_mask, tgt_in) = tiny(name), pairs
     if "is_reversed" in TINY[name] or name == "lstm_seq2seq":
         model = tiny(name, is_reversed=False)
-    logits, embedded = analyses.source_embeddings(model, src, src_mask, tgt_in)
+    batch = Batch(src, src_mask, tgt_in, tgt_in)
+    logits, embedded = analyses.source_embeddings(model, batch)
     assert_close(logits, model(src, src_mask, tgt_in))
     (grad,) = torch.autograd.grad(logits[:, -1].square().sum(), embedded, retain_graph=True)
     is_used = grad[:, : src.shape[1]].norm(dim=-1) > 1e-9
