@@ -89,7 +89,7 @@ def contents_of(name: str | Path, is_half: bool) -> tuple[dict[str, bytes], Chec
     contents = {
         **{f"{name}.onnx": proto.SerializeToString() for name, proto in traced.protos.items()},
         WEIGHTS: weights,
-        "tokenizer.json": files.read(path.with_name("tokenizer.json")),
+        "tokenizer.json": path.with_name("tokenizer.json").read_bytes(),
     }
     with tempfile.TemporaryDirectory() as folder:
         for name, content in contents.items():
@@ -99,7 +99,7 @@ def contents_of(name: str | Path, is_half: bool) -> tuple[dict[str, bytes], Chec
         "files": {name: sha256(content) for name, content in contents.items()},
         "versions": {name: version(name) for name in PACKAGES},
         "precision": "float16" if is_half else "float32",
-        "record": {"file": path.name, "sha256": sha256(files.read(path))},
+        "record": {"file": path.name, "sha256": sha256(path.read_bytes())},
         "checked": checked._asdict(),
     }
     contents["manifest.json"] = (json.dumps(manifest, indent=1) + "\n").encode()

@@ -144,7 +144,7 @@ def read_examples(path: Path) -> list[Example]:
     """Return the sentences of such a file by length; none if it is missing."""
     if not path.exists():
         return []
-    lines = gzip.decompress(files.read(path)).decode().splitlines()
+    lines = gzip.decompress(path.read_bytes()).decode().splitlines()
     return sorted((count_words(src), src, ref) for src, ref in (line.split("\t") for line in lines))
 
 

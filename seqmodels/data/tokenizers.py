@@ -27,7 +27,7 @@ import tiktoken
 import tokenizers as hf
 
 from seqmodels.data import TOKENIZERS, TOKENIZERS_WITH_VOCAB_SIZE
-from seqmodels.utils.files import read, read_json, write
+from seqmodels.utils.files import read_json, write
 from seqmodels.utils.terminal import printable
 
 PAD, BOS, EOS, UNK = range(4)  # as in `interface`, which imports torch
@@ -151,7 +151,7 @@ class Tokenizer(ABC):
         Raises ValueError for the file of another program.
         """
         path = Path(path)
-        if path.exists() and not read(path).startswith(b'{\n"kind"'):
+        if path.exists() and not path.read_bytes().startswith(b'{\n"kind"'):
             raise ValueError(f"{path} was not written by seqmodels; move it, or use another folder")
         write(path, json.dumps(self.fields, ensure_ascii=False, indent=0) + "\n")
 

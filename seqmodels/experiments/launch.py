@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
 from statistics import mean
 from typing import Any
@@ -29,7 +30,6 @@ from seqmodels.records import io as record
 from seqmodels.training.checkpoint import Checkpoints
 from seqmodels.utils import files, progress
 from seqmodels.utils.files import Lock
-from seqmodels.utils.imports import require
 from seqmodels.utils.terminal import (
     defer_signals,
     raise_stopped,
@@ -65,7 +65,7 @@ def compare(
     Raises ValueError if the folder does not fit; FailedRunsError after all runs, if some failed.
     """
     if options.tensorboard:
-        require("tensorboard")
+        import_module("tensorboard")  # an extra: its lack is an error before any training
     if options.trained and not options.trained.is_dir():
         raise ValueError(f"--trained: no folder {options.trained}")
     out = options.out or Path("runs") / task.name

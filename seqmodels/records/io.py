@@ -141,7 +141,7 @@ def format_record(record: Record) -> str:
 def save(path: Path, record: Record, rows: Sequence[Row]) -> None:
     """Write the rows as JSONL, their sums, then the record: a record that exists is complete.
 
-    Raises WriteError if it cannot be written.
+    Raises OSError if it cannot be written.
     """
     lines = [json.dumps(row, ensure_ascii=False) + "\n" for row in rows]
     files.write(path.with_suffix(".jsonl"), "".join(lines))

@@ -67,7 +67,6 @@ from seqmodels.records.schema import (
     Test,
     TwoNumbers,
 )
-from seqmodels.utils import files
 
 SCHEMA: Final = "seqmodels.significance/2"
 FILE = "significance.json"
@@ -161,7 +160,7 @@ def load_or_compute(folder: Path, records: Records) -> Significance | None:
     """
     path = folder / FILE
     stored = load(path) if path.exists() else None
-    checksums = {name: hashlib.sha256(files.read(folder / name)).hexdigest() for name in records}
+    checksums = {name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in records}
     if stored and stored.records == checksums:
         return stored
     missing = [p.name for r in records.values() if not (p := sums_path(folder, r)).exists()]

@@ -29,8 +29,6 @@ from seqmodels.utils import files
 from seqmodels.utils.terminal import defer_signals
 
 SCHEMA = "seqmodels.checkpoint/1"
-MAX_WEIGHTS_BYTES = 16 * 2**30
-"""Size limit of a file of weights."""
 MAX_TIME_SHARE = 0.01
 """Limit of the share of time spent on writing checkpoints, however often they are due."""
 
@@ -73,7 +71,7 @@ class Checkpoints:
     def save(self, tensors: Mapping[str, Tensor], state: Mapping[str, object]) -> None:
         """Write the next checkpoint, and remove all except it and the previous one.
 
-        Raises WriteError, and leaves the previous checkpoint in place.
+        Raises OSError, and leaves the previous checkpoint in place.
         """
         since = time.monotonic()
         metadata = {"seqmodels": json.dumps({"schema": SCHEMA, **self.about, **state})}
@@ -111,7 +109,7 @@ def read(path: Path) -> Checkpoint:
 
     Raises ValueError that names the file if its content does not match its name.
     """
-    content = files.read(path, MAX_WEIGHTS_BYTES)
+    content = path.read_bytes()
     if sha256(content)[:16] != path.stem.rpartition("-")[2]:
         raise ValueError(f"{path} is damaged: its content does not have the checksum in its name")
     n = int.from_bytes(content[:8], "little")  # the header's length: safetensors' format
@@ -124,7 +122,7 @@ def read(path: Path) -> Checkpoint:
 def save_weights(path: Path, weights: Mapping[str, Tensor]) -> str:
     """Write weights to PATH; return the SHA-256 of the file, for the record.
 
-    Raises WriteError.
+    Raises OSError.
     """
     content = to_bytes(weights)
     files.write(path, content)
@@ -174,7 +172,7 @@ def load_model(record: Record, path: Path) -> SequenceModel:
     """
     if not path.exists():
         raise ValueError(f"{path}: the weights of this run are missing; train it again")
-    content = files.read(path, MAX_WEIGHTS_BYTES)
+    content = path.read_bytes()
     if (wanted := record.weights_sha256) and wanted != sha256(content):
         raise ValueError(
             f"{path} is damaged or belongs to another run: its SHA-256 is not {wanted[:16]}…, "

@@ -36,9 +36,9 @@ def import_beside(name: str) -> Any:
     Raises ValueError if another package of that name is found in its place.
     """
     top = import_module(name.partition(".")[0])
-    found = [Path(path).resolve() for path in getattr(top, "__path__", ()) or [top.__file__]]
-    if (ours := PACKAGE.parent / top.__name__).resolve() not in found:
-        raise ValueError(f"{found[0]} hides {ours}; rename it, or work in another folder")
+    places = [Path(path).resolve() for path in getattr(top, "__path__", ()) or [top.__file__]]
+    if (ours := PACKAGE.parent / top.__name__).resolve() not in places:
+        raise ValueError(f"{places[0]} hides {ours}; rename it, or work in another folder")
     return import_module(name)
 
 
@@ -51,30 +51,19 @@ def explain_missing(error: ModuleNotFoundError) -> str | None:
     return f"{package} is not installed; pip install {name}"
 
 
-def require(package: str) -> None:
-    """Import a package of an extra; raise ValueError that names the extra if it is missing."""
-    try:
-        import_module(package)
-    except ModuleNotFoundError as error:
-        raise ValueError(explain_missing(error)) from None
-
-
 def import_class(home: str) -> type:
     """Import the class of MODULE:CLASS or FILE.py:CLASS, which can import what is beside it.
 
     Raises ValueError if there is none, or if the file itself raises.
     """
     place, _, name = home.rpartition(":")
-    unknown = ValueError(f"{home}: there is no module {place!r}; give FILE.py:CLASS")
-    is_file = place.endswith(".py")
-    if not is_file and not all(map(str.isidentifier, place.split("."))):
-        raise unknown
     try:
+        is_file = place.endswith(".py")
         module = import_file(Path(place).resolve()) if is_file else import_module(place)
-    except ModuleNotFoundError as error:
-        if f"{place}.".startswith(f"{error.name}."):
-            raise unknown from None
-        raise
+    except (ModuleNotFoundError, TypeError, ValueError) as error:
+        if place.endswith(".py") or not f"{place}.".startswith(f"{getattr(error, 'name', '')}."):
+            raise
+        raise ValueError(f"{home}: there is no module {place!r}; give FILE.py:CLASS") from None
     if not isinstance(found := getattr(module, name, None), type):
         raise ValueError(f"{place} has no class {name!r}")
     return found
@@ -103,8 +92,6 @@ def import_file(path: Path) -> ModuleType:
 
 def explain(error: BaseException, path: Path) -> str:
     """Return the kind of an error, its text and the line of a file in which it arose."""
-    lines = [
-        frame.lineno for frame in extract_tb(error.__traceback__) if frame.filename == str(path)
-    ]
+    lines = [f.lineno for f in extract_tb(error.__traceback__) if f.filename == str(path)]
     line = getattr(error, "lineno", None) or (lines or [None])[-1]
     return f"{type(error).__name__}: {error}" + (f" (line {line})" if line else "")
