@@ -15,7 +15,6 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from lesson.source import parse_lines
-from seqmodels.models import MODELS, paper_config
 from seqmodels.models.transformer import Config, MultiHeadAttention
 
 WORDS = ["the", "fat", "cat", "sat", "on", "the", "mat"]
@@ -31,11 +30,6 @@ WEIGHTS = {
 }
 """An article asks for a noun, and all words ask for words on their side of the sentence."""
 N_HEADS = 2
-PARTS = {
-    "attention": "attention", ".ff.": "feed-forward",
-    "embedding": "embeddings", "positions": "embeddings",
-}  # fmt: skip
-"""The part of a model that a parameter belongs to, by a word in its name; the rest are norms."""
 
 
 def one_head(
@@ -96,7 +90,6 @@ def describe() -> dict[str, Any]:
         "weights": {name: W.tolist() for name, W in WEIGHTS.items()},
         "tables": compute_tables(),
         "steps": compute_steps(),
-        "parameters": count_by_part(),
     }
 
 
@@ -109,22 +102,7 @@ def compute_tables() -> dict[str, list[list[float]]]:
     tables = {"q": q, "k": k, "v": v, "scores": scores, "scaled": scaled, "masked": masked}
     tables |= {"weights": scaled.softmax(-1), "causal": masked.softmax(-1)}
     tables |= {"means": tables["weights"] @ v, "causal_means": tables["causal"] @ v}
-    tables["kernel"] = smooth(q[0], k, q.shape[-1] ** 0.25)
     return {name: table.tolist() for name, table in tables.items()}
-
-
-def smooth(
-    q: Float[Tensor, " K"], k: Float[Tensor, "N K"], bandwidth: float
-) -> Float[Tensor, "N 4"]:
-    """Return the weights of one query as those of a Gaussian kernel.
-
-    A row for each key: its distance from the query, the kernel's weight, its length, and the weight
-    if the kernel is multiplied by exp(|k|² / 2h²): with the bandwidth h = K^¼, the softmax's.
-    """
-    distance, length = (q - k).norm(dim=-1), k.norm(dim=-1)
-    kernel = -distance.square() / (2 * bandwidth**2)
-    attended = kernel + length.square() / (2 * bandwidth**2)
-    return torch.stack([distance, kernel.softmax(0), length, attended.softmax(0)], -1)
 
 
 class Step(NamedTuple):
@@ -156,19 +134,3 @@ def compute_steps() -> list[Step]:
         steps.append(Step(title, inspect.getdoc(function) or "", code, after.tolist(), is_same))
         before = after
     return steps
-
-
-def count_by_part() -> list[dict[str, Any]]:
-    """Count the parameters of the models without recurrence by part, at the papers' sizes."""
-    counts = []
-    for name in ("transformer", "gpt", "linear_attention"):
-        with torch.device("meta"):
-            model = MODELS[name](paper_config(name))
-        parts = dict.fromkeys(("embeddings", "attention", "feed-forward", "norms"), 0)
-        for path, p in model.named_parameters():
-            part = next((part for word, part in PARTS.items() if word in path), "norms")
-            parts[part] += p.numel()
-        inner = parts["attention"] + parts["feed-forward"]
-        shares = {part: parts[part] / inner for part in ("attention", "feed-forward")}
-        counts.append({"name": name, "parts": parts, "shares": shares})
-    return counts

@@ -1,14 +1,11 @@
-"""Render the templates of all pages; filters for code, prose and downloads."""
+"""Render the templates of all pages; filters for code and prose."""
 
 from __future__ import annotations
 
 import base64
-import csv
-import gzip
 import hashlib
-import io
 import re
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Sequence, Set
 from functools import cache
 from html import unescape
 from importlib.metadata import PackageNotFoundError, metadata
@@ -16,7 +13,6 @@ from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 import jinja2
 from markupsafe import Markup, escape
@@ -47,9 +43,9 @@ LEFT_OUT = re.compile(r"^import .*\n|^export |^ *//.*\n|/\*\*(?:.|\n)*?\*/ ?", r
 LEXER = PythonLexer(stripnl=False, ensurenl=False)
 
 
-def render(template: str, finish: Callable[[str], str] = str, /, **context: Any) -> str:
-    """Return a page, changed by `finish`, without indentation, with the CSS that it uses."""
-    page = finish(re.sub(r"\n\s*", "\n", TEMPLATES.get_template(template).render(context)))
+def render(template: str, /, **context: Any) -> str:
+    """Return a page without indentation, with the CSS that it uses."""
+    page = re.sub(r"\n\s*", "\n", TEMPLATES.get_template(template).render(context))
     used = {*re.findall(r"[\w-]+", page)}
     return page.replace("<style></style>", f"<style>{select_rules(used)}</style>", 1)
 
@@ -84,19 +80,6 @@ def read_about() -> dict[str, str]:
     repository = next((url for name, _, url in urls if name.lower() == "repository"), "")
     licence = (fields.get_all("License-Expression") or [""])[0]
     return {"licence": licence, "repository": repository}
-
-
-def csv_url(table: Sequence[Sequence[Any]], is_packed: bool = False) -> str:
-    """Return a data URL of a table as CSV, or as CSV in a gzip file."""
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows(table)
-    if is_packed:
-        packed = gzip.compress(text.getvalue().encode(), mtime=0)
-        return f"data:application/gzip;base64,{base64.b64encode(packed).decode()}"
-    safe = " ,:;/?@!$()*+-._~=[]|"
-    return "data:text/csv;charset=utf-8," + re.sub(
-        r"[\x00-\x7f]+", lambda match: quote(match[0], safe=safe), text.getvalue()
-    )
 
 
 def format_symbol(text: str) -> Markup:
@@ -173,10 +156,9 @@ TEMPLATES = jinja2.Environment(
     undefined=jinja2.StrictUndefined,
     trim_blocks=True,
 )
-TEMPLATES.globals |= {"chapters": (), "questions": (), "answers": {}, "plan": ()}
-TEMPLATES.globals |= {"has_live": False, "has_training": False, "muted": None}
+TEMPLATES.globals |= {"chapters": (), "has_live": False, "muted": None}
 TEMPLATES.globals |= {"script": script, "about": read_about()}
 TEMPLATES.policies["json.dumps_kwargs"] = {"ensure_ascii": False, "separators": (",", ":")}
 TEMPLATES.filters |= {"prose": format_prose, "symbol": format_symbol, "coloured": highlight}
-TEMPLATES.filters |= {"download": csv_url, "checksum": checksum, "slug": slug}
+TEMPLATES.filters |= {"checksum": checksum, "slug": slug}
 TEMPLATES.filters["base64"] = lambda content: base64.b64encode(content).decode()

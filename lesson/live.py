@@ -13,17 +13,19 @@ from urllib.parse import quote
 import numpy as np
 import torch
 
-from lesson import export, layout, rows, runtime, vocabulary
+from lesson import export, layout, report, runtime, vocabulary
 from seqmodels import inference
 from seqmodels.data import tokenizers
 from seqmodels.data.text import count_words
 from seqmodels.interface import mute_heads
 from seqmodels.models import PAPERS
+from seqmodels.records import io
 from seqmodels.records.schema import Record, Test
 from seqmodels.report import load, style
-from seqmodels.report.load import Folder, format_bucket, format_subtitle, rows_of
+from seqmodels.report.load import format_bucket, format_subtitle, rows_of
 from seqmodels.report.style import LineStyle
 from seqmodels.utils import files
+from seqmodels.utils.imports import HOME
 
 EXAMPLES = "examples.tsv.gz"
 """A file in a folder of runs: source and reference of the sentences that the page offers."""
@@ -37,6 +39,8 @@ MAX_CHARACTERS = 2_000
 """Longest source text that can be typed into the page."""
 N_NEW = 100
 """Maximum tokens of a continuation."""
+MEASURED = HOME / "results" / "heads-full"
+"""Records that say what the heads of these weights do."""
 MIN_SHARE = 50
 """Per cent of a head's weight that goes to what it is named by, and twice what chance gives."""
 N_TRIED = 30
@@ -53,13 +57,10 @@ def write(folder: Path, out: Path) -> Path:
     return files.write(files.claim_file(out), layout.render("live.html", **describe(folder)))
 
 
-def describe(
-    folder: Path, out: Path | None = None, known: Mapping[str, Folder] | None = None
-) -> dict[str, Any]:
+def describe(folder: Path, out: Path | None = None) -> dict[str, Any]:
     """Return the content of the live page: the first seed with weights of each model.
 
-    Its large parts are in it, or in files of the folder `out`. Records of the folders `known` name
-    its heads. Raises ValueError like `write`.
+    Its large parts are in it, or in files of the folder `out`. Raises ValueError like `write`.
     """
     chosen = choose_runs(folder)
     records = [*chosen.values()]
@@ -70,7 +71,7 @@ def describe(
     ), strict=True)  # fmt: skip
     test, is_translation = records[0].tests[0], records[0].task == "translation"
     examples = read_examples(folder / EXAMPLES) or sample_hypotheses([*chosen], test)
-    muted = describe_heads(runs, chosen, known or {}, examples)
+    muted = describe_heads(runs, chosen, examples)
     in_order = sorted(range(len(runs)), key=lambda i: (runs[i]["model"] not in LOADED_FIRST, i))
     parts = {"worker": worker.encode(), "examples": json.dumps(examples).encode(), "wasm": wasm}
     parts |= {f"model-{i}": packed[i] for i in in_order}
@@ -150,7 +151,7 @@ def read_examples(path: Path) -> list[Example]:
 
 def sample_hypotheses(paths: Sequence[Path], test: Test) -> list[Example]:
     """Return the first test examples of each bucket of the first run that has hypotheses."""
-    by_run = (rows.read(path.with_suffix(".jsonl")) for path in paths)
+    by_run = (report.read_rows(path.with_suffix(".jsonl")) for path in paths)
     examples = [r for r in next(filter(None, by_run), []) if r.set == test.name]
     by_bucket = [[r for r in examples if b.low <= r.x <= b.high] for b in test.buckets]
     return sorted((r.x, r.src, r.ref) for rs in by_bucket for r in rs[:EXAMPLES_PER_BUCKET])
@@ -171,14 +172,13 @@ def write_parts(out: Path, parts: Mapping[str, bytes]) -> dict[str, str]:
 def describe_heads(
     runs: Sequence[dict[str, Any]],
     chosen: Mapping[Path, Record],
-    known: Mapping[str, Folder],
     examples: Sequence[Example],
 ) -> dict[str, str] | None:
     """Add to runs what records know of their heads; return a sentence without one of them."""
     shown = None
     for i, (run, (path, record)) in enumerate(zip(runs, chosen.items(), strict=True)):
         manifest = run["manifest"]
-        if (measured := find_measured(record, known)) and manifest["heads"]:
+        if (measured := find_measured(record)) and manifest["heads"]:
             run["head_names"] = name_heads(measured, **manifest["heads"])
             if muted := mute_article_head(measured, path, manifest, examples):
                 src, attention, head = muted
@@ -190,11 +190,11 @@ def describe_heads(
     return shown
 
 
-def find_measured(record: Record, folders: Mapping[str, Folder]) -> Record | None:
-    """Return a record with measured heads of the same weights, or of those before rounding."""
+def find_measured(record: Record) -> Record | None:
+    """Return the record of MEASURED with the same weights, or with those before rounding."""
     sums = {record.weights_sha256, record.rounded_from_sha256} - {None}
-    records = (r for folder in folders.values() for r in folder.records.values())
-    return next((r for r in records if "heads" in r.analyses and r.weights_sha256 in sums), None)
+    records = (io.load(path) for path in sorted(MEASURED.glob("*-seed*[0-9].json")))
+    return next((r for r in records if r.weights_sha256 in sums), None)
 
 
 def name_heads(measured: Record, attentions: Sequence[str], n: int) -> list[list[str]]:

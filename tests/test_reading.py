@@ -220,8 +220,7 @@ NETWORK = {
 def test_nothing_opens_a_connection_by_itself() -> None:
     allowed = {
         "seqmodels/data/corpora.py": {"urllib"},  # texts that no hub has, from fixed addresses
-        "lesson/layout.py": {"urllib"},  # only quotes
-        "lesson/live.py": {"urllib"},
+        "lesson/live.py": {"urllib"},  # only quotes
     }
     used = {name_of(path): tops(imports(path)) & NETWORK for path in PROGRAMS}
     allowed = {path: names for path, names in allowed.items() if (ROOT / path).exists()}

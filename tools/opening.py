@@ -40,6 +40,8 @@ from tools.opening_film import draw, read_levels
 FOLDER = HOME / "results" / "translation-live"
 LENGTHS = (5, 10, 15, 20, 25, 30, 40, 50, 60)
 """Words of the sources."""
+SHOWN = 5
+"""Place of the sentence of both pictures."""
 STEPS = (25, 100, 400)
 """Steps of gradient descent after which the written vector is kept."""
 
@@ -122,7 +124,7 @@ def measure(lengths: Sequence[int] = LENGTHS) -> dict[str, Any]:
 
 def draw_pictures(made: Mapping[str, Any], folder: Path) -> list[Path]:
     """Write the still and the film of the sentence that the pages show first."""
-    row = essays.choose_shown(made)
+    row = made["rows"][SHOWN]
     return [
         files.write(folder / f"opening{end}.svg", draw(row, bool(end))) for end in ("", "-film")
     ]

@@ -7,6 +7,7 @@ for less motion, and a program that knows no animation, see its end.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from difflib import SequenceMatcher
 from itertools import groupby
 from typing import Any, NamedTuple
 from xml.sax.saxutils import escape
@@ -14,7 +15,7 @@ from xml.sax.saxutils import escape
 import numpy as np
 from matplotlib.colors import to_hex, to_rgb
 
-from lesson.essays import LEVELS, align_words
+from lesson.essays import LEVELS
 from seqmodels.data.tokenizers import WORD
 
 WIDTH, MARGIN, COLUMN, GAP = 900, 14, 274, 25
@@ -226,12 +227,13 @@ def draw_output(
     left, top, pitch = place
     bottom = top + (CELLS if k == 1 else 50 * UNIT) + 1
     words = place_words(row["outputs"][k], left, top + CELLS + SPACE, COLUMN)
-    steps = align_words([w.text for w in words], reference := WORD.findall(row["ref"]))
-    kinds = {i: kind for kind, i, _ in steps if i is not None}
+    texts, reference = [w.text for w in words], WORD.findall(row["ref"])
+    blocks = SequenceMatcher(None, texts, reference, autojunk=False).get_matching_blocks()
+    same = {i for start, _, n in blocks for i in range(start, start + n)}
     first = READ_S * len(row["annotations"])
     for i, word in enumerate(words):
         start = first + WRITE_S * i
-        if kinds[i] != "same":
+        if i not in same:
             box = f'x="{word.x:.1f}" y="{word.y - 13:g}" width="{word.width:.1f}" height="17"'
             film.add(f"rect {box}/>", start, "x")
         film.say(word, start)
@@ -248,7 +250,6 @@ def draw_output(
                 seen = source[j]
                 box = f'x="{seen.x:.1f}" y="{seen.y + 3:g}" width="{seen.width:.1f}" height="4"'
                 film.flash(f'rect {box} fill-opacity="{weight:.2g}"/>', start, WRITE_S, "u")
-    texts = [word.text for word in words]
-    right = sum(kind == "same" and texts[i][0].isalnum() for i, kind in kinds.items())
+    right = sum(texts[i][0].isalnum() for i in same)
     n_words = max(sum(text[0].isalnum() for text in its) for its in (texts, reference))
     return words[-1].y, (right, n_words)

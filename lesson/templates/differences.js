@@ -45,7 +45,7 @@ function findLongest(words, reference, [i0, i1, j0, j1]) {
   return best;
 }
 
-/** Align an output with its reference, as `align_words` of essays.py does: the longest run of
+/** Align an output with its reference: the longest run of
  * equal words is right, and so on to both sides of it; what has no equal is substituted in order, and
  * what is left is inserted or omitted.
  * @param {Word[]} words

@@ -1,7 +1,6 @@
-// Compute the tables of the page again when a weight, the query or the bandwidth changes.
+// Compute the tables of the page again when a weight changes.
 const multiply = (A, B) => A.map((row) => B[0].map((_, j) => row.reduce((sum, a, i) => sum + a * B[i][j], 0)));
 const transpose = (A) => A[0].map((_, j) => A.map((row) => row[j]));
-const norm = (v) => Math.hypot(...v);
 
 function softmax(scores) {
   const largest = Math.max(...scores);
@@ -9,15 +8,7 @@ function softmax(scores) {
   return exps.map((e) => e / sum);
 }
 
-// The weights of one query as those of a Gaussian kernel; see smooth in attention.py.
-function smooth(q, k, bandwidth) {
-  const scale = 2 * bandwidth ** 2, distances = k.map((key) => norm(key.map((x, i) => x - q[i])));
-  const kernel = softmax(distances.map((d) => -(d ** 2) / scale));
-  const attended = softmax(distances.map((d, j) => (norm(k[j]) ** 2 - d ** 2) / scale));
-  return k.map((key, j) => [distances[j], kernel[j], norm(key), attended[j]]);
-}
-
-function computeTables(X, { W_q, W_k, W_v }, query, bandwidth) {
+function computeTables(X, { W_q, W_k, W_v }) {
   const [q, k, v] = [W_q, W_k, W_v].map((W) => multiply(X, W));
   const scores = multiply(q, transpose(k));
   const scaled = scores.map((row) => row.map((s) => s / Math.sqrt(q[0].length)));
@@ -25,7 +16,7 @@ function computeTables(X, { W_q, W_k, W_v }, query, bandwidth) {
   const weights = scaled.map(softmax), causal = masked.map(softmax);
   return {
     q, k, v, scores, scaled, "weights-of": weights, means: multiply(weights, v),
-    masked, causal, causal_means: multiply(causal, v), smoothed: smooth(q[query], k, bandwidth),
+    masked, causal, causal_means: multiply(causal, v),
   };
 }
 
@@ -39,8 +30,7 @@ if (document.getElementById("weights")) {
   const update = () => {
     const [W_q, W_k, W_v] = [...form.querySelectorAll("table")].map((table) =>
       rowsOf(table, (cell) => /** @type {HTMLInputElement} */ (cell.firstChild).valueAsNumber || 0));
-    const h = at("bandwidth").valueAsNumber;
-    const tables = computeTables(X, { W_q, W_k, W_v }, Number(at("query").value), h);
+    const tables = computeTables(X, { W_q, W_k, W_v });
     for (const [id, rows] of Object.entries(tables)) {
       rowsOf(at(id), (cell) => cell).forEach((cells, i) => cells.forEach((cell, j) => {
         cell.textContent = format(rows[i][j]);
@@ -49,11 +39,10 @@ if (document.getElementById("weights")) {
     }
     const { q, k, scores } = tables;
     at("example").textContent = `${q[0].map((x, i) => `${within(x)} × ${within(k[2][i])}`).join(" + ")} = ${format(scores[0][2])}`;
-    at("h").value = h.toFixed(2);
   };
   for (const node of /** @type {NodeListOf<HTMLElement>} */ (document.querySelectorAll(".edit"))) node.hidden = false;
   for (const input of form.querySelectorAll("input")) input.disabled = false;
-  for (const node of [form, at("query"), at("bandwidth")]) node.addEventListener("input", update);
+  form.addEventListener("input", update);
   form.addEventListener("reset", () => setTimeout(update));
   form.addEventListener("submit", (event) => event.preventDefault());
 }

@@ -6,9 +6,14 @@ import { element, query } from "./page.js";
 const LEVELS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 const COLUMNS = 4, MOST_ROWS = 76, WIDEST = 16, SECONDS = 10, SLOWEST_MS = 320, LEAST_WEIGHT = 0.05;
 
-/** The numbers from -1 to 1 that essays.py has packed: two of 15 levels are a byte. @param {string} text in base64 */
-export const unpackLevels = (text) => Array.from(atob(text), (byte) => byte.charCodeAt(0))
-  .flatMap((byte) => [(byte >> 4) / 7 - 1, (byte & 15) / 7 - 1]);
+/** The numbers from -1 to 1 of a text with one of 64 levels a digit. @param {string} text */
+export const readLevels = (text) => Array.from(text, (digit) => LEVELS.indexOf(digit) / 31.5 - 1);
+
+/** What the shares of right words from the encoder's and from the best vector say. @param {number} encoder @param {number} best */
+export const judge = (encoder, best) => encoder >= 0.9 ? "One vector is enough for this sentence."
+  : best === 1 ? "Only the encoder loses this sentence: the vector can hold it, and the decoder can say it."
+    : best > encoder ? "From the best vector found, the decoder says more of this sentence, but not all."
+      : "From the best vector found, the decoder says no more of this sentence.";
 
 /** What is done after so many moments: tokens read, then words written. @param {number} moment @param {number} nRead */
 export const splitMoment = (moment, nRead) => ({ read: Math.min(moment, nRead), written: Math.max(0, moment - nRead) });
@@ -18,6 +23,9 @@ export function findLooks(weights) {
   const all = weights === undefined ? [1] : Array.from(weights, (digit) => LEVELS.indexOf(digit) / 63);
   return all.map((weight, place) => ({ place, weight })).filter(({ weight }) => weight >= LEAST_WEIGHT);
 }
+
+/** The share of right words. */
+const shareOf = (output, ref) => (({ right, words }) => right / words)(countRight(output, ref));
 
 /** A strip of cells, one pixel each, in the colours of a canvas. @param {number[]} numbers @param {CSSStyleDeclaration} style */
 function paintStrip(numbers, style) {
@@ -73,7 +81,7 @@ class Machine {
     if (!context) return;
     const box = this.section.getBoundingClientRect(), area = this.section.querySelector(".cells").getBoundingClientRect();
     const style = getComputedStyle(this.canvas), sharp = devicePixelRatio;
-    this.strips ??= this.stages.map((text) => paintStrip(unpackLevels(text), style));
+    this.strips ??= this.stages.map((text) => paintStrip(readLevels(text), style));
     Object.assign(this.canvas, { width: box.width * sharp, height: box.height * sharp });
     context.setTransform(sharp, 0, 0, sharp, -box.left * sharp, -box.top * sharp);
     const pitch = Math.min(WIDEST + 2, area.width / this.nRead), unit = area.height / MOST_ROWS;
@@ -145,12 +153,6 @@ class Machine {
     slider.ariaValueText = done.written ? `${done.written} words written` : `${done.read} of ${row.annotations.length} read`;
     button.textContent = timer ? "Pause" : moment === last ? "Play again" : "Play";
   };
-  const fit = () => { // in a presentation, letters are as large as the screen has room for
-    const { documentElement: root, body } = document;
-    if (!root.classList.contains("present")) return;
-    figure.style.fontSize = "";
-    for (let size = parseFloat(getComputedStyle(body).fontSize); root.scrollHeight > innerHeight && size > 10; size -= 1) figure.style.fontSize = `${size - 1}px`;
-  };
   const stop = () => { clearInterval(timer); timer = 0; };
   const go = () => {
     if (moment === last) moment = 0;
@@ -171,10 +173,9 @@ class Machine {
     last = row.annotations.length + Math.max(...machines.map(({ words }) => words.length));
     moment = last;
     slider.max = String(last);
-    length.ariaValueText = row.label;
-    figure.querySelector("output").textContent = row.label;
-    verdict.textContent = row.verdict;
-    fit();
+    const label = `${sources.filter((word) => /\w/.test(word.textContent)).length} words`;
+    length.ariaValueText = figure.querySelector("output").textContent = label;
+    verdict.textContent = judge(shareOf(row.outputs[0], row.ref), shareOf(row.outputs[2], row.ref));
     show();
   };
   const point = (event) => {
@@ -183,7 +184,7 @@ class Machine {
     if (!timer) show();
   };
 
-  figure.querySelector(".controls").hidden = false;
+  figure.hidden = false;
   button.addEventListener("click", toggle);
   length.addEventListener("input", () => choose(Number(length.value)));
   slider.addEventListener("input", () => { stop(); moment = Number(slider.value); show(); });
@@ -191,8 +192,9 @@ class Machine {
   figure.addEventListener("keydown", (event) => {
     if (event.key === " " && event.target !== button) { event.preventDefault(); toggle(); }
   });
-  new ResizeObserver(() => { fit(); show(); }).observe(figure);
+  new ResizeObserver(() => show()).observe(figure);
   matchMedia("(prefers-color-scheme: dark)").onchange = () => { for (const machine of machines) machine.strips = null; show(); };
+  length.value = String(rows.findIndex((one) => shareOf(one.outputs[0], one.ref) < 0.5));
   choose(Number(length.value));
   if (!matchMedia("(prefers-reduced-motion: reduce)").matches) {
     moment = 0;

@@ -15,8 +15,7 @@ MAPS = 24
 
 def add_arguments(arg: Add) -> None:
     """Add the arguments of the command."""
-    arg("folders", type=folder, nargs="+", metavar="FOLDER",
-        help="folder of records, or of such folders")  # fmt: skip
+    arg("folder", type=folder, metavar="FOLDER", help="folder of records")
     arg("--out", type=page, required=True, metavar="FILE.html", help="write the page to this file")
     add_model(arg)
     arg("--maps", type=non_negative, default=MAPS, metavar="N",
@@ -24,9 +23,6 @@ def add_arguments(arg: Add) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Write the report on folders of records."""
-    from seqmodels.records.io import find_folders
-
-    folders = [one for folder in args.folders for one in find_folders(folder)]
+    """Write the report on a folder of records."""
     claim_file(args.out)
-    print(import_beside("lesson.report").write(folders, args.out, args.maps))
+    print(import_beside("lesson.report").write(args.folder, args.out, args.maps))

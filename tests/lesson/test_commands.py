@@ -8,8 +8,7 @@ from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
-from browser import data_of
-from conftest import RESULTS, ROOT, Call, check_one_line, copy_records
+from conftest import RESULTS, ROOT, Call, check_one_line
 
 import seqmodels
 from lesson import export
@@ -18,11 +17,9 @@ from seqmodels.cli.main import build_parser
 from seqmodels.models import PAPERS
 
 CALLS = [
-    ("report @ @ --out @/a.html", "twice"),
-    ("report @/two @ --out @/a.html", "/two"),
-    ("site --runs @/two --out @/site", "/two"),
-    ("site --runs @ --out @/notes.md", "notes.md"),
-    (f"site --runs {RESULTS / 'recall'} --out @", "empty folder"),
+    ("report @/two --out @/a.html", "/two"),
+    ("site --out @/notes.md", "notes.md"),
+    ("site --out @", "empty folder"),
 ]
 
 
@@ -36,14 +33,6 @@ def test_a_mistake_gets_one_line(flags: str, word: str, call: Call, tmp_path: Pa
     check_one_line(result, word)
     assert result[1] == ""
     assert before.items() <= {p: p.stat().st_mtime_ns for p in tmp_path.rglob("*")}.items()
-
-
-@pytest.mark.slow
-def test_a_report_of_a_folder_of_folders(call: Call, tmp_path: Path) -> None:
-    for name, model in (("b", "gpt"), ("a", "transformer")):
-        copy_records(RESULTS / "recall", tmp_path / name, model=model)
-    assert call(main, "report", tmp_path, "--out", tmp_path / "r.html")[0] == 0
-    assert [folder["name"] for folder in data_of(tmp_path / "r.html")["folders"]] == ["a", "b"]
 
 
 def test_the_report_needs_no_torch() -> None:

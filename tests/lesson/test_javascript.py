@@ -14,10 +14,9 @@ from typing import Any
 import pytest
 from browser import TESTS, compress, fake_run, fake_worker, pack
 
-from lesson import essays, layout, vocabulary
-from lesson.essays import align_words
+from lesson import layout, vocabulary
 from lesson.live import JOINS
-from seqmodels.data.tokenizers import BPE, WORD, Bytes, Characters, Tokenizer, Words
+from seqmodels.data.tokenizers import BPE, Bytes, Characters, Tokenizer, Words
 
 pytestmark = pytest.mark.skipif(shutil.which("node") is None, reason="no Node.js on this machine")
 
@@ -90,102 +89,6 @@ def test_the_modules_own_tests_pass(tmp_path: Path) -> None:
         command, capture_output=True, encoding="utf-8", check=False, env=env, timeout=120
     )
     assert process.returncode == 0, process.stdout + process.stderr
-
-
-def test_words_are_aligned_as_in_python() -> None:
-    draw, words = random.Random(1), ["der", "Hund,", "die", "Katze", "lief.", "und-so", "ging's"]
-    pairs = [[" ".join(draw.choices(words, k=draw.randrange(9))) for _ in "ab"] for _ in range(500)]
-    body = """return given.pairs.map(([hyp, ref]) => [alignWords(splitWords(hyp), splitWords(ref))
-        .map(({ kind, word, expected }) => [kind, word?.text ?? "", expected?.text ?? ""]),
-        countRight(hyp, ref)]);"""
-    found = run_node(body, "differences.js", pairs=pairs)
-    for (hyp, ref), (steps, score) in zip(pairs, found, strict=True):
-        words, expected = WORD.findall(hyp), WORD.findall(ref)
-        aligned = align_words(words, expected)
-        read = [(kind, "" if i is None else words[i], "" if j is None else expected[j])
-                for kind, i, j in aligned]  # fmt: skip
-        assert [*map(tuple, steps)] == read
-        own = essays.mark(hyp, ref)
-        assert score == {"right": own["n_right"], "words": own["n"] or len(expected)}
-    known = align_words([*"axbyz"], [*"abcz"])
-    assert [(kind[0], i, j) for kind, i, j in known] == [
-        ("s", 0, 0), ("i", 1, None), ("s", 2, 1), ("s", 3, 2), ("s", 4, 3)
-    ]  # fmt: skip
-
-
-# --------------------------------------------------------------------------------- The report
-def test_examples_are_sorted_and_filtered() -> None:
-    runs = [{"model": m, "label": m.upper(), "seed": s} for m in "abc" for s in (1, 2)]
-    values = [[1, 5, 3], [9, 9, 2], [4, 4, 4], [8, 1, 7], [0, 9, 0]]
-    examples = [
-        {"x": x, "src": f"S{x}", "ref": "one two three", "hyps": ["one", "one two"] * 3,
-         "scores": [[score + seed, None] for score in scores for seed in (0, 0.5)]}
-        for x, scores in zip((5, 3, 9, 4, 2), values, strict=True)
-    ]  # fmt: skip
-    test = {
-        "name": "length", "noun": "sentences", "axis": "length", "examples": examples, "maps": {},
-        "buckets": [{"low": 6, "high": 9, "n": 1, "name": "6–9", "values": [4.0, 5, 9, 5, 2, 5]},
-                    {"low": 3, "high": 5, "n": 7, "name": "3–5", "values": [9.0] * 6}],
-        "start": 0,
-        "scores": [{"key": "bleu", "name": "BLEU", "lower": False, "digits": 1},
-                   {"key": "nats", "name": "nats", "lower": True, "digits": 3}],
-    }  # fmt: skip
-    loss = test | {"name": "loss", "scores": [test["scores"][1] | {"digits": 2}] * 2}
-    folders = [{"name": "a", "runs": [], "tests": []}]
-    folders += [{"name": "b", "runs": runs, "tests": [test, loss]}]
-    body = """return given.cases.map(([t, seed, sort, e]) => {
-      location.hash = `#f=1&t=${t}&b=1&seed=${seed}&sort=${sort}${e}`;
-      const state = readState();
-      const cells = drawExample(state).flatMap((part) => part.all("td"));
-      const texts = cells.filter((cell) => cell.attributes.class === "text");
-      return [new Set(texts.map((cell) => cell.textContent)).size, texts[0].textContent,
-        state.listed.join(""), state.runs.map((run) => run.i).join(""), state.e];
-    });"""
-    cases = [
-        [0, 1, "gap", "", "130", "024", 1], [0, 2, "a", "", "031", "135", 0],
-        [1, 2, "a", "", "130", "135", 1], [1, 1, "c", "&e=", "301", "024", 3],
-        [0, 1, "test", "&e=3", "013", "024", 3], [0, 9, "", "&e=4", "130", "024", 1],
-        [0, 1, "gap", "&e=0", "130", "024", 0],
-    ]  # fmt: skip
-    data = json.dumps({"folders": folders})
-    found = run_node(body, "report.js", data=data, cases=cases, maps=[])
-    written = {2: "one two‸ (left out: three) "}
-    texts = [[1, written.get(seed, "one‸ (left out: two three) ")] for _, seed, *_ in cases]
-    assert found == [[*text, *case[4:]] for text, case in zip(texts, cases, strict=True)]
-    body = """const table = (hash) => {
-      location.hash = hash;
-      const state = readState();
-      return [describeList(state), describeChoice(state),
-        listExamples(state).map((li) => li.textContent),
-        drawExample(state).flatMap((part) => part.all("tr"))
-          .map((row) => row.children.map((cell) => cell.textContent))];
-    };
-    return ["#f=1&b=1&e=3&sort=lead", "#f=1", "#f=1&t=1&b=1&e=3&sort=lead"].map(table);"""
-    some, one, lower = run_node(body, "report.js", data=data, maps=[])
-    assert some[:2] == ["3 of 7 sentences of 3–5", "3 of 3: BLEU B 1.0, C 7.0"]  # B is best at 6–9
-    assert some[2] == ["S37.0", "S52.0", "S4-6.0"]
-    assert lower[1:3] == ["3 of 3: nats C 7.00, B 1.00", ["S37.00", "S52.00", "S4-6.00"]]
-    assert one[:3] == ["1 sentences of 6–9", "1 of 1: BLEU B 4.0, C 4.0", ["S90.0"]]
-    assert [row[1:4] for row in some[3][1:]] == [[texts[0][1], f"{x}.0", "–"] for x in values[3]]
-    assert some[3][0] == ["model", "written", "BLEU", "nats", "words right"]
-    assert {row[4] for row in some[3][1:]} == {"1 of 3"}
-    full = [{**e, "scores": [[100 * s[0] / 9, s[1]] for s in e["scores"]]} for e in examples]
-    full[1]["hyps"][3] = "A needle"  # of the second seed
-    folders[1]["tests"] = [test | {"examples": full, "maps": {"0": [], "3": []}}]
-    body = """return given.cases.map((hash) => { location.hash = `#f=1&b=1&sort=test&${hash}`;
-      return readState().listed.join(""); });"""
-    given = ["x=a&y=c&only=better", "x=c&y=a&only=better", "only=maps", "q=NEEDLE&seed=2",
-             "q=needle&seed=1", "q=s4"]  # fmt: skip
-    data = json.dumps({"folders": folders})
-    found = run_node(body, "report.js", data=data, cases=given)
-    assert found == ["1", "", "03", "1", "", "3"]
-    body = """const errors = [[1, 0], [2, 3], [7, 5]]
-        .map((one) => one.map((n) => ({ ending: n, order: 9 })));
-      const test = { noun: "sentences", examples: errors.map((its) => ({ errors: its })) };
-      const runs = [{ i: 1, label: "B" }, { i: 0, label: "A" }];
-      const [drawn] = drawErrors({ test, listed: [0, 2], runs });
-      return drawn.all("td").map(({ textContent }) => textContent);"""
-    assert run_node(body, "report.js", data=data) == ["5", "18", "8", "18"]
 
 
 # ------------------------------------------------------------------------------ The live page

@@ -35,10 +35,9 @@ def test_heads_are_named_by_most_of_their_weight_beyond_chance() -> None:
 
 def test_only_records_of_the_same_weights_count() -> None:
     shipped = load_folder(RESULTS / "translation-live").records
-    known = {name: load_folder(RESULTS / name) for name in ("heads", "heads-full", "vector")}
-    measured = live.find_measured(shipped["transformer-seed1.json"], known)
-    assert measured == known["heads-full"].records["transformer-seed1.json"]
-    assert live.find_measured(shipped["gpt-seed1.json"], known) is None
+    measured = live.find_measured(shipped["transformer-seed1.json"])
+    assert measured == load_folder(live.MEASURED).records["transformer-seed1.json"]
+    assert live.find_measured(shipped["gpt-seed1.json"]) is None
 
 
 def mute_in_weights(model: SequenceModel, path: str, head: int, n_heads: int) -> None:
@@ -61,8 +60,7 @@ def test_the_muted_sentence_breaks_without_the_articles_head() -> None:
     shipped = load_folder(RESULTS / "translation-live").records
     chosen = {path: shipped[path.name] for path in paths}
     examples = [(5, "No words.", "?"), (3, "A duck hears Anna.", "Eine Ente hört Anna.")]
-    known = {"heads-full": load_folder(RESULTS / "heads-full")}
-    muted = live.describe_heads(runs, chosen, known, examples)
+    muted = live.describe_heads(runs, chosen, examples)
     attention = PATHS.index("decoder.1.src_attention")
     address = f"#text=A%20duck%20hears%20Anna.&m=1&l=1&h=3&mute=1-{attention}-3"
     assert muted == {"address": address, "label": "Transformer", "src": "A duck hears Anna."}

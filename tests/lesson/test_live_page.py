@@ -21,7 +21,7 @@ import numpy as np
 import onnx
 import pytest
 import torch
-from browser import FAKE_RUNS, FAKE_WEIGHTS, PHONE, Tab, data_of, replace_runtime
+from browser import FAKE_RUNS, FAKE_WEIGHTS, PHONE, Quiet, Tab, data_of, replace_runtime
 from conftest import (
     RESULTS,
     ROOT,
@@ -34,7 +34,6 @@ from conftest import (
     copy_seed,
     rows_of,
 )
-from test_publishing import Quiet
 from torch.testing import assert_close
 
 import seqmodels

@@ -12,9 +12,8 @@ import numpy as np
 import onnxruntime
 import pytest
 import torch
-from browser import PHONE, Tab, table_of
+from browser import PHONE, Quiet, Tab, table_of
 from test_live_page import run_script
-from test_publishing import Quiet
 from torch import Tensor
 from torch.nn import functional as F
 from torch.nn.utils import parameters_to_vector
