@@ -34,6 +34,7 @@ from seqmodels.evaluation import intervals  # noqa: E402
 from seqmodels.experiments import run as one_run  # noqa: E402
 from seqmodels.experiments.launch import compare  # noqa: E402
 from seqmodels.models import INFOS, PAPERS, model_of, paper_of  # noqa: E402
+from seqmodels.models.variants import table  # noqa: E402
 from seqmodels.records import io as record  # noqa: E402
 from seqmodels.records.schema import Record  # noqa: E402
 from seqmodels.report import figures, load, style  # noqa: E402
@@ -51,7 +52,8 @@ SMALL = {
     "d_model": 16, "d_embed": 12, "d_maxout": 10, "d_align": 14, "d_ff": 24, "n_heads": 2,
     "n_layers": 2, "n_positions": 32, "dropout": 0.0,
 }  # fmt: skip
-COMPUTED = [name for name, info in INFOS.items() if not info.class_path.endswith("RNNWithUnits")]
+GONE = {info["class_path"] for info in table.GONE.values()}
+COMPUTED = [name for name, info in INFOS.items() if info.class_path not in GONE]
 """All models and variants whose class is there."""
 TINY = {name: sizes_of(name, **SMALL) for name in COMPUTED}
 TINY |= {name: TINY[name] | {"n_heads": 4} for name in ("gpt_grouped", "gpt_2023")}

@@ -160,7 +160,7 @@ def test_loop_search_evaluation_and_report_import_no_model() -> None:
 
 def test_tasks_do_not_import_each_other() -> None:
     modules = (
-        *("analyses", "exhibits", "figures", "flags", "recipes"),
+        *("analyses", "figures", "flags", "recipes"),
         *("translation", "translation.__main__", "bottleneck", "bottleneck.figure"),
     )
     shared = {"tasks", *(f"tasks.{name}" for name in modules)}

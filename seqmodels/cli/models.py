@@ -37,6 +37,4 @@ def run(args: argparse.Namespace) -> None:
     print("\nParameters at the paper's sizes and vocabulary (the first Config in each file).")
     for name in list_models()[len(PAPERS) :] if args.all else ():
         info = paper_of(name)
-        print(
-            f"{name:29} varies {info.variant_of:16} {info.class_path.split('.')[-1]:44} {info.cite}"
-        )
+        print(f"{name:29} varies {info.variant_of:16} {info.class_path}")

@@ -1,6 +1,5 @@
 """The list of models: the papers in order of history, then their variants. It imports no torch.
 
-A `ModelInfo` is what can be known about a model without building it; the rest is in its file.
 Another model is its file and one entry in PAPERS, or one call of `register`; another variant is a
 line of `variants/table.py`. A comparison trains variants only if they are named.
 """
@@ -168,10 +167,7 @@ def register(name: str, paper: ModelInfo) -> None:
 
 
 class _Models(Mapping[str, "type[SequenceModel]"]):
-    """The classes of all models by name, each imported when it is first asked for.
-
-    Variants are found by name as well, but are not counted or listed.
-    """
+    """The classes of PAPERS, each imported when it is first asked for; variants by name as well."""
 
     def __getitem__(self, name: str) -> type[SequenceModel]:
         return import_class(INFOS[name].class_path)
@@ -206,19 +202,15 @@ def find_class(class_path: str) -> str:
 
     module = import_file(Path(class_path).resolve())
     types = [each for each in vars(module).values() if isinstance(each, type)]
-    models = [each for each in types if issubclass(each, SequenceModel)]
-    names = [*dict.fromkeys(each.__name__ for each in models if each.__module__ == module.__name__)]
-    if not names:
-        paper = PAPERS.get(Path(class_path).stem)
-        exercise = f"; as an exercise, it has {paper.class_path.split(':')[-1]}" if paper else ""
-        raise ValueError(
-            f"{class_path} has no model, a subclass of seqmodels.SequenceModel{exercise}"
-        )
-    if len(names) > 1:
+    own = [each for each in types if each.__module__ == module.__name__]
+    names = [*dict.fromkeys(each.__name__ for each in own if issubclass(each, SequenceModel))]
+    if len(names) == 1:
+        return f"{class_path}:{names[0]}"
+    if names:
         raise ValueError(
             f"{class_path} has the models {', '.join(names)}; name one: {class_path}:{names[-1]}"
         )
-    return f"{class_path}:{names[0]}"
+    raise ValueError(f"{class_path} has no model, a subclass of seqmodels.SequenceModel")
 
 
 def register_file(class_path: str) -> str:
@@ -233,30 +225,21 @@ def register_file(class_path: str) -> str:
     class_path = find_class(class_path)
     model_type: Any = import_class(class_path)
     place, _, name = class_path.rpartition(":")
-    lacks = [part for part in ("config_type", "encode", "step") if not hasattr(model_type, part)]
-    if lacks or not hasattr(model_type.config_type, "source_floats"):
-        part = lacks[0] if lacks else "a Config with the method source_floats(n)"
-        raise ValueError(f"{class_path} lacks {part}; seqmodels check {class_path} says more")
-    if other := next((n for n in INFOS if n.lower() == name.lower() and n != name), None):
-        raise ValueError(f"{class_path}: {other} is the name of another model; rename the class")
+    where = Path(place).resolve()
     try:
         with torch.device("meta"):
             model = model_type(model_type.config_type(vocab_size=8))
+        grows = model.config.source_floats(8) != model.config.source_floats(16)
+        attends = bool(model.cross_attentions)
     except Exception as error:
-        where = Path(place).resolve()
-        raise ValueError(f"{class_path} cannot be built: {explain(error, where)}") from error
-    attends = bool(model.cross_attentions)
-    grows = model.config.source_floats(8) != model.config.source_floats(16)
+        reason = f"{explain(error, where)}; seqmodels check {class_path} says more"
+        raise ValueError(f"{class_path} cannot be built: {reason}") from error
     memory: Memory = "grows" if grows else "fixed" if attends else "vector"
-    paper = ModelInfo(
-        label=getattr(model_type, "label", name),
-        year=date.today().year,
-        cite=Path(place).name,
-        class_path=f"{Path(place).resolve()}:{name}",
-        memory=getattr(model_type, "memory", memory),
+    register(name, ModelInfo(
+        label=getattr(model_type, "label", name), year=date.today().year, cite=where.name,
+        class_path=f"{where}:{name}", memory=getattr(model_type, "memory", memory),
         attends=attends,
-    )
-    register(name, paper)
+    ))  # fmt: skip
     return name
 
 

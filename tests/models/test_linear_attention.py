@@ -1,7 +1,6 @@
 """Linear attention: kernel smoothing, and the same numbers as a recurrence."""
 
 import math
-from typing import Any
 
 import pytest
 import torch
@@ -12,18 +11,8 @@ from torch.testing import assert_close
 from seqmodels import build, unroll
 from seqmodels.models import linear_attention
 from seqmodels.models.linear_attention import Config, MultiHeadAttention
-from seqmodels.models.variants.favor import RandomFeatures
 
-FAVOR = ("linear_attention_favor", {"n_draws": 3})
-KINDS = pytest.mark.parametrize(
-    ("name", "sizes"), [("linear_attention", {}), FAVOR, ("linear_attention_conv", {})]
-)
-
-
-def draw_favor(width: int, n_draws: int = 1) -> RandomFeatures:
-    """Return an attention of one head with freshly drawn directions, (n_draws × width, width)."""
-    sizes = {"d_model": width, "n_heads": 1, "n_layers": 1, "n_positions": 1, "n_draws": n_draws}
-    return build("linear_attention_favor", 4, **sizes).decoder[0].self_attention
+KINDS = pytest.mark.parametrize("name", ["linear_attention", "linear_attention_conv"])
 
 
 def weigh(attention: MultiHeadAttention, x: Tensor) -> tuple[Tensor, Tensor]:
@@ -53,10 +42,10 @@ def test_features_by_hand() -> None:
 
 
 @KINDS
-def test_training_in_parallel_equals_the_recurrence(name: str, sizes: dict[str, Any]) -> None:
+def test_training_in_parallel_equals_the_recurrence(name: str) -> None:
     """The difference is below 1e-5 in float32 after 300 tokens."""
     own = {"d_model": 64, "n_heads": 4, "n_layers": 2, "n_positions": 300, "init_std": 0.1}
-    model = build(name, 50, **own, **sizes).eval()
+    model = build(name, 50, **own).eval()
     src, tgt_in = torch.randint(4, 50, (3, 150)), torch.randint(4, 50, (3, 150))
     mask = torch.arange(150) < torch.tensor([[150], [149], [20]])
     with torch.inference_mode():
@@ -77,11 +66,11 @@ def test_the_rest_is_gpt(tiny: Tiny, pairs: Pairs) -> None:
 
 @KINDS
 def test_linear_attention_is_kernel_smoothing(
-    name: str, sizes: dict[str, Any], tiny: Tiny, monkeypatch: pytest.MonkeyPatch
+    name: str, tiny: Tiny, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In chunks as well, of which the last one is shorter than the others."""
     monkeypatch.setattr(linear_attention, "CHUNK", 3)
-    attention = tiny(name, **sizes).decoder[0].self_attention
+    attention = tiny(name).decoder[0].self_attention
     attention.W_o = nn.Identity()
     x, real = torch.randn(1, 7, 16).double(), torch.ones(1, 7)
     q, k, v, _ = attention.qkv(x, real)
@@ -114,43 +103,3 @@ def test_a_window_is_the_token_and_those_before_it(tiny: Tiny) -> None:
     *_, v, window = attention.qkv(x, real)
     assert v[0, 0, :, 0].tolist() == [100, 210, 321, 432, 543]
     assert window[0, :, 0].tolist() == [4, 5]
-
-
-def test_directions_are_orthogonal_and_as_long_as_gaussian_ones() -> None:
-    omega = draw_favor(8, n_draws=200).omega
-    blocks = omega.view(200, 8, 8)
-    cosines = nn.functional.normalize(blocks, dim=2)
-    assert_close(cosines @ cosines.mT, torch.eye(8).expand(200, 8, 8), rtol=0, atol=1e-5)
-    squares = omega.square().sum(1)  # χ² with 8 degrees of freedom: mean 8, variance 16
-    assert squares.mean().item() == pytest.approx(8, rel=0.05)
-    assert squares.var().item() == pytest.approx(16, rel=0.2)
-    assert not torch.equal(blocks[0], blocks[1])
-
-
-def test_many_random_features_are_softmax_attention(tiny: Tiny, pairs: Pairs) -> None:
-    """GPT's own weights give nearly GPT's own logits."""
-    gpt, errors = tiny("gpt"), []
-    for n_draws in (2, 2_000):
-        model = tiny("linear_attention_favor", n_draws=n_draws)
-        model.load_state_dict(gpt.state_dict(), strict=False)
-        errors.append((model(*pairs) - gpt(*pairs)).abs().mean().item())
-    assert errors[1] < 0.3 * errors[0]
-    assert errors[1] < 0.02 * gpt(*pairs).std().item()
-
-
-def test_large_queries_and_keys_are_finite() -> None:
-    attention = draw_favor(16, 2)
-    for scale in (1e-3, 1.0, 30.0, 1e3):
-        q, k = scale * torch.randn(2, 1, 1, 40, 16)
-        score = (attention.phi(q, True) @ attention.phi(k, False).mT).tril()
-        weights = score / score.sum(-1, keepdim=True)
-        assert weights.isfinite().all()
-        assert_close(weights.sum(-1), torch.ones(1, 1, 40))
-
-
-def test_random_features_stay_with_the_weights(fresh: Tiny, pairs: Pairs) -> None:
-    one, other = fresh(FAVOR[0], **FAVOR[1]), fresh(FAVOR[0], **FAVOR[1])
-    assert not torch.equal(one(*pairs), other(*pairs))
-    other.load_state_dict(one.state_dict())
-    assert torch.equal(one(*pairs), other(*pairs))
-    assert not {name for name, _ in one.named_parameters() if "omega" in name}

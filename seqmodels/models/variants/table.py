@@ -17,61 +17,47 @@ Fields = Mapping[str, Value]
 Memory = Literal["vector", "fixed", "grows"]
 
 
-def variant(of: str, class_path: str, year: int, cite: str, **others: object) -> dict[str, Any]:
+def variant(of: str, class_path: str, **others: object) -> dict[str, Any]:
     """Return what a class's `ModelInfo` has of its own; the class is in a module beside this one.
 
     `others` has the label of a class whose name no record has, and the memory if it is not that of
     the model.
     """
-    path = f"seqmodels.models.variants.{class_path}"
-    return {"variant_of": of, "class_path": path, "year": year, "cite": cite, **others}
+    return {"variant_of": of, "class_path": f"seqmodels.models.variants.{class_path}", **others}
 
 
-VASWANI = "after Vaswani et al., arXiv:1706.03762"
-LUONG = "Luong et al., arXiv:1508.04025"
-CHEN = "after Chen et al., arXiv:1804.09849"
-ARORA = "after Arora et al., arXiv:2312.04927"
 STEPS = "bahdanau_to_transformer"
-GPT = variant("gpt", "gpt_to_2023:GPTTo2023", 2023, "Touvron et al., arXiv:2307.09288 (Llama 2)")
-
 CLASSES: dict[str, dict[str, Any]] = {
-    "rnn_encdec_both": variant("rnn_encdec", "encoders:OtherEncoder", 2014, "after Cho et al."),
-    "lstm_seq2seq_last": variant("lstm_seq2seq", "ladder:Ladder", 2015, LUONG),
-    "lstm_seq2seq_dot": variant(
-        "lstm_seq2seq", "ladder:Ladder", 2015, LUONG, memory="grows", attends=True
-    ),
-    "bahdanau_dot": variant("bahdanau", f"{STEPS}:DotBahdanau", 2017, VASWANI),
-    "bahdanau_heads": variant("bahdanau", f"{STEPS}:HeadsBahdanau", 2017, VASWANI),
-    "bahdanau_tied": variant("bahdanau", f"{STEPS}:TiedBahdanau", 2017, VASWANI),
+    "rnn_encdec_both": variant("rnn_encdec", "encoders:OtherEncoder"),
+    "lstm_seq2seq_last": variant("lstm_seq2seq", "ladder:Ladder"),
+    "lstm_seq2seq_dot": variant("lstm_seq2seq", "ladder:Ladder", memory="grows", attends=True),
+    "bahdanau_dot": variant("bahdanau", f"{STEPS}:DotBahdanau"),
+    "bahdanau_heads": variant("bahdanau", f"{STEPS}:HeadsBahdanau"),
+    "bahdanau_tied": variant("bahdanau", f"{STEPS}:TiedBahdanau"),
     "bahdanau_pooled": variant(
-        "bahdanau", "pooled:PooledBahdanau", 2017, "after Britz et al., arXiv:1707.00110",
-        memory="fixed", label="Bahdanau, pooled",
+        "bahdanau", "pooled:PooledBahdanau", memory="fixed", label="Bahdanau, pooled"
     ),
-    "transformer_recurrent": variant("transformer", f"{STEPS}:RecurrentTransformer", 2018, CHEN),
-    "transformer_recurrent_decoder": variant(
-        "transformer", f"{STEPS}:RecurrentDecoder", 2018, CHEN
-    ),
+    "transformer_recurrent": variant("transformer", f"{STEPS}:RecurrentTransformer"),
+    "transformer_recurrent_decoder": variant("transformer", f"{STEPS}:RecurrentDecoder"),
     "transformer_ablated": variant(
-        "transformer", "ablated:AblatedTransformer", 2017, VASWANI, label="Transformer"
+        "transformer", "ablated:AblatedTransformer", label="Transformer"
     ),
     "transformer_positions": variant(
-        "transformer", "positions:TransformerPositions", 2021, "Su et al., arXiv:2104.09864",
-        label="Transformer",
+        "transformer", "positions:TransformerPositions", label="Transformer"
     ),
     "transformer_mistaken": variant(
-        "transformer", "mistaken:MistakenTransformer", 2017, VASWANI, label="Transformer",
-        group="mistaken",
+        "transformer", "mistaken:MistakenTransformer", label="Transformer", group="mistaken"
     ),
-    "transformer_conv": variant("transformer", "convolved:ConvolvedTransformer", 2023, ARORA),
-    "gpt_parts": GPT | {"label": "GPT"},
-    "gpt_2023": GPT,
-    "gpt_conv": variant("gpt", "convolved:ConvolvedGPT", 2023, ARORA),
-    "linear_attention_favor": variant(
-        "linear_attention", "favor:Favor", 2021, "Choromanski et al., arXiv:2009.14794"
-    ),
+    "transformer_conv": variant("transformer", "convolved:ConvolvedTransformer"),
+    "gpt_parts": variant("gpt", "gpt_to_2023:GPTTo2023", label="GPT"),
+    "gpt_2023": variant("gpt", "gpt_to_2023:GPTTo2023"),
+    "gpt_conv": variant("gpt", "convolved:ConvolvedGPT"),
 }  # fmt: skip
 """The variants that lists show: each class, or published model, by its name."""
-GONE = {"rnn_encdec_units": variant("rnn_encdec", "units:RNNWithUnits", 2014, "after Cho et al.")}
+GONE = {
+    "rnn_encdec_units": variant("rnn_encdec", "units:RNNWithUnits"),
+    "linear_attention_favor": variant("linear_attention", "favor:Favor"),
+}
 """Classes of the first edition, whose records can still be read."""
 POSITIONS = {
     "sinusoids": "sinusoids", "learned": "learned positions", "rotary": "rotary positions",
