@@ -2,49 +2,24 @@
 
 from __future__ import annotations
 
-import json
 import os
-import random
-import statistics
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
 
-from benchmarks.workloads import precisions
+import numpy as np
+
+from seqmodels.evaluation.intervals import compute_interval
 
 ROOT = Path(__file__).parent.parent
-N_DRAWS = 2_000
-
-
-class Ratio(NamedTuple):
-    """The median of the ratios new / old of all rounds, and its 95 % interval."""
-
-    median: float
-    low: float
-    high: float
-
-
-def ratio_of(new: Sequence[float], old: Sequence[float]) -> Ratio:
-    """Return the speedup of new over old, with a bootstrap interval over the rounds."""
-    ratios = [a / b for a, b in zip(new, old, strict=True)]
-    rng = random.Random(1)
-    draws = sorted(statistics.median(rng.choices(ratios, k=len(ratios))) for _ in range(N_DRAWS))
-    low, high = draws[round(0.025 * N_DRAWS)], draws[round(0.975 * N_DRAWS) - 1]
-    return Ratio(statistics.median(ratios), low, high)
-
-
-def is_as_fast(ratio: Ratio, least: float = 0.97) -> bool:
-    """Return whether the new one is as fast, within the tolerance or the noise."""
-    return ratio.median >= least or ratio.low <= 1 <= ratio.high
 
 
 @contextmanager
-def worktree(commit: str) -> Iterator[Path]:
-    """Check out a commit into a temporary folder; raises ValueError if it is unknown."""
+def check_out(commit: str) -> Iterator[Path]:
+    """Check out a commit into a temporary folder; raise ValueError if it is unknown."""
     with tempfile.TemporaryDirectory(prefix="against-") as scratch:
         tree, git = Path(scratch) / "tree", ["git", "-C", str(ROOT), "worktree"]
         done = subprocess.run([*git, "add", "--detach", str(tree), commit], capture_output=True)
@@ -57,27 +32,20 @@ def worktree(commit: str) -> Iterator[Path]:
 
 
 @contextmanager
-def side(tree: Path, size: str, seconds: float) -> Iterator[Callable[[dict[str, str]], float]]:
-    """Start one commit's process; yield a function that requests a turn from it."""
-    command = [sys.executable, str(ROOT / "benchmarks" / "turns.py"), size, str(seconds)]
+def serve(tree: Path, size: str) -> Iterator[Callable[[str], float]]:
+    """Start one side's process; yield a function that asks it for a workload, or for a turn."""
+    command = [sys.executable, str(ROOT / "benchmarks" / "turns.py"), size]
     env = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(tree)}
+    pipe = subprocess.PIPE
     with subprocess.Popen(
-        command,
-        cwd=tree,
-        env=env,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        start_new_session=True,  # this process handles Ctrl-C
+        command, cwd=tree, env=env, stdin=pipe, stdout=pipe, text=True
     ) as process:
         assert process.stdin
         assert process.stdout
 
-        def ask(what: dict[str, str]) -> float:
-            print(json.dumps(what), file=process.stdin, flush=True)
-            if not (line := process.stdout.readline()):  # type: ignore[union-attr]
-                raise ValueError(f"{what}: {tree} ended with exit code {process.wait()}")
-            return float(json.loads(line))
+        def ask(name: str) -> float:
+            print(name, file=process.stdin, flush=True)
+            return float(process.stdout.readline())  # type: ignore[union-attr]
 
         try:
             yield ask
@@ -85,22 +53,27 @@ def side(tree: Path, size: str, seconds: float) -> Iterator[Callable[[dict[str, 
             process.kill()
 
 
-def against(
-    commit: str, workloads: Sequence[str], size: str, rounds: int, seconds: float
-) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the rates of both commits, round by round, for each workload and precision."""
+def compare(
+    commit: str, names: Sequence[str], size: str, rounds: int
+) -> Iterator[tuple[str, tuple[float, float, float]]]:
+    """Yield the mean logarithm of new / old of the rounds as a ratio with its 95 % interval."""
     with ExitStack() as stack:
-        tree = stack.enter_context(worktree(commit))
-        asks = {
-            name: stack.enter_context(side(where, size, seconds))
-            for name, where in (("old", tree), ("new", ROOT))
-        }
-        for workload in workloads:
-            for precision in precisions():
-                rates: dict[str, list[float]] = {name: [] for name in asks}
-                for ask in asks.values():
-                    ask({"workload": workload, "precision": precision})
-                for i in range(rounds):
-                    for name in sorted(asks, reverse=bool(i % 2)):
-                        rates[name].append(asks[name]({}))
-                yield f"{workload}, {precision}", rates
+        tree = stack.enter_context(check_out(commit))
+        sides = [stack.enter_context(serve(where, size)) for where in (tree, ROOT)]
+        for name in names:
+            for ask in sides:
+                ask(name)
+            rates = np.zeros((rounds, 2))
+            for i in range(rounds):
+                for side in (0, 1) if i % 2 else (1, 0):
+                    rates[i, side] = sides[side]("")
+            yield name, ratio_of(rates)
+
+
+def ratio_of(rates: np.ndarray) -> tuple[float, float, float]:
+    """Return the geometric mean of new / old of rounds (rounds, 2), with its 95 % interval."""
+    logs = np.log(rates[:, 1] / rates[:, 0])
+    columns = np.stack([logs, np.ones(len(logs))], 1)
+    found = compute_interval(columns, lambda sums: np.exp(sums[..., 0] / sums[..., 1]))
+    value, low, high = (np.nan if end is None else end for end in found.values())
+    return value, low, high

@@ -1,46 +1,35 @@
-"""Measure our models' cost against the length of the text."""
+"""Measure and draw our models' cost against the length of the text."""
 
 from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from itertools import product
 from typing import Any
 
 import torch
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import NullLocator
 
-from benchmarks.workloads import Size, sizes, trainer_of
-from seqmodels.interface import Batch, SequenceModel
-from seqmodels.models import PAPERS, build
+from benchmarks.workloads import Size, build_model, make_trainer
+from seqmodels.interface import Batch
+from seqmodels.models import PAPERS
 from seqmodels.models.cache import tensors_of
+from seqmodels.report import style
+from seqmodels.report.load import format_short
 from seqmodels.training import loop
 
 MODELS = tuple(PAPERS)
 VOCAB = 1_000
-LIMIT_BYTES = 4 * 10**9
-WRITTEN, WRITTEN_ROWS = 32, 8
+N_DECODED, N_ROWS = 32, 8
+"""Decoding steps and rows of a batch."""
 
 Point = dict[str, Any]
 
 
-@contextmanager
-def limited_memory() -> Iterator[None]:
-    """Let what needs more than LIMIT_BYTES fail, where the system has such a limit."""
-    try:
-        import resource
-    except ImportError:  # on Windows
-        yield
-        return
-    before = resource.getrlimit(resource.RLIMIT_DATA)
-    resource.setrlimit(resource.RLIMIT_DATA, (LIMIT_BYTES, before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_DATA, before)
-
-
-def random_batch(rows: int, n: int) -> Batch:
+def draw_batch(rows: int, n: int) -> Batch:
     """Draw a random batch without padding."""
     src, tgt_in, tgt_out = torch.randint(4, VOCAB, (3, rows, n))
     return Batch(src, torch.ones_like(src, dtype=torch.bool), tgt_in, tgt_out)
@@ -57,52 +46,69 @@ def median_time(run: Callable[[], object], seconds: float) -> float:
     return statistics.median(times)
 
 
-def model_of(name: str, n: int, width: int) -> SequenceModel:
-    """Build a model that fits a source and a target of `n` tokens each."""
-    return build(name, VOCAB, **sizes(name, width, 3, n_positions=2 * n + 2))
-
-
-def measure_training(name: str, n: int, width: int, seconds: float) -> Point:
+def measure_training(name: str, n: int, size: Size) -> Point:
     """Time a training step on one sequence."""
-    trainer = trainer_of(model_of(name, n, width))
-    batch = trainer.prepare(random_batch(1, n))
-    step_s = median_time(lambda: loop.training_step(trainer, batch), seconds)
+    trainer = make_trainer(build_model(name, VOCAB, size, 2 * n + 2))
+    batch = trainer.prepare(draw_batch(1, n))
+    step_s = median_time(lambda: loop.training_step(trainer, batch), size.seconds / 2)
     return {"rows": 1, "step_s": step_s}
 
 
 @torch.inference_mode()
-def measure_decoding(name: str, n: int, width: int, seconds: float) -> Point:
+def measure_decoding(name: str, n: int, size: Size) -> Point:
     """Time the decoding steps after a source of `n` tokens, and count what is kept of it."""
-    model, batch = model_of(name, max(n, WRITTEN), width).eval(), random_batch(WRITTEN_ROWS, n)
+    model = build_model(name, VOCAB, size, 2 * max(n, N_DECODED) + 2).eval()
+    batch = draw_batch(N_ROWS, n)
     first = model.encode(batch.src, batch.src_mask)
 
-    def write() -> None:
+    def decode() -> None:
         state = first
-        for _ in range(WRITTEN):
+        for _ in range(N_DECODED):
             _, state = model.step(batch.src[:, 0], state)
 
     kept = sum(tensor.nbytes for tensor in tensors_of(first))
-    token_s = median_time(write, seconds) / WRITTEN
-    return {"rows": WRITTEN_ROWS, "token_s": token_s, "state_bytes": kept}
+    token_s = median_time(decode, size.seconds / 2) / N_DECODED
+    return {"rows": N_ROWS, "token_s": token_s, "state_bytes": kept}
 
 
 AXES = {"length": measure_training, "writing": measure_decoding}
 
 
 def measure_growth(axis: str, size: Size) -> dict[str, Any]:
-    """Measure all models by length; after a point that lacks memory, a model's rest is skipped."""
+    """Measure all models by length."""
     points = []
-    for name in MODELS:
-        found: Point = {}
-        for n in size.lengths:
-            if "skipped" not in found:
-                torch.manual_seed(1)
-                try:
-                    with limited_memory():
-                        found = AXES[axis](name, n, size.width, size.seconds / 2)
-                except (MemoryError, RuntimeError) as error:
-                    if isinstance(error, RuntimeError) and "allocate memory" not in str(error):
-                        raise
-                    found = {"skipped": f"needs more than {LIMIT_BYTES / 1e9:.0f} GB"}
-            points.append({"model": name, "n": n, **found})
+    for name, n in product(MODELS, size.lengths):
+        torch.manual_seed(1)
+        points.append({"model": name, "n": n, **AXES[axis](name, n, size)})
     return {"kind": "growth", "axis": axis, "points": points}
+
+
+def draw_growth(results: dict[str, Any]) -> Figure:
+    """Draw the time of a training step, of decoding a token, and what is kept, by length."""
+    trained, decoded = (results["parts"][f"growth-{axis}"]["points"] for axis in AXES)
+    where = results["provenance"]
+    figure = Figure((style.WIDTH, 4.4), layout="constrained")
+    axes = figure.subplots(1, 3)
+    draw_lines(axes[0], trained, "step_s", 1e3, "training on one sequence (ms)")
+    draw_lines(axes[1], decoded, "token_s", 1e3, "decoding one token of one row (ms)")
+    draw_lines(axes[2], decoded, "state_bytes", 1, "bytes kept of one source")
+    for power in (1, 2):  # in proportion to S and S²
+        axes[0].plot([256, 8192], [30, 30 * 32**power], ":", color=style.GREY)
+    handles, labels = axes[0].get_legend_handles_labels()
+    figure.legend(handles, labels, ncols=5, loc="outside lower left", frameon=False)
+    figure.suptitle(f"Cost against length ({where['device']}, one thread, {where['date']})")
+    return figure
+
+
+def draw_lines(ax: Axes, points: Sequence[Point], key: str, scale: float, label: str) -> None:
+    """Draw a line per model."""
+    for model in dict.fromkeys(p["model"] for p in points):
+        own = [(p["n"], scale * p[key] / p["rows"]) for p in points
+               if p["model"] == model and key in p]  # fmt: skip
+        look = style.line_style_of(model)
+        ax.plot(*zip(*own, strict=True), look.marker, color=look.colour, ls=look.dashes, ms=4,
+                label=look.label)  # fmt: skip
+    ax.set(xscale="log", yscale="log", xlabel="tokens", ylabel=label)
+    for axis in (ax.xaxis, ax.yaxis):
+        axis.set_major_formatter(format_short)
+        axis.set_minor_locator(NullLocator())

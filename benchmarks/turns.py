@@ -1,12 +1,11 @@
 """Serve one side of `--against`: run a turn of work on request.
 
-    python turns.py SIZE SECONDS      in the root of a clone, whose own `benchmarks` it imports
+    python turns.py SIZE      in the root of a clone, whose own `benchmarks` it imports
 
-It reads JSON line by line: {"workload": …, "precision": …} builds the work, {} takes a turn. It
-answers each line with a rate in units per second, which is 0 after building.
+Each line that it reads is the name of a workload to build, or empty for a turn of it. It answers
+each with a rate in units per second, which is 0 after building.
 """
 
-import json
 import os
 import sys
 import time
@@ -17,12 +16,6 @@ sys.path[0] = os.getcwd()
 import torch  # noqa: E402
 
 from benchmarks import workloads  # noqa: E402
-
-
-def build_work(name: str, precision: workloads.Precision, size: str) -> Callable[[], float]:
-    """Build the work of this clone, which may be of an earlier commit."""
-    torch.manual_seed(1)
-    return workloads.WORKLOADS[name](workloads.SIZES[size], precision)
 
 
 def measure_rate(work: Callable[[], float], seconds: float) -> float:
@@ -36,16 +29,14 @@ def measure_rate(work: Callable[[], float], seconds: float) -> float:
 
 def main() -> None:
     """Answer until the input ends."""
-    size, seconds = sys.argv[1], float(sys.argv[2])
+    size = workloads.SIZES[sys.argv[1]]
     torch.set_num_threads(1)
-    for line in sys.stdin:
-        asked, rate = json.loads(line), 0.0
-        if asked:
-            work = build_work(asked["workload"], asked["precision"], size)
-            measure_rate(work, seconds / 4)
-        else:
-            rate = measure_rate(work, seconds)
-        print(json.dumps(rate), flush=True)
+    for name in map(str.strip, sys.stdin):
+        if name:
+            torch.manual_seed(1)
+            work = workloads.WORKLOADS[name](size)
+            work()
+        print(0.0 if name else measure_rate(work, size.seconds / 2), flush=True)
 
 
 if __name__ == "__main__":
