@@ -19,13 +19,25 @@ Question
 from __future__ import annotations
 
 import argparse
+import random
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+from seqmodels.utils.terminal import non_negative
 
 from ..flags import run
 from ..translation import __main__ as translation
 
+if TYPE_CHECKING:
+    from seqmodels.experiments.task import Task
+
+    from ..synthetic.grammar import Splits
+    from ..synthetic.trees import Sentence
+
 PARSER = translation.make_parser("tasks.bottleneck", __doc__, ["rnn_encdec", "bahdanau"])
-PARSER.add_argument("--best-state", type=int, default=100, metavar="STEPS",
+PARSER.add_argument("--best-state", type=non_negative, default=100, metavar="STEPS",
                     help="optimise what an encoder hands over, if its size is fixed, for each test "
                          "sentence by this many steps of gradient descent on its reference; 0: "
                          "do not (default: 100)")  # fmt: skip
@@ -33,36 +45,21 @@ PARSER.add_argument("--decoder", type=Path, metavar="DIR",
                     help="train encoders alone, for the decoders of this folder's runs, which stay "
                          "as they are")  # fmt: skip
 
-if __name__ == "__main__":
-    PARSER.parse_args()  # answer --help and mistakes before the slow imports below
-
-import random
-from dataclasses import replace
-from functools import partial
-
-from seqmodels.experiments.task import Measurement, Task
-
-from ..analyses import measure_gradients, pick_equally_long
-from ..synthetic import grammar
-from ..synthetic.trees import Sentence
-from .best_state import BestState
-from .figure import FIGURES
-from .frozen import with_frozen_decoder
-from .kept import measure_places, measure_prefixes
-
-# ---------------------------------------------------------------------------------------- Data
+# ---------------------------------------------------------------------------- Data and recipes
 #
-# That of tasks.translation, and sentences that are in no split, whose beginnings are translated.
+# Those of tasks.translation, and sentences that are in no split, whose beginnings are translated.
 
 N_PREFIXES = {"smoke": 12, "laptop": 200, "full": 200}
 LONGEST_PREFIX = 60
 
 
-def draw_others(corpus: grammar.Splits, n: int) -> list[Sentence]:
+def draw_others(corpus: Splits, n: int) -> list[Sentence]:
     """Draw sentences of LONGEST_PREFIX words, or as long as the longest of the test."""
+    from ..synthetic.grammar import draw_unseen
+
     rng, n_words = random.Random(2), min(LONGEST_PREFIX, max(s.n_words for s in corpus.test))
     seen = {sentence.en for split in corpus for sentence in split}
-    return [grammar.draw_unseen(rng, n_words, seen).sentence for _ in range(n)]
+    return [draw_unseen(rng, n_words, seen).sentence for _ in range(n)]
 
 
 # ----------------------------------------------------------------------------------------- Run
@@ -73,10 +70,11 @@ def with_best_state(task: Task, steps: int, sentences: list[Sentence]) -> Task:
 
     `sentences` are those of the test set, if the grammar has drawn them.
     """
+    from .best_state import BestState
+    from .kept import measure_places
+
     best = BestState(task.tests[0], task.tokenizer, task.bleu_tokenize, steps)
-    measure: dict[str, Measurement] = {
-        "best_state": best.measure, "controls": best.measure_controls
-    }  # fmt: skip
+    measure = {"best_state": best.measure, "controls": best.measure_controls}
     if sentences:
         measure["places"] = partial(measure_places, best=best, sentences=sentences)
     test = replace(task.tests[0], name="best_state", beam=1, adapt=best.adapt)
@@ -85,6 +83,11 @@ def with_best_state(task: Task, steps: int, sentences: list[Sentence]) -> Task:
 
 def make_task(args: argparse.Namespace) -> Task:
     """Return the task of tasks.translation, with what is measured of its States."""
+    from ..analyses import measure_gradients, pick_equally_long
+    from .figure import FIGURES
+    from .frozen import with_frozen_decoder
+    from .kept import measure_prefixes
+
     sentences: list[Sentence] = []
     if args.data:
         task = translation.corpus_task(args)
