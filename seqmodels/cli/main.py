@@ -8,9 +8,13 @@ from importlib.metadata import version
 
 from seqmodels.utils.terminal import Parser, run_cli
 
-COMMANDS = "run plot translate generate models check exercise site live report export"
-"""Each is a module of this folder: its docstring is the line of help,
-`add_arguments` adds its arguments, and `run` carries it out."""
+COMMANDS = {
+    "run": "run", "plot": "run", "translate": "inference", "generate": "inference",
+    "models": "models", "check": "check", "exercise": "check", "site": "pages", "live": "pages",
+    "report": "pages", "export": "pages",
+}  # fmt: skip
+"""Each is a function of this module of the folder: its docstring is the line of help, and
+`add_COMMAND` adds its arguments."""
 
 
 def build_parser() -> Parser:
@@ -18,11 +22,12 @@ def build_parser() -> Parser:
     p = Parser(prog="seqmodels", description=__doc__)
     p.add_argument("--version", action="version", version=f"seqmodels {version('seqmodels')}")
     commands = p.add_subparsers(metavar="COMMAND", parser_class=Parser)
-    for name in COMMANDS.split():
-        module = import_module(f"seqmodels.cli.{name}")
-        command = commands.add_parser(name, help=module.__doc__)
-        module.add_arguments(command.add_argument)
-        command.set_defaults(run_command=module.run)
+    for name, home in COMMANDS.items():
+        module = import_module(f"seqmodels.cli.{home}")
+        run_command = getattr(module, name)
+        command = commands.add_parser(name, help=run_command.__doc__)
+        getattr(module, f"add_{name}")(command.add_argument)
+        command.set_defaults(run_command=run_command)
     return p
 
 

@@ -1,4 +1,4 @@
-"""List the models: year, paper, file, parameters."""
+"""List the models."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from seqmodels.cli.arguments import Add
 from seqmodels.utils.terminal import print_json
 
 
-def add_arguments(arg: Add) -> None:
-    """Add the arguments of the command."""
+def add_models(arg: Add) -> None:
+    """Add the arguments of `seqmodels models`."""
     arg("--json", action="store_true", help="print one line of JSON")
     arg("--all", action="store_true", help="also list the variants, a name for each class")
 
 
-def run(args: argparse.Namespace) -> None:
-    """Print the models in order of history, as a table or as JSON."""
+def models(args: argparse.Namespace) -> None:
+    """List the models: year, paper, file, parameters."""
     from seqmodels.experiments.sweep import count_parameters
     from seqmodels.models import MODELS, PAPERS, list_models, paper_config, paper_of
     from seqmodels.training.checkpoint import on_meta

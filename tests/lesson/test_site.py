@@ -19,7 +19,7 @@ from test_javascript import run_node
 import seqmodels
 from lesson import attention, build, essays, layout, pair, source, trace
 from lesson.source import Line, Unit
-from seqmodels.cli import site
+from seqmodels.cli import pages
 from seqmodels.data.batches import Example, collate
 
 CHAPTERS = {chapter.name: chapter for chapter in source.read_chapters()}
@@ -286,8 +286,8 @@ def test_the_workflow_builds_what_it_publishes() -> None:
     text = (RESULTS.parent / ".github/workflows/pages.yml").read_text(encoding="utf-8")
     (command,) = (shlex.split(m) for m in re.findall("run: (seqmodels site .*)", text))
     (published,) = re.findall(r"upload-pages-artifact@v\d+\n *with: \{path: (.*)\}", text)
-    parser = site.argparse.ArgumentParser()
-    site.add_arguments(parser.add_argument)
+    parser = pages.argparse.ArgumentParser()
+    pages.add_site(parser.add_argument)
     given = parser.parse_args(command[2:])
     assert (str(given.out), given.train) == (published, True)
     assert [*given.live.glob("*.safetensors")]

@@ -1,4 +1,4 @@
-"""Translate lines with a trained run."""
+"""Use a trained run: translate, and generate."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 
 from seqmodels.cli.arguments import Add, add_run, add_text, read_text, warn_unknown
 from seqmodels.utils.files import claim_file
-from seqmodels.utils.terminal import positive, print_json
+from seqmodels.utils.terminal import non_negative, positive, print_json
 
 if TYPE_CHECKING:
     from seqmodels.inference import TrainedModel
+
 
 MAX_DRAWN_TOKENS = 100
 """Maximum tokens in a drawn alignment: the figure has a cell per pair of tokens."""
@@ -21,8 +22,8 @@ LINES_AT_ONCE = 500
 """Lines that are translated together."""
 
 
-def add_arguments(arg: Add) -> None:
-    """Add the arguments of the command."""
+def add_translate(arg: Add) -> None:
+    """Add the arguments of `seqmodels translate`."""
     add_run(arg)
     add_text(arg, "its lines are translated one by one")
     arg("--beam", type=positive, default=1, metavar="K", help="default: 1, greedy")
@@ -35,8 +36,8 @@ def add_arguments(arg: Add) -> None:
     arg("--json", action="store_true", help="print a line of JSON for each translation")
 
 
-def run(args: argparse.Namespace) -> None:
-    """Translate the lines of a text, or of standard input, with a trained run."""
+def translate(args: argparse.Namespace) -> None:
+    """Translate lines with a trained run."""
     from tqdm import tqdm
 
     from seqmodels.inference import load
@@ -103,3 +104,33 @@ def draw_translation(run: TrainedModel, args: argparse.Namespace) -> None:
     panel = Alignment(src=src, tgt=tgt, alpha=weights.tolist(), gold=None)
     (look,) = line_styles_for({run.record.model: [run.record]}).values()
     draw_alignment([(look, panel)], args.alignment)
+
+
+MAX_NEW_TOKENS = 10_000
+"""Maximum tokens to generate."""
+
+
+def add_generate(arg: Add) -> None:
+    """Add the arguments of `seqmodels generate`."""
+    add_run(arg)
+    add_text(arg, "it is continued")
+    arg("--length", type=positive, default=100, metavar="N", help="tokens; default: 100")
+    arg("--temperature", type=float, default=0.8, metavar="X",
+        help="0 takes the most likely token; default: 0.8")  # fmt: skip
+    arg("--top-k", type=positive, metavar="K", help="sample from the K most likely tokens alone")
+    arg("--top-p", type=float, default=1.0, metavar="P",
+        help="sample from the fewest tokens whose probabilities reach P; default: 1")  # fmt: skip
+    arg("--seed", type=non_negative, default=1, metavar="N", help="default: 1")
+
+
+def generate(args: argparse.Namespace) -> None:
+    """Continue one text with a trained run."""
+    from seqmodels.inference import load
+
+    if args.length > MAX_NEW_TOKENS:
+        raise ValueError(f"--length {args.length}: at most {MAX_NEW_TOKENS:,}")
+    run, text = load(args.run), "\n".join(read_text(args.text))
+    if text:
+        choice = args.temperature, args.top_k, args.top_p, args.seed
+        print(run.generate(text, args.length, *choice))
+        warn_unknown([run.encode(text)])
