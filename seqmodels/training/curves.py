@@ -6,7 +6,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from seqmodels.training.trainer import Trainer
+from seqmodels.training.config import Progress
 
 if TYPE_CHECKING:
     from torch.utils.tensorboard import SummaryWriter
@@ -15,12 +15,12 @@ EVERY = 10
 """Steps between two points of the training loss; each is the mean of this many losses."""
 
 
-def points_of(trainer: Trainer) -> dict[str, float]:
+def points_of(progress: Progress, lr: float) -> dict[str, float]:
     """Return the points of the latest step."""
-    progress, points = trainer.progress, dict[str, float]()
+    points = dict[str, float]()
     if progress.losses and progress.step % EVERY == 0:
         points["loss/train (nats per token)"] = fmean(progress.losses[-EVERY:])
-        points["training/learning rate"] = trainer.cfg.lr * trainer.next_lr_factor()
+        points["training/learning rate"] = lr
         points["training/tokens per second"] = progress.tokens / progress.seconds
     if progress.curve and progress.curve[-1]["step"] == progress.step:
         points["loss/valid (nats per token)"] = progress.curve[-1]["valid_nats"]
@@ -35,7 +35,7 @@ def open_curves(folder: Path, first_step: int) -> SummaryWriter:
     return SummaryWriter(str(folder), purge_step=first_step, flush_secs=20)
 
 
-def add_points(writer: SummaryWriter, trainer: Trainer) -> None:
+def add_points(writer: SummaryWriter, progress: Progress, lr: float) -> None:
     """Write the points of the latest step."""
-    for name, value in points_of(trainer).items():
-        writer.add_scalar(name, value, trainer.progress.step)
+    for name, value in points_of(progress, lr).items():
+        writer.add_scalar(name, value, progress.step)

@@ -1,18 +1,17 @@
 """The training loop: the same optimiser, data order and budget for every model.
 
 Read `train` first, then what it calls for each batch: `training_step`, `backward`, `loss_of`.
+examples/train_one.py is the same loop without what makes this one survive.
 """
 
 from __future__ import annotations
 
-import ctypes
 import math
 import time
 from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, suppress
+from contextlib import closing, contextmanager
 from functools import partial
-from statistics import fmean
 from typing import TYPE_CHECKING, TypeVar
 
 import torch
@@ -26,15 +25,8 @@ from seqmodels.evaluation.evaluate import score_teacher_forced
 from seqmodels.interface import PAD, Batch, SequenceModel
 from seqmodels.training.checkpoint import Checkpoints
 from seqmodels.training.config import Point, Progress, TrainConfig
-from seqmodels.training.curves import add_points
-from seqmodels.training.graphs import BackwardGraphs
 from seqmodels.training.optimizers import groups_of
-from seqmodels.training.trainer import (
-    PreparedBatch,
-    Trainer,
-    rng_states,
-    set_rng_states,
-)
+from seqmodels.training.trainer import PreparedBatch, Trainer, rng_states, set_rng_states
 from seqmodels.utils.progress import SILENT, ProgressBar
 from seqmodels.utils.terminal import defer_signals
 
@@ -42,8 +34,6 @@ if TYPE_CHECKING:
     from torch.utils.tensorboard import SummaryWriter
 
 T = TypeVar("T")
-TRIM_EVERY = 20
-"""Steps after which free memory is returned to the system."""
 
 
 def train(
@@ -60,39 +50,30 @@ def train(
     stop, and at the end.
     """
     cfg, progress = trainer.cfg, trainer.progress
-    if not progress.step:
-        torch.manual_seed(cfg.seed)
-    trainer.model.train()
-    if trainer.device.type == "cuda":
-        trainer.graphs = BackwardGraphs(
-            partial(loss_of, trainer.model, cfg), trainer.model.parameters()
-        )
+    trainer.begin(partial(loss_of, trainer.model, cfg))
 
     def save() -> None:
         if checkpoints:
             checkpoints.save(trainer.tensors(), trainer.state())
 
-    # A CPU is many times slower with numbers below 1e-38, and the gradients of a model that has
-    # learned its task are full of them: let them be zero.
-    torch.set_flush_denormal(True)
     try:
-        with closing(prefetch(trainer.batches(examples), trainer.device)) as batches:
+        with flush_denormals(), closing(prefetch(trainer.batches(examples), trainer.device)) as its:
             while True:
-                measure(trainer, valid, curves)
+                if is_validation_due(progress, cfg):
+                    scores = validate(trainer.model, valid, trainer.bar)
+                    with defer_signals():
+                        trainer.add_point(scores)
+                trainer.show(curves)
                 if progress.tokens >= cfg.tokens:
                     break
-                batch = next(batches)
+                batch = next(its)
                 with defer_signals():  # a step is taken completely or not at all
                     training_step(trainer, batch)
-                if progress.step % TRIM_EVERY == 0:
-                    trim_heap()
                 if checkpoints and checkpoints.is_due():
                     save()
     except KeyboardInterrupt:
         save()
         raise
-    finally:
-        torch.set_flush_denormal(False)
     save()
     trainer.model.load_state_dict(trainer.best)
     return progress.curve
@@ -189,18 +170,6 @@ def squared_error(logits: Float[Tensor, "B N V"], tokens: Int[Tensor, "B N"]) ->
 # ---------------------------------------------------------------------------------- Validation
 
 
-def measure(trainer: Trainer, valid: Sequence[Example], curves: SummaryWriter | None) -> None:
-    """Add a point to the learning curve if it is due, and show how far the training is."""
-    progress, n = trainer.progress, trainer.cfg.tokens
-    if is_validation_due(progress, trainer.cfg):
-        scores = validate(trainer.model, valid, trainer.bar)
-        with defer_signals():
-            trainer.add_point(scores)
-    if curves:
-        add_points(curves, trainer)
-    trainer.bar.update("training", min(progress.tokens, n), n, describe_losses(progress))
-
-
 def validate(
     model: SequenceModel, examples: Sequence[Example], bar: ProgressBar = SILENT
 ) -> dict[str, float]:
@@ -218,15 +187,6 @@ def is_validation_due(progress: Progress, cfg: TrainConfig) -> bool:
     if progress.curve and progress.curve[-1]["step"] >= progress.step:
         return False
     return progress.tokens >= cfg.tokens * (len(progress.curve) + 1) / cfg.n_validations
-
-
-def describe_losses(progress: Progress) -> str:
-    """Format the latest losses, for a progress bar."""
-    losses = {
-        "train": progress.losses[-20:],
-        "valid": [p["valid_nats"] for p in progress.curve[-1:]],
-    }
-    return ", ".join(f"{name} {fmean(values):.3f}" for name, values in losses.items() if values)
 
 
 # ------------------------------------------------------------------------------ Speed and memory
@@ -247,10 +207,14 @@ def prefetch(items: Iterator[T], device: torch.device) -> Generator[T]:
             yield item
 
 
-def trim_heap() -> None:
-    """Return free memory to the system: batches of varying sizes fragment glibc's heap.
+@contextmanager
+def flush_denormals() -> Iterator[None]:
+    """Let numbers below 1e-38 be zero: a CPU is many times slower with them.
 
-    Does nothing with another C library.
+    The gradients of a model that has learned its task are full of them.
     """
-    with suppress(AttributeError, TypeError):  # no such function; on Windows no such library
-        ctypes.CDLL(None).malloc_trim(0)
+    torch.set_flush_denormal(True)
+    try:
+        yield
+    finally:
+        torch.set_flush_denormal(False)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import ctypes
 import math
 import os
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from itertools import product
-from typing import Any, NamedTuple
+from statistics import fmean
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -16,13 +19,19 @@ from torch import Tensor
 from seqmodels.data.batches import Example, batch_indices, collate
 from seqmodels.interface import PAD, Batch, SequenceModel
 from seqmodels.training.config import Progress, TrainConfig
+from seqmodels.training.curves import add_points
 from seqmodels.training.graphs import BackwardGraphs
 from seqmodels.training.optimizers import make_optimizers
 from seqmodels.utils.progress import SILENT, ProgressBar
 
+if TYPE_CHECKING:
+    from torch.utils.tensorboard import SummaryWriter
+
 # oneDNN caches kernels for 1,024 shapes; the shapes of batches seldom recur.
 os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
 
+TRIM_EVERY = 20
+"""Steps after which free memory is returned to the system."""
 N_LOSSES = 100
 """Number of recent losses that are kept, for progress bars and TensorBoard."""
 
@@ -69,7 +78,27 @@ class Trainer:
         rows = Batch(*(tensor.to(self.device, non_blocking=True) for tensor in batch))
         return PreparedBatch(rows, n_targets)
 
+    def begin(self, loss_of: Callable[[Batch], Tensor]) -> None:
+        """Make ready for the next step; on a GPU, the gradients of this loss are recorded."""
+        if not self.progress.step:
+            torch.manual_seed(self.cfg.seed)
+        self.model.train()
+        if self.device.type == "cuda":
+            self.graphs = BackwardGraphs(loss_of, self.model.parameters())
+
     # ------------------------------------------------------------------------- Progress
+
+    def show(self, curves: SummaryWriter | None) -> None:
+        """Draw how far the training is, and its latest losses."""
+        progress, n = self.progress, self.cfg.tokens
+        if curves:
+            add_points(curves, progress, self.cfg.lr * self.next_lr_factor())
+        last = {
+            "train": progress.losses[-20:],
+            "valid": [p["valid_nats"] for p in progress.curve[-1:]],
+        }
+        note = ", ".join(f"{name} {fmean(values):.3f}" for name, values in last.items() if values)
+        self.bar.update("training", min(progress.tokens, n), n, note)
 
     def next_lr_factor(self) -> float:
         """Return the learning rates of the next step, as a share of their peaks."""
@@ -85,6 +114,8 @@ class Trainer:
         progress.nats_sum += loss
         progress.n_losses += 1
         progress.losses = [*progress.losses[1 - N_LOSSES :], loss]
+        if progress.step % TRIM_EVERY == 0:
+            trim_heap()
 
     def log_event(self, kind: str, message: str) -> None:
         """Log an event, and keep it for the record."""
@@ -171,6 +202,12 @@ def check_shapes(tensors: Mapping[str, Tensor], expected: Mapping[str, Tensor]) 
         )
         if actual != wanted:
             raise ValueError(f"{name} is {actual}, expected {wanted}")
+
+
+def trim_heap() -> None:
+    """Return free memory to the system: batches of varying sizes fragment glibc's heap."""
+    with suppress(AttributeError, TypeError):  # another C library; on Windows there is none
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 # ------------------------------------------------------------------------------ Random generator

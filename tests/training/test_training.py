@@ -47,8 +47,6 @@ def test_the_last_hundred_losses_are_kept(fresh: Tiny) -> None:
     for i in range(105):
         one.count_step(PreparedBatch([], 1), i / 10, 1.0)
     assert one.progress.losses == [i / 10 for i in range(5, 105)]
-    one.progress.curve = [{"valid_nats": 2.0}, {"valid_nats": 0.25}]
-    assert loop.describe_losses(one.progress) == "train 9.450, valid 0.250"
 
 
 def test_a_point_of_the_curve_is_a_mean_since_the_last(fresh: Tiny, monkeypatch: Any) -> None:
