@@ -14,9 +14,9 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from seqmodels.data import TOKENIZERS, corpora
+from seqmodels.data import TOKENIZERS
 from seqmodels.experiments.sweep import Options
-from seqmodels.models import PAPERS, list_models
+from seqmodels.models import PAPERS
 from seqmodels.utils import files
 from seqmodels.utils.terminal import Parser, argument, did_you_mean, run_cli
 
@@ -33,7 +33,10 @@ RUN_AS: str | None = None
 """What a task is called in its messages, unless it is run by `python -m`."""
 Choice = tuple[str, list[str] | None]
 """The beginning of a folder's name, and models."""
-Presets = Mapping[str, corpora.Preset]
+MODELS_HELP = (
+    "models to train (default: {}), all for the eight with a chapter, a variant (seqmodels models "
+    "--all lists them), or one of your own as FILE.py:CLASS"
+)
 
 
 class TaskParser(Parser):
@@ -59,58 +62,35 @@ class TaskParser(Parser):
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
         self.check, self.choose, self.defaults = check, choose, [list(models)]
-        self.own_data: tuple[list[argparse.Action], str, Presets] | None = None
-        others = ", ".join(name for name in list_models() if name not in models)
+        self.needs_data: list[argparse.Action] = []
         own: dict[str, dict[str, Any]] = {
-            "models": {
-                "default": [*models],
-                "help": f"models to train: {', '.join(models)} (default: these), all for those "
-                f"with a chapter, a model of your own as FILE.py:CLASS, or any of {others}",
-            },
+            "models": {"default": [*models], "help": MODELS_HELP.format(", ".join(models))},
             "vary": {"default": []},  # argparse appends to it
         }
-        for each in fields(Options):  # those that all tasks share
+        for each in fields(Options):
             settings = {"default": each.default, **each.metadata, **own.get(each.name, {})}
             if "type" in settings:
                 settings["type"] = argument(settings["type"])
             self.add_argument(f"--{each.name.replace('_', '-')}", **settings)
-        help = "; ".join(f"{size}: {SIZES[size]}" for size in sizes) + " (default: laptop)"
-        self.add_argument("--size", choices=sizes, default="laptop", help=help)
+        about = "; ".join(f"{size}: {SIZES[size]}" for size in sizes) + " (default: laptop)"
+        self.add_argument("--size", choices=sizes, default="laptop", help=about)
 
-    def add_data_group(self, builtin: str, names: Presets) -> Callable[..., Any]:
-        """Return what adds the flags that require --data, which takes corpora by these names.
-
-        `builtin` tells what the built-in data are without them.
-        """
-        group, actions = self.add_argument_group("with --data"), list[argparse.Action]()
-        self.own_data = actions, builtin, names
-
-        def add(*names: str, **settings: Any) -> None:
-            actions.append(group.add_argument(*names, **settings))
-
-        return add
+    def add_data_group(self) -> Callable[..., None]:
+        """Return what adds the flags that require --data."""
+        group = self.add_argument_group("with --data")
+        return lambda *names, **settings: self.needs_data.append(
+            group.add_argument(*names, **settings)
+        )
 
     def parse(self, words: Sequence[str] | None = None) -> argparse.Namespace:
         """Return the flags; raise ValueError for a wrong one, or if two contradict each other."""
         args = super().parse(words)
-        self.complete(args)
-        if args.out and not args.dry_run:
-            files.check_folder(args.out, "comparison")
-        return args
-
-    def complete(self, args: argparse.Namespace) -> None:
-        """Replace `all` by its models; raise ValueError if flags contradict each other."""
-        if "all" in args.models:
-            each = [PAPERS if name == "all" else [name] for name in args.models]
-            args.models = [*chain.from_iterable(each)]
+        each = [PAPERS if name == "all" else [name] for name in args.models]
+        args.models = [*chain.from_iterable(each)] if "all" in args.models else args.models
         self.check(args)
-        if self.own_data:
-            actions, builtin, names = self.own_data
-            own = [a for a in actions if getattr(args, a.dest) != a.default]
-            if own and not args.data:
-                raise ValueError(f"{own[0].option_strings[0]} needs --data; {builtin}")
-            if args.data and len(args.data) == 1:
-                corpora.check_name(str(args.data[0]), names)
+        for action in self.needs_data:
+            if not args.data and getattr(args, action.dest) != action.default:
+                raise ValueError(f"{action.option_strings[0]} needs --data")
         if chosen := self.choose(args):
             folder, models = chosen
             self.defaults += [models] if models else []
@@ -118,6 +98,9 @@ class TaskParser(Parser):
                 args.models = models
             args.out = args.out or Path("runs", f"{folder}-{args.size}")
         options_of(args)
+        if args.out and not args.dry_run:
+            files.check_folder(args.out, "comparison")
+        return args
 
 
 def to_words(values: Mapping[str, Any]) -> list[str]:

@@ -399,14 +399,3 @@ def draw_unseen(rng: random.Random, n_words: int, seen: set[tuple[str, ...]]) ->
             seen.add(drawn.sentence.en)
             return drawn
     raise ValueError(f"no new sentences of {n_words} words are left; draw a smaller corpus")
-
-
-def garden() -> Clause:
-    """Return: the dog, who must have been able to see the cat running through the garden, ran."""
-    nouns, verbs = {n.en[0]: n for n in NOUNS}, {v.en[0]: v for v in VERBS}
-    dog, cat, place = (NP(nouns[name], "the") for name in ("dog", "cat", "garden"))
-    (through,) = (p for p in PREPOSITIONS["path"] if p.en == "through")
-    operators, run_in = ("must", "perfect", "able"), PP(through, place)
-    saw = VP(verbs["see"], (cat,), operators, doing=verbs["run"], pp=run_in)
-    who = Relative(Clause(None, saw), is_restrictive=False)
-    return Clause(dog._replace(relative=who), VP(verbs["run"], is_past=True))

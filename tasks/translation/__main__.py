@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 
 def check_flags(args: argparse.Namespace) -> None:
     """Raise ValueError if a budget or a preset of the built-in grammar is chosen for other data."""
+    if args.data and len(args.data) == 1:
+        corpora.check_name(args.data[0], corpora.PARALLEL)
     if args.data and args.size == "full":
         raise ValueError(
             "--size full is for the built-in grammar; with --data, give a budget with --tokens"
@@ -64,7 +66,7 @@ def make_parser(module: str, doc: str | None, models: Sequence[str]) -> TaskPars
                    help=f"a corpus by name ({', '.join(corpora.PARALLEL)}); two text files, source "
                         "and target; a folder of train|valid|test.{xx,yy}; a .tsv, .csv, .jsonl or "
                         ".parquet file; OWNER/NAME or OWNER/NAME:CONFIG on the hub")  # fmt: skip
-    add = p.add_data_group("the built-in grammar is English to German", corpora.PARALLEL)
+    add = p.add_data_group()
     add(
         "--source",
         metavar="LANG",

@@ -70,7 +70,6 @@ CALLS: list[tuple[ModuleType, str, tuple[str, ...]]] = [
     (next_token, "--data @/notes.md --block 9", ("--block", "--context 0", "128")),
     (next_token, f"--data @/notes.md --context {'9' * 12}", ("--context 9", "2,048")),
     (next_token, "--data @/notes.md --context 0 --block 4000", ("--block 4000", "2,048")),
-    (next_token, "--data @/notes.md --context 0 --stride 65", ("--stride 65", "64")),
     (tasks, "--tokens nan", ("--tokens", "'nan'")),
     (benchmarks, "--only nope", ("nope",)),
     # a similar name

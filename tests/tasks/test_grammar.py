@@ -117,18 +117,20 @@ def test_each_optimizer_has_its_recipes(optimizer: Any) -> None:
 
 def test_the_task_on_a_corpus_of_the_grammar() -> None:
     drawn = draw_corpus(2, 30, 5, max_train=12, max_test=20, per_bucket=20)
-    task = grammar_task(drawn, 100, has_source_eos=False)
-    assert task.tokenizer.decode(task.train[0].src) == drawn.train[0].en_text
+    task = grammar_task(drawn, 100)
+    assert task.tokenizer.decode(task.train[0].src[:-1]) == drawn.train[0].en_text
     assert task.tokenizer.decode(task.train[0].tgt) == drawn.train[0].de_text
-    assert [e.src[-1] == EOS for e in task.train] == [False] * 30
+    assert [e.src[-1] == EOS for e in task.train] == [True] * 30
     counts = [task.data[f"n_{split}"] for split in ("train", "valid", "test")]
-    assert (task.data["source_end"], counts) == ("none", [30, 5, 40])
+    assert (task.data["source_end"], counts) == ("EOS", [30, 5, 40])
     (test,) = task.tests
     assert test.x == [s.n_words for s in drawn.test]
     assert test.buckets[:2] == [(1, 10), (11, 20)]
     assert test.max_train_length == max(s.n_words for s in drawn.train) < max(test.x)
     example, links = task.alignment_example
-    assert (task.tokenizer.tokens(example.src), links) in [([*s.en], s.links) for s in drawn.test]
-    assert 11 <= len(task.tokenizer.decode(example.src).split()) <= 16
+    assert (task.tokenizer.tokens(example.src[:-1]), links) in [
+        ([*s.en], s.links) for s in drawn.test
+    ]
+    assert 11 <= len(task.tokenizer.decode(example.src[:-1]).split()) <= 16
     assert n_crossings(links) > 3
     assert n_crossings([(0, 2), (1, 0), (2, 1)]) == 2

@@ -13,6 +13,7 @@ from seqmodels.data.batches import Example, collate, shuffled_batches
 from seqmodels.experiments.sweep import make_spec, model_sizes
 from seqmodels.experiments.task import Task
 from tasks.next_token import __main__ as next_token
+from tasks.next_token import windows
 
 
 def task_on(*data: object, **flags: Any) -> Task:
@@ -32,17 +33,17 @@ def text(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("context", [0, 1, 8, 40, 68, 500])
 def test_a_window_is_consecutive(context: int) -> None:
     tokens = list(range(100, 200))
-    src, tgt, *_ = next_token.window(tokens, context)
-    assert tgt == tokens[-next_token.CONTINUATION :]
+    src, tgt, *_ = windows.window(tokens, context)
+    assert tgt == tokens[-windows.CONTINUATION :]
     n = min(context, 68)
     assert src == (tokens[-n - len(tgt) : -len(tgt)] if n else [BOS])
-    assert next_token.window([4, 5, 6, 7, 8], 100) == Example([4, 5, 6], [7, 8])
+    assert windows.window([4, 5, 6, 7, 8], 100) == Example([4, 5, 6], [7, 8])
 
 
 def test_every_context_has_the_same_continuations() -> None:
     texts = [list(range(100 * i, 100 * i + 50 + i)) for i in range(1, 6)]
     full = [Example(tokens[:-9], tokens[-9:]) for tokens in texts]
-    test = next_token.context_test(full, 40, train=[Example([5] * n, [6]) for n in (3, 24, 7)])
+    test = windows.context_test(full, 40, train=[Example([5] * n, [6]) for n in (3, 24, 7)])
     assert test.max_train_length == 24  # contexts that no training text had are drawn as such
     assert [low for low, _ in test.buckets] == [0, 8, 16, 32, 40]
     for k, _ in test.buckets:
@@ -53,12 +54,12 @@ def test_every_context_has_the_same_continuations() -> None:
 def test_half_of_the_windows_have_all_context() -> None:
     """The others have a random part of it; the seed matters."""
     texts = [list(range(72))] * 400
-    lengths, others = ([len(e.src) for e in next_token.windows(texts, 40, s)] for s in (1, 2))
+    lengths, others = ([len(e.src) for e in windows.windows(texts, 40, s)] for s in (1, 2))
     assert lengths != others
-    assert {len(e.tgt) for e in next_token.windows(texts, 40, seed=1)} == set(range(1, 33))
+    assert {len(e.tgt) for e in windows.windows(texts, 40, seed=1)} == set(range(1, 33))
     assert 0.4 < lengths.count(40) / 400 < 0.6
     assert len(set(lengths)) > 30
-    assert all(e.src == [BOS] for e in next_token.windows(texts, 0, seed=1))
+    assert all(e.src == [BOS] for e in windows.windows(texts, 0, seed=1))
 
 
 def test_the_needed_word_alone_is_scored() -> None:
@@ -82,7 +83,7 @@ def test_a_text_is_cut_into_continuations(context: int, tmp_path: Path) -> None:
     path = tmp_path / "counted.txt"
     path.write_text(" ".join(f"{i:05d}" for i in range(6000)))
     task = task_on(path, context=context)
-    assert all(len(e.tgt) == next_token.CONTINUATION for e in [*task.train, *task.valid])
+    assert all(len(e.tgt) == windows.CONTINUATION for e in [*task.train, *task.valid])
     targets = "".join(task.tokenizer.decode(e.tgt) for e in task.train)
     assert targets in path.read_text()
     assert len(targets) > 0.85 * path.stat().st_size
@@ -92,14 +93,14 @@ def test_a_text_is_cut_into_continuations(context: int, tmp_path: Path) -> None:
         text = task.tokenizer.decode([*read, *example.tgt])
         assert text in path.read_text()
         assert min(int(w) for w in text.split() if len(w) == 5) > 5600
-    n = next_token.CONTINUATION + context
+    n = windows.CONTINUATION + context
     assert n <= task.recipes["gpt"].sizes["n_positions"]
 
 
 def test_untested_windows_are_counted(text: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     full = task_on(text, context=8)
     assert not [key for key in full.data if key.startswith("n_left_out")]
-    monkeypatch.setattr(next_token, "MAX_EVAL", 10)
+    monkeypatch.setattr(windows, "MAX_EVAL", 10)
     task = task_on(text, context=8)
     (n_tested,) = {*Counter(task.tests[0].x).values()}
     for split, n in (("valid", len(task.valid)), ("test", n_tested)):
@@ -114,7 +115,7 @@ def test_untested_windows_are_counted(text: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_without_context_each_token_of_a_split_is_scored_once(text: Path) -> None:
-    task = task_on(text, context=0, block=20, stride=6, tokens=500)
+    task = task_on(text, context=0, block=20, tokens=500)
     n_tokens = {split: task.data[f"n_tokens_{split}"] for split in SPLITS}
     assert len(task.train) == n_tokens["train"] - 19
     assert (task.train[7].src, len(task.train[7].tgt)) == ([BOS], 20)
@@ -123,12 +124,12 @@ def test_without_context_each_token_of_a_split_is_scored_once(text: Path) -> Non
     for test, split in zip(task.tests, ("test", "valid"), strict=True):
         assert test.primary_metric == "bits_per_byte"
         n_scored = [len(example.scored()) for example in test.examples]
-        assert (sum(n_scored), n_scored[:2]) == (n_tokens[split], [20, 6])  # the stride
+        assert (sum(n_scored), n_scored[:2]) == (n_tokens[split], [20, 20])
         assert {*test.x} == {*range(1, 11)}
         assert list(test.x) == sorted(test.x)
     assert sum(len(example.scored()) for example in task.valid) == 50  # a tenth of what is trained
     assert task.data["n_left_out_tokens_valid"] == n_tokens["valid"] - 50
-    assert (task.data["context"], task.data["block"], task.data["stride"]) == (0, 20, 6)
+    assert (task.data["context"], task.data["block"], task.data["stride"]) == (0, 20, 20)
     assert task.recipes["gpt"].sizes["n_positions"] == 21
 
 
