@@ -61,7 +61,7 @@ class Site:
             return ""
         copy = self.out / "figures" / f"{name.replace('/', '-')}.svg"
         if not copy.exists():
-            files.write(copy, files.read(path))
+            files.write(copy, path.read_bytes())
         return f"figures/{copy.name}"
 
 
