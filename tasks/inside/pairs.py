@@ -17,6 +17,9 @@ NOUN_OF = {
 }  # fmt: skip
 """The pair by which a head of an attention finds the noun of an article."""
 
+CLOSEST, FAR = "noun → closest “the”", 4
+"""A noun and the last "the" before it, in a sentence with several; the distance of all further."""
+
 Pairs = list[tuple[str, int, int]]
 """The name of a kind of pair, and the places of a query and a key."""
 PairedSentence = tuple[Pairs, tuple[str, ...], tuple[str, ...]]
@@ -35,7 +38,8 @@ def pair_words(words: Sequence[str], tags: Tags) -> Pairs:
         if role == "subject":
             pairs.append(("verb → subject", head, i))
         if kind == "noun" and len(thes) > 1 and (before := [j for j in thes if j < i]):
-            pairs.append(("noun → closest “the”", i, before[-1]))
+            distance = min(i - before[-1], FAR)
+            pairs += [(name, i, before[-1]) for name in (CLOSEST, f"{CLOSEST}, {distance} before")]
     return pairs
 
 

@@ -29,7 +29,7 @@ from tasks.inside import __main__ as inside
 from tasks.inside import figure, heads, pairs, parts, reader, smoothing, words
 from tasks.synthetic import changes, grammar, lexicon
 from tasks.synthetic.pairs import encode_sentences
-from tasks.synthetic.trees import NP, VP, Clause, Relative, parse
+from tasks.synthetic.trees import NP, VP, Clause, Relative, Tags, parse
 
 WORD = {word.en[0]: word for word in (*lexicon.NOUNS, *lexicon.VERBS)}
 OLD = next(adjective for adjective in lexicon.ADJECTIVES["a"] if adjective.en == "old")
@@ -130,6 +130,13 @@ def test_pairs_are_named() -> None:
     assert all(key <= query for _, query, key in reads)
     assert not pairs.make_grid("decoder", PARSES).visible[:, 3, 4:].any()
     assert {(pairs.NOUN_OF["source"], 7, 8), ("translation of the word written", 7, 6)} <= writes
+    kinds = ("article", "noun", "verb") * 2 + ("article", "noun")
+    tags = Tags(kinds, ("",) * 8, (1, -1, -1, 4, -1, -1, 7, -1))
+    named = pairs.pair_words(["The", "cat", "saw", "the", "dog", "see", "a", "girl"], tags)
+    assert [pair for pair in named if pairs.CLOSEST in pair[0]] == [
+        (f"{pairs.CLOSEST}{distance}", i, j)
+        for i, j, d in ((1, 0, 1), (4, 3, 1), (7, 3, 4)) for distance in ("", f", {d} before")
+    ]  # fmt: skip
     found, queries, keys = pairs.pair_sentence("text", PARSE)  # EOS is at 10, BOS at 11
     assert {("noun → article", 8, 6), ("relative pronoun → noun", 2, 1), ("previous", 12, 11),
             (pairs.NOUN_OF["text"], 18, 8)} <= {*found}  # fmt: skip
