@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from matplotlib.figure import Figure
 
@@ -10,7 +10,6 @@ from seqmodels.models import FIVE, paper_of
 from seqmodels.records.schema import Record, Test
 from seqmodels.report import figures, load
 from seqmodels.report.load import longest_trained_bucket
-from tasks.synthetic import changes
 
 from ..bottleneck import figure as bottleneck
 from . import preset_figures
@@ -42,9 +41,3 @@ def find_title(records: Sequence[Record], test: Test) -> str:
 
 
 FIGURES = (draw_five, bottleneck.draw, preset_figures.draw)
-
-
-def find_classifier(record: Record) -> Callable[..., dict[str, int]] | None:
-    """Return what counts the wrong words of a text by kind, from its words and the reference's."""
-    is_drawn = record.data.name == "English–German grammar"
-    return changes.classify_changes if is_drawn else None
