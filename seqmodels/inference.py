@@ -169,10 +169,8 @@ class TrainedModel:
 
     def normalize(self, text: str) -> str:
         """Return the text as the run's training text was: in normal form C, in lower case."""
-        data = self.record.data
-        if data.get("n_not_nfc") is not None:
-            text = unicodedata.normalize("NFC", text)
-        return text.lower() if data.get("case") == "lower" else text
+        text = unicodedata.normalize("NFC", text)
+        return text.lower() if self.record.data.get("case") == "lower" else text
 
 
 @check_arguments

@@ -12,14 +12,14 @@ import shutil
 import warnings
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import astuple, dataclass
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Generic, TypeVar
-from unicodedata import is_normalized, normalize
+from unicodedata import normalize
 
 import numpy as np
 from filelock import FileLock
@@ -37,6 +37,8 @@ FORMAT = 15
 """Version of the folder's format: when it changes, a new folder is made."""
 TOKENIZER, TEST_TEXTS = "tokenizer.json", "test.json"
 """Files in the folder of a corpus, beside those of `batches`."""
+MAX_TOKENS = {"train": 200, "valid": 200, "test": 400}
+"""Of a side, with a source's EOS; longer pairs are left out and counted."""
 Split = TypeVar("Split", TokenizedPairs, TokenStream)
 
 
@@ -50,15 +52,8 @@ class PrepareConfig:
     """Maximum number of ids, for the tokenizers whose size can be chosen."""
     is_lowercase: bool = False
     """Lower-case both sides."""
-    max_tokens: int = 200
-    """On each side, including a source's EOS, in train and valid, and twice as many in test; longer
-    pairs are left out and counted."""
     has_source_eos: bool = True
     """End each source with EOS, like each target."""
-
-    def limit(self, split: str) -> int:
-        """Return the maximum number of tokens of a side in a split."""
-        return 2 * self.max_tokens if split == "test" else self.max_tokens
 
     def normalize(self, text: str) -> str:
         """Return a sentence in Unicode's normal form C, and in lower case if that is chosen."""
@@ -82,9 +77,7 @@ class Prepared(Generic[Split]):
     """Words of the longest source of train, if it has sources."""
 
 
-def prepare(
-    corpus: Corpus, config: PrepareConfig, log: Callable[[str], None] = print
-) -> Prepared[Any]:
+def prepare(corpus: Corpus, config: PrepareConfig) -> Prepared[Any]:
     """Prepare a corpus; the work is done once, by one of several processes, which all wait for it.
 
     Raises ValueError if nothing is left to train or test on, and OSError.
@@ -98,7 +91,7 @@ def prepare(
         kind, build = TokenizedPairs, partial(build_pairs, corpus, config)
     tokenizer = "" if config.tokenizer in TOKENIZERS else fingerprint(Path(config.tokenizer))
     key = [FORMAT, kind.__name__, name, printable(corpus.key), *corpus.splits, tokenizer]
-    folder = cached([*key, *astuple(config)], build, log)
+    folder = cached([*key, *astuple(config)], build)
     facts, texts = json.loads((folder / FACTS_FILE).read_text("utf-8")), folder / TEST_TEXTS
     train, valid, test = (kind(folder, split) for split in SPLITS)
     return Prepared(
@@ -112,9 +105,7 @@ def prepare(
     )
 
 
-def cached(
-    key: list[object], build: Callable[[Path], Mapping[str, object]], log: Callable[[str], None]
-) -> Path:
+def cached(key: list[object], build: Callable[[Path], Mapping[str, object]]) -> Path:
     """Return the folder for what depends only on `key`; `build` fills it if it is missing.
 
     It is filled under another name, and moved into place when it is complete.
@@ -123,7 +114,7 @@ def cached(
     folder.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(f"{folder}.lock"):
         if not (folder / FACTS_FILE).exists():
-            log(f"tokenizing; cached in {folder}")
+            print(f"tokenizing; cached in {folder}")
             with TemporaryDirectory(prefix=f"{folder.name}.part-", dir=folder.parent) as part:
                 Path(part, FACTS_FILE).write_text(json.dumps(build(Path(part))), "utf-8")
                 shutil.rmtree(folder, ignore_errors=True)
@@ -139,17 +130,14 @@ def summarize(data: Mapping[str, Any]) -> str:
     lines = [f"{data['name']}: {counts} {'tokens' if is_text else 'pairs'}; {data['tokenizer']}"]
     for split in SPLITS:
         if not is_text:
-            limit = data["max_tokens_test" if split == "test" else "max_tokens"]
             n_blank, n_long = (data[f"n_{kind}_{split}"] for kind in ("blank", "too_long"))
-            out = f"{n_blank:,} blank, {n_long:,} longer than {limit:,} tokens on a side"
-            lines.append(f"  {split}: left out: {out}")
+            limit = f"{n_long:,} longer than {MAX_TOKENS[split]} tokens on a side"
+            lines.append(f"  {split}: left out: {n_blank:,} blank, {limit}")
         if n := data[f"n_unknown_{split}"]:
             share = n / data[f"n_tokens_{split}"]
             lines.append(f"  {split}: {n:,} tokens are unknown, {share:.2%}, read as ⁇")
     if not is_text:
         lines.append(f"  {data['n_test_sources_in_train']:,} test sources are also in train")
-    if data.get("n_not_nfc"):
-        lines.append(f"  {data['n_not_nfc']:,} lines are brought to Unicode's normal form C")
     if "tested" in data:
         lines.append("  there is no third split: test is valid, which also chooses the weights")
     return "\n".join(lines)
@@ -162,7 +150,7 @@ class PairWriter:
     """Write the tokens of a split's pairs, as `TokenizedPairs` reads them."""
 
     def __init__(self, folder: Path, split: str, tokenizer: Tokenizer, config: PrepareConfig):
-        self.tokenizer, self.limit = tokenizer, config.limit(split)
+        self.tokenizer, self.limit = tokenizer, MAX_TOKENS[split]
         self.source_end = [EOS] if config.has_source_eos else []
         self.files = [(folder / f"{split}.{kind}").open("wb") for kind in ("src", "tgt", "ends")]
         self.n = self.n_blank = self.n_too_long = self.n_unknown = 0
@@ -191,28 +179,23 @@ class PairWriter:
 def build_pairs(corpus: Corpus, config: PrepareConfig, folder: Path) -> dict[str, object]:
     """Write the tokenizer, the tokens and the test texts; return facts for the record."""
 
-    def read() -> Iterator[tuple[str, Pair, Pair]]:
-        """Yield the split of each pair, the pair as it is, and normalised."""
-        for split, pair in corpus.pairs():
-            yield split, pair, Pair(*map(config.normalize, pair))
+    def normalize(pair: Pair) -> Pair:
+        return Pair(*map(config.normalize, pair))
 
-    trained_on = (
-        side for split, _, pair in read() if split == "train" and not any(map(is_blank, pair))
-        for side in pair
-    )  # fmt: skip
+    train = (normalize(pair) for split, pair in corpus.pairs() if split == "train")
+    trained_on = (side for pair in train if not any(map(is_blank, pair)) for side in pair)
     tokenizer = tokenizers.make(config.tokenizer, trained_on, config.vocab_size)
     tokenizer.save(folder / TOKENIZER)
     digests = hashlib.sha256(), hashlib.sha256()
-    n_not_nfc = most_words = 0
-    sources, texts = array("q"), list[Pair]()
+    sources, texts, most_words = array("q"), list[Pair](), 0
     with ExitStack() as stack:
         writers = {split: PairWriter(folder, split, tokenizer, config) for split in SPLITS}
         for file in (file for writer in writers.values() for file in writer.files):
             stack.enter_context(file)
-        for split, raw, pair in tqdm(read(), "tokenizing", disable=None, leave=False):
+        for split, raw in tqdm(corpus.pairs(), "tokenizing", disable=None, leave=False):
             for digest, side in zip(digests, raw, strict=True):
                 digest.update(f"{side}\n".encode())
-                n_not_nfc += not is_normalized("NFC", side)
+            pair = normalize(raw)
             is_written = writers[split].write(pair)
             if split == "train" and not is_blank(pair.tgt):
                 sources.append(hash(pair.src))
@@ -224,12 +207,11 @@ def build_pairs(corpus: Corpus, config: PrepareConfig, folder: Path) -> dict[str
     checksum = b"".join(sorted(digest.digest() for digest in digests))  # of either direction
     data = {
         "sha256": hashlib.sha256(checksum).hexdigest(),
-        "n_not_nfc": n_not_nfc,
         **count_pairs(corpus, writers),
         "n_test_sources_in_train": int(np.isin([hash(src) for src, _ in texts], sources).sum()),
         "source_end": "EOS" if config.has_source_eos else "none",
-        "max_tokens": config.limit("train"),
-        "max_tokens_test": config.limit("test"),
+        "max_tokens": MAX_TOKENS["train"],
+        "max_tokens_test": MAX_TOKENS["test"],
         "tokenizer": tokenizer.name,
         **({"case": "lower"} if config.is_lowercase else {}),
     }

@@ -1,12 +1,9 @@
 """Corpora from files, folders and the hub: pairs of sentences, and running text.
 
-A corpus is not held in memory, but read from its beginning whenever it is needed.
-
-Lines end at LF or CRLF and nowhere else: U+0085, U+2028 and form feeds occur inside sentences, and
-`str.splitlines`, which splits there, shifts every later pair. All cells are texts as written: `NA`
-is not a missing value, and a date stays one. So lines, CSV and JSON are read by Python. `datasets`
-finds the splits of a folder, and reads Parquet and the hub; of CSV it drops the cells of a row that
-is too long, and of JSON it rewrites dates.
+A corpus is not held in memory, but read from its beginning whenever it is needed. Lines end at LF
+or CRLF and nowhere else: U+0085, U+2028 and form feeds occur inside sentences. Cells are texts as
+they are written, so Python reads CSV and JSON: `datasets` drops the last cells of a row that is too
+long, and rewrites dates. It finds the splits of a folder, and reads Parquet and the hub.
 """
 
 from __future__ import annotations
@@ -62,7 +59,7 @@ class Corpus(NamedTuple):
 
     def first_lines(self) -> str:
         """Describe the origins, and the beginning of each split."""
-        lines = [one_line(f"{', '.join(self.origins)}")]
+        lines = [one_line(", ".join(self.origins))]
         for split in SPLITS:
             if read := self.splits.get(split):
                 first = next(read(), "")
@@ -104,14 +101,6 @@ def preview(text: str) -> str:
     """Return the beginning of a text on one line, with unprintable characters escaped."""
     line = one_line(text[:1_000])
     return f"{line[:79]}…" if len(line) > 80 else line or "(blank)"
-
-
-def sha256(lines: Iterable[str]) -> str:
-    """Return the checksum of lines, each followed by a line feed, as `sha256sum` prints it."""
-    digest = hashlib.sha256()
-    for line in lines:
-        digest.update(f"{line}\n".encode())
-    return digest.hexdigest()
 
 
 def fingerprint(path: Path) -> str:
@@ -259,22 +248,17 @@ def open_rows(data: str, limit: int | None) -> tuple[dict[str, RowReader], str]:
 
     With `limit`, as many rows of train are streamed, shuffled in a buffer. A single split is train.
     """
-    path = Path(data)
+    path, readers = Path(data), dict[str, RowReader]()
     if limit and path.is_file():
         raise ValueError("--limit applies to datasets of the hub; a file is read whole")
-    readers: dict[str, RowReader] = {}
     if path.exists() and not limit:
         paths = {"train": [path]} if path.is_file() else corpora.find_files(data)
-        for split, group in paths.items():
-            each = [
-                partial(TABLES.get(file.suffix.lower(), read_text_rows), file) for file in group
-            ]
-            readers[split] = partial(read_all, each)
         key = " ".join(map(fingerprint, chain.from_iterable(paths.values())))
+        readers = {split: partial(read_tables, files) for split, files in paths.items()}
     else:
         loaded = corpora.load_dataset(data, limit)
-        readers = {name: partial(read_dataset, rows, data) for name, rows in loaded.items()}
         key = f"{data} {limit} {[getattr(rows, '_fingerprint', '') for rows in loaded.values()]}"
+        readers = {split: partial(read_dataset, rows, data) for split, rows in loaded.items()}
     if len(readers) == 1:
         return {"train": next(iter(readers.values()))}, key
     named = {
@@ -285,9 +269,10 @@ def open_rows(data: str, limit: int | None) -> tuple[dict[str, RowReader], str]:
     return named, key
 
 
-def read_all(readers: Sequence[RowReader]) -> Rows:
-    """Yield the rows of files, one file after the other."""
-    return chain.from_iterable(read() for read in readers)
+def read_tables(paths: Sequence[Path]) -> Rows:
+    """Yield the rows of files, one file after the other; what is no table has lines of text."""
+    for path in paths:
+        yield from TABLES.get(path.suffix.lower(), read_text_rows)(path)
 
 
 def flatten(row: Row) -> Row:
@@ -296,22 +281,24 @@ def flatten(row: Row) -> Row:
     return both if isinstance(both, dict) else row
 
 
-def read_texts(read: RowReader, columns: Sequence[str]) -> Iterator[list[str]]:
-    """Yield the texts of some columns, blank where they are null; raise ValueError for others."""
+def first_row(read: RowReader, name: str) -> Row:
+    """Return the cells of the first row; raise ValueError if there is none."""
+    for _, row in read():
+        return flatten(row)
+    raise ValueError(f"{name} has no rows")
+
+
+def read_texts(
+    read: RowReader, columns: Sequence[str], combine: Callable[..., Any]
+) -> Iterator[Any]:
+    """Yield the texts of some columns, combined, blank where null; raise ValueError for others."""
     for place, row in read():
         cells = flatten(row)
         for column in columns:
             if not isinstance(cells.get(column, 0), str | None):
                 fault = "is not a text" if column in cells else f"is missing: {', '.join(cells)}"
                 raise ValueError(f"{place}: {column!r} {fault}")
-        yield [cells[column] or "" for column in columns]
-
-
-def first_row(read: RowReader, name: str) -> Row:
-    """Return the cells of the first row; raise ValueError if there is none."""
-    for _, row in read():
-        return flatten(row)
-    raise ValueError(f"{name} has no rows")
+        yield combine(*(cells[column] or "" for column in columns))
 
 
 # -------------------------------------------------------------------------------- Parallel text
@@ -342,18 +329,14 @@ def choose_sides(
 def open_pairs(
     data: Sequence[str], languages: Languages = (None, None), limit: int | None = None
 ) -> Corpus:
-    """Open parallel text.
+    """Open parallel text: two files, a folder of SPLIT.LANG, a table, a dataset, or a known name.
 
-    data        one of: two text files, the second the translation of the first; a folder of
-                `SPLIT.LANG`, e.g. `train.de` and `train.en`; a table .csv .tsv .jsonl .parquet, or
-                a folder of such tables; OWNER/NAME or OWNER/NAME:CONFIG, a dataset on the hub; a
-                corpus by its name
     languages   of source and target: the endings of text files, or the names of columns; None: the
                 first of two files, the alphabetically first of a folder's two languages, or the
                 columns that are named by languages, in their order
     limit       pairs of train to stream from a dataset of the hub, instead of all
 
-    Raises ValueError.
+    docs/data.md has the details. Raises ValueError.
     """
     if len(data) > 2:
         raise ValueError(f"{len(data)} files were given; a parallel corpus has two")
@@ -447,11 +430,7 @@ def open_table(data: str, languages: Languages, limit: int | None = None) -> Cor
             f"{data}: are {' and '.join(chosen)} columns, or words of a first row? Choose with "
             "--source and --target, or write a first line that names the columns"
         )
-
-    def read(rows: RowReader) -> Iterator[Pair]:
-        return (Pair(*texts) for texts in read_texts(rows, chosen))
-
-    splits = {split: partial(read, rows) for split, rows in readers.items()}
+    splits = {split: partial(read_texts, rows, chosen, Pair) for split, rows in readers.items()}
     origins = [f"{data}, column {name}" for name in chosen]
     return Corpus(Path(data.partition(":")[0]).stem, splits, key, origins, chosen)
 
@@ -460,12 +439,9 @@ def open_table(data: str, languages: Languages, limit: int | None = None) -> Cor
 
 
 def open_text(data: Sequence[str], column: str | None = None, limit: int | None = None) -> Corpus:
-    """Open running text.
+    """Open running text: a file, a table or a dataset of documents, or a known name.
 
-    data     one of: a text file; a table .csv .tsv .jsonl .parquet, each row of which is a
-             document; a folder with train, valid and test of these; OWNER/NAME or
-             OWNER/NAME:CONFIG, a dataset on the hub; a text by its name
-    column   the column of the texts; None: `text` or `sentence`, or the only one
+    column   the column of the documents; None: `text` or `sentence`, or the only one
     limit    rows of train to stream from a dataset of the hub, instead of all
 
     Without splits, a text is cut. If it has no valid or no test, the other one serves as both.
@@ -483,11 +459,9 @@ def open_text(data: Sequence[str], column: str | None = None, limit: int | None 
     else:
         readers, key = open_rows(str(place), limit)
         chosen = find_column([*first_row(readers["train"], str(place))], column, str(place))
-
-        def read(rows: RowReader) -> Iterator[str]:
-            return (text.removesuffix("\n") + "\n" for (text,) in read_texts(rows, [chosen]))
-
-        splits = {split: partial(read, rows) for split, rows in readers.items()}
+        splits = {
+            split: partial(read_texts, rows, [chosen], end_line) for split, rows in readers.items()
+        }
         opened = Corpus(place.stem, splits, f"{key} {chosen}", [f"{place}, column {chosen}"])
     train, *held_out = opened.splits.values()
     if held_out:
@@ -495,6 +469,11 @@ def open_text(data: Sequence[str], column: str | None = None, limit: int | None 
     else:
         splits = cut_text(train, preset.shares if preset else corpora.SHARES)
     return opened._replace(splits=splits, name=data[0] if preset else opened.name)
+
+
+def end_line(text: str) -> str:
+    """Return a text that ends in a line feed."""
+    return text.removesuffix("\n") + "\n"
 
 
 def find_column(names: Sequence[str], column: str | None, origin: str) -> str:

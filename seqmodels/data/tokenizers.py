@@ -2,11 +2,6 @@
 
 In every vocabulary ids 0 to 3 are PAD, BOS, EOS and UNK, and those of text start at 4. No text can
 encode to a special: "<eos>" in a corpus is five ordinary characters.
-
-    Words       readable plots, small closed vocabularies; a word not trained on becomes UNK
-    Characters  those of the training text, all others become UNK; long sequences
-    Bytes       no vocabulary to train, no UNK, the longest sequences
-    BPE         between words and bytes: merges learned from the given lines only, no UNK
 """
 
 from __future__ import annotations
@@ -26,7 +21,7 @@ import regex
 import tiktoken
 import tokenizers as hf
 
-from seqmodels.data import TOKENIZERS, TOKENIZERS_WITH_VOCAB_SIZE
+from seqmodels.data import TOKENIZERS_WITH_VOCAB_SIZE
 from seqmodels.utils.files import read_json, write
 from seqmodels.utils.terminal import printable
 
@@ -35,11 +30,6 @@ SPECIALS = ("<pad>", "<bos>", "<eos>", "⁇")
 N_SPECIALS = len(SPECIALS)
 WORD = regex.compile(r"[\w\p{M}]+(?:['’-][\w\p{M}]+)*|[^\w\p{M}\s]")
 """A word, of letters and the marks that combine with them, or another character."""
-MAX_VOCAB = N_SPECIALS + 2**20
-"""Largest vocabulary."""
-MIN_COUNT = 2
-"""How often a word must occur for `make` to include it: from the others, models learn UNK."""
-
 
 # ------------------------------------------------------------------ Splitting and merging
 
@@ -47,25 +37,19 @@ SPLIT = (
     r"[^\r\n\p{L}\p{M}\p{N}]?[\p{L}\p{M}]+|\p{N}{1,3}"
     r"| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 )
-"""How BPE splits a text before merging, after GPT-4's pattern: a word includes the space or mark
-before it, digits are in groups of up to three, and every character belongs to some piece."""
+"""How BPE splits a text before merging, after GPT-4's pattern: a word has the space before it."""
 BOUNDARY = re.compile(r"(?<=\S\n)(?=[^\s/])|(?<=\S)(?= \S)|(?<=[^\W\d_])(?=[.,:;!?、。，！？])")
 """Some of the places where SPLIT splits: text can be cut there."""
 BLOCK = 1_000
-"""Characters after which a text is cut: splitters fail on a run of a million spaces, and for a text
-in one piece, trainers take minutes and a hundred bytes of memory per byte."""
+"""Characters after which a text is cut: splitters fail on a million spaces."""
 MAX_TRAINING_BYTES = 50_000_000
-"""Words and merges are trained on this many bytes from the beginning of a text, so that a stream of
-any length fits into memory; the rest is not read."""
+"""Words and merges are trained on this many bytes from the beginning of a text."""
 MAX_PIECE_BYTES = 400
 """Bytes of the longest piece, which is a label in records and figures."""
 
 
 def blocks(text: str) -> Iterator[str]:
-    """Cut a text into blocks of at most 2 × BLOCK characters, where it would be split anyway.
-
-    If there is no such place, as in a long run of spaces, a block ends in the middle.
-    """
+    """Cut a text into blocks of at most 2 × BLOCK characters, if possible where SPLIT splits."""
     start = 0
     while len(text) - start > 2 * BLOCK:
         boundary = BOUNDARY.search(text, start + BLOCK, start + 2 * BLOCK)
@@ -146,14 +130,8 @@ class Tokenizer(ABC):
         return len(self.decode(ids).encode())
 
     def save(self, path: str | Path) -> None:
-        """Write the tokenizer as JSON, which `load` reads.
-
-        Raises ValueError for the file of another program.
-        """
-        path = Path(path)
-        if path.exists() and not path.read_bytes().startswith(b'{\n"kind"'):
-            raise ValueError(f"{path} was not written by seqmodels; move it, or use another folder")
-        write(path, json.dumps(self.fields, ensure_ascii=False, indent=0) + "\n")
+        """Write the tokenizer as JSON, which `load` reads."""
+        write(Path(path), json.dumps(self.fields, ensure_ascii=False, indent=0) + "\n")
 
 
 class Words(Tokenizer):
@@ -162,8 +140,6 @@ class Words(Tokenizer):
     kind = "words"
     split: Callable[[str], list[str]] = staticmethod(WORD.findall)
     """Return the words, with their inner apostrophes and hyphens, and the punctuation marks."""
-    is_limited = True
-    """Whether the words are those of the first MAX_TRAINING_BYTES."""
 
     def __init__(self, words: Iterable[str]):
         self._words = [*SPECIALS, *words]
@@ -176,21 +152,17 @@ class Words(Tokenizer):
         self.fields = {"kind": self.kind, "words": words}
 
     @classmethod
-    def train(cls, lines: Iterable[str], min_count: int = 1, vocab_size: int = MAX_VOCAB) -> Words:
+    def train(cls, lines: Iterable[str], min_count: int = 1, vocab_size: int = 2**20) -> Words:
         """Use the words that occur at least `min_count` times in `lines`, the most frequent first.
 
         There are at most `vocab_size` ids, and no words longer than MAX_PIECE_BYTES.
         """
         _check_vocab_size(vocab_size, N_SPECIALS + 1)
-        texts = training_texts(lines) if cls.is_limited else lines
-        counts = Counter(chain.from_iterable(map(cls.split, texts)))
-        words = [
-            word
-            for word, n in counts.items()
-            if n >= min_count and len(word.encode()) <= MAX_PIECE_BYTES
-        ]
+        counts = Counter(chain.from_iterable(map(cls.split, training_texts(lines))))
+        frequent = (word for word, n in counts.items() if n >= min_count)
+        words = [word for word in frequent if len(word.encode()) <= MAX_PIECE_BYTES]
         if not words:
-            raise ValueError(f"none of the {cls.kind} occurs {min_count} times; give more text")
+            raise ValueError(f"no word occurs {min_count} times; give more text")
         words.sort(key=lambda word: (-counts[word], word))
         return cls(words[: vocab_size - N_SPECIALS])
 
@@ -209,11 +181,15 @@ class Characters(Words):
 
     kind = "characters"
     split = staticmethod(lambda text: [*text])
-    is_limited = False  # there are few, and a rare one may come late
 
     def __init__(self, characters: Iterable[str]):
         super().__init__(sorted(characters))
         self.fields = {"kind": self.kind, "characters": "".join(self._words[N_SPECIALS:])}
+
+    @classmethod
+    def train(cls, lines: Iterable[str], *_: object) -> Characters:
+        """Use all characters of all lines: there are few, and a rare one may come late."""
+        return cls({*chain.from_iterable(lines)})
 
     def decode(self, ids: Iterable[int]) -> str:
         """Return the text of `ids`."""
@@ -225,16 +201,12 @@ class BPE(Tokenizer):
 
     SPLIT splits a text, and in each part bytes merge into `pieces`, which are in the order in which
     they merge, including the 256 single bytes. Decoding concatenates them: a text comes back
-    exactly. The ranks in its file make the same tiktoken encoding:
-
-        ranks = {base64.b64decode(piece): rank for rank, piece in enumerate(saved["ranks"])}
-        own = tiktoken.Encoding("own", pat_str=SPLIT, mergeable_ranks=ranks, special_tokens={})
-        ids = [N_SPECIALS + rank for rank in own.encode_ordinary(text)]
+    exactly. The pieces in its file are the ranks of a tiktoken encoding.
     """
 
     def __init__(self, pieces: Sequence[bytes]):
         ids = {piece: i for i, piece in enumerate(pieces, N_SPECIALS)}
-        if len(ids) != len(pieces) or any(bytes([value]) not in ids for value in range(256)):
+        if len(ids) != len(pieces) or not {bytes([value]) for value in range(256)} <= {*ids}:
             raise ValueError("the ranks must contain every piece once, including all 256 bytes")
         self._pieces = [b""] * UNK + [SPECIALS[UNK].encode(), *pieces]
         self._encoding = tiktoken.Encoding(
@@ -287,37 +259,28 @@ def make(kind: str, lines: Iterable[str], vocab_size: int) -> Tokenizer:
 
     TOKENIZERS_WITH_VOCAB_SIZE have up to `vocab_size` ids, the others as many as they need.
     """
-    if kind == "bpe":
-        return BPE.train(lines, vocab_size)
-    if kind == "characters":
-        return Characters.train(lines)
-    if kind == "words":
-        return Words.train(lines, MIN_COUNT, vocab_size)
-    if kind == "bytes":
-        return Bytes()
-    if Path(kind).is_file():
-        return load(kind)
-    raise ValueError(
-        f"{kind!r} is not a tokenizer; choose from {', '.join(TOKENIZERS)}, or give the path of a "
-        "run's tokenizer.json"
-    )
+    match kind:
+        case "bpe":
+            return BPE.train(lines, vocab_size)
+        case "words":
+            return Words.train(lines, 2, vocab_size)  # of rare words, models learn UNK
+        case "characters":
+            return Characters.train(lines)
+        case "bytes":
+            return Bytes()
+    return load(kind)
 
 
 def resolve_vocab_size(kind: str, asked: int | None, default: int) -> int:
     """Return the vocabulary size; raise ValueError if one is given for a fixed tokenizer."""
     if asked and kind not in TOKENIZERS_WITH_VOCAB_SIZE:
-        raise ValueError(
-            f"--vocab {asked} applies only to {', '.join(TOKENIZERS_WITH_VOCAB_SIZE)}; "
-            f"{kind} has a fixed size"
-        )
+        sized = ", ".join(TOKENIZERS_WITH_VOCAB_SIZE)
+        raise ValueError(f"--vocab {asked} applies only to {sized}; {kind} has a fixed size")
     return asked or default
 
 
 def load(path: str | Path) -> Tokenizer:
-    """Read a tokenizer that `save` wrote.
-
-    Raises ValueError that names file and fault.
-    """
+    """Read a tokenizer that `save` wrote; raise ValueError that names file and fault."""
     try:
         match read_json(Path(path)):
             case {"kind": "words", "words": [*words]}:
@@ -331,15 +294,13 @@ def load(path: str | Path) -> Tokenizer:
                     raise ValueError("its split is not the pattern of this version")
                 return BPE([base64.b64decode(rank, validate=True) for rank in ranks])
         raise ValueError("unknown kind, or wrong fields")
-    except OSError as fault:
-        raise ValueError(f"{path} cannot be read: {fault.strerror}") from fault
     except (TypeError, ValueError) as fault:
         raise ValueError(f"{path} is not a tokenizer: {fault}") from fault
 
 
 def _check_vocab_size(vocab_size: int, least: int) -> None:
-    if not least <= vocab_size <= MAX_VOCAB:
-        raise ValueError(f"vocab_size is {vocab_size}; give {least:,} to {MAX_VOCAB:,}")
+    if vocab_size < least:
+        raise ValueError(f"vocab_size is {vocab_size}; give {least:,} or more")
 
 
 def _visible(piece: bytes) -> str:

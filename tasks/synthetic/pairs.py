@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import hashlib
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from seqmodels.data.text import Pair, count_words, sha256
+from seqmodels.data.text import Pair, count_words
 from seqmodels.data.tokenizers import Tokenizer, Words
 from seqmodels.experiments.task import AlignmentExample, Task, TestSet
 from seqmodels.models import model_of
@@ -70,7 +71,7 @@ def describe_data(
     texts = texts or (text for split in splits for pair in split for text in pair[:2])
     return {
         "name": name,
-        "sha256": sha256(texts),
+        "sha256": hashlib.sha256("".join(f"{text}\n" for text in texts).encode()).hexdigest(),
         "n_train": len(train),
         "n_valid": len(valid),
         "n_test": len(test),

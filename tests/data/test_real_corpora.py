@@ -102,6 +102,6 @@ def test_tokens_are_those_of_the_records(
 ) -> None:  # fmt: skip
     monkeypatch.setenv("SEQMODELS_DATA", str(data))
     opened = open_pairs([name], (source, None)) if source else open_text([name])
-    ready = prepare(opened, PrepareConfig(**config), lambda line: None)
+    ready = prepare(opened, PrepareConfig(**config))
     assert corpora.checksum_warning(name, ready.data["sha256"]) == ""
     assert [ready.data[f"n_tokens_{split}"] for split in SPLITS] == [*n_tokens]

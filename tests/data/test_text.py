@@ -352,12 +352,6 @@ def test_a_blank_text_has_nothing_printed() -> None:
     ] * 3
 
 
-def test_the_checksum_is_that_of_sha256sum() -> None:
-    assert text.sha256(["ab", "c"]) != text.sha256(["a", "bc"])
-    a_line = "87428fc522803d31065e7bce3cf03fe475096631e5e07bbd7a0fde60c4cf25c7"  # echo a
-    assert text.sha256(["a"]) == a_line
-
-
 def test_letters_count_as_words_where_there_are_no_spaces() -> None:
     counts = {"Hi there .": 3, "嗨。": 1, "你敢！ OK": 3, "私は学生。": 4, "ทำดี": 3, "": 0}
     assert {written: text.count_words(written) for written in counts} == counts

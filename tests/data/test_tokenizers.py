@@ -101,9 +101,9 @@ def test_words_by_hand() -> None:
     assert Words.train(["b a b", "c a b"], min_count=2).vocab_size == 6
     assert Words.train(["b a b", "c a b"], vocab_size=5).labels[N_SPECIALS:] == ["b"]
     assert len(Words.train(["b", "a" * 401, "c" * 400]).labels) == N_SPECIALS + 2
-    with pytest.raises(ValueError, match="is 4; give 5 to 1,048,580"):
+    with pytest.raises(ValueError, match="is 4; give 5 or more"):
         Words.train(["a"], vocab_size=4)
-    with pytest.raises(ValueError, match="none of the words occurs 2 times"):
+    with pytest.raises(ValueError, match="no word occurs 2 times"):
         Words.train(["a b"], min_count=2)
     sentence = "Der Hund, der schläft; läuft: wer? Er!"
     words = Words.train([sentence])
@@ -117,9 +117,8 @@ def test_merges_by_hand() -> None:
     assert bpe.tokens([260, 261]) == ["ab", "abc"]
     assert bpe.tokens(bpe.encode("abcd abc")) == ["abc", "d", "▁", "abc"]
     assert BPE.train(LINES, 260).vocab_size == 260
-    for vocab_size in (259, 2**62):
-        with pytest.raises(ValueError, match=rf"is {vocab_size}; give 260 to 1,048,580"):
-            BPE.train(LINES, vocab_size)
+    with pytest.raises(ValueError, match="is 259; give 260 or more"):
+        BPE.train(LINES, 259)
 
 
 def test_tiktoken_merges_as_trained_and_as_saved(tmp_path: Path) -> None:
@@ -145,8 +144,6 @@ def test_each_name_makes_its_tokenizer() -> None:
     assert tokenizers.make("words", ["b a b c a"], 5).encode("a b c") == [4, UNK, UNK]
     once = tokenizers.make("words", ["b a b c a"], 300)
     assert once.encode("a b c") == [4, 5, UNK]  # a word that comes once is unknown
-    with pytest.raises(ValueError, match=r"'gpt2' .* bpe, words, .*a run's tokenizer\.json"):
-        tokenizers.make("gpt2", LINES, 300)
     given = ("bpe", 300), ("words", None), ("bytes", None)
     assert [tokenizers.resolve_vocab_size(*each, 4_000) for each in given] == [300, 4_000, 4_000]
     with pytest.raises(ValueError, match=r"--vocab 300 .* bpe, words; bytes"):
@@ -209,15 +206,3 @@ def test_characters_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     lines = ["abcabc", "ab", "cacacaz"]
     assert Characters.train(lines).labels[N_SPECIALS:] == ["a", "b", "c", "z"]
     assert "cacacaz" not in Words.train(lines).labels
-
-
-def test_a_file_of_another_program_is_kept(tmp_path: Path) -> None:
-    path = tmp_path / "tokenizer.json"
-    path.write_text('{"version": "1.0"}')
-    with pytest.raises(ValueError, match=r"tokenizer\.json was not written by seqmodels; move"):
-        BPE_LINES.save(path)
-    assert path.read_text() == '{"version": "1.0"}'
-    path.unlink()
-    BPE_LINES.save(path)
-    Bytes().save(path)
-    assert tokenizers.load(path).name == "bytes"
