@@ -6,7 +6,7 @@ from itertools import product
 import pytest
 import torch
 from conftest import Tiny
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional as F
 from torch.testing import assert_close
 
@@ -79,32 +79,6 @@ def test_a_sum_is_the_same_in_three_chapters() -> None:
     assert_close(means * (q * k.cumsum(2)).sum(-1, keepdim=True), heads)
 
 
-def test_with_orthonormal_keys_it_is_a_dictionary() -> None:
-    """A key that is given again has its last value, the others keep theirs, to the bit."""
-    eye, one = torch.eye(4).double()[None, None], torch.ones(1, 1, 7, 1).double()
-    keys, values = eye[:, :, [0, 2, 1, 2, 0, 2, 3]], torch.randn(1, 1, 7, 4).double()
-    _, s = read_chunks((keys, keys, values, 0 * one, one), torch.zeros_like(eye), True)
-    assert_close(eye @ s, values[:, :, [4, 2, 5, 6]], rtol=0, atol=1e-14)
-    _, added = read_chunks((keys, keys, values, 0 * one, one), torch.zeros_like(eye), False)
-    assert_close((eye @ added)[0, 0, 2], values[0, 0, [1, 3, 5]].sum(0))
-
-
-@pytest.mark.parametrize(("beta", "is_exact"), [(2.0, True), (1.0, False)])
-def test_a_swap_is_a_mirror(beta: float, is_exact: bool) -> None:
-    """With β = 2 and k = (e_i − e_j)/√2 a memory follows 4,096 swaps of five cups."""
-    swaps = torch.randint(1, 5, (4096,))
-    first = torch.arange(4096) % 5
-    second, eye = (first + swaps) % 5, torch.eye(5).double()
-    keys = (eye[first] - eye[second])[None, None] / 2**0.5
-    under = list(range(5))
-    for i, j in zip(first.tolist(), second.tolist(), strict=True):
-        under[i], under[j] = under[j], under[i]
-    zero = torch.zeros(1, 1, 4096, 1).double()
-    _, s = read_chunks((keys, keys, 0 * keys, zero, zero + beta), eye[None, None], True)
-    assert (s[0, 0].argmax(-1).tolist() == under) == is_exact
-    assert ((s[0, 0] - eye[under]).abs().max() < 1e-9) == is_exact
-
-
 @pytest.mark.parametrize("name", ["gated_deltanet", "gated_deltanet_2", "mamba2"])
 @pytest.mark.parametrize(("dtype", "most"), [(torch.float64, 1e-10), (torch.float32, 1e-4)])
 def test_long_texts_are_written_as_they_are_trained(
@@ -136,4 +110,3 @@ def test_switches_leave_out_their_parameters(fresh: Tiny) -> None:
     assert parts == {"W_alpha.weight", "W_alpha.bias", "log_A"}
     with pytest.raises(ValueError, match="d_model 18 is not a multiple of n_heads 4"):
         build("gated_deltanet", 9, d_model=18, n_heads=4)
-    assert isinstance(fresh("gated_deltanet").decoder[0].self_attention.norm, nn.RMSNorm)

@@ -1,7 +1,5 @@
 """Variants of the Transformer: positions, parts left out, and convolutions."""
 
-from typing import Any
-
 import numpy as np
 import pytest
 import torch
@@ -13,8 +11,9 @@ from torch.testing import assert_close
 from seqmodels import unroll
 from seqmodels.interface import PAD
 from seqmodels.models import transformer
+from seqmodels.models.bahdanau import Bahdanau
 from seqmodels.models.variants import ablated as ablations
-from seqmodels.models.variants import convolved, positions
+from seqmodels.models.variants import convolved
 
 
 def test_a_short_convolution_is_torchs() -> None:
@@ -45,6 +44,34 @@ def test_a_layer_scores_by_distance(side: str, tiny: Tiny, pairs: Pairs) -> None
             assert_close((seen[0][:, :, n] * seen[1][:, :, m]).sum(-1), score, rtol=0, atol=1e-5)
 
 
+def test_sinusoids_give_the_published_model(tiny: Tiny, pairs: Pairs) -> None:
+    """So are learned positions that have the values of sinusoids."""
+    published, learned = tiny("transformer"), tiny("transformer_learned")
+    switched = tiny("transformer_none", positions="sinusoids")
+    switched.load_state_dict(published.state_dict())
+    assert torch.equal(switched(*pairs), published(*pairs))
+    table = transformer.sinusoids(torch.arange(32), 16).double()
+    learned.load_state_dict(published.state_dict() | {"positions.weight": table})
+    assert_close(learned(*pairs), published(*pairs))
+
+
+@pytest.mark.parametrize("name", [*PLACED, "transformer_learned"])
+def test_positions_run_out(name: str, fresh: Tiny) -> None:
+    """The last position is used; the next one raises a sentence."""
+    n_src, n_tgt, room = (9, 10, 10) if name == "transformer_learned" else (6, 4, 10)
+    model, src = fresh(name, n_positions=room), torch.randint(4, V, (2, n_src))
+    mask, tgt_in = torch.ones_like(src, dtype=torch.bool), torch.randint(4, V, (2, n_tgt + 1))
+    assert model.max_target(n_src) == n_tgt
+    assert model(src, mask, tgt_in[:, :n_tgt]).isfinite().all()
+    message = r"(a text of|need) 11 (tokens|positions).* (has|learned) 10"
+    with pytest.raises(ValueError, match=message):
+        model(src, mask, tgt_in)
+    _, state = unroll(model, model.encode(src, mask), tgt_in[:, :n_tgt])
+    with pytest.raises(ValueError, match=message):
+        model.step(tgt_in[:, n_tgt], state)
+    assert model.max_target(11) <= 0
+
+
 @pytest.mark.parametrize("side", ["encoder", "decoder"])
 def test_a_score_falls_with_the_distance(side: str, tiny: Tiny, pairs: Pairs) -> None:
     """With two heads, by 1/16 and 1/256 a token (Press et al. 2022, section 3)."""
@@ -66,56 +93,6 @@ def test_a_score_falls_with_the_distance(side: str, tiny: Tiny, pairs: Pairs) ->
     assert_close(attention.W_o(heads.transpose(1, 2).flatten(2)), out)
 
 
-def test_sinusoids_give_the_published_model(tiny: Tiny, pairs: Pairs) -> None:
-    """So are learned positions that have the values of sinusoids."""
-    published, learned = tiny("transformer"), tiny("transformer_learned")
-    switched = tiny("transformer_none", positions="sinusoids")
-    switched.load_state_dict(published.state_dict())
-    assert torch.equal(switched(*pairs), published(*pairs))
-    table = transformer.sinusoids(torch.arange(32), 16).double()
-    learned.load_state_dict(published.state_dict() | {"positions.weight": table})
-    assert_close(learned(*pairs), published(*pairs))
-
-
-@pytest.mark.parametrize("is_prenorm", [False, True])
-def test_rotation_alone_differs(
-    is_prenorm: bool, tiny: Tiny, pairs: Pairs, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Not rotated, it has no positions."""
-    rotary, none = (tiny(f"transformer_{k}", is_prenorm=is_prenorm) for k in ("rotary", "none"))
-    none.load_state_dict(rotary.state_dict())
-    assert not torch.allclose(rotary(*pairs), none(*pairs))
-    monkeypatch.setattr(positions, "rotate", lambda x, position, base: x)
-    assert torch.equal(rotary(*pairs), none(*pairs))
-
-
-@pytest.mark.parametrize("name", [*PLACED, "transformer_learned"])
-def test_positions_run_out(name: str, fresh: Tiny) -> None:
-    """The last position is used; the next one raises a sentence."""
-    n_src, n_tgt, room = (9, 10, 10) if name == "transformer_learned" else (6, 4, 10)
-    model, src = fresh(name, n_positions=room), torch.randint(4, V, (2, n_src))
-    mask, tgt_in = torch.ones_like(src, dtype=torch.bool), torch.randint(4, V, (2, n_tgt + 1))
-    assert model.max_target(n_src) == n_tgt
-    assert model(src, mask, tgt_in[:, :n_tgt]).isfinite().all()
-    message = r"(a text of|need) 11 (tokens|positions).* (has|learned) 10"
-    with pytest.raises(ValueError, match=message):
-        model(src, mask, tgt_in)
-    _, state = unroll(model, model.encode(src, mask), tgt_in[:, :n_tgt])
-    with pytest.raises(ValueError, match=message):
-        model.step(tgt_in[:, n_tgt], state)
-    assert model.max_target(11) <= 0
-
-
-def test_learned_positions_start_as_large_as_sinusoids(fresh: Tiny) -> None:
-    weight = fresh("transformer_learned", n_positions=200, d_model=64).positions.weight
-    assert weight.square().mean().item() == pytest.approx(0.5, rel=0.05)
-
-
-def test_an_odd_width_cannot_be_rotated(fresh: Tiny) -> None:
-    with pytest.raises(ValueError, match="a head has queries of width 5; choose an even d_k"):
-        fresh("transformer_rotary", d_k=5)
-
-
 def test_what_an_ablation_leaves_out(fresh: Tiny, pairs: Pairs) -> None:
     sizes = {"d_k": 4, "n_layers": 2, "dropout": 0.0}
     whole = fresh("transformer", **sizes).double()
@@ -133,27 +110,21 @@ def test_what_an_ablation_leaves_out(fresh: Tiny, pairs: Pairs) -> None:
     assert_close(ablated("unscaled", W_q=0.5), logits)  # 1/√4
     assert_close(ablated("untied"), logits)
     assert_close(ablated("cosine", W_q=3.0, W_k=0.2), ablated("cosine"))
-    assert (ablated("cosine") - logits).abs().amax() > 1e-3
-    # of equal scores, weights are 1 each, whose sum is the number of keys
-    attention = ablated_attention("normaliser")
-    q, mask = torch.zeros(1, 2, 3, 4), torch.ones(3, 5, dtype=torch.bool).tril()
-    weights = attention.attention_weights(q, torch.randn(1, 2, 5, 4), q, mask)
-    assert torch.equal(weights, mask.expand(1, 2, 3, 5).float())
-    for name, least in (("no_residual", 1e-2), ("no_norm", 1e-2), ("no_feed_forward", 1e-2)):
-        assert (ablated(name) - logits).abs().amax() > least
-    for name, kind in (
-        ("no_norm", ablations.WithoutNorm),
-        ("no_residual", ablations.WithoutResidual),
-    ):
-        around = [m for m in fresh(f"transformer_{name}").modules() if isinstance(m, kind)]
-        assert len(around) == 2 * 2 + 2 * 3  # each sublayer, of the decoder's three as well
-    assert torch.equal(ablated_attention("lengths").g, torch.full((2, 1, 1), 2.0))  # √4
-    x = torch.randn(2, 3, 16)
-    cfg = ablations.Config(vocab_size=9, d_model=16, dropout=0.0)
+    for name in ("cosine", "no_residual", "no_norm", "no_feed_forward"):
+        assert (ablated(name) - logits).abs().amax() > 1e-3
+    x, cfg = torch.randn(2, 3, 16), ablations.Config(vocab_size=9, d_model=16, dropout=0.0)
     assert_close(ablations.WithoutNorm(cfg)(x, lambda x: 2 * x), 3 * x)
     assert_close(ablations.WithoutResidual(cfg)(x, lambda x: -x), -F.layer_norm(x, [16]))
 
 
-def ablated_attention(without: Any) -> Any:
-    cfg = ablations.Config(vocab_size=9, d_model=16, n_heads=2, d_k=4, without=without)
-    return ablations.AblatedAttention(cfg)
+def test_a_vector_is_a_weighted_mean_of_real_annotations(tiny: Tiny, pairs: Pairs) -> None:
+    src, src_mask, _ = pairs
+    model = tiny("bahdanau_4")
+    h, state = Bahdanau.encode(model, src, src_mask).h, model.encode(src, src_mask)
+    for b, n in enumerate(src_mask.sum(1).tolist()):
+        for k, query in enumerate(model.pooling.query.weight):
+            scores = torch.stack([(query @ h[b, s]).exp() for s in range(n)])
+            mean = sum(scores[s] / scores.sum() * h[b, s] for s in range(n))
+            assert_close(state.h[b, k], mean)
+    assert state.src_mask.all()
+    assert_close(state.keys, model.attention.U_a(state.h))
