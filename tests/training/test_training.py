@@ -3,10 +3,8 @@
 import itertools
 import json
 import math
-import sys
 import threading
 from collections.abc import Iterator
-from contextlib import closing
 from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
@@ -27,7 +25,7 @@ from seqmodels.evaluation import evaluate
 from seqmodels.experiments.launch import compare
 from seqmodels.training import config, loop, trainer
 from seqmodels.training.loop import loss_of, prefetch
-from seqmodels.training.trainer import PreparedBatch, Trainer, lr_factor
+from seqmodels.training.trainer import Trainer, lr_factor
 
 
 def test_the_rate_climbs_and_falls() -> None:
@@ -40,13 +38,6 @@ def test_a_budget_met_to_the_token_has_its_last_point(fresh: Tiny) -> None:
     examples = [Example([4, 5], [5, 4, 6, 7, EOS])] * 8
     curve = loop.train(Trainer(fresh("gpt"), cfg), examples, examples[:1])
     assert [point["tokens"] for point in curve] == [10, 20, 30]
-
-
-def test_the_last_hundred_losses_are_kept(fresh: Tiny) -> None:
-    one = Trainer(fresh("gpt"), CFG)
-    for i in range(105):
-        one.count_step(PreparedBatch([], 1), i / 10, 1.0)
-    assert one.progress.losses == [i / 10 for i in range(5, 105)]
 
 
 def test_a_point_of_the_curve_is_a_mean_since_the_last(fresh: Tiny, monkeypatch: Any) -> None:
@@ -182,14 +173,6 @@ def test_tensorboard_shows_the_losses_of_training_also_after_a_stop(
     assert read_curves(tmp_path / "stopped") == curves
 
 
-def test_tensorboard_is_optional(recorded_gpt: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert not (recorded_gpt / "tensorboard").exists()
-    monkeypatch.setitem(sys.modules, "tensorboard", None)
-    with pytest.raises(ModuleNotFoundError, match="tensorboard"):
-        draw_curves(recorded_gpt / "out")
-    assert not (recorded_gpt / "out").exists()
-
-
 # ----------------------------------------------------------------------------------------- Failures
 
 
@@ -238,25 +221,6 @@ def test_prefetching_changes_no_bit(fresh: Tiny, request: pytest.FixtureRequest)
             request.getfixturevalue("threaded")
         results.append(finish(Trainer(model, CFG)))
     assert_same(*results)
-    assert not prefetch_threads()
-
-
-def test_one_item_is_prefetched() -> None:
-    asked, numbers = threading.Event(), []
-
-    def make() -> Iterator[int]:
-        for i in range(1, 5):
-            numbers.append(i)
-            if i == 2:
-                asked.set()
-            yield i
-
-    with closing(prefetch_on_cpu(make())) as items:
-        assert next(items) == 1
-        assert asked.wait(5)
-        assert numbers == [1, 2]
-        assert prefetch_threads()
-        assert [*items] == [2, 3, 4]
     assert not prefetch_threads()
 
 
