@@ -38,6 +38,11 @@ MODELS_HELP = (
     "--all lists them), or one of your own as FILE.py:CLASS"
 )
 
+TOKENIZER_HELP = (
+    f"{', '.join(TOKENIZERS)} (default: bpe for your own data), with the size of its vocabulary, "
+    "such as bpe:4000, or a run's tokenizer.json"
+)
+
 
 class TaskParser(Parser):
     """A parser of the flags that all tasks share, to which a task adds its own.
@@ -125,11 +130,12 @@ def to_words(values: Mapping[str, Any]) -> list[str]:
     return words
 
 
-def tokenizer(text: str) -> str:
-    """Accept a kind of tokenizer, or the path of a file."""
-    if text in TOKENIZERS or Path(text).is_file():
-        return text
-    similar, kinds = did_you_mean(text, TOKENIZERS), ", ".join(TOKENIZERS)
+def tokenizer(text: str) -> tuple[str, int | None]:
+    """Return a kind of tokenizer, or the path of a file, and the size of its vocabulary."""
+    kind, _, size = text.rpartition(":") if text[-1:].isdigit() and ":" in text else (text, "", "")
+    if kind in TOKENIZERS or Path(kind).is_file():
+        return kind, int(size) if size else None
+    similar, kinds = did_you_mean(kind, TOKENIZERS), ", ".join(TOKENIZERS)
     raise argparse.ArgumentTypeError(
         f"{text!r} is not a file{similar}; give one, or one of {kinds}"
     )

@@ -74,6 +74,7 @@ class CorpusRecipe(NamedTuple):
     vocab_size: int
     tokenizer: str = "bpe"
     has_source_eos: bool = True
+    is_lowercase: bool = False
     context: int = 0
     """Most tokens of a text before its continuation."""
 

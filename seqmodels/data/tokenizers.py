@@ -275,7 +275,7 @@ def resolve_vocab_size(kind: str, asked: int | None, default: int) -> int:
     """Return the vocabulary size; raise ValueError if one is given for a fixed tokenizer."""
     if asked and kind not in TOKENIZERS_WITH_VOCAB_SIZE:
         sized = ", ".join(TOKENIZERS_WITH_VOCAB_SIZE)
-        raise ValueError(f"--vocab {asked} applies only to {sized}; {kind} has a fixed size")
+        raise ValueError(f"{kind}:{asked}: only {sized} have a size to choose")
     return asked or default
 
 

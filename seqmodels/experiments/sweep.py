@@ -87,8 +87,6 @@ class Options:
         "width (width); can be repeated",
         action="append", type=parse_vary, metavar="FIELD=A,B,C")
     grid: bool = switch("train each combination of the values of --vary")
-    same_width: bool = switch(
-        "give a model of --vary one width, instead of the same number of parameters")
     seeds: Sequence[int] = flag((1,), "train each model once per seed (default: 1)",
         nargs="+", type=non_negative, metavar="N")
     tokens: int | None = flag(None, "budget: target tokens to train each model on",
@@ -131,8 +129,8 @@ class Options:
             given = list(getattr(self, name))
             if twice := [str(value) for value in given if given.count(value) > 1]:
                 raise ValueError(f"--{name}: {twice[0]} is given twice; give each once")
-        if not self.vary and (self.grid or self.same_width):
-            raise ValueError(f"--{'grid' if self.grid else 'same-width'} needs --vary")
+        if self.grid and not self.vary:
+            raise ValueError("--grid needs --vary")
         try:
             expand_specs(self.models, self.vary, self.grid)
         except ValueError as error:
@@ -250,20 +248,6 @@ def parse_value(model: str, field: str, given: Value) -> Value:
 # ----------------------------------------------------------------------------------------- Sizes
 
 
-def fix_widths(task: Task, models: Iterable[str]) -> Task:
-    """Return the task with recipes in which these models have the widths that fit it.
-
-    What is changed in them then leaves the width as it is, whatever the number of parameters.
-    """
-    recipes = dict(task.recipes)
-    for spec in map(make_spec, models):
-        recipe, d_model = spec.recipe(task), model_sizes(spec, task)["d_model"]
-        recipes[spec.name] = recipe._replace(
-            sizes={**recipe.sizes, "d_model": d_model // spec.info.width}
-        )
-    return replace(task, recipes=recipes)
-
-
 def model_sizes(spec: Spec, task: Task) -> dict[str, Any]:
     """Return the sizes to build a model with: the recipe's width, or the one that fits the task.
 
@@ -345,8 +329,6 @@ class Run(NamedTuple):
 
 def list_runs(task: Task, options: Options, out: Path, device: str) -> list[Run]:
     """Return the runs of a comparison, by seed and model; their records go to the folder."""
-    if options.same_width:
-        task = fix_widths(task, options.models)
     budget = {"tokens": options.tokens} if options.tokens else {}
     training = {**task.training, **budget, "precision": options.precision}
     # The process of a run need not import matplotlib for the task's figures.

@@ -30,12 +30,12 @@ from __future__ import annotations
 import argparse
 from collections.abc import Mapping
 
-from seqmodels.data import TOKENIZERS, corpora
+from seqmodels.data import corpora
 from seqmodels.experiments.task import Recipe, Task
 from seqmodels.utils.terminal import non_negative, positive
 
 from .. import recipes
-from ..flags import TaskParser, run, tokenizer
+from ..flags import TOKENIZER_HELP, TaskParser, run, tokenizer
 from ..synthetic.pairs import describe_data
 
 DATA_HELP = (
@@ -65,10 +65,7 @@ def make_parser() -> TaskParser:
         help="stream N rows of a dataset of the hub, instead of reading all")  # fmt: skip
     add("--block", type=positive, metavar="N",
         help="target tokens per example at --context 0 (default: 64)")  # fmt: skip
-    add("--tokenizer", type=tokenizer, metavar="KIND",
-        help=f"{', '.join(TOKENIZERS)} (default: bpe, or the text's own), or a "
-             "run's tokenizer.json")  # fmt: skip
-    add("--vocab", type=positive, metavar="N", help="vocabulary size (default: 2,000)")
+    add("--tokenizer", type=tokenizer, metavar="KIND[:N]", help=TOKENIZER_HELP)
     add("--parameters", type=positive, metavar="N",
         help="parameters per model (default: 1.5 M, or the text's own)")  # fmt: skip
     return p
@@ -186,8 +183,8 @@ def corpus_task(args: argparse.Namespace) -> Task:
         raise ValueError(f"{flag} {max(context, block)}: at most {MAX_WINDOW:,} with --data")
     corpus = open_text(args.data, args.column, args.limit)
     print(corpora.describe(args.data[0]) + corpus.first_lines())
-    kind = args.tokenizer or recipe.tokenizer
-    size = resolve_vocab_size(kind, args.vocab, recipe.vocab_size)
+    kind, vocab = args.tokenizer or (recipe.tokenizer, None)
+    size = resolve_vocab_size(kind, vocab, recipe.vocab_size)
     ready = prepare(corpus, PrepareConfig(tokenizer=kind, vocab_size=size))
     print(summarize(ready.data))
     if note := corpora.checksum_warning(args.data[0], ready.data["sha256"]):

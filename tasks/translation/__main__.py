@@ -20,11 +20,11 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from seqmodels.data import TOKENIZERS, corpora
+from seqmodels.data import corpora
 from seqmodels.models import FIVE
 from seqmodels.utils.terminal import positive
 
-from ..flags import TaskParser, run, tokenizer
+from ..flags import TOKENIZER_HELP, TaskParser, run, tokenizer
 from ..synthetic.pairs import DEFAULT_SIZES as SIZES
 from ..synthetic.pairs import DEFAULT_TOKENS as TOKENS
 from ..synthetic.pairs import grammar_task
@@ -58,10 +58,7 @@ def choose_preset(args: argparse.Namespace) -> tuple[str, list[str]] | None:
 def make_parser(module: str, doc: str | None, models: Sequence[str]) -> TaskParser:
     """Return a parser of this task's flags, for the task of a module that translates as well."""
     p = TaskParser(module, doc, models=models, check=check_flags, choose=choose_preset)
-    p.add_argument("--tokenizer", type=tokenizer, metavar="KIND",
-                   help=f"{', '.join(TOKENIZERS)} (default: words; with --data, bpe), or a "
-                        "run's tokenizer.json")  # fmt: skip
-    p.add_argument("--vocab", type=positive, metavar="N", help="vocabulary size (default: 4,000)")
+    p.add_argument("--tokenizer", type=tokenizer, metavar="KIND[:N]", help=TOKENIZER_HELP)
     p.add_argument("--data", nargs="+", metavar="WHAT",
                    help=f"a corpus by name ({', '.join(corpora.PARALLEL)}); two text files, source "
                         "and target; a folder of train|valid|test.{xx,yy}; a .tsv, .csv, .jsonl or "
@@ -75,7 +72,6 @@ def make_parser(module: str, doc: str | None, models: Sequence[str]) -> TaskPars
     add("--target", metavar="LANG", help="language or column to translate to")
     add("--limit", type=positive, metavar="N",
         help="stream N pairs of a dataset of the hub, instead of reading all")  # fmt: skip
-    add("--lowercase", action="store_true", help="lower-case both sides")
     add("--parameters", type=positive, metavar="N", help="parameters per model (default: 2 M)")
     add("--optimizer", choices=["adamw", "muon"], default="adamw",
         help="of all models' hidden matrices (default: adamw)")  # fmt: skip
@@ -115,9 +111,9 @@ def builtin_task(args: argparse.Namespace, corpus: Splits) -> Task:
     from seqmodels.data.tokenizers import Words, make, resolve_vocab_size
 
     train: Callable[[Iterable[str]], Tokenizer] = Words.train
-    if args.tokenizer or args.vocab:
-        kind = args.tokenizer or "words"
-        train = partial(make, kind, vocab_size=resolve_vocab_size(kind, args.vocab, 4_000))
+    if args.tokenizer:
+        kind, vocab = args.tokenizer
+        train = partial(make, kind, vocab_size=resolve_vocab_size(kind, vocab, 4_000))
     return grammar_task(
         corpus,
         args.tokens or TOKENS[args.size],

@@ -42,6 +42,7 @@ MULTI30K = recipes.CorpusRecipe(
             {"n_heads": 4, "n_layers": 4, "init_std": 0.05, "dropout": 0.15}, lr=2e-3
         ),
     }, 0.2), {"smoke": 15_000, "laptop": 7_000_000}, 1_500, 4_000_000, 4_000, has_source_eos=False,
+    is_lowercase=True,
 )  # fmt: skip
 
 # From English to German, the Transformer has the sizes of "Transformer-Tiny" (Wu et al. 2021,
@@ -74,11 +75,11 @@ def make_task(args: argparse.Namespace) -> Task:
         corpus = open_pairs(args.data, languages, args.limit)
     print(corpora.describe(args.data[0]) + corpus.first_lines())
     recipe = CORPUS_RECIPES.get((args.data[0], corpus.languages[0]), DEFAULT)
-    kind = args.tokenizer or recipe.tokenizer
+    kind, vocab = args.tokenizer or (recipe.tokenizer, None)
     ready = prepare(corpus, PrepareConfig(
         tokenizer=kind,
-        vocab_size=resolve_vocab_size(kind, args.vocab, recipe.vocab_size),
-        is_lowercase=args.lowercase,
+        vocab_size=resolve_vocab_size(kind, vocab, recipe.vocab_size),
+        is_lowercase=recipe.is_lowercase,
         has_source_eos=recipe.has_source_eos,
     ))  # fmt: skip
     print(summarize(ready.data))

@@ -146,7 +146,7 @@ def test_each_name_makes_its_tokenizer() -> None:
     assert once.encode("a b c") == [4, 5, UNK]  # a word that comes once is unknown
     given = ("bpe", 300), ("words", None), ("bytes", None)
     assert [tokenizers.resolve_vocab_size(*each, 4_000) for each in given] == [300, 4_000, 4_000]
-    with pytest.raises(ValueError, match=r"--vocab 300 .* bpe, words; bytes"):
+    with pytest.raises(ValueError, match=r"bytes:300: only .*bpe, words"):
         tokenizers.resolve_vocab_size("bytes", 300, 4_000)
 
 

@@ -42,8 +42,7 @@ def test_grids_and_widths(tmp_path: Path) -> None:
     fitted = widths()
     assert [*fitted] == ["gpt", "gpt-n_heads-1", "gpt-n_layers-2"]
     assert fitted["gpt-n_layers-2"] < fitted["gpt"]
-    assert {*widths(same_width=True).values()} == {fitted["gpt"]}
-    assert [*widths(same_width=True, grid=True)] == ["gpt", "gpt-n_heads-1-n_layers-2"]
+    assert [*widths(grid=True)] == ["gpt", "gpt-n_heads-1-n_layers-2"]
 
 
 def test_a_task_has_changes_of_its_own(tmp_path: Path) -> None:

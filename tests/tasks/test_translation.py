@@ -14,7 +14,7 @@ from seqmodels import EOS
 from seqmodels.data import SPLITS
 from seqmodels.data.text import read_lines
 from seqmodels.data.tokenizers import Bytes, Words
-from seqmodels.experiments.launch import compare
+from seqmodels.experiments import launch
 from seqmodels.experiments.task import Task
 from seqmodels.models import FIVE, PAPERS
 from seqmodels.records.io import load as load_record
@@ -29,7 +29,7 @@ def task_on(data: object, *flags: str) -> Task:
     """Return the task on a folder of parallel text, or on a corpus by name."""
     tasks: list[Task] = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(compare, "compare", lambda task, *_, **__: tasks.append(task))
+        patch.setattr(launch, "compare", lambda task, *_, **__: tasks.append(task))
         given = ["--data", str(data), "--size", "smoke", "--tokens", "1", *flags]
         run(translation.PARSER, translation.make_task, given)
     return tasks[0]
@@ -87,17 +87,16 @@ def test_own_sentences_have_a_direction(
 
 
 def test_flags_reach_their_settings(folder: Path) -> None:
-    lower = task_on(folder, "--lowercase")
+    plain = task_on(folder)
     muon = task_on(folder, "--optimizer", "muon")
-    assert (lower.training["optimizer"], muon.training["optimizer"]) == ("adamw", "muon")
-    assert lower.data["name"] == "spoken qaa→qab, lower-cased"
-    assert lower.training["label_smoothing"] == muon.training["label_smoothing"] == 0.1
+    assert (plain.training["optimizer"], muon.training["optimizer"]) == ("adamw", "muon")
+    assert plain.training["label_smoothing"] == muon.training["label_smoothing"] == 0.1
 
 
 def test_the_grammar_is_split_as_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     tasks: list[Task] = []
-    monkeypatch.setattr(compare, "compare", lambda task, *_, **__: tasks.append(task))
-    for flags in ([], ["--tokenizer", "characters"], ["--tokenizer", "bpe", "--vocab", "400"]):
+    monkeypatch.setattr(launch, "compare", lambda task, *_, **__: tasks.append(task))
+    for flags in ([], ["--tokenizer", "characters"], ["--tokenizer", "bpe:400"]):
         run(translation.PARSER, translation.make_task, ["--size", "smoke", *flags])
     kinds = [task.data["tokenizer"].split(" (")[0] for task in tasks]
     assert kinds == ["words", "characters", "BPE"]
