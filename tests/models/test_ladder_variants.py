@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from conftest import Pairs, Tiny
+from conftest import Tiny
 from torch import Tensor
 from torch.testing import assert_close
 
@@ -61,10 +61,3 @@ def test_a_rung_is_its_equations(name: str, end: int, is_reversed: bool, tiny: T
         assert model.cross_attentions == []
     else:
         assert_close(model.align(*given)[0], weights, rtol=0, atol=1e-5)
-
-
-def test_without_attention_a_rung_is_the_published_lstm(tiny: Tiny, pairs: Pairs) -> None:
-    published = tiny("lstm_seq2seq")
-    ground = tiny("lstm_seq2seq_last", attention="none")
-    ground.load_state_dict(published.state_dict())
-    assert_close(ground(*pairs), published(*pairs))

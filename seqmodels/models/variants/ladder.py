@@ -1,6 +1,5 @@
 """The LSTM of Sutskever et al. on its way to attention, step by step (Luong, Pham, Manning 2015).
 
-    none        the decoder starts from the encoder's last state and sees nothing else: as published
     last        every step is also given the encoder's last output as its context vector c; Cho et
                 al. 2014 give each step such a vector
     dot         c is the mean of all outputs h̄_s of the encoder, weighted by the softmax of h · h̄_s
@@ -8,7 +7,7 @@
     additive    the same, with v_a · tanh(W_a h + U_a h̄_s), which the paper calls concat: the score
                 of Bahdanau et al. 2014, but with the state after the update
 
-From `last` on, the word is written from h̃ = tanh(W_c [c; h]) (eq. 5). With input feeding, h̃ is also
+The word is written from h̃ = tanh(W_c [c; h]) (eq. 5). With input feeding, h̃ is also
 read with the next word, so that the decoder knows where it has looked (section 3.3). Equations and
 sections are those of arXiv:1508.04025v5. The source is read backwards, as in the paper's systems.
 """
@@ -31,15 +30,14 @@ from seqmodels.models.lstm_seq2seq import DeepLSTM, LSTMSeq2Seq
 class Config(lstm_seq2seq.Config):
     """Sizes of an LSTM, and what its decoder has of the source."""
 
-    attention: Literal["none", "last", "dot", "general", "additive"] = "none"
+    attention: Literal["last", "dot", "general", "additive"] = "last"
     """Where the context vector of a step comes from."""
     is_input_feeding: bool = False
     """Whether h̃ is read with the next word (section 3.3)."""
 
     def source_floats(self, n: int) -> int:
-        """Return how many numbers pass: the memory, or without attention the last state."""
-        is_attending = self.attention not in ("none", "last")
-        return n * self.d_model if is_attending else super().source_floats(n)
+        """Return how many numbers pass: the memory, or the last state."""
+        return super().source_floats(n) if self.attention == "last" else n * self.d_model
 
 
 class State(NamedTuple):
@@ -96,13 +94,6 @@ class Ladder(LSTMSeq2Seq):
 
     def __init__(self, cfg: Config):
         super().__init__(cfg)
-        if cfg.attention == "none":
-            if cfg.is_input_feeding:
-                raise ValueError(
-                    "without a context vector there is nothing to feed: give an attention of "
-                    "last, dot, general or additive with is_input_feeding"
-                )
-            return
         if cfg.is_input_feeding:
             self.decoder = DeepLSTM(replace(cfg, d_embed=cfg.d_embed + cfg.d_model))
         self.attention = GlobalAttention(cfg)
@@ -114,7 +105,7 @@ class Ladder(LSTMSeq2Seq):
     def encode(  # type: ignore[override]  # another State
         self, src: Int[Tensor, "B S"], src_mask: Bool[Tensor, "B S"]
     ) -> State:
-        """Read the source; keep all outputs, each in the place of its word, or the last, or none.
+        """Read the source; keep all outputs, each in the place of its word, or the last.
 
         Reading order swaps pairs of places, so that it is its own inverse.
         """
@@ -125,13 +116,10 @@ class Ladder(LSTMSeq2Seq):
         outputs, (h, c) = self.encoder(self.embed(src.gather(1, order)), start, n)
         last = outputs[torch.arange(len(src), device=src.device), n - 1]  # pads come after it
         memory, mask = last.unsqueeze(1), src_mask[:, :1]
-        if cfg.attention == "none":
-            memory, mask = memory[:, :0], mask[:, :0]
-        elif cfg.attention != "last":
+        if cfg.attention != "last":
             memory, mask = outputs.gather(1, order.unsqueeze(-1).expand_as(outputs)), src_mask
-        keys = memory if cfg.attention == "none" else self.attention.keys(memory)
         fed = h.new_zeros(len(src), cfg.d_model if cfg.is_input_feeding else 0)
-        return State(h, c, fed, memory, keys, mask)
+        return State(h, c, fed, memory, self.attention.keys(memory), mask)
 
     def reading_order(
         self, src: Int[Tensor, "B S"], src_mask: Bool[Tensor, "B S"]
@@ -149,8 +137,7 @@ class Ladder(LSTMSeq2Seq):
         cfg, fed = self.config, state.fed.unsqueeze(1).expand(-1, e.shape[1], -1)
         before = lstm_seq2seq.State(state.h, state.c)
         h, (h_last, c_last) = self.decoder(torch.cat([e, fed], -1), before)
-        if cfg.attention != "none":
-            h = torch.tanh(self.W_c(torch.cat([self.attention(h, state), h], -1)))  #      eq. (5)
+        h = torch.tanh(self.W_c(torch.cat([self.attention(h, state), h], -1)))  #          eq. (5)
         fed = h[:, -1] if cfg.is_input_feeding else state.fed
         return h, state._replace(h=h_last, c=c_last, fed=fed)
 
