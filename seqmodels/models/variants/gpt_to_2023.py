@@ -33,7 +33,7 @@ from seqmodels.interface import Positive, Size
 from seqmodels.models import gpt
 from seqmodels.models.cache import KVCache
 from seqmodels.models.gpt import GPT, Layer, MultiHeadAttention
-from seqmodels.models.variants.positions import rotate
+from seqmodels.models.variants.positions import check_even, rotate
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,11 +138,7 @@ class GPTTo2023(GPT):
     def __init__(self, cfg: Config):
         super().__init__(cfg)
         if cfg.positions == "rotary":
-            if (d_k := cfg.d_model // cfg.n_heads) % 2:
-                raise ValueError(
-                    f"rotary positions rotate pairs of numbers, but a head has queries of width "
-                    f"{d_k}; choose an even d_model / n_heads"
-                )
+            check_even(cfg.d_model // cfg.n_heads)
             del self.positions
         self.decoder = nn.ModuleList(Layer2023(cfg, i) for i in range(cfg.n_layers))
         self.cross_attentions = [layer.self_attention for layer in self.decoder]

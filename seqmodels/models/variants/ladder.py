@@ -41,7 +41,7 @@ class Config(lstm_seq2seq.Config):
 
 
 class State(NamedTuple):
-    """All that the decoder knows; the memory has S vectors with attention, else one or none."""
+    """All that the decoder knows; the memory has S vectors with attention, else one."""
 
     h: Float[Tensor, "R L D"]
     c: Float[Tensor, "R L D"]

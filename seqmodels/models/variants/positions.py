@@ -52,6 +52,12 @@ def rotate(
     return torch.stack([even * cos - odd * sin, odd * cos + even * sin], -1).flatten(-2)
 
 
+def check_even(d_k: int) -> None:
+    """Raise ValueError for queries whose numbers cannot be rotated in pairs."""
+    if d_k % 2:
+        raise ValueError(f"rotary positions need an even width of a head's queries, not {d_k}")
+
+
 class RotaryLayer(Layer):
     """A layer whose self-attention compares rotated queries and keys."""
 
@@ -120,12 +126,7 @@ class TransformerPositions(Transformer):
             self.positions = nn.Embedding(cfg.n_positions, cfg.d_model)
             nn.init.normal_(self.positions.weight, std=0.5**0.5)
         if cfg.positions == "rotary":
-            d_k = cfg.d_k or cfg.d_model // cfg.n_heads
-            if d_k % 2:
-                raise ValueError(
-                    f"rotary positions rotate pairs of numbers, but a head has queries of width "
-                    f"{d_k}; choose an even d_k or d_model / n_heads"
-                )
+            check_even(cfg.d_k or cfg.d_model // cfg.n_heads)
         if layer := LAYERS.get(cfg.positions):
             self.encoder = nn.ModuleList(layer(cfg, i, False) for i in range(cfg.n_layers))
             self.decoder = nn.ModuleList(layer(cfg, i, True) for i in range(cfg.n_layers))
