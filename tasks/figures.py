@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
@@ -34,13 +34,6 @@ def make_grid(
         ax.set_axis_off()
     style.add_legend(figure, key, loc="outside right upper")
     return figure, [*axes[:n]]
-
-
-def draw_named(
-    drawings: Mapping[str, Callable[[Sequence[Record]], Figure]], records: Sequence[Record]
-) -> dict[str, Figure]:
-    """Return the figures of a folder by the names of their files."""
-    return {name: draw(records) for name, draw in drawings.items()}
 
 
 def average(group: Sequence[Record], analysis: str, *names: str, **columns: Any) -> np.ndarray:

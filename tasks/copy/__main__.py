@@ -178,11 +178,12 @@ def make_bits(size: dict[str, int]) -> Task:
     x = [n for n in BITS_LENGTHS if n in lengths for _ in range(size["per_length"])]
     tokenizer, splits = Words(SYMBOLS), (train, valid, [draw_pair(rng, n) for n in x])
     encoded = [encode_pairs(pairs, tokenizer, has_target_eos=False) for pairs in splits]
-    about = {"n_symbols": len(SYMBOLS), "source_end": "EOS"}
     test = length_test("copy", encoded[2], x, BITS_LENGTHS, size["max_train"])
     return Task(
         name="copy",
-        data=describe_data("random symbols", splits, tokenizer, **about),
+        data=describe_data(
+            "random symbols", splits, tokenizer, n_symbols=len(SYMBOLS), source_end="EOS"
+        ),
         tokenizer=tokenizer,
         train=encoded[0],
         valid=encoded[1],

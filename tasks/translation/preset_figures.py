@@ -109,16 +109,16 @@ def draw_biases(records: Sequence[Record]) -> Figure:
     for ax, (key, column, title) in zip(axes[0], panels, strict=True):
         for is_reversed, look in zip((True, False), LOOKS.values(), strict=True):
             means = {}
-            for bias in sorted({float(r.settings["forget_bias"]) for r in records}):
+            for bias in sorted({r.size("forget_bias") for r in records}):
                 group = [
                     r for r in records
                     if r.settings.get("is_reversed", True) == is_reversed
-                    and r.settings["forget_bias"] == bias
+                    and r.size("forget_bias") == bias
                 ]  # fmt: skip
                 values = load.score_array(group, test.name, key)[:, column, 0]
-                ax.plot([f"bias {bias:g}"] * len(values), values, look.marker, color=look.colour,
+                ax.plot([f"bias {bias}"] * len(values), values, look.marker, color=look.colour,
                         ms=4, alpha=0.6, mew=0)  # fmt: skip
-                means[f"bias {bias:g}"] = values.mean()
+                means[f"bias {bias}"] = values.mean()
             ax.plot([*means], [*means.values()], color=look.colour, ls=look.dashes, lw=2)
         ax.set(title=title, ylim=(0, None))
     return figure
@@ -144,11 +144,11 @@ def draw_steps(records: Sequence[Record]) -> Figure:
         axes[0].hlines([y], *scores[:, 1:].mean(0), color=style.INK, lw=1.0)
         steps = [row["steps"] for row in rows_of(group[0], "sequential_steps")]
         after = [gradient_ratio(r, "after") for r in group]
-        columns = scores[:, 0], [min(map(seconds_per_step, group))], steps, after
-        for ax, values, form in zip(
-            axes, columns, ("{:.1f}", "{:.2f}", "{:.0f}", "{:.2f}"), strict=True
-        ):
-            draw_values(ax, y, values, style.LINE_STYLES[model_of(group[0].model)][0], form)
+        colour = style.LINE_STYLES[model_of(group[0].model)][0]
+        draw_values(axes[0], y, scores[:, 0], colour, "{:.1f}")
+        draw_values(axes[1], y, [min(map(seconds_per_step, group))], colour, "{:.2f}")
+        draw_values(axes[2], y, [float(n) for n in steps], colour, "{:.0f}")
+        draw_values(axes[3], y, after, colour, "{:.2f}")
         before = np.mean([gradient_ratio(r, "before") for r in group])
         axes[3].plot([before], [y], "o", ms=5.5, mfc="white", mec=style.INK)
     titles = name_bucket(test, place), "Seconds a step", "Sequential steps", "Gradient, far / near"
@@ -164,7 +164,9 @@ def draw_steps(records: Sequence[Record]) -> Figure:
     return figure
 
 
-def draw_values(ax: Axes, y: int, values: Sequence[float], colour: str, form: str) -> None:
+def draw_values(
+    ax: Axes, y: int, values: Sequence[float] | np.ndarray, colour: str, form: str
+) -> None:
     """Draw some values in a row, and their mean with its number above."""
     mean = float(np.mean(values))
     ax.plot(values, [y] * len(values), "o", color=colour, ms=3, alpha=0.5, mew=0)

@@ -1,7 +1,5 @@
 """The tasks in every size, and the driver that runs all of them."""
 
-import re
-from collections import Counter
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -11,7 +9,6 @@ import pytest
 from conftest import Run, check_folder
 
 from seqmodels import MODELS
-from seqmodels.data.batches import Example
 from seqmodels.experiments.sweep import make_spec, model_sizes
 from seqmodels.models import VARIANTS
 from seqmodels.report import figures
@@ -92,55 +89,3 @@ def test_every_size_can_be_built(task: ModuleType) -> None:
         for test in built.tests:
             assert len(test.x) == len(test.examples)
             assert all(any(low <= x <= high for low, high in test.buckets) for x in test.x)
-
-
-def bucket(*ends: int, n: int, first: int = 1) -> dict[tuple[int, int], int]:
-    """Return buckets that end at these numbers, of n examples each."""
-    return {(low + 1, high): n for low, high in zip((first - 1, *ends), ends, strict=False)}
-
-
-def exactly(*numbers: int, n: int) -> dict[tuple[int, int], int]:
-    """Return buckets of one number, of n examples each."""
-    return {(number, number): n for number in numbers}
-
-
-BY_5 = {(1, 5): 4, (6, 10): 6} | bucket(15, 20, 25, 30, n=5, first=11)
-GRAMMAR = {"length": (bucket(10, 20, 30, 40, n=5), 20)}
-TESTED: dict[str, dict[str, tuple[dict[tuple[int, int], int], int | None]]] = {
-    "copy --bits": {"copy": (exactly(1, 2, 3, 4, 6, 8, n=10), 8)},
-    "translation --preset parts": {"length": (bucket(10, 20, n=5), 20)},
-    "bottleneck": dict.fromkeys(("length", "best_state"), GRAMMAR["length"]),
-    "translation --preset ladder": {"length": (BY_5, 20)},
-    "memory": {"query": (exactly(2, 4, 6, 8, 12, 16, n=10), 8)},
-    "mistakes": GRAMMAR,
-    "next_token": {
-        "context": (exactly(0, 8, 16, 32, 64, 128, n=30), 82),
-        "distance": (exactly(8, 16, 32, 64, 128, n=6), 64),
-    },
-    "translation --preset positions": {"length": (BY_5 | bucket(35, 40, n=5, first=31), 20)},
-    "copy": dict.fromkeys(("copy", "reverse"), (exactly(4, 8, 16, 32, n=5), 16)),
-    "memory --preset=cups-3": {"moves": (exactly(4, 8, 16, 24, 32, 48, 96, n=10), 8)},
-    "translation": GRAMMAR,
-}  # fmt: skip
-"""Of each test set at the size smoke: its buckets, and the longest source of training."""
-
-
-@pytest.mark.parametrize("name", TESTED)
-def test_test_sets_have_their_lengths_and_buckets(name: str) -> None:
-    """Lengths are counted in the sources' own words."""
-    folder, *flags = name.split()
-    module = import_module(f"tasks.{folder}.__main__")
-    task = module.make_task(module.PARSER.parse_args(["--size", "smoke", *flags]))
-
-    def count(example: Example) -> int:
-        n_words = len(re.findall(r"\w[\w'-]*", task.tokenizer.decode(example.src)))
-        return (n_words - (name == "copy")) // (2 if test.unit == "pairs" else 1)
-
-    assert [test.name for test in task.tests] == [*TESTED[name]]
-    for test in task.tests:
-        buckets, longest = TESTED[name][test.name]
-        found = Counter(b for x in test.x for b in test.buckets if b[0] <= x <= b[1])
-        assert (found, test.max_train_length) == (buckets, longest)
-        if test.unit in ("words", "symbols", "pairs") and name != "next_token":
-            assert [*map(count, test.examples)] == [*test.x]
-            assert max(map(count, task.train)) == longest
