@@ -22,7 +22,7 @@ from seqmodels.models import PAPERS
 from seqmodels.records import io
 from seqmodels.records.schema import Record, Test
 from seqmodels.report import load, style
-from seqmodels.report.load import format_bucket, format_subtitle, rows_of
+from seqmodels.report.load import format_subtitle, rows_of
 from seqmodels.report.style import LineStyle
 from seqmodels.utils import files
 from seqmodels.utils.imports import HOME
@@ -31,8 +31,6 @@ EXAMPLES = "examples.tsv.gz"
 """A file in a folder of runs: source and reference of the sentences that the page offers."""
 EXAMPLES_PER_BUCKET = 5
 """Maximum test examples of a bucket in the page, from the runs' hypotheses."""
-JOINS = {"and": "und", "but": "aber"}
-"""Words that join main clauses of these sentences, in both languages."""
 LOADED_FIRST = ("rnn_encdec", "bahdanau")
 """Models that the page can run before the others have arrived."""
 MAX_CHARACTERS = 2_000
@@ -69,8 +67,7 @@ def describe(folder: Path, out: Path | None = None) -> dict[str, Any]:
     runs, packed = zip(*(
         export_run(path, record, line_styles[record.model]) for path, record in chosen.items()
     ), strict=True)  # fmt: skip
-    test, is_translation = records[0].tests[0], records[0].task == "translation"
-    examples = read_examples(folder / EXAMPLES) or sample_hypotheses([*chosen], test)
+    examples = read_examples(folder / EXAMPLES) or sample_hypotheses([*chosen], records[0].tests[0])
     muted = describe_heads(runs, chosen, examples)
     in_order = sorted(range(len(runs)), key=lambda i: (runs[i]["model"] not in LOADED_FIRST, i))
     parts = {"worker": worker.encode(), "examples": json.dumps(examples).encode(), "wasm": wasm}
@@ -78,7 +75,6 @@ def describe(folder: Path, out: Path | None = None) -> dict[str, Any]:
     parts = {name: gzip.compress(content, mtime=0) for name, content in parts.items()}
     tokenizer = vocabulary.describe(tokenizers.load(folder / "tokenizer.json"))
     data = {
-        "joins": JOINS if (folder / EXAMPLES).exists() and is_translation else None,
         "unit": "words",
         "vocabulary": tokenizer,
         "sizes": {name: len(part) for name, part in parts.items()},
@@ -92,7 +88,7 @@ def describe(folder: Path, out: Path | None = None) -> dict[str, Any]:
             "Looks back": [i for i, run in enumerate(runs) if not run["is_vector"]],
         },
         "has_examples": bool(examples), "muted": muted, "versions": versions, "parts": parts,
-        "data": data | describe_texts(records[0], {x for x, *_ in examples}),
+        "data": data | describe_texts(records[0]),
     }  # fmt: skip
 
 
@@ -127,17 +123,15 @@ def export_run(path: Path, record: Record, line_style: LineStyle) -> tuple[dict[
     return about, b"".join(parts.values())
 
 
-def describe_texts(record: Record, lengths: set[int]) -> dict[str, Any]:
-    """Return what the page's script knows of the texts, whose examples have these lengths."""
+def describe_texts(record: Record) -> dict[str, Any]:
+    """Return what the page's script knows of the texts."""
     task, data, test = record.task, record.data, record.tests[0]
-    buckets = [b for b in test.buckets if not lengths.isdisjoint(range(b.low, b.high + 1))]
     continues = "prefix" if data.get("context") == 0 else "context"
     return {
         "task": task, "noun": test.noun, "axis": test.axis, "limit": test.max_train_length,
         "continues": continues if task == "next_token" else None, "n_new": N_NEW,
         "block": data.get("block"), "case": data.get("case"), "most_characters": MAX_CHARACTERS,
-        "has_source_end": data.get("source_end") == "EOS", "per_bucket": EXAMPLES_PER_BUCKET,
-        "buckets": [{"low": b.low, "high": b.high, "name": format_bucket(b)} for b in buckets],
+        "has_source_end": data.get("source_end") == "EOS",
     }  # fmt: skip
 
 

@@ -41,10 +41,10 @@ SIZES: dict[str, dict[str, int]] = {
 """The models of the page, with about equally many parameters."""
 ALPHABET = "abcdefghij"
 """The words of the page's sentences."""
-N_PAIRS, MAX_WORDS = 32, 16
+N_PAIRS, MAX_WORDS = 32, 12
 """Pairs of a batch, and words of the longest sentence."""
 LEARNING_RATE, BETAS, EPS = 0.005, (0.9, 0.98), 1e-8
-SEED, MAX_STEPS = 1, 2_000
+SEED, MAX_STEPS = 1, 1_000
 STATE = ("theta", "m", "v", "t")
 """Names of weights, moments and number of steps, as a graph takes and returns them."""
 
@@ -63,12 +63,8 @@ def describe(files: Mapping[str, str]) -> dict[str, Any]:
         parts[f"theta-{i}"] = compress(theta.numpy().tobytes())
         parts[f"graph-{i}"] = compress(trace(model).SerializeToString())
         runs.append({
-            "model": name,
-            "label": line_style.label,
-            "colour": line_style.colour,
-            "is_vector": paper_of(name).memory == "vector",
-            "n_parameters": len(theta),
-            "width": SIZES[name]["d_model"],
+            "label": line_style.label, "colour": line_style.colour,
+            "is_vector": paper_of(name).memory == "vector", "n_parameters": len(theta),
         })  # fmt: skip
     data = {
         "runs": runs, "alphabet": ALPHABET, "n_pairs": N_PAIRS, "max_words": MAX_WORDS,
@@ -76,8 +72,7 @@ def describe(files: Mapping[str, str]) -> dict[str, Any]:
         "ids": {"PAD": PAD, "BOS": BOS, "EOS": EOS, "first": UNK + 1},
     }  # fmt: skip
     parts = {name: part for name, part in parts.items() if name not in files}
-    settings = {"learning_rate": LEARNING_RATE, "betas": BETAS}
-    return {"data": data, "parts": parts, "versions": versions, "settings": settings}
+    return {"data": data, "parts": parts, "versions": versions, "learning_rate": LEARNING_RATE}
 
 
 def make_models() -> dict[str, SequenceModel]:

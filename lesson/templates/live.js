@@ -1,10 +1,8 @@
-// The state of the page is its address: #w=words&i=which of that length, #build=… or #text=…; then
+// The state of the page is its address: #w=words&i=which of that length, or #text=…; then
 // &m=model&l=layer&h=head of the map, &mute=model-attention-head,… of muted heads, and
 // &take=model-place-token,… of words that were chosen in place of the model's own.
 import { AttentionPanel, selectWeights, selectedHead } from "./attention.js";
-import { buildExample, setUpBuilder } from "./builder.js";
 import { MARKS_NOTE, countRight, countWords, formatRight, isWord, markPart, showDifferences, splitWords } from "./differences.js";
-import { runExercise } from "./exercise.js";
 import { Output, data, encode, makeJob, normalize, requestTexts, runs, sendModel, sendRuntime, startWorker, tokenizer, turn } from "./models.js";
 import { changeAddress, element, isUnserved, link, patch, query, readAddress, showFailure, take, unpack } from "./page.js";
 import { StripChart } from "./strip.js";
@@ -14,7 +12,7 @@ const START_WORDS = 27; // long enough for models to differ, short enough to rea
 const REVEAL_MS = 140; // for a word, while the page plays
 const MAP_MS = 200; // between two drawings of a map that grows
 
-/** @typedef {import("./builder.js").Example} Example */
+/** @typedef {{ x: number, src: string, ref: string }} Example x: its place on the slider */
 /** @type {Example[]} */
 let examples = [];
 /** @type {number[]} */
@@ -28,8 +26,6 @@ let muted = "", taken = "";
 let written = [];
 /** @type {StripChart} */
 let strip;
-let updateBuilder = () => {};
-const isBuilt = () => Boolean(example) && !examples.includes(example);
 
 /** Say something, once: for all to see, or for screen readers what the page shows anyway. */
 function setStatus(message, isShown = true) {
@@ -91,7 +87,6 @@ function setExamples(listed) {
     strip = new StripChart({ runs, first: lengths[0], last: lengths[lengths.length - 1], limit: data.limit, unit: data.unit });
     query("#strip")?.replaceChildren(strip.svg);
   }
-  if (query("#build")) updateBuilder = setUpBuilder(examples, () => (isBuilt() ? readAddress().build : ""), (build) => move(build ? { build } : {}));
   const isUntouched = !location.hash && !query("#text").value;
   text = undefined; // what was asked before is asked again, now that lengths are known
   addEventListener("hashchange", render);
@@ -101,10 +96,8 @@ function setExamples(listed) {
 
 // --------------------------------------------------------------------------------- Source
 
-/** The example that the address names: one that is built, or the which-th of the nearest length. */
-function selectExample({ w = String(START_WORDS), i = "0", build = "" }) {
-  const built = build && data.joins && buildExample(build, examples, data.joins, new Set(tokenizer.labels));
-  if (built) return built;
+/** The example that the address names: the which-th of the nearest length. */
+function selectExample({ w = String(START_WORDS), i = "0" }) {
   const nearest = lengths.reduce((best, x) => (Math.abs(x - Number(w)) < Math.abs(best - Number(w)) ? x : best), lengths[0]);
   const its = examples.filter(({ x }) => x === nearest);
   return its[(Number(i) || 0) % its.length];
@@ -116,10 +109,10 @@ function showSource() {
     const at = lengths.reduce((best, x, i) => (Math.abs(x - nWords) < Math.abs(lengths[best] - nWords) ? i : best), 0);
     const place = example && lengths.includes(example.x) ? lengths.indexOf(example.x) : at, n = example ? example.x : nWords;
     query("#length").value = place;
-    query("#length").setAttribute("aria-valuetext", `${plural(n, data.unit)}${isBuilt() ? ", built" : example ? "" : ", your own"}`);
+    query("#length").setAttribute("aria-valuetext", `${plural(n, data.unit)}${example ? "" : ", your own"}`);
     query("#words").textContent = plural(n, data.unit);
     query("#beyond").textContent = data.limit !== null && n > data.limit ? `Longer than all ${data.noun} in training: they had at most ${data.limit} ${data.unit}.` : "";
-    query("#another").disabled = !example || isBuilt() || examples.filter(({ x }) => x === example.x).length < 2;
+    query("#another").disabled = !example || examples.filter(({ x }) => x === example.x).length < 2;
   }
   patch(query("#source"), words, (word) => `${word.space}${word.text} ${unknown.has(word.start)}`, ({ space, text: word, start }) =>
     element("span", {}, space, element("span", { class: "source-word" }, element(unknown.has(start) ? "s" : "span", {}, word),
@@ -127,8 +120,6 @@ function showSource() {
   query("#reference").replaceChildren(...(example
     ? [element("strong", {}, data.continues ? "in the test set " : "reference "), example.ref] : []));
   query("#legend").textContent = isMarked() ? MARKS_NOTE : "";
-  if (query("#built")) query("#built").textContent = isBuilt() ? text : "Nothing yet.";
-  updateBuilder();
   showHints();
 }
 
@@ -177,8 +168,6 @@ const takenOf = (run) => Object.fromEntries(taken.split(",").map((part) => part.
 async function writeAll() {
   stopPlaying();
   showSource();
-  query("#prefixes")?.replaceChildren();
-  if (query("#prefix-note")) query("#prefix-note").textContent = "";
   const isBlank = !text.trim() && !data.continues;
   const jobs = runs.map((_, i) => makeJob(i, text, { muted: mutedOf(i), taken: takenOf(i), isShown: true }));
   written = jobs.map((job) => new Output(job));
@@ -420,29 +409,6 @@ function mapOnText(run, attention, head) {
   return { src: words, n: M, tgt: words.slice(M - Q), weights: Array.from({ length: Q }, (_, q) => row(q)) };
 }
 
-// -------------------------------------------------------------------------------- Prefixes
-
-/** Let a model translate the first word of the source, the first two, and so on. */
-async function readPrefixes() {
-  const run = Number(query("#prefix-run").value), source = normalize(text), words = splitWords(source);
-  const ends = words.filter(({ text: word }) => isWord(word));
-  const texts = ends.map(({ end }) => new Output(makeJob(run, source.slice(0, end))));
-  const cells = texts.map(() => element("td", { class: "text" }));
-  query("#prefixes").replaceChildren(...ends.map((word, k) => element("tr", {},
-    element("th", { scope: "row" }, String(k + 1)), element("td", {}, word.text), cells[k])));
-  query("#prefix-note").textContent = "The model is reading …";
-  stopPlaying();
-  const open = new Set();
-  const isDone = await requestTexts(texts.map(({ job }) => job), (message) => {
-    texts[message.job].add(message);
-    if (!open.size) requestAnimationFrame(() => { for (const k of open) cells[k].textContent = texts[k].text; open.clear(); });
-    open.add(message.job);
-  });
-  query("#prefix-note").textContent = isDone ? `${runs[run].label} after each word of the source, with nothing but what it has read so far.` : "";
-  texts.forEach(({ text: output, job }, k) => { cells[k].textContent = job.problem ?? output; });
-  if (isDone) document.body.dataset.prefixed = texts.map(({ tokens }) => tokens.join(" ")).join("|");
-}
-
 // -------------------------------------------------------------------------------- The page
 
 function render() {
@@ -459,7 +425,7 @@ function render() {
 }
 
 function move(changes) { // replaces the entry in the history
-  const { w, i, text: typed, build, take, ...view } = readAddress();
+  const { w, i, text: typed, take, ...view } = readAddress();
   history.replaceState(null, "", "#" + new URLSearchParams({ ...view, ...changes }));
   render();
 }
@@ -485,8 +451,6 @@ query("#play")?.addEventListener("click", play);
 query("#stop").addEventListener("click", stop);
 query("#own")?.addEventListener("click", () => { query("#text").focus(); query("#text").select(); });
 query("#unmute").addEventListener("click", () => changeAddress({ mute: "" }));
-query("#exercise")?.addEventListener("submit", (event) => runExercise(event, examples));
-query("#read")?.addEventListener("click", readPrefixes);
 for (const type of ["pointerover", "focusin", "click"]) query("#outputs").addEventListener(type, lightWord);
 query("#outputs").addEventListener("pointerleave", () => { if (shown === Infinity) light(); });
 query("#outputs").addEventListener("click", chooseWord);

@@ -4,9 +4,7 @@ The fixtures of the tests of the lesson are here as well.
 """
 
 import base64
-import csv
 import gzip
-import io
 import json
 import re
 import shutil
@@ -15,7 +13,6 @@ from collections.abc import Iterator
 from http.server import SimpleHTTPRequestHandler
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote
 
 import jaxtyping
 import pytest
@@ -100,26 +97,6 @@ def data_of(page: Path) -> dict[str, Any]:
     match = re.search(r'id="data">(.*?)</script>', page.read_text(encoding="utf-8"), re.S)
     assert match
     return json.loads(match[1])
-
-
-def table_of(address: str) -> list[list[str]]:
-    """Return the rows of a table that a page offers as a file."""
-    if address.startswith("data:application/gzip;base64,"):
-        text = gzip.decompress(base64.b64decode(address.partition(",")[2])).decode()
-        return [*csv.reader(io.StringIO(text))]
-    return [*csv.reader(io.StringIO(unquote(address.partition(",")[2])))]
-
-
-def tables_of(text: str) -> list[list[list[str]]]:
-    """Return the tables behind the figures of a page."""
-    return [*map(table_of, re.findall(r'href="(data:[^"]*)"[^>]*>(?:its numbers|as CSV)', text))]
-
-
-def points_of(text: str) -> list[list[dict[str, str]]]:
-    """Return the rows of the tables behind the figures of a page, by the names of the columns."""
-    return [
-        [dict(zip(names, row, strict=True)) for row in rows] for names, *rows in tables_of(text)
-    ]
 
 
 def compress(content: bytes) -> str:

@@ -8,7 +8,6 @@ import { gzipSync } from "node:zlib";
 const templates = new URL("../../lesson/templates/", import.meta.url);
 const include = (name) => import(new URL(name, templates).href);
 const { alignWords, countRight, showDifferences, splitWords } = await include("differences.js");
-const { buildExample } = await include("builder.js");
 const { selectWeights } = await include("attention.js");
 const { makeTokenizer, tokensOfWords } = await include("tokenizers.js");
 const { parseIndex } = await include("page.js");
@@ -41,11 +40,6 @@ test("omissions are shown, and a full stop keeps no word", () => {
   assert.deepEqual(show("a", "a b c", false), [["s", "a", ""]]); // b and c may still come
   assert.deepEqual(show("b", "a b", false)[0], ["o", "‸", "left out: a"]);
   assert.deepEqual(showDifferences("a b", "b a c").map(({ index }) => index), [-1, 0, 1]);
-});
-
-test("an empty output has all its words marked", () => {
-  assert.deepEqual(alignWords([], splitWords("a, b")).map(({ kind }) => kind), ["omission", "omission", "omission"]);
-  assert.equal(showDifferences("", "a, b")[0].title, "left out: a, b");
 });
 
 test("right words are counted without punctuation, signs where there is nothing else", () => {
@@ -89,67 +83,10 @@ test("only what has changed is made anew", () => {
   assert.deepEqual(made, ["a", "b", "c", "x"]);
 });
 
-test("an index of the address is read, or replaced", () => {
-  assert.deepEqual(["1", "2", "-1", "", "x", "1.5", undefined].map((value) => parseIndex(value, 2, -1)), [1, -1, -1, -1, -1, -1, -1]);
-});
-
-test("clauses are joined in both languages, and only names and nouns keep their capitals", () => {
-  const examples = [{ x: 2, src: "Anna ran.", ref: "Anna lief." }, { x: 2, src: "The cat, ran.", ref: "Die Katze, lief." }, { x: 3, src: "He ran.", ref: "Er lief." }];
-  const build = (address) => buildExample(address, examples, { and: "und", but: "aber" }, new Set(["the", "he", "er", "die", "katze,"]));
-  const { src, ref, x } = build("2.1,and.3.0,but.2.0");
-  assert.deepEqual([src, ref, x], ["The cat, ran, and he ran, but Anna ran.", "Die Katze, lief, und er lief, aber Anna lief.", 9]);
-  assert.deepEqual(["2.0", "2.2", "2.0,or.3.0", "2.0,3.0", "", "2.0,and.toString.0"].map((address) => build(address)?.x), [2, undefined, undefined, undefined, undefined, undefined]);
-});
-
-// ------------------------------------------------------------------------------- What pages share
-test("an address is read and changed key by key", () => {
-  const ask = load("page.js", { hash: "#a=1&b=x%20y" });
-  assert.deepEqual(ask("readAddress()"), { a: "1", b: "x y" });
-  assert.equal(ask("addressWith({ b: '&', c: '' })"), "#a=1&b=%26&c=");
-  const [list, chosen] = ask(`[chooser("which", "b", [[0, "no"], ["z", "yes"]], "z")].map((label) => [label.children[0], label.children[0].value])[0]`);
-  assert.deepEqual([chosen, list.children.map(({ value, textContent }) => [value, textContent])], ["z", [["0", "no"], ["z", "yes"]]]);
-  list.value = "0";
-  ask("fire")(list, "change");
-  assert.equal(ask("location.hash"), "#a=1&b=0");
-  assert.deepEqual(ask(`[link("t", { a: 2 }, true), link("t", {}), element("line", { x1: 0, y1: null })].map(({ attributes }) => attributes)`),
-    [{ href: "#a=2&b=0", "aria-current": "true" }, { href: "#a=1&b=0" }, { x1: "0" }]);
-});
-
-test("a table is quoted, numbers are not", () => {
-  const address = load("page.js")(`csvAddress([["a", 'b, "c"'], [1.5, "x"]])`);
-  assert.equal(decodeURIComponent(address), 'data:text/csv;charset=utf-8,"a","b, ""c"""\n1.5,"x"');
-});
-
 test("a part is unpacked, and its compressed bytes are counted", async () => {
   const packed = gzipSync("né"), counts = [];
   const content = await load("page.js")("unpack")({ base64: packed.toString("base64") }, (n) => counts.push(n));
   assert.deepEqual([Buffer.from(content).toString(), counts.reduce((a, b) => a + b)], ["né", packed.length]);
-});
-
-test("a section drawn anew keeps the focus", () => {
-  for (const [html, focus] of [["<input data-key=p><input data-key=q>", "[data-key=q]"], ["<p>a</p>", null]]) {
-    const ask = load("page.js", { html: `<div id=old>${html}</div>`, new: html });
-    ask(`(query("${focus}") ?? document.body).focus(); redraw(query("#old"), ...parse(given.new).children)`);
-    assert.equal(ask(`document.activeElement === (query("${focus}") ?? document.body)`), true, html);
-  }
-});
-
-// -------------------------------------------------------------------------------- Charts and maps
-const RUNS = [{ label: "A", colour: "#a", is_vector: true }, { label: "B", colour: "#b" }, { label: "C", colour: "#c" }];
-
-test("a dot is at its length and share, once, beside those of other models", () => {
-  const chart = (given) => load("strip.js", { runs: RUNS, first: 2, last: 12, limit: null, unit: "symbols", ...given })("new StripChart(given)");
-  const strip = chart();
-  assert.deepEqual([[2, 7, 12].map(strip.x), [0, 0.25, 1].map(strip.y)], [[48, 202, 356], [180, 137, 8]]);
-  assert.deepEqual([[2, "s", 7, 1, 4], [2, "s", 8, 2, 4], [0, "s", 12, 3, 3], [1, "s", 7, 0, 0]].map((dot) => strip.add(...dot)), [true, false, true, false]);
-  const dots = strip.svg.all(".dot").map(({ localName, attributes: { style, cx, x, cy, y } }) => [localName, style, cx ?? x, cy ?? y]);
-  assert.deepEqual(dots, [["circle", "--model: #c", "204.5", "137"], ["rect", "--model: #a", "349.5", "4"]]);
-  assert.equal(decodeURIComponent(strip.address).split(",").slice(1).join(), 'charset=utf-8,"model","symbols of the source","right","of the longer"\n"C",7,1,4\n"A",12,3,3'.split(",").slice(1).join());
-  assert.match(strip.svg.attributes["aria-label"], /: 2 dots,/);
-  const limits = [null, 1, 2, 11, 12].map((limit) => chart({ limit }).svg.all(".limit").map(({ attributes }) => attributes.x1));
-  assert.deepEqual(limits, [[], [], ["48"], ["325.2"], []]);
-  assert.deepEqual(strip.svg.all("text").map(({ textContent }) => textContent), ["0 %", "50 %", "100 %", "2", "12", "symbols of the source"]);
-  assert.equal(chart({ last: 2 }).x(2), 48);
 });
 
 test("the address names a layer and a head, or the mean", () => {
@@ -216,99 +153,6 @@ test("a sentence is read, then written, and a word's lines lead to where it look
 
 // ------------------------------------------------------------------------------------- Training
 const part = (content) => gzipSync(content).toString("base64");
-const TRAINING = { data: JSON.stringify({ runs: RUNS.slice(0, 2), alphabet: "pqrst", n_pairs: 3, max_words: 4, seed: 1, max_steps: 53, files: {}, ids: { PAD: 0, BOS: 1, EOS: 2, first: 4 } }),
-  html: `<input id="length" value="3">${["words", "longest", "step", "status", "source", "losses", "shares", "losses-csv", "shares-csv"].map((id) => `<p id="${id}"></p>`).join("")}
-    <button id="train">Train</button><button id="again"></button>${[0, 1].map((i) => `<div id="run-${i}"><p class="loss"></p><p class="right"></p><p class="written"></p></div>`).join("")}
-    ${["worker", "wasm", "theta-0", "graph-0", "theta-1", "graph-1"].map((id) => `<p id="${id}">${part(id)}</p>`).join("")}` };
-
-// The lengths of the sentences of a message.
-const lengthsOf = ({ src }) => [0, 1, 2].map((row) => src.slice(4 * row, 4 * row + 4).filter(Boolean).length);
-
-// A page that trains, the batches that it has sent, and what answers the next one: model i has the first
-// i + 1 words right, and all that is behind them.
-function openTraining() {
-  const sent = [], loads = [];
-  let post;
-  const worker = (postMessage) => { post = postMessage; return ({ data }) => { if (data.src) sent.push(data); else loads.push(data.train); }; };
-  const ask = load("training.js", { ...TRAINING, worker });
-  const answer = (steps = ask("history.length") + 1) => post({ steps: [0, 1].map((i) => ({ loss: i ? 0.25 : 4 - steps / 4,
-    best: Uint8Array.from(lengthsOf(sent.at(-1)).flatMap((n, row) => [0, 1, 2, 3, 4].map((j) => (j <= i || j >= n ? sent.at(-1).tgt[6 * row + j + 1] : 2)))) })) });
-  const click = (id) => { ask("fire")(ask("document").all(id)[0], "click"); return [sent.length, ask("button.textContent"), ask("document").all("#step")[0].textContent]; };
-  return { ask, sent, loads, answer, click, post: (message) => post(message), text: (id) => ask("document").all(id)[0].textContent };
-}
-
-test("numbers and sentences are the same for a seed", () => {
-  const { ask } = openTraining(), draw = ask("makeRandom(1)"), other = ask("makeRandom(2 ** 31)");
-  near([draw(), draw(), other()], [0.6270739405881613, 0.002735721180215478, 0.8205775609239936]);
-  const given = [0.99, 0, 0.99, 0.2, 0, 0.5, 0.4, 0.8, 0.19];
-  assert.deepEqual(ask("drawBatch")(() => given.shift(), 3), { sentences: [[4, 8, 5], [6], [8, 4]],
-    src: [4, 8, 5, 0, 6, 0, 0, 0, 8, 4, 0, 0], tgt: [1, 4, 8, 5, 2, 0, 1, 6, 2, 0, 0, 0, 1, 8, 4, 2, 0, 0] });
-});
-
-test("a training can be paused and started over, and ends", async () => {
-  const page = openTraining(), { ask, sent, answer, click, post } = page, button = () => ask("button.disabled");
-  await ask("until")(() => page.loads.length === 3);
-  assert.deepEqual([page.loads, button()], [[undefined, 0, 1], true]);
-  post({ loaded: 0 });
-  assert.equal(button(), true);
-  post({ loaded: 1 });
-  assert.deepEqual([button(), page.text("#status"), page.text(".loss"), page.text(".right")], [false, "Ready.", "–", "–"]);
-  assert.deepEqual([click("#train"), page.text("#status")], [[1, "Pause", "0 steps"], "Training."]);
-  answer();
-  assert.deepEqual([sent.length, sent.map(({ isFirst, pairs }) => [isFirst, pairs])], [2, [[true, 3], [false, 3]]]);
-  assert.notDeepEqual(sent[0].src, sent[1].src);
-  assert.deepEqual([click("#train"), page.text("#status")], [[2, "Go on", "1 steps"], "Paused."]);
-  answer();
-  assert.deepEqual([click("#train"), click("#again")], [[3, "Pause", "2 steps"], [3, "Train", "0 steps"]]);
-  answer(); // to what has been given up
-  assert.deepEqual(click("#train"), [4, "Pause", "0 steps"]);
-  assert.deepEqual([sent[3].src, sent[3].isFirst], [sent[0].src, true]);
-  while (ask("isWaiting")) answer();
-  assert.deepEqual([sent.length, button(), page.text("#status"), page.text("#step")], [56, true, "Done.", "53 steps"]);
-  ask("length.value = '2'; fire(length, 'input')");
-  assert.deepEqual([page.text("#step"), page.text("#words"), button()], ["0 steps", "2 words", false]);
-  click("#train");
-  while (ask("isWaiting")) answer();
-  assert.deepEqual(new Set(sent.slice(56).flatMap(lengthsOf)), new Set([1, 2]));
-  post({ failed: "no memory" });
-  assert.equal(page.text("#status"), "no memory");
-});
-
-test("a page that cannot train says why, and from a disk what to do", async () => {
-  const html = `<main>${TRAINING.html}<div id="failed" hidden><p id="why"></p><p id="served"></p></div></main>`, files = { worker: "live-worker.bin?1" };
-  const see = (ask) => [ask("document").all("main")[0].className, ...["failed", "served"].map((id) => Boolean(ask("document").all(`#${id}`)[0].hidden)), ask("document").all("#why")[0].textContent];
-  const disk = load("training.js", { html, data: JSON.stringify({ ...JSON.parse(TRAINING.data), files }), protocol: "file:" });
-  await disk("until")(() => !disk("document").all("#failed")[0].hidden);
-  assert.deepEqual(see(disk), ["failed", false, false, "this page was opened from a disk"]);
-  let post;
-  const served = load("training.js", { html, data: TRAINING.data, worker: (send) => { post = send; return () => {}; } });
-  await served("until")(() => post);
-  post({ failed: "no memory" });
-  assert.deepEqual(see(served), ["failed", false, true, "no memory"]);
-});
-
-test("losses and shares are those of the last batches", async () => {
-  const { ask, sent, answer, click, post, text } = openTraining();
-  await ask("until")(() => ask("worker"));
-  [0, 1].forEach((loaded) => post({ loaded }));
-  click("#train");
-  while (ask("isWaiting")) answer();
-  const lengths = sent.slice(3).flatMap(lengthsOf), counts = [1, 2, 3].map((n) => lengths.filter((one) => one === n).length);
-  const expected = [0, 1].map((i) => counts.map((n, k) => [k + 1, Math.min(i + 1, k + 1) * n, (k + 1) * n]));
-  assert.deepEqual(ask("countRight()"), expected);
-  const rows = (id) => decodeURIComponent(ask("document").all(id)[0].href).split("utf-8,")[1].split("\n");
-  assert.deepEqual([rows("#losses-csv")[0], rows("#losses-csv")[53], rows("#shares-csv").slice(0, 3)],
-    ['"step","A","B"', "53,-9.25,0.25", ['"model","words","right","of"', `"A",1,${counts[0]},${counts[0]}`, `"A",2,${counts[1]},${2 * counts[1]}`]]);
-  assert.deepEqual([0, 1].map((i) => [text(`#run-${i} .loss`), text(`#run-${i} .right`)]), [["-9.250", "33 %"], ["0.250", "67 %"]]);
-  const points = (id) => ask("document").all(`${id} polyline`).map(({ attributes }) => attributes.points.replaceAll(/\.\d{9,}/g, "").split(" "));
-  assert.deepEqual(points("#shares"), [["52,10", "197,115", "342,150"], ["52,10", "197,10", "342,80"]]);
-  assert.deepEqual(points("#losses").map((its) => [its.length, its[0], its[9]]), [[53, "54.9,10", "81,115"], [53, "54.9,202.5", "81,202.5"]]);
-  assert.deepEqual(["rect", "circle"].map((name) => ask("document").all(`#shares ${name}`).length), [3, 3]);
-  const last = lengthsOf(sent.at(-1)), row = last.indexOf(Math.max(...last)), letters = sent.at(-1).src.slice(4 * row, 4 * row + last[row]).map((id) => "pqrst"[id - 4]);
-  assert.equal(text("#source"), letters.join(""));
-  assert.deepEqual([0, 1].map((i) => text(`#run-${i} .written`)), [1, 2].map((n) => letters.map((letter, j) => (j < n ? letter : "▪")).join("")));
-  assert.deepEqual([0, 1].map((i) => ask("document").all(`#run-${i} mark`).length), [letters.length - 1, letters.length - 2]);
-});
 
 test("each model takes its steps from its own state, which starts anew", async () => {
   const fed = [], messages = [], Tensor = class { constructor(type, data, dims) { Object.assign(this, { type, data, dims }); } };
@@ -333,12 +177,6 @@ test("each model takes its steps from its own state, which starts anew", async (
 // ------------------------------------------------------------------------- Parts of the live page
 const MODELS = { data: JSON.stringify({ runs: [{ manifest: { max_tokens: null } }], vocabulary: { kind: "words", words: [], pattern: "\\S+", labels: [] }, case: null }) };
 
-test("the examples of a bucket are spread over it", () => {
-  const examples = [2, 3, 3, 5, 6, 6, 7, 9].map((x, i) => ({ x, i }));
-  const sample = load("exercise.js", MODELS)("sampleBuckets")(examples, [{ low: 3, high: 6 }, { low: 7, high: 8 }, { low: 10, high: 11 }], 2);
-  assert.deepEqual(sample.map((its) => its.map(({ i }) => i)), [[1, 3], [6], []]);
-});
-
 test("a request ends when all have finished, or when another comes", async () => {
   const ask = load("models.js", MODELS), texts = [];
   const first = ask("requestTexts")([{ a: 1 }], () => {}), second = ask("requestTexts")([{ b: 2 }, { problem: "long" }, { c: 3 }], (message) => texts.push(message.job));
@@ -359,26 +197,3 @@ test("the rows of the last queries are those on the source", () => {
   const rows = load("models.js", MODELS)("rowsOnSource")([layer(0, [2, 3, 4]), layer(100, [1, 2, 3])], 2, 2);
   assert.deepEqual(rows.map((row) => [...row]), [[4, 5, 16, 17, 100, 101], [8, 9, 20, 21, 103, 104]]);
 });
-
-test("clauses are offered, joined and taken back", () => {
-  const long = `The owl ${"and the owl ".repeat(4)}.`, examples = [[3, "The cat ran."], [4, "An owl sat, today."], [3, "The cattle ran."], [12, "Anna."], [13, long]].map(([x, src]) => ({ x, src, ref: "" }));
-  const html = `<form id="build"><select id="clause"></select><input id="with"><p id="found"></p><button name="join" value=""></button><button name="join" value="and"></button><button name="shorter" value="shorter"></button></form>`;
-  const ask = load("builder.js", { html }), shown = [], find = (selector) => ask("document").all(selector)[0];
-  let current = "";
-  const update = ask("setUpBuilder")(examples, () => current, (address) => shown.push(address));
-  const offered = (text) => {
-    Object.assign(find("#with"), { value: text });
-    ask("fire")(find("#with"), "input");
-    return [find("#clause").children.map(({ value }) => value).join(" "), find("#found").textContent, ask("document").all("button").map(({ disabled }) => Number(disabled)).join("")];
-  };
-  assert.deepEqual(["", " CAT", "cat the", "owl ran", "oday"].map(offered), [["3.0 4.0 3.1 12.0", "4 to choose from", "011"], ["3.0 3.1", "2 to choose from", "011"], ["3.0 3.1", "2 to choose from", "011"],
-    ["", "no short clause has it", "111"], ["", "no short clause has it", "111"]]);
-  current = "3.0,and.4.0";
-  update();
-  assert.equal(offered("today")[2], "000");
-  find("#clause").value = "4.0";
-  for (const i of [0, 1, 2]) ask("fire")(find("#build"), "submit", { submitter: ask("document").all("button")[i] });
-  assert.deepEqual(shown, ["4.0", "3.0,and.4.0,and.4.0", "3.0"]);
-});
-
-// ------------------------------------------------------------------------------------ The report

@@ -3,19 +3,16 @@
 import base64
 import gzip
 import json
-import os
 import random
 import shutil
 import subprocess
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
 from browser import TESTS, compress, fake_run, fake_worker, pack
 
 from lesson import layout, vocabulary
-from lesson.live import JOINS
 from seqmodels.data.tokenizers import BPE, Bytes, Characters, Tokenizer, Words
 
 pytestmark = pytest.mark.skipif(shutil.which("node") is None, reason="no Node.js on this machine")
@@ -77,16 +74,10 @@ def test_tokens_are_those_of_python(tokenizer: Tokenizer, is_all: bool) -> None:
 
 
 # ---------------------------------------------------------------------------- What pages share
-def test_the_modules_own_tests_pass(tmp_path: Path) -> None:
-    *first, _ = EXAMPLES
-    stops = [(2, "A b.", "A g."), (3, "C d e.", "C d e.")]
-    examples = {"words": EXAMPLES, "half": [*first, (5, "b d f a", "b d f a")], "stops": stops}
-    pages = json.dumps({name: describe_live(its) for name, its in examples.items()})
-    (tmp_path / "pages.json").write_text(pages, encoding="utf-8")
+def test_the_modules_own_tests_pass() -> None:
     command = ["node", "--test", str(TESTS / "javascript.test.mjs")]
-    env = {**os.environ, "PAGES": str(tmp_path / "pages.json")}
     process = subprocess.run(
-        command, capture_output=True, encoding="utf-8", check=False, env=env, timeout=120
+        command, capture_output=True, encoding="utf-8", check=False, timeout=120
     )
     assert process.returncode == 0, process.stdout + process.stderr
 
@@ -118,9 +109,8 @@ def describe_live(examples: Sequence[tuple[int, str, str]], **changes: Any) -> d
     data = {
         "task": "translation", "noun": "sentences", "axis": "length", "unit": "words",
         "continues": None, "block": None, "n_new": 5, "case": "lower", "has_source_end": True,
-        "vocabulary": vocabulary.describe(WORDS), "runs": runs, "per_bucket": 2, "limit": 3,
-        "buckets": [{"low": 2, "high": 4, "name": "2–4"}, {"low": 5, "high": 9, "name": "5–9"}],
-        "sizes": {name: len(part) for name, part in parts.items()}, "files": {}, "joins": JOINS,
+        "vocabulary": vocabulary.describe(WORDS), "runs": runs, "limit": 3,
+        "sizes": {name: len(part) for name, part in parts.items()}, "files": {},
         "most_characters": 99,
     } | changes  # fmt: skip
     html = layout.render(

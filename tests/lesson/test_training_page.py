@@ -1,18 +1,14 @@
 """The page that trains three models: its graphs in onnxruntime and in Chromium, beside torch."""
 
 from collections.abc import Iterable, Iterator
-from functools import partial
-from http.server import ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
 from typing import Any
-from unittest.mock import Mock
 
 import numpy as np
 import onnxruntime
 import pytest
 import torch
-from browser import PHONE, Quiet, Tab, table_of
+from browser import PHONE, Tab
 from test_live_page import run_script
 from torch import Tensor
 from torch.nn import functional as F
@@ -25,7 +21,6 @@ SCRIPT = """
 import sys
 from pathlib import Path
 from lesson import layout, training_page as training
-from lesson.live import write_parts
 training.N_PAIRS, training.MAX_WORDS, training.MAX_STEPS = 4, 3, 30
 for sizes in training.SIZES.values():
     sizes |= {name: min(6, size) for name, size in sizes.items()}
@@ -37,14 +32,10 @@ training.trace = lambda model: protos[type(model)]
 try:
     content = training.describe({})
     (folder / "training.html").write_text(layout.render("training.html", **content))
-    parts = {name: content["parts"][name] for name in ("worker", "wasm")}
-    content = training.describe(write_parts(folder, parts))
-    text = layout.render("training.html", here="shared", **content)
-    (folder / "shared.html").write_text(text)
 except ValueError as error:
     print(error)
 """
-"""Write graphs and pages of small models, one with its runtime beside it, or why there are none."""
+"""Write graphs and a page of small models, or why there is none."""
 
 
 @pytest.fixture(scope="module")
@@ -112,13 +103,6 @@ def test_steps_are_those_of_torch(name: str, built: Any) -> None:
     assert loss < first
 
 
-def finish(tab: Tab) -> list[Any]:
-    """Train to the end; return all sentences, and the address of the losses."""
-    tab.page.click("#train")
-    tab.wait_until("history.length === 30")
-    return tab.page.evaluate("[history.map((s) => s.sentences), query('#losses-csv').href]")
-
-
 @pytest.mark.slow
 def test_the_page_trains_as_torch_does(chromium: Any, built: Any) -> None:
     folder, reason = built
@@ -126,44 +110,15 @@ def test_the_page_trains_as_torch_does(chromium: Any, built: Any) -> None:
         pytest.skip(reason)
     tab = Tab(chromium, folder / "training.html", **PHONE)
     tab.page.wait_for_selector("#train:enabled", timeout=120_000)
-    sentences, address = finish(tab)
-    losses = np.array([row[1:] for row in table_of(address)[1:]], dtype=float)
+    tab.page.click("#train")
+    tab.wait_until("history.length === 30")
+    sentences, losses = tab.page.evaluate(
+        "[history.map((s) => s.sentences), history.map((s) => s.steps.map((one) => one.loss))]"
+    )
     for i, model in enumerate(map(build_small, training.SIZES)):
         steps = [*train(model, map(make_batch, sentences))]
-        assert losses[:, i] == pytest.approx([loss for loss, *_ in steps], abs=1e-4)
-        points = tab.page.get_attribute(f"#losses polyline:nth-of-type({i + 1})", "points")
-        assert len({*points.split()}) == 30
+        assert np.array(losses)[:, i] == pytest.approx([loss for loss, *_ in steps], abs=1e-4)
     tab.check_isolation()
     tab.check_access()
     assert tab.width() == 390
-    tab.page.click("#again")
-    assert finish(tab) == [sentences, address]
-    tab.context.close()
-
-
-@pytest.mark.slow
-def test_a_page_shares_its_runtime_on_a_server(chromium: Any, built: Any) -> None:
-    folder, reason = built
-    if not (folder / "shared.html").exists():
-        pytest.skip(reason)
-    tab = Tab(chromium, folder / "shared.html")
-    tab.page.wait_for_selector("#failed:not([hidden])")
-    assert "opened from a disk" in tab.text("#why")
-    assert "http://localhost:8000/shared.html" in tab.text("#served")
-    assert not tab.page.locator("#train").is_visible()
-    tab.context.close()
-    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=folder)) as server:
-        Thread(target=server.serve_forever, daemon=True).start()
-        address = f"http://127.0.0.1:{server.server_port}/shared.html"
-        tab = Tab(chromium, Mock(as_uri=lambda: address))
-        tab.page.wait_for_selector("#train:enabled", timeout=120_000)
-        tab.page.click("#train")
-        tab.wait_until("history.length > 1")
-        server.shutdown()
-    assert [url.rsplit("/")[-1].partition("?")[0] for url in tab.requests if "blob" not in url] == [
-        "shared.html", "live-worker.bin", "live-wasm.bin"
-    ]  # fmt: skip
-    assert tab.messages == []
-    sizes = [(folder / f"{name}.html").stat().st_size for name in ("training", "shared")]
-    assert sizes[1] < sizes[0] - 3e6
     tab.context.close()
