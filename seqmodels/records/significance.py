@@ -7,29 +7,19 @@ both; the first is found by drawing the same examples, of n, for both models:
     V = Var(mean of the row's seeds − mean of the column's)    n − 1 degrees of freedom
       + s²_row / n_row + s²_column / n_column                  moderated variances of the seeds
 
-Few seeds hardly show their spread: s², of d = n − 1 degrees of freedom, is moderated by those of
-the other models (Smyth 2004, "Linear models and empirical Bayes methods"), unless it is above their
-mean s₀² in this bucket:
+s², of d degrees of freedom, is moderated by the mean s₀² of all models in the bucket (Smyth 2004,
+"Linear models and empirical Bayes methods"), unless the model varies more than they do:
 
     s²_model = (d₀ s₀² + d s²) / (d₀ + d)    with d₀ + d degrees of freedom, if s² ≤ s₀²
     s²_model = s²                            with d₀ s₀²/s² + d, otherwise
 
-d₀ measures how similar the variances of models are: it is estimated from the spread of log s² over
-all buckets, and is at most the degrees of freedom of the other models. A model that varies more
-than most keeps its variance: moderation would take it for a quieter one. The interval is
+d₀ is estimated from the spread of log s² over all buckets, and is at most the degrees of freedom of
+the other models. The interval is difference ± t √V with t = Σ V_i t_i / Σ V_i, where each part of V
+has its own quantile t_i of Student's t (Cochran and Cox 1957, "Experimental designs").
 
-    difference ± t √V,    t = Σ V_i t_i / Σ V_i
-
-where each part of V has its own quantile t_i of Student's t (Cochran's approximation: Cochran and
-Cox 1957, "Experimental designs"). One number of degrees of freedom for the sum (Welch,
-Satterthwaite) finds too many differences with three seeds: where they differ little by chance, the
-sum seems to be known well. docs/fairness.md has how often the test errs.
-
-All tests of a family are corrected together, by Bonferroni's method: intervals are simultaneous,
-and a difference is significant if its interval excludes zero. The family consists of the contrasts
-that the task has named, or else of all pairs, over all examples and in each bucket. A model with
-fewer than MIN_SEEDS seeds is shown, not tested: only the first line of V enters its intervals,
-which therefore say nothing about its architecture.
+All tests of a family are corrected together (Bonferroni): the contrasts that the task has named, or
+else all pairs, over all examples and in each bucket. A model with fewer than MIN_SEEDS seeds is not
+tested: its intervals are over examples alone. docs/fairness.md has how often the test errs.
 """
 
 from __future__ import annotations
@@ -45,6 +35,7 @@ from typing import Annotated, Final, Literal, NamedTuple
 
 import numpy as np
 from pydantic import Field
+from scipy.optimize import brentq
 from scipy.special import digamma, polygamma
 
 from seqmodels.evaluation.intervals import (
@@ -56,17 +47,7 @@ from seqmodels.evaluation.intervals import (
 )
 from seqmodels.evaluation.metrics import metric_of
 from seqmodels.records.io import load_as, load_sums, sums_path
-from seqmodels.records.schema import (
-    Checksum,
-    Count,
-    FileName,
-    Name,
-    Record,
-    Strict,
-    Sums,
-    Test,
-    TwoNumbers,
-)
+from seqmodels.records.schema import Checksum, Count, Name, Record, Strict, Sums, Test, TwoNumbers
 
 SCHEMA: Final = "seqmodels.significance/2"
 FILE = "significance.json"
@@ -75,33 +56,28 @@ ALPHA = 0.05
 """Probability that any of the differences that do not exist is called significant."""
 MIN_SEEDS = 3
 """Fewest seeds of a model that is tested."""
+MAX_DF = 1e8
+"""Degrees of freedom of a variance that is as good as known."""
 
 Records = Mapping[str, Record]
 """Records by the names of their files, in the order of the models."""
-Number = Annotated[float, Field(allow_inf_nan=False)]
-Probability = Annotated[float, Field(ge=0, le=1)]
 
-# ------------------------------------------------------------------------------------- The file
+# --------------------------------------------------------------------------------------- The file
 
 
 class Difference(Strict):
     """A difference with its interval, which is None below MIN_ROWS groups."""
 
-    value: Number
-    low: Number | None = None
-    high: Number | None = None
-    p: Probability | None = None
+    value: Annotated[float, Field(allow_inf_nan=False)]
+    low: float | None = None
+    high: float | None = None
+    p: Annotated[float, Field(ge=0, le=1)] | None = None
     """Corrected for all differences of the family; None: not one of them."""
 
     @property
     def is_significant(self) -> bool:
         """Return whether the models differ: whether the simultaneous interval excludes zero."""
         return self.p is not None and self.p <= ALPHA
-
-    def __neg__(self) -> Difference:
-        """Return the difference of the column minus the row."""
-        low, high = (None if end is None else -end for end in (self.high, self.low))
-        return self.model_copy(update={"value": -self.value, "low": low, "high": high})
 
 
 class Pair(Strict):
@@ -133,23 +109,17 @@ class Significance(Strict):
     """All comparisons of a folder, and a checksum of each record that they were made from."""
 
     version: Annotated[Literal["seqmodels.significance/2"], Field(alias="schema")]
-    records: dict[FileName, Checksum]
+    records: dict[str, Checksum]
     """The records by the names of their files."""
     comparisons: Annotated[list[Comparison], Field(min_length=1)]
 
-    def on(self, test: str, metric: str | None = None) -> Comparison | None:
-        """Return the comparison on a test set; by default, by its primary metric."""
-        found = [c for c in self.comparisons if c.test == test and metric in (None, c.metric)]
-        return found[0] if found else None
+    def on(self, test: str) -> Comparison | None:
+        """Return the comparison on a test set by its primary metric."""
+        return next((c for c in self.comparisons if c.test == test), None)
 
     def text(self) -> str:
         """Return the content of the file."""
         return json.dumps(self.model_dump(by_alias=True), ensure_ascii=False, indent=1) + "\n"
-
-
-def load(path: Path) -> Significance:
-    """Read a file; raise ValueError if it is invalid."""
-    return load_as(Significance, path, f"a comparison of models ({SCHEMA})")
 
 
 def load_or_compute(folder: Path, records: Records) -> Significance | None:
@@ -158,8 +128,9 @@ def load_or_compute(folder: Path, records: Records) -> Significance | None:
     None if there is nothing to compare, or neither a file nor all the sums. Raises ValueError for
     an invalid file, one that cannot be recomputed, and sums that are not those of their records.
     """
-    path = folder / FILE
-    stored = load(path) if path.exists() else None
+    path, stored = folder / FILE, None
+    if path.exists():
+        stored = load_as(Significance, path, f"a comparison of models ({SCHEMA})")
     checksums = {name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in records}
     if stored and stored.records == checksums:
         return stored
@@ -179,6 +150,27 @@ def load_or_compute(folder: Path, records: Records) -> Significance | None:
 # --------------------------------------------------------------------------------- The comparison
 
 
+@dataclass
+class Mean:
+    """The mean score of a model's seeds over the examples of a bucket."""
+
+    value: float
+    resampled: np.ndarray
+    """The mean in each draw of the examples."""
+    n_seeds: int
+    variance: float
+    """Variance of the seeds' scores, later moderated; nan for one seed."""
+    df: float
+    """Its degrees of freedom."""
+
+
+class Part(NamedTuple):
+    """The mean scores of all models over the examples of a bucket, or over all examples."""
+
+    means: dict[str, Mean]
+    n_groups: int
+
+
 class Family(NamedTuple):
     """The scores of a folder's models on one test set, by its primary metric or by the loss."""
 
@@ -187,18 +179,10 @@ class Family(NamedTuple):
     buckets: list[list[int]]
     """The ends of its buckets."""
     metric: str
-    parts: list[VarianceComponent]
+    parts: list[Part]
     """Over all examples, and in each bucket; not moderated yet."""
-    named: list[tuple[str, str]]
-    """The contrasts that the records name, as (column, row); all pairs if they name none."""
-
-    @property
-    def tested(self) -> list[tuple[str, str]]:
-        """Return the contrasts of models with MIN_SEEDS seeds: they are tested together."""
-        means = self.parts[0].means
-        return [
-            pair for pair in self.named if min(means[name].n_seeds for name in pair) >= MIN_SEEDS
-        ]
+    tested: list[tuple[str, str]]
+    """The contrasts that are tested together, as (column, row)."""
 
     @property
     def n_tested(self) -> int:
@@ -217,12 +201,10 @@ def score_folder(folder: Path, records: Records) -> Iterator[Family]:
     for record in records.values():
         path = sums_path(folder, record)
         sums = load_sums(path, record)
-        for test in record.tests:
-            if (run := sums.get(test.name)) is None:
-                continue
+        for test in (test for test in record.tests if test.name in sums):
             tests.setdefault(test.name, test)
             models = runs.setdefault(test.name, {})
-            models.setdefault(record.model, []).append(run)
+            models.setdefault(record.model, []).append(run := sums[test.name])
             if run.examples != next(iter(models.values()))[0].examples:
                 raise ValueError(f"{path}: its test examples are not those of the other runs")
     for name, models in runs.items():
@@ -256,59 +238,32 @@ def score_test(
         parts.append(score_models(columns, metric.score_from_stats, groups))
     others = {m: models if (own := contrasts[m]) is None else own for m in models}
     pairs = list(combinations(models, 2))
-    named = [(a, b) for a, b in pairs if b in others[a] or a in others[b]]
-    buckets = [[bucket.low, bucket.high] for bucket in test.buckets]
-    return Family(test.name, buckets, key, parts, named or pairs)
+    named = [(a, b) for a, b in pairs if b in others[a] or a in others[b]] or pairs
+    tested = [pair for pair in named if min(len(models[name]) for name in pair) >= MIN_SEEDS]
+    return Family(test.name, [[b.low, b.high] for b in test.buckets], key, parts, tested)
 
 
-def compare_models(family: Family) -> Comparison:
-    """Compare all pairs of models of a family; the tested ones together."""
-    shrink_variances(family.parts)
-    is_percent, means = metric_of(family.metric).is_percent, family.parts[0].means
-    pairs, tested, n_tested = [], family.tested, family.n_tested
-    for column, row in combinations(means, 2):
-        n = n_tested if (column, row) in tested else 0
-        overall, *in_buckets = (
-            compute_difference(part, row, column, n, is_percent) for part in family.parts
-        )
-        pairs.append(
-            Pair(
-                row=row,
-                column=column,
-                n_seeds=[means[row].n_seeds, means[column].n_seeds],
-                is_tested=n > 0,
-                overall=overall,
-                buckets=in_buckets,
-            )
-        )
-    return Comparison(
-        test=family.test,
-        metric=family.metric,
-        n_tested=n_tested,
-        buckets=family.buckets,
-        pairs=pairs,
-    )
+def score_models(
+    models: Mapping[str, Sequence[np.ndarray]],
+    score: Score,
+    groups: Sequence[Hashable] | None = None,
+) -> Part:
+    """Return the mean score of each model.
 
-
-@dataclass
-class Mean:
-    """The mean score of a model's seeds."""
-
-    value: float
-    resampled: np.ndarray
-    """The mean in each draw of the examples."""
-    n_seeds: int
-    variance: float
-    """Variance of the seeds' scores, later moderated; nan for one seed."""
-    df: float
-    """Its degrees of freedom."""
-
-
-class VarianceComponent(NamedTuple):
-    """The mean scores of all models over the examples of a bucket."""
-
-    means: dict[str, Mean]
-    n_groups: int
+    `models` has the columns of each seed, (rows, columns), for the same test examples in the same
+    order. `groups`: see compute_interval.
+    """
+    seeds = [sum_by_group(columns, groups) for runs in models.values() for columns in runs]
+    n_groups, width = seeds[0].shape
+    values = score(np.stack([sums.sum(axis=0) for sums in seeds]))
+    resampled = score(resample_sums(np.concatenate(seeds, axis=1)).reshape(-1, len(seeds), width))
+    means, start = {}, 0
+    for model, runs in models.items():
+        own, n = slice(start, start := start + len(runs)), len(runs)
+        variance = float(values[own].var(ddof=1)) if n > 1 else math.nan
+        mean = resampled[:, own].mean(axis=1)
+        means[model] = Mean(float(values[own].mean()), mean, n, variance, n - 1)
+    return Part(means, n_groups)
 
 
 def resample_sums(columns: np.ndarray) -> np.ndarray:
@@ -324,31 +279,24 @@ def resample_sums(columns: np.ndarray) -> np.ndarray:
     return np.concatenate(sums)
 
 
-def score_models(
-    models: Mapping[str, Sequence[np.ndarray]],
-    score: Score,
-    groups: Sequence[Hashable] | None = None,
-) -> VarianceComponent:
-    """Return the mean score of each model.
-
-    `models` has the columns of each seed, (rows, columns), for the same test examples in the same
-    order. `groups`: see compute_interval.
-    """
-    seeds = [sum_by_group(columns, groups) for runs in models.values() for columns in runs]
-    n_groups, width = seeds[0].shape
-    values = score(np.stack([sums.sum(axis=0) for sums in seeds]))
-    resampled = score(resample_sums(np.concatenate(seeds, axis=1)).reshape(-1, len(seeds), width))
-    means, start = {}, 0
-    for model, runs in models.items():
-        own = slice(start, start := start + len(runs))
-        n = len(runs)
-        variance = float(values[own].var(ddof=1)) if n > 1 else math.nan
-        mean = resampled[:, own].mean(axis=1)
-        means[model] = Mean(float(values[own].mean()), mean, n, variance, n - 1)
-    return VarianceComponent(means, n_groups)
+def compare_models(family: Family) -> Comparison:
+    """Compare all pairs of models of a family; the tested ones together."""
+    shrink_variances(family.parts)
+    is_percent, means = metric_of(family.metric).is_percent, family.parts[0].means
+    pairs = []
+    for column, row in combinations(means, 2):
+        n_tested = family.n_tested if (column, row) in family.tested else 0
+        overall, *buckets = (
+            compute_difference(part, row, column, n_tested, is_percent) for part in family.parts
+        )
+        n_seeds = [means[row].n_seeds, means[column].n_seeds]
+        pairs.append(Pair(row=row, column=column, n_seeds=n_seeds, is_tested=n_tested > 0,
+                          overall=overall, buckets=buckets))  # fmt: skip
+    return Comparison(test=family.test, metric=family.metric, n_tested=family.n_tested,
+                      buckets=family.buckets, pairs=pairs)  # fmt: skip
 
 
-def shrink_variances(parts: Sequence[VarianceComponent]) -> None:
+def shrink_variances(parts: Sequence[Part]) -> None:
     """Replace the variances of MIN_SEEDS seeds and their degrees of freedom by moderated ones."""
     several = [name for name, mean in parts[0].means.items() if mean.n_seeds >= MIN_SEEDS]
     if len(several) < 2:
@@ -378,20 +326,13 @@ def estimate_prior_df(variances: np.ndarray, d: np.ndarray) -> float:
     squares = (e - e.mean(axis=1, keepdims=True)) ** 2
     expected = np.ma.array(np.broadcast_to(polygamma(1, d / 2), e.shape), mask=~is_used).mean()
     excess = squares.sum() / (e.count(axis=1) - 1).clip(0).sum() - expected
-    return 2 * invert_trigamma(excess) if excess > 0 else math.inf
-
-
-def invert_trigamma(y: float) -> float:
-    """Return x with trigamma(x) = y, by Newton's method on 1 / trigamma (Smyth 2004, appendix)."""
-    x = 0.5 + 1 / y
-    for _ in range(50):
-        trigamma = polygamma(1, x)
-        x += trigamma * (1 - trigamma / y) / polygamma(2, x)
-    return float(x)
+    if excess <= polygamma(1, MAX_DF):
+        return math.inf
+    return float(2 * brentq(lambda x: polygamma(1, x) - excess, 1 / MAX_DF, MAX_DF))
 
 
 def compute_difference(
-    part: VarianceComponent, row: str, column: str, n_tested: int = 0, is_percent: bool = False
+    part: Part, row: str, column: str, n_tested: int = 0, is_percent: bool = False
 ) -> Difference:
     """Return the score of the row minus that of the column in a bucket.
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from types import ModuleType
@@ -276,12 +276,20 @@ def plot_folder(
         paths = style.save_all(drawings, out)
     if compared:
         paths.append(files.write(out / significance.FILE, compared.text()))
+    text = format_folder(folder, drawings, compared)
+    return [*paths, files.write(out / TABLES, text)]
+
+
+def format_folder(
+    folder: Folder, drawings: Mapping[str, Figure], compared: significance.Significance | None
+) -> str:
+    """Return the content of tables.md: the captions of the figures of a folder, and its tables."""
+    records = list(folder.records.values())
     parts = [f"# {folder.path.resolve().name}", format_subtitle(records)]
     for name, figure in drawings.items():
         title = " ".join(figure.get_suptitle().split())
-        parts.append(f"[{title}]({name}.svg). {figure.get_label()}".strip())
-    parts.append(tables.format_tables(records, compared))
-    return [*paths, files.write(out / TABLES, "\n\n".join(parts))]
+        parts.append(f"`{name}.svg`: **{title}**. {figure.get_label()}".strip())
+    return "\n\n".join([*parts, tables.format_tables(records, compared)])
 
 
 def draw_all(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import io
 import re
+import textwrap
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
@@ -184,6 +185,7 @@ def make_panels(
     texts: Texts, key: Sequence[LineStyle], ratios: Sequence[float] = (1,), n_columns: int = 2
 ) -> tuple[Figure, np.ndarray]:
     """Return a figure with rows of axes of these heights, which share x, and a legend beside."""
+    key = [k._replace(label=wrap_lines(k.label, 26)) for k in key]
     n_lines = sum(k.label.count("\n") + 1 for k in key)
     rows = sum(ratio == max(ratios) for ratio in ratios)
     figure = make_figure(max(2.3 * rows + 1, 0.19 * n_lines + 0.1 * len(key)), texts)
@@ -191,6 +193,11 @@ def make_panels(
                            height_ratios=ratios)  # fmt: skip
     add_legend(figure, key, loc="outside right upper", handlelength=3, labelspacing=0.6)
     return figure, axes
+
+
+def wrap_lines(text: str, width: int) -> str:
+    """Break the lines of a text that are longer than `width` letters."""
+    return "\n".join(textwrap.fill(line, width) for line in text.split("\n"))
 
 
 def add_legend(figure: Any, key: Sequence[LineStyle], **place: Any) -> None:
@@ -241,6 +248,8 @@ def draw_seeds(
     ms: float = 5,
 ) -> None:
     """Draw the mean and the range of the seeds' scores at each x."""
+    if not seeds:  # an empty line has no place, and would be laid out as if it had
+        return
     draw: Look = {"color": line_style.colour, "clip_on": False, "zorder": 4}
     mean, low, high = ([f(v) for v in seeds.values()] for f in (np.mean, np.min, np.max))
     ax.plot([*seeds], mean, line_style.marker, ls=line_style.dashes, lw=lw, ms=ms, **draw)
