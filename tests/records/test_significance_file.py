@@ -48,15 +48,6 @@ def compare(folder: Path) -> significance.Comparison:
     return find(folder).comparisons[0]
 
 
-def test_records_with_long_names_are_compared(folder: Path) -> None:
-    content = write_file(folder)
-    name = f"bahdanau-batch_tokens-1600-{'dropout-0.3-' * 4}seed1.json"
-    content["records"] = dict.fromkeys([name], "0" * 64)
-    (folder / significance.FILE).write_text(json.dumps(content))
-    assert [*significance.load(folder / significance.FILE).records] == [name]
-    assert len(name) > 64
-
-
 def write_file(folder: Path, has_sums: bool = False) -> dict[str, Any]:
     """Write the file and, unless message otherwise, delete the sums; return its content."""
     text = find(folder).text()

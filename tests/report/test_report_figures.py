@@ -147,11 +147,11 @@ def test_a_baseline_is_drawn_and_printed() -> None:
 
 @needs_tasks
 def test_records_without_the_tasks_measurements_are_named(capsys: Any) -> None:
-    bare = fake_record("gpt", 1) | {"task": "distance"}
+    bare = fake_record("gpt", 1) | {"task": "mistakes"}
     bare["tests"][0]["name"] = "a b"
     names = {"curves", "state", "score-a-b", "alignment"}
     assert {*figures.draw_all(as_records([bare]), None)} == names
-    assert "whose records lack 'probe'" in capsys.readouterr().err
+    assert "whose records lack 'losses'" in capsys.readouterr().err
 
 
 def test_curves_and_sizes_are_those_of_the_records() -> None:
@@ -278,7 +278,7 @@ def test_the_effect_of_a_change_is_the_arm_minus_the_model_as_it_is() -> None:
         return Difference(value=value, low=value - 1.5, high=value + 4.0, p=p)
 
     noise, rise, fall = difference(2.0, 0.5), difference(9.0, 0.01), difference(-9.0, 0.01)
-    turned = [-part for part in (fall, noise, rise, rise, fall)]
+    turned = [difference(-part.value, part.p or 0) for part in (fall, noise, rise, rise, fall)]
     records = [fake_record("gpt", 1), swept(3.0, lr=0.5)]
     records += [swept(7.0, tokens=400_000, lr=0.5), fake_record("transformer", 1)]
     base, one, two, other = (r["model"] for r in records)
@@ -313,7 +313,7 @@ def test_the_effect_of_a_change_is_the_arm_minus_the_model_as_it_is() -> None:
             drawn = figures.draw_all(made, whole, own=[])
         (ax,) = drawn["effects-length"].axes
         ends = [c.get_segments()[0][:, 0].tolist() for c in ax.collections]
-        assert ends == [[5.0, 10.5], [0.5, 6.0]]  # 9 with the ends of −9 turned round; 2
+        assert ends == [[7.5, 13.0], [0.5, 6.0]]
         fills = {"significantly better": "#1B75BC", "significantly worse": "#E8741C"}
         assert same_color(ax.collections[0].get_colors()[0], fills[verdict])
         assert same_color(ax.collections[1].get_colors()[0], style.GREY)
