@@ -90,7 +90,7 @@ class TrainedModel:
             block = min(int(data.get("block") or sys.maxsize), model.max_target(1))
             generated = search.continue_text(model, tokens, length, max(1, block), choose)
         else:
-            tokens = self.encode_source(text, has_source_eos=False)
+            tokens = self.encode(text) or [BOS]
             src, length = torch.tensor([tokens]), min(length, model.max_target(len(tokens)))
             (generated,) = search.generate(model, src, src != PAD, length, choose)
         return self.tokenizer.decode([*tokens, *generated])
@@ -150,11 +150,10 @@ class TrainedModel:
         ranked = iter(search_in_batches(find, self.model, examples, beam))
         return [next(ranked)[:n] if src else [Hypothesis([], 0.0)] for src in sources]
 
-    def encode_source(self, text: str, has_source_eos: bool | None = None) -> list[int]:
+    def encode_source(self, text: str) -> list[int]:
         """Return the source's tokens, with EOS if the run was trained with it; BOS if empty."""
-        if has_source_eos is None:
-            has_source_eos = self.record.data.get("source_end") == "EOS"
-        src = [*self.encode(text), *([EOS] if has_source_eos else [])] or [BOS]
+        end = [EOS] if self.record.data.get("source_end") == "EOS" else []
+        src = [*self.encode(text), *end] or [BOS]
         if len(src) > MAX_TEXT_TOKENS or self.model.max_target(len(src)) < 1:
             raise ValueError(f"the text has {len(src)} tokens, more than this model reads")
         return src

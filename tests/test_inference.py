@@ -115,7 +115,6 @@ def test_the_source_is_read_as_in_training(run: TrainedModel, few_draws: None) -
     for end, expected in (("EOS", [*words, EOS]), ("none", words), (None, words)):
         assert with_data(run, source_end=end).encode_source(SOURCES[0]) == expected
     assert with_data(run, source_end="none").encode_source("") == [BOS]
-    assert run.encode_source(SOURCES[0], has_source_eos=False) == words
 
     lower, (source, *_), (reference, *_) = with_data(run, case="lower"), SOURCES, REFERENCES
     assert run.encode_source(source) != run.encode_source(source.lower())

@@ -225,7 +225,7 @@ def expand_specs(models: Iterable[str], vary: Vary, is_grid: bool = False) -> li
             for field, given in vary
         ]
         combinations = product(*changes) if is_grid else ([each] for each in chain(*changes))
-        for combination in combinations if changes else ():
+        for combination in combinations:
             if changed := {f: v for f, v in combination if (f, v) != (WIDTH, 1)}:
                 specs.append(change_spec(base, changed))
     return specs
