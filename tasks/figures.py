@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from statistics import fmean
 from typing import Any
 
@@ -10,10 +10,9 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from seqmodels.evaluation.metrics import metric_of
 from seqmodels.records.schema import Record, Test
-from seqmodels.report import load, style
-from seqmodels.report.load import format_bucket, format_subtitle, rows_of
+from seqmodels.report import style
+from seqmodels.report.load import rows_of
 from seqmodels.report.style import GREY, LineStyle
 
 CHANGES = {
@@ -66,37 +65,3 @@ def mark_trained(ax: Axes, test: Test) -> None:
     if longest := test.max_train_length:
         n_trained = sum(bucket.high <= longest for bucket in test.buckets)
         ax.axvline(n_trained - 0.5, color=GREY, lw=0.8, ls=":")
-
-
-def draw_comparisons(
-    title: str,
-    caption: str,
-    comparisons: Sequence[Sequence[Record]],
-    line_styles: Mapping[str, LineStyle],
-    key: Sequence[LineStyle],
-) -> Figure:
-    """Draw the first test's score by bucket, in a panel for each comparison, named by its data."""
-    records = [r for own in comparisons for r in own]
-    first = records[0].tests[0]
-    caption += (
-        " Line: mean of the seeds; whisker: lowest to highest seed. Dotted: "
-        f"{load.name_baseline(first)}. Vertical: the most {first.unit} in training."
-    )
-    texts = title, format_subtitle(records), caption
-    figure, axes = style.make_panels(texts, key, n_columns=len(comparisons))
-    for ax, own in zip(axes[0], comparisons, strict=True):
-        test, name = own[0].tests[0], own[0].data.name
-        buckets = [format_bucket(bucket) for bucket in test.buckets]
-        groups = load.group_by_model(own)
-        for model, line_style in line_styles.items():
-            if seeds := groups.get(model):
-                scores = load.score_array(seeds, test.name, test.primary_metric)[:, 1:, 0]
-                style.draw_seeds(ax, line_style, dict(enumerate(scores.T)))
-        if test.baseline:
-            baseline = [bucket["baseline"].value for bucket in test.buckets]
-            ax.plot(baseline, ls=":", lw=1.8, color=style.INK, zorder=5)
-        mark_trained(ax, test)
-        ax.set_xticks(range(len(buckets)), buckets)
-        ax.set(title=load.capitalise(name), xlabel=test.axis)
-        ax.set_ylim(0, 100 if metric_of(test.primary_metric).is_percent else None)
-    return figure
