@@ -11,7 +11,7 @@ from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, NamedTuple, overload
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -56,11 +56,7 @@ class LazyExamples(Sequence[Example]):
     def build(self, i: int) -> Example:
         """Return one example, 0 ≤ i < n."""
 
-    @overload
-    def __getitem__(self, i: int) -> Example: ...
-    @overload
-    def __getitem__(self, i: slice) -> list[Example]: ...
-    def __getitem__(self, i: int | slice) -> Example | list[Example]:
+    def __getitem__(self, i: Any) -> Any:
         """Return one example, or a list of some; raises IndexError."""
         index = range(len(self))[i]
         return self.build(index) if isinstance(index, int) else [self.build(j) for j in index]
@@ -140,72 +136,6 @@ class TokenStream(Mapped):
     def slice(self, start: int, end: int) -> list[int]:
         """Return the tokens from `start` to before `end`."""
         return self.ids[start:end].tolist()
-
-
-def context_lengths(longest: int) -> list[int]:
-    """Return the context lengths 0, 8, 16, 32, … and the longest."""
-    doubled = [8 * 2**i for i in range(20) if 8 * 2**i < longest]
-    return [0, *doubled, longest] if longest else [0]
-
-
-class ContextWindows(LazyExamples):
-    """Targets of one length, each after a context of random length: its source, or only BOS.
-
-    Short contexts are as frequent as long ones: as many windows have no context as have 1 to 8
-    tokens, 9 to 16, 17 to 32 and so on (see `context_lengths`). Contexts depend on the seed.
-    """
-
-    def __init__(
-        self, ids: TokenStream, starts: range, n_target: int, context: int = 0, seed: int = 0
-    ):
-        self.ids, self.starts, self.n_target = ids, starts, n_target
-        most = np.array(context_lengths(context), np.int32)
-        least = np.append(0, most[:-1] + 1)
-        rng = np.random.default_rng(seed)
-        kind = rng.integers(len(most), size=len(starts))
-        self.contexts = rng.integers(least[kind], most[kind] + 1, dtype=np.int32)
-
-    def lengths(self) -> np.ndarray:
-        """Return the source and target lengths of all examples: (n, 2)."""
-        n_source = np.maximum(self.contexts, 1)  # BOS is a token
-        return np.stack([n_source, np.full_like(n_source, self.n_target)], 1)
-
-    def __len__(self) -> int:
-        return len(self.starts)
-
-    def build(self, i: int) -> Example:
-        """Return an example."""
-        start = self.starts[i]
-        src = self.ids.slice(start - int(self.contexts[i]), start) or [BOS]
-        return Example(src, self.ids.slice(start, start + self.n_target))
-
-
-class SlidingWindow(LazyExamples):
-    """Every token of a text, or of its first n, scored once, in blocks that begin after BOS.
-
-    A block scores the `stride` tokens that the previous one did not; it repeats others unscored.
-    """
-
-    def __init__(self, ids: TokenStream, block: int, stride: int, n: int | None = None):
-        self.ids, self.block, self.stride = ids, block, stride
-        self.n = len(ids) if n is None else min(n, len(ids))
-
-    def lengths(self) -> np.ndarray:
-        """Return the source and target lengths of all examples: (n, 2)."""
-        return np.broadcast_to([1, min(self.block, self.n)], (len(self), 2))
-
-    def __len__(self) -> int:
-        return 1 + max(0, -(-(self.n - self.block) // self.stride))
-
-    def block_end(self, i: int) -> int:
-        """Return the index after a block's last token."""
-        return min(self.block + i * self.stride, self.n)
-
-    def build(self, i: int) -> Example:
-        """Return an example."""
-        start, end = max(0, self.block_end(i) - self.block), self.block_end(i)
-        unscored = range(self.block_end(i - 1) - start) if i else ()
-        return Example([BOS], self.ids.slice(start, end), frozenset(unscored))
 
 
 # -------------------------------------------------------------------------------------- Batches

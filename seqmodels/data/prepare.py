@@ -150,12 +150,12 @@ class PairWriter:
     """Write the tokens of a split's pairs, as `TokenizedPairs` reads them."""
 
     def __init__(self, folder: Path, split: str, tokenizer: Tokenizer, config: PrepareConfig):
-        self.tokenizer, self.limit = tokenizer, MAX_TOKENS[split]
+        self.tokenizer, self.limit, self.kind = tokenizer, MAX_TOKENS[split], tokenizer.dtype.char
         self.source_end = [EOS] if config.has_source_eos else []
         self.files = [(folder / f"{split}.{kind}").open("wb") for kind in ("src", "tgt", "ends")]
         self.n = self.n_blank = self.n_too_long = self.n_unknown = 0
         self.ends = np.zeros(2, np.int64)
-        self.ends.tofile(self.files[-1])
+        self.files[-1].write(self.ends.tobytes())
 
     def write(self, pair: Pair) -> bool:
         """Write a pair and count it; return whether it is neither blank nor too long."""
@@ -168,9 +168,9 @@ class PairWriter:
             self.n_too_long += 1
             return False
         for side, file in zip((src, tgt), self.files, strict=False):
-            array(self.tokenizer.dtype.char, side).tofile(file)
+            file.write(array(self.kind, side).tobytes())
         self.ends += len(src), len(tgt)
-        self.ends.tofile(self.files[-1])
+        self.files[-1].write(self.ends.tobytes())
         self.n += 1
         self.n_unknown += src.count(UNK) + tgt.count(UNK)
         return True
@@ -207,7 +207,7 @@ def build_pairs(corpus: Corpus, config: PrepareConfig, folder: Path) -> dict[str
     checksum = b"".join(sorted(digest.digest() for digest in digests))  # of either direction
     data = {
         "sha256": hashlib.sha256(checksum).hexdigest(),
-        **count_pairs(corpus, writers),
+        **count_splits(corpus, writers),
         "n_test_sources_in_train": int(np.isin([hash(src) for src, _ in texts], sources).sum()),
         "source_end": "EOS" if config.has_source_eos else "none",
         "max_tokens": MAX_TOKENS["train"],
@@ -218,7 +218,7 @@ def build_pairs(corpus: Corpus, config: PrepareConfig, folder: Path) -> dict[str
     return {"data": data, "most_words": most_words, "dtype": tokenizer.dtype.name}
 
 
-def count_pairs(corpus: Corpus, writers: Mapping[str, PairWriter]) -> dict[str, int]:
+def count_splits(corpus: Corpus, writers: Mapping[str, PairWriter]) -> dict[str, int]:
     """Return the counts of each split; raise ValueError if a split is empty."""
     counts: dict[str, int] = {}
     for split, writer in writers.items():

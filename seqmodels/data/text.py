@@ -77,13 +77,19 @@ class Corpus(NamedTuple):
         Unicode's normal form: all pairs with the same source sentence are in the same split.
         """
         lacking = [split for split in SPLITS if split not in self.splits]
-        n = sum(1 for _ in self.splits["train"]()) if lacking else 0
+        n = count_pairs(self.splits["train"]) if lacking else 0
         share = min(MAX_HELD_OUT / max(1, n), 0.05)
         for split, read in self.splits.items():
             drawn = lacking if split == "train" else []
             for pair in read():
                 place = int(uniform_hash(pair.src) / share) if drawn else 0
                 yield drawn[place] if place < len(drawn) else split, pair
+
+
+@cache
+def count_pairs(read: Reader) -> int:
+    """Return the number of pairs of a split."""
+    return sum(1 for _ in read())
 
 
 def uniform_hash(sentence: str) -> float:
@@ -94,7 +100,7 @@ def uniform_hash(sentence: str) -> float:
 
 def is_blank(text: str) -> bool:
     """Return whether nothing of a text is printed: white space, or marks such as U+200B."""
-    return not any(char.isprintable() and char != " " for char in text)
+    return not any(map(str.isprintable, text.replace(" ", "")))
 
 
 def preview(text: str) -> str:
@@ -128,10 +134,10 @@ def decode_lines(file: Iterable[bytes], name: str | Path) -> Iterator[str]:
                 f"such as with iconv -f {'UTF-16' if 0 in raw else 'WINDOWS-1252'} -t UTF-8"
             ) from fault
         line = line.replace("\r\n", "\n")
-        if odd := {"\r", "\0"}.intersection(line):
+        if "\r" in line or "\0" in line:
             raise ValueError(
-                f"{name}, line {n}: {odd.pop()!r} inside a line; convert UTF-16 with iconv, and "
-                "lines that end in CR alone with tr '\\r' '\\n'"
+                f"{name}, line {n}: a CR or a zero byte inside the line; convert lines that end in "
+                "CR alone with tr '\\r' '\\n', and UTF-16 with iconv -f UTF-16 -t UTF-8"
             )
         yield line
 

@@ -6,8 +6,10 @@ import random
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from seqmodels.data import SPLITS
-from seqmodels.data.batches import ContextWindows, Example, SlidingWindow, context_lengths, longest
+from seqmodels.data.batches import Example, LazyExamples, TokenStream, longest
 from seqmodels.data.prepare import Prepared
 from seqmodels.experiments.task import TestSet
 from seqmodels.interface import BOS
@@ -18,6 +20,68 @@ MAX_EVAL = 300
 """Maximum windows of the user's own text in valid, and in test for every context."""
 MAX_BLOCKS = 2**20
 """Training blocks start at every token, or up to a block apart if they would be more than this."""
+
+
+def context_lengths(longest: int) -> list[int]:
+    """Return the context lengths 0, 8, 16, 32, … and the longest."""
+    doubled = [8 * 2**i for i in range(20) if 8 * 2**i < longest]
+    return [0, *doubled, longest] if longest else [0]
+
+
+class ContextWindows(LazyExamples):
+    """Targets of one length, each after a context of random length: its source, or only BOS.
+
+    Short contexts are as frequent as long ones: as many windows have no context as have 1 to 8
+    tokens, 9 to 16, 17 to 32 and so on (see `context_lengths`). Contexts depend on the seed.
+    """
+
+    def __init__(
+        self, ids: TokenStream, starts: range, n_target: int, context: int = 0, seed: int = 0
+    ):
+        self.ids, self.starts, self.n_target = ids, starts, n_target
+        most = np.array(context_lengths(context), np.int32)
+        least = np.append(0, most[:-1] + 1)
+        rng = np.random.default_rng(seed)
+        kind = rng.integers(len(most), size=len(starts))
+        self.contexts = rng.integers(least[kind], most[kind] + 1, dtype=np.int32)
+
+    def lengths(self) -> np.ndarray:
+        """Return the source and target lengths of all examples: (n, 2)."""
+        n_source = np.maximum(self.contexts, 1)  # BOS is a token
+        return np.stack([n_source, np.full_like(n_source, self.n_target)], 1)
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    def build(self, i: int) -> Example:
+        """Return an example."""
+        start = self.starts[i]
+        src = self.ids.slice(start - int(self.contexts[i]), start) or [BOS]
+        return Example(src, self.ids.slice(start, start + self.n_target))
+
+
+class Blocks(LazyExamples):
+    """Every token of a text, or of its first n, scored once, in blocks that begin after BOS.
+
+    All are of one length: the last one repeats tokens of the block before it, unscored.
+    """
+
+    def __init__(self, ids: TokenStream, block: int, n: int | None = None):
+        self.ids, self.block = ids, block
+        self.n = len(ids) if n is None else min(n, len(ids))
+
+    def lengths(self) -> np.ndarray:
+        """Return the source and target lengths of all examples: (n, 2)."""
+        return np.broadcast_to([1, min(self.block, self.n)], (len(self), 2))
+
+    def __len__(self) -> int:
+        return max(1, -(-self.n // self.block))
+
+    def build(self, i: int) -> Example:
+        """Return an example."""
+        end = min(self.block * (i + 1), self.n)
+        start = max(0, end - self.block)
+        return Example([BOS], self.ids.slice(start, end), frozenset(range(self.block * i - start)))
 
 
 def window(tokens: Sequence[int], context: int, n_target: int = CONTINUATION) -> Example:
@@ -77,7 +141,7 @@ def distance_test(examples: Sequence[Example], distances: Sequence[int], max_tra
     )
 
 
-def full_text_test(name: str, examples: SlidingWindow, primary: str) -> TestSet:
+def full_text_test(name: str, examples: Blocks, primary: str) -> TestSet:
     """Return a test set of a full split, each token scored once, by position in the text.
 
     Neighbouring blocks are similar over whole scenes and plays, so runs of √n blocks form a group.
@@ -144,11 +208,11 @@ def blocks(ready: Prepared[Any], block: int, n_valid: int, primary: str) -> Wind
     check_size(ready, "train", block, "--block")
     every = min(block, -(-len(ready.train) // MAX_BLOCKS))
     train = ContextWindows(ready.train, range(0, len(ready.train) - block + 1, every), block)
-    valid = SlidingWindow(ready.valid, block, block, max(block, n_valid))
-    whole = SlidingWindow(ready.test, block, block)
+    valid = Blocks(ready.valid, block, max(block, n_valid))
+    whole = Blocks(ready.test, block)
     tests = [full_text_test("whole", whole, primary)]
     if "tested" not in ready.data:
-        tests.append(full_text_test("valid", SlidingWindow(ready.valid, block, block), primary))
+        tests.append(full_text_test("valid", Blocks(ready.valid, block), primary))
     data = {"block": block, "stride": block, "n_train": len(train), "n_valid": len(valid)}
     if left_out := len(ready.valid) - valid.n:
         data["n_left_out_tokens_valid"] = left_out

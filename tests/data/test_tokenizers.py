@@ -187,7 +187,6 @@ BYTES = [base64.b64encode(bytes([value])).decode() for value in range(256)]
     (bpe_file("YQ"), "padding"),
     (bpe_file("YQ=="), "all 256 bytes"), (bpe_file(*BYTES, "YQ=="), "every piece once"),
     (bpe_file(*BYTES, split=r"(\w+)*x"), "pattern"),
-    (" " * (2**24 + 1), "16,777,217 bytes"),
 ], ids=lambda value: value[:40])  # fmt: skip
 def test_a_malformed_file_is_refused(written: str, fault: str, tmp_path: Path) -> None:
     path = tmp_path / "tokenizer.json"
