@@ -8,12 +8,7 @@ import re
 import subprocess
 import sys
 from collections import Counter
-from contextlib import nullcontext
-from copy import deepcopy
-from functools import partial
-from http.server import ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
 from typing import Any
 from unittest.mock import Mock
 
@@ -21,13 +16,12 @@ import numpy as np
 import onnx
 import pytest
 import torch
-from browser import FAKE_RUNS, FAKE_WEIGHTS, PHONE, Quiet, Tab, data_of, replace_runtime
+from browser import FAKE_RUNS, FAKE_WEIGHTS, PHONE, Tab, data_of, replace_runtime
 from conftest import (
     RESULTS,
     ROOT,
     TINY,
     Call,
-    Tiny,
     V,
     check_one_line,
     copy_records,
@@ -37,11 +31,10 @@ from conftest import (
 from torch.testing import assert_close
 
 import seqmodels
-from lesson import export, graphs, layout, live, runtime, vocabulary
-from seqmodels import BOS, EOS, MODELS, PAD, UNK, search
+from lesson import graphs, live, runtime
+from seqmodels import BOS, EOS, MODELS, UNK, search
 from seqmodels.cli import main
 from seqmodels.data import tokenizers
-from seqmodels.data.tokenizers import Tokenizer
 from tasks.inside.parts import muted
 
 
@@ -134,60 +127,6 @@ for name, sizes in { ({name: TINY[name] for name in [*MODELS, "bahdanau_4"]})!r}
     assert run_script(script).splitlines() == [f"{name} 60 {g}" for name, g in attending.items()]
 
 
-def test_only_rounded_weights_are_halved() -> None:
-    values = {"rounded": np.linspace(0, 1, 129, dtype=np.float32)}
-    values["constant"] = np.float32(1e4) ** -values["rounded"]
-    graph = onnx.helper.make_graph(
-        [onnx.helper.make_node("Add", [*values], ["y"])], "sum", [],
-        [onnx.helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [129])],
-        [onnx.numpy_helper.from_array(array, name) for name, array in values.items()],
-    )  # fmt: skip
-    model = onnx.helper.make_model(graph)
-    assert len(export.deduplicate_weights([model], is_half=True)) == 5 * 64 + 4 * 129  # aligned
-    assert [t.name for t in model.graph.initializer] == ["rounded.half", "constant"]
-
-
-PATHS = [f"decoder.{i}.self_attention" for i in range(2)]
-
-
-def change(model: Any, logits_by: float, weights_by: float, n_steps: int = 99) -> export.Run:
-    """Return a runner that computes the same as the model, but for these changes at first steps."""
-    states: list[Any] = []
-
-    def run(name: str, given: dict[str, np.ndarray]) -> list[Any]:
-        given = {key: values for key, values in given.items() if key != "head_mask"}
-        src, *rest = (torch.tensor(tokens) for tokens in given.values())
-        if name == "encode":
-            states.append(model.encode(src, src != PAD))
-            return []
-        if name == "step":
-            logits, state = model.step(src, states[-1])
-            states.append(state)
-            is_changed = len(states) <= n_steps + 1
-            return [(logits * (1 + logits_by * is_changed)).numpy()]
-        (tgt_in,) = rest
-        return [(w + weights_by).numpy() for w in graphs.weights_of(model, PATHS, src, tgt_in)]
-
-    return run
-
-
-def test_graphs_are_compared_with_the_model(fresh: Tiny, monkeypatch: Any) -> None:
-    model, traced = fresh("gpt", n_positions=128), graphs.Graphs({}, [], "attend", PATHS)
-    for p in model.parameters():
-        torch.nn.init.normal_(p, std=0.4)
-    with pytest.raises(ValueError, match="differ"):
-        export.check(model, traced, change(deepcopy(model), 0.0, 0.0))
-    before = deepcopy(model.state_dict())
-    monkeypatch.setattr(export, "mute_heads", lambda *_: nullcontext())
-    assert export.check(model, traced, change(model, 0.0, 0.0)) == (60, 0.0, 0.0)
-    assert export.check(model, traced, change(model, 5e-4, 5e-4)).difference > 0
-    assert export.check(model, traced, change(model, 5e-4, 0.0, n_steps=2)).difference > 0
-    for by in ((0.002, 0.0), (float("nan"), 0.0), (0.0, 0.002), (0.0, float("nan"))):
-        with pytest.raises(ValueError, match="differ"):
-            export.check(model, traced, change(model, *by))
-    assert all(torch.equal(before[name], own) for name, own in model.state_dict().items())
-
-
 def test_what_cannot_be_exported_is_named(
     call: Call, trained: Path, tmp_path: Path, monkeypatch: Any
 ) -> None:
@@ -277,13 +216,6 @@ def test_committed_examples_are_of_known_words() -> None:
     assert not any(UNK in tokenizer.encode(text) for _, *texts in examples for text in texts)
 
 
-def test_an_unknown_tokenizer_is_refused() -> None:
-    methods = {"encode": list, "decode": str}
-    other = type("Other", (Tokenizer,), {"name": "gpt2 (50,260)", "labels": (), **methods})()
-    with pytest.raises(ValueError, match="gpt2"):
-        vocabulary.describe(other)
-
-
 def test_the_runtime_is_fetched_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("SEQMODELS_CACHE", str(tmp_path))
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -293,22 +225,6 @@ def test_the_runtime_is_fetched_once(monkeypatch: pytest.MonkeyPatch, tmp_path: 
     monkeypatch.setattr(subprocess, "run", Mock(side_effect=failure))
     with pytest.raises(ValueError, match=r"npm error network$"):
         runtime.build_runtime()
-    assert not [path for path in tmp_path.iterdir() if path.is_dir()]
-
-    def run(command: list[str], **_: Any) -> Any:
-        if command[1] == "ci":
-            part = Path(command[-1])
-            for name in runtime.PACKAGE_FILES:
-                assert (part / name).read_bytes() == (runtime.TEMPLATES / name).read_bytes()
-            wasm = part / "node_modules/onnxruntime-web/dist/ort-wasm-simd-threaded.wasm"
-            wasm.parent.mkdir(parents=True)
-            wasm.write_bytes(b"\0asm")
-        return subprocess.CompletedProcess(command, 0, "script", "")
-
-    programs = Mock(side_effect=run)
-    monkeypatch.setattr(subprocess, "run", programs)
-    assert runtime.build_runtime() == runtime.build_runtime()
-    assert [Path(c.args[0][0]).name for c in programs.mock_calls] == ["npm", "esbuild", "esbuild"]
 
 
 class Live(Tab):
@@ -381,52 +297,11 @@ def test_choices_are_kept_by_mouse_and_by_keyboard(
     tab.context.close()
 
 
-def test_what_is_typed_is_translated(chromium: Any, page: Path, tmp_path: Path) -> None:
-    early, typed = tmp_path / "live.html", "query('#text').value = 'the <b>zyx</b>'; "
-    early.write_text(page.read_text().replace('arrive("examples")', f'{typed} arrive("examples")'))
-    tab = Live(chromium, early)
-    assert tab.page.input_value("#text") == "the <b>zyx</b>"
-    assert "the" not in tab.page.locator("#hints s").all_inner_texts()
-    assert "zyx" in tab.page.locator("#hints s").all_inner_texts()
-    tab.page.evaluate("query('[data-key=m]').isKept = true")
-    tab.page.focus("#text")
-    tab.page.keyboard.press("Enter")
-    tab.wait()
-    assert tab.page.text_content("#source") == "the <b>zyx</b>"
-    assert tab.page.evaluate("query('[data-key=m]').isKept")
-    tab.context.close()
-
-
 def test_accessible_on_a_phone(chromium: Any, page: Path) -> None:
     tab = Live(chromium, page, **PHONE)
     tab.check_isolation()
     tab.check_access()
     assert tab.width() == 390
-    tab.context.close()
-
-
-def test_models_come_from_files_in_order(
-    chromium: Any, trained: Path, tmp_path: Path, monkeypatch: Any
-) -> None:
-    replace_runtime(monkeypatch)
-    content = layout.render("live.html", **live.describe(trained, tmp_path))
-    (tmp_path / "live.html").write_text(content)
-    tab = Tab(chromium, tmp_path / "live.html")
-    tab.wait_until("!document.querySelector('#served').hidden && why.textContent.includes('disk')")
-    tab.context.close()
-    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=tmp_path)) as server:
-        Thread(target=server.serve_forever).start()
-        address = f"http://127.0.0.1:{server.server_port}/live.html"
-        tab = Live(chromium, Mock(as_uri=lambda: address))
-        server.shutdown()
-    parts = ("worker", "examples", "wasm", "model-0", "model-1", "model-2")
-    asked = [url.partition("?")[0] for url in tab.requests if not url.startswith("blob:")]
-    assert asked == [address, *(address.replace(".html", f"-{part}.bin") for part in parts)]
-    sizes, addresses = (data_of(tmp_path / "live.html")[key] for key in ("sizes", "files"))
-    content = (tmp_path / "live-wasm.bin").read_bytes()
-    assert addresses["wasm"] == f"live-wasm.bin?{hashlib.sha256(content).hexdigest()[:8]}"
-    assert tab.page.evaluate("nArrived") == sum(sizes.values())
-    assert ([*map(len, tab.tokens())][1], tab.messages) == (1, [])
     tab.context.close()
 
 
