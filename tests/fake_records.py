@@ -116,7 +116,7 @@ def fake_record(model: str, seed: int, task: str = "translation") -> dict[str, A
         "speed": {"train_tokens_per_s": 9000.0 - 500 * k, "evaluate_sentences_per_s": 81.5},
         "peak_memory_bytes": 71_000, "train_s": 100.5 + 10 * k + seed, "evaluate_s": 9.75,
         "hypotheses": f"{model}-seed{seed}.jsonl",
-        "weights_sha256": "00" * 32, "intervals": None, "continued": None,
+        "weights_sha256": "00" * 32, "intervals": None,
     }  # fmt: skip
 
 

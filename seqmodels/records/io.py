@@ -48,13 +48,6 @@ def is_record(value: object) -> TypeGuard[dict[str, object]]:
     return isinstance(value, dict) and str(value.get("schema")).startswith("seqmodels.record/")
 
 
-def describe_unknown_version(path: Path, value: Mapping[str, object]) -> str | None:
-    """Return an error message if this version cannot read a record's schema; None otherwise."""
-    if (version := str(value["schema"])) == SCHEMA:
-        return None
-    return f"{path} has the schema {version[:60]!r}; this version reads {SCHEMA}"
-
-
 def load(path: Path) -> Record:
     """Read one record.
 
@@ -74,8 +67,8 @@ def parse(path: Path, value: object) -> Record:
     """Return the JSON value of a file as a record; raise ValueError if it is not a valid one."""
     if not is_record(value):
         raise ValueError(f"{path} is not a record ({SCHEMA})")
-    if unknown := describe_unknown_version(path, value):
-        raise ValueError(unknown)
+    if (version := str(value["schema"])) != SCHEMA:
+        raise ValueError(f"{path} has the schema {version[:60]!r}; this version reads {SCHEMA}")
     try:
         record = validate(Record, value)
     except ValueError as error:

@@ -9,17 +9,19 @@ from __future__ import annotations
 from typing import Annotated, ClassVar, Final, Generic, Literal, TypeVar
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from seqmodels.models import Value
 
 SCHEMA: Final = "seqmodels.record/4"
+OLD_FIELDS = ("continued",)
+"""Fields of earlier records, which are not read."""
 Name = Annotated[str, Field(pattern=r"^\w[\w. -]{0,63}$")]
 """Can become part of a file name."""
 FileName = Annotated[str, Field(pattern=r"^\w[\w. -]{0,99}$")]
 """A name with a seed and an ending."""
 Count = Annotated[int, Field(ge=0, le=2**62)]
-Size = Annotated[int, Field(ge=-(2**24), le=2**24)]
+Setting = Annotated[int, Field(ge=-(2**24), le=2**24)]
 """A number in a model's Config."""
 Checksum = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 """A SHA-256, as `sha256sum` prints it."""
@@ -74,10 +76,10 @@ class Point(Strict):
 
 
 class Event(Strict):
-    """An event during training, such as a skipped batch or a spike of the loss."""
+    """An event during training, such as that it was resumed."""
 
     step: Count
-    kind: Literal["resumed", "skipped", "spike", "memory", "recipe", "trained", "graphs"]
+    kind: Name
     what: str
 
 
@@ -172,7 +174,7 @@ class Arm(Strict):
     """The model or variant that it differs from."""
     label: str
     """Its name in figures and tables."""
-    sizes: dict[Name, Size | float | str | bool | None]
+    sizes: dict[Name, Setting | float | str | bool | None]
     """Changed fields of its Config."""
     width: Count = 1
     """Its d_model as a multiple of the one that fits the task's number of parameters."""
@@ -189,7 +191,9 @@ class Record(Strict):
     arm: Arm | None = None
     """The changes that made this model; None: it is a model or a variant."""
     seed: Count
-    settings: Annotated[dict[Name, Size | float | str | bool | None], Field(alias="model_config")]
+    settings: Annotated[
+        dict[Name, Setting | float | str | bool | None], Field(alias="model_config")
+    ]
     train_config: Training
     beam: Count
     n_parameters: Count
@@ -213,8 +217,6 @@ class Record(Strict):
     hypotheses: FileName
     intervals: dict[Name, str] | None
     """How the interval of each score was computed; None: not recorded."""
-    continued: None = None
-    """Null in records of version 0.1."""
     analyses: dict[Name, list[dict[Name, int | float | str]]] = {}
     """Rows of named values that the task measured besides scores, by measurement."""
     speed: Speed
@@ -223,6 +225,12 @@ class Record(Strict):
     """SHA-256 of RUN.safetensors when it was written; None: not recorded."""
     rounded_from_sha256: Checksum | None = None
     """SHA-256 of the weights that were trained, where those of the run are rounded to float16."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def drop_old_fields(cls, value: dict[str, object]) -> dict[str, object]:
+        """Leave out the fields that no record has any more."""
+        return {name: field for name, field in value.items() if name not in OLD_FIELDS}
 
     @property
     def base(self) -> str:

@@ -267,8 +267,6 @@ def plot_folder(
     """
     folder = load.load_folder(folder) if isinstance(folder, Path) else folder
     out, records = Path(out or folder.path), list(folder.records.values())
-    for unknown in folder.unknown:
-        print(f"not drawn: {unknown}", file=sys.stderr)
     compared = find_significance(folder.path, folder.records)
     files.claim_folder(out, "comparison")
     with style.context():
@@ -389,7 +387,7 @@ def plot_results(root: Path) -> list[Path]:
     """Draw a folder of records, or all folders in it and what tasks draw across folders."""
     paths = sorted({path.parent for path in root.glob("*/*.json")})
     folders = [load.load_folder(path, may_be_empty=True) for path in paths]
-    folders = [folder for folder in folders if folder.records or folder.unknown]
+    folders = [folder for folder in folders if folder.records]
     if not folders:
         return plot_folder(root)
     drawn = [path for folder in folders for path in plot_folder(folder.path)]

@@ -16,7 +16,7 @@ import numpy as np
 from seqmodels.evaluation.intervals import student_quantile
 from seqmodels.evaluation.metrics import metric_of
 from seqmodels.models import INFOS, PAPERS, ModelInfo, model_of
-from seqmodels.records.io import describe_unknown_version, is_record, parse
+from seqmodels.records.io import is_record, parse
 from seqmodels.records.schema import SCHEMA, Bucket, Record, Test, Value
 from seqmodels.records.significance import (
     ALPHA,
@@ -54,19 +54,16 @@ class Folder(NamedTuple):
     path: Path
     records: dict[str, Record]
     """Records by the names of their files, in order of history, then by seed."""
-    unknown: list[str]
-    """One sentence per record of an unknown version."""
 
 
 def load_folder(path: Path, may_be_empty: bool = False) -> Folder:
     """Read each JSON file of a folder once; those that are not records are ignored.
 
-    Raises ValueError for a *-seed*.json that is not JSON, a record that `record.parse` rejects, two
+    Raises ValueError for a *-seed*.json that is not JSON, a record that `io.parse` rejects, two
     records of the same (model, seed), more than one task, and, unless it `may_be_empty`, without
     records.
     """
     by_run: dict[tuple[str, int], tuple[str, Record]] = {}
-    unknown = []
     for file in sorted(Path(path).glob("*.json"), key=lambda file: by_number(file.name)):
         try:
             value = files.read_json(file)
@@ -76,9 +73,6 @@ def load_folder(path: Path, may_be_empty: bool = False) -> Folder:
             continue
         if not is_record(value):
             continue
-        if message := describe_unknown_version(file, value):
-            unknown.append(message)
-            continue
         record = parse(file, value)
         if (run := (record.model, record.seed)) in by_run:
             raise ValueError(f"{file}: a second record of {run[0]}, seed {run[1]}; keep one")
@@ -86,10 +80,9 @@ def load_folder(path: Path, may_be_empty: bool = False) -> Folder:
     if len(tasks := sorted({r.task for _, r in by_run.values()})) > 1:
         raise ValueError(f"{path} mixes the tasks {', '.join(tasks)}; give each its own folder")
     if not by_run and not may_be_empty:
-        reason = "; ".join(unknown) or f"*.json with schema {SCHEMA!r}"
-        raise ValueError(f"{path} holds no record that can be drawn ({reason})")
+        raise ValueError(f"{path} holds no record (*.json with schema {SCHEMA!r})")
     named = sorted(by_run.values(), key=lambda named: (order_of(named[1]), named[1].seed))
-    return Folder(Path(path), dict(named), unknown)
+    return Folder(Path(path), dict(named))
 
 
 def load_records(path: Path) -> list[Record]:
@@ -280,12 +273,6 @@ def describe_run(r: Record) -> str:
     return format_subtitle([r]).replace("one seed", f"seed {r.seed}")
 
 
-def format_interval_methods(records: Iterable[Record], metrics: Iterable[str]) -> str:
-    """Format the methods by which the intervals of these metrics were computed."""
-    pairs = [(r, m) for m in metrics for r in records]
-    return ", ".join(dict.fromkeys((r.intervals or {}).get(m, "bootstrap") for r, m in pairs))
-
-
 def format_search(test: Test) -> str:
     """Return the search method as a suffix; empty if the test set does not record it."""
     beam = test.beam
@@ -310,15 +297,11 @@ def format_significance(comparison: Comparison, test: Test) -> str:
     units = test.grouped_by or test.noun
     if not comparison.n_tested:
         return f"Fewer than {MIN_SEEDS} seeds: nothing is tested; intervals are over {units} alone."
-    text = (
+    return (
         f"Over seeds, with moderated variances, and the same {units}; intervals and p hold for all "
-        f"{comparison.n_tested} tested differences together (Bonferroni)."
+        f"{comparison.n_tested} tested differences together (Bonferroni). Intervals of others: "
+        f"95 % each, of fewer than {MIN_SEEDS} seeds over {units} alone."
     )
-    if not all(pair.is_tested for pair in comparison.pairs):
-        text += " Intervals of others: 95 % each"
-        is_few = any(min(pair.n_seeds) < MIN_SEEDS for pair in comparison.pairs)
-        text += f", of fewer than {MIN_SEEDS} seeds over {units} alone." if is_few else "."
-    return text
 
 
 def format_p_value(p: float | None) -> str:
