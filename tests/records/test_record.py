@@ -9,6 +9,7 @@ from fake_records import fake_rows
 from pydantic import ValidationError
 
 from seqmodels.records import io as record
+from seqmodels.records.schema import OLD_FIELDS
 from seqmodels.utils import files
 
 
@@ -24,6 +25,7 @@ def test_a_record_comes_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     rows[0] |= {"hyp": "Bär"}
     fields = fields_of(RESULTS / "translation-grammar" / "gpt-seed1.json")
     fields["tests"][0] |= {"primary_metric": "nats"}
+    del fields["continued"]  # which is not read
     saved = record.build(fields)
     path = tmp_path / "gpt-seed1.json"
     record.save(path, saved, rows)
@@ -39,17 +41,10 @@ def test_a_record_comes_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_the_committed_records_are_written_as_they_are_read() -> None:
-    """Older ones have the keys of two fields in another order."""
-    n_older = 0
     for path in RESULTS.rglob("*-seed*[0-9].json"):
-        text, fields = path.read_text(encoding="utf-8"), fields_of(path)
-        read = record.load(path)
+        read, fields = record.load(path), fields_of(path)
         written = record.format_record(read.model_copy(update={"task": fields["task"]}))
-        is_older = next(iter(fields["data"])) != "name"
-        assert is_older or written == text, path
-        assert json.loads(written) == fields, path
-        n_older += is_older
-    assert n_older == 8
+        assert json.loads(written) == {k: v for k, v in fields.items() if k not in OLD_FIELDS}, path
 
 
 def test_what_is_read_cannot_be_changed() -> None:
