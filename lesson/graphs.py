@@ -12,7 +12,9 @@ named S (source), N (target so far) and P (both); the target's are 0 at first. T
 weights of each layer and head are those over the source. `attend` returns all weights at once, also
 those of a text over itself, of models with several heads.
 
-While a chapter is traced, `scan` over the same unit replaces its loop over the source.
+`torch.onnx.export` alone fixes S at the traced length where a chapter loops over the source, and
+fails where a length is read from data. So `scan` over the same unit replaces such a loop, and
+functions without these checks replace theirs.
 """
 
 from __future__ import annotations
