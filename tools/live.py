@@ -27,7 +27,6 @@ from seqmodels.training import checkpoint
 from seqmodels.utils import files
 from seqmodels.utils.terminal import Parser
 from tasks.synthetic import grammar
-from tasks.synthetic.pairs import SIZES
 from tasks.translation import __main__ as translation
 
 KEPT = 5
@@ -96,12 +95,14 @@ def main(argv: Sequence[str] | None = None) -> None:
     p.add_argument("runs", type=Path, help="folder of runs")
     p.add_argument("out", type=Path, help="folder for the rounded ones")
     args = p.parse_args(argv)
-    task = translation.builtin_task(translation.PARSER.parse_args(["--size", "full"]))
+    full = translation.PARSER.parse_args(["--size", "full"])
+    corpus = translation.draw_corpus(full)
+    task = translation.builtin_task(full, corpus)
     args.out.mkdir(parents=True, exist_ok=True)
     task.tokenizer.save(args.out / "tokenizer.json")
     for path in sorted(args.runs.glob("*-seed*[0-9].json")):
         print(round_run(path, args.out, task))
-    drawn = draw_sentences(grammar.draw_corpus(seed=1, **SIZES["full"]), LENGTHS, PER_LENGTH)
+    drawn = draw_sentences(corpus, LENGTHS, PER_LENGTH)
     lines = "".join(f"{s.en_text}\t{s.de_text}\n" for s in drawn)
     print(files.write(args.out / EXAMPLES, gzip.compress(lines.encode(), mtime=0)))
 
