@@ -130,7 +130,5 @@ def generate(args: argparse.Namespace) -> None:
     if args.length > MAX_NEW_TOKENS:
         raise ValueError(f"--length {args.length}: at most {MAX_NEW_TOKENS:,}")
     run, text = load(args.run), "\n".join(read_text(args.text))
-    if text:
-        choice = args.temperature, args.top_k, args.top_p, args.seed
-        print(run.generate(text, args.length, *choice))
-        warn_unknown([run.encode(text)])
+    print(run.generate(text, args.length, args.temperature, args.top_k, args.top_p, args.seed))
+    warn_unknown([run.encode(text)])

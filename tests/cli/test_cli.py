@@ -1,4 +1,4 @@
-"""The console command: subcommands, exit codes, imports, the doctor, and standard streams."""
+"""The console command: what each subcommand prints, and what it imports."""
 
 import json
 import re
@@ -19,7 +19,7 @@ from seqmodels import search
 from seqmodels.cli import main
 from seqmodels.data import tokenizers
 from seqmodels.evaluation import evaluate
-from seqmodels.experiments.launch import compare
+from seqmodels.experiments import launch
 from seqmodels.models import PAPERS
 from seqmodels.report import alignment, style
 
@@ -76,7 +76,7 @@ def test_an_alignment_that_cannot_be_drawn_is_refused(
     path = tmp_path / "alignment.svg"
     for name, text, generated, fault in (
         ("lstm_seq2seq", SENTENCE, [5], "one vector"),
-        ("bahdanau", SENTENCE, [], "generated nothing"),
+        ("bahdanau", SENTENCE, [], "0 tokens"),
         ("bahdanau", "cat " * 101, [5], "101 tokens"),
     ):
         monkeypatch.setattr(evaluate, "greedy", Mock(return_value=[generated]))
@@ -116,7 +116,6 @@ def test_a_model_without_context_continues_in_blocks(
         assert all(len(prefix) == 6 for prefix, _ in calls[1:])
         assert sum(n - len(prefix) for prefix, n in calls) == 20
         assert max(n for _, n in calls) <= 12
-    check_one_line(call(*given, "so he said " * 900), "at most 2000")
 
 
 # ------------------------------------------------------------------------------ Runs by their names
@@ -130,7 +129,7 @@ def test_a_folder_that_is_a_run_is_named(command: str, call: Call, trained: Path
         check_one_line(call(main, name, run, *flags), f"such as {home}, which has the run {run}")
 
 
-SLOW_TO_IMPORT = {"torch", "numpy", "matplotlib", "datasets", "sacrebleu", "tokenizers", "pydantic"}
+SLOW_TO_IMPORT = {"torch", "matplotlib", "datasets", "sacrebleu"}
 SLOW_AFTER_TORCH = {"matplotlib", "datasets", "sacrebleu", "scipy", "sympy", "torch._dynamo"}
 ONE_SENTENCE = "seqmodels.cli.main translate results/translation-live/bahdanau-seed1 cat"
 
@@ -197,8 +196,8 @@ def test_an_interrupted_comparison_says_how_to_resume(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     interrupted = Mock(side_effect=KeyboardInterrupt)
-    monkeypatch.setattr(compare, "prepare_folder", interrupted)
+    monkeypatch.setattr(launch, "prepare_folder", interrupted)
     for is_fresh in (False, True):
         with pytest.raises(KeyboardInterrupt) as advised:
-            compare(toy(), options(tmp_path, fresh=is_fresh))
+            launch.compare(toy(), options(tmp_path, fresh=is_fresh))
         assert ("without --fresh" in advised.value.__notes__[0]) == is_fresh
