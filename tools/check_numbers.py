@@ -25,6 +25,7 @@ from typing import Any
 ROOT = Path(__file__).parents[1]
 NUMBERS = ROOT / "docs" / "numbers.toml"
 PAGES = [ROOT / "README.md", *ROOT.glob("docs/*.md"), *ROOT.glob("tasks/*/README.md")]
+PAGES += ROOT.glob("lesson/text/*.html")
 TABLE = re.compile(
     r"(?<=<!-- table: )([^;>]+);([^;>]+)(?:;([^>]*))? -->\n.*?(?=<!-- end -->)", re.S
 )
