@@ -1,7 +1,4 @@
-"""Corpora known by name, and where they are: at an address, in SEQMODELS_DATA, in the cache.
-
-None of them is part of this project.
-"""
+"""Corpora known by name, none of which is part of this project, and what `datasets` fetches."""
 
 from __future__ import annotations
 
@@ -99,12 +96,10 @@ def local_path(preset: Preset) -> Path | None:
 
 def locate(name: str) -> str:
     """Return the path of a corpus, which is downloaded if need be, its id on the hub, or `name`."""
-    preset = (PARALLEL | TEXT).get(name)
-    if preset is None:
+    if (preset := (PARALLEL | TEXT).get(name)) is None:
         return name
-    if (path := local_path(preset)) or "://" not in preset.source:
-        return str(path or preset.source)
-    return str(download(preset.source))
+    fetch = download if "://" in preset.source else str
+    return str(local_path(preset) or fetch(preset.source))
 
 
 def cache_dir() -> Path:
@@ -114,7 +109,6 @@ def cache_dir() -> Path:
 
 
 # ---------------------------------------------------------------------------------- The network
-
 
 HUB_ID = re.compile(r"[\w-][\w.-]*/[\w.-]+(?<!\.csv|\.tsv)(?<!\.jsonl)(?<!\.parquet)(?::[\w.-]+)?")
 """OWNER/NAME or OWNER/NAME:CONFIG, and no table in a folder."""

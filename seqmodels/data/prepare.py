@@ -78,10 +78,7 @@ class Prepared(Generic[Split]):
 
 
 def prepare(corpus: Corpus, config: PrepareConfig) -> Prepared[Any]:
-    """Prepare a corpus; the work is done once, by one of several processes, which all wait for it.
-
-    Raises ValueError if nothing is left to train or test on, and OSError.
-    """
+    """Prepare a corpus, once; raise ValueError if nothing is left to train or test on."""
     name = printable(corpus.name)[:200]
     kind: type[TokenStream | TokenizedPairs] = TokenStream
     build: Callable[[Path], Mapping[str, object]] = partial(build_text, corpus, config)
@@ -106,10 +103,7 @@ def prepare(corpus: Corpus, config: PrepareConfig) -> Prepared[Any]:
 
 
 def cached(key: list[object], build: Callable[[Path], Mapping[str, object]]) -> Path:
-    """Return the folder for what depends only on `key`; `build` fills it if it is missing.
-
-    It is filled under another name, and moved into place when it is complete.
-    """
+    """Return the folder for what depends only on `key`; it is there when it is complete."""
     folder = corpora.cache_dir() / hashlib.sha256(json.dumps(key).encode()).hexdigest()[:24]
     folder.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(f"{folder}.lock"):
@@ -204,9 +198,9 @@ def build_pairs(corpus: Corpus, config: PrepareConfig, folder: Path) -> dict[str
             elif split == "test" and is_written:
                 texts.append(pair)
     (folder / TEST_TEXTS).write_text(json.dumps(texts), "utf-8")
-    checksum = b"".join(sorted(digest.digest() for digest in digests))  # of either direction
+    both = b"".join(sorted(digest.digest() for digest in digests))  # the same in both directions
     data = {
-        "sha256": hashlib.sha256(checksum).hexdigest(),
+        "sha256": hashlib.sha256(both).hexdigest(),
         **count_splits(corpus, writers),
         "n_test_sources_in_train": int(np.isin([hash(src) for src, _ in texts], sources).sum()),
         "source_end": "EOS" if config.has_source_eos else "none",

@@ -99,7 +99,7 @@ def uniform_hash(sentence: str) -> float:
 
 
 def is_blank(text: str) -> bool:
-    """Return whether nothing of a text is printed: white space, or marks such as U+200B."""
+    """Return whether a text is white space, or marks that are not printed, such as U+200B."""
     return not any(map(str.isprintable, text.replace(" ", "")))
 
 
@@ -217,8 +217,7 @@ def read_json(path: Path) -> Rows:
 
 def read_text_rows(path: Path) -> Rows:
     """Yield the lines of a text file as the column `text`."""
-    for n, line in enumerate(read_lines(path), 1):
-        yield f"{path}, line {n}", {"text": line}
+    return ((f"{path}", {"text": line}) for line in read_lines(path))
 
 
 def read_parquet(path: Path) -> Rows:
@@ -466,7 +465,8 @@ def open_text(data: Sequence[str], column: str | None = None, limit: int | None 
         readers, key = open_rows(str(place), limit)
         chosen = find_column([*first_row(readers["train"], str(place))], column, str(place))
         splits = {
-            split: partial(read_texts, rows, [chosen], end_line) for split, rows in readers.items()
+            split: partial(read_texts, rows, [chosen], lambda text: text.removesuffix("\n") + "\n")
+            for split, rows in readers.items()
         }
         opened = Corpus(place.stem, splits, f"{key} {chosen}", [f"{place}, column {chosen}"])
     train, *held_out = opened.splits.values()
@@ -475,11 +475,6 @@ def open_text(data: Sequence[str], column: str | None = None, limit: int | None 
     else:
         splits = cut_text(train, preset.shares if preset else corpora.SHARES)
     return opened._replace(splits=splits, name=data[0] if preset else opened.name)
-
-
-def end_line(text: str) -> str:
-    """Return a text that ends in a line feed."""
-    return text.removesuffix("\n") + "\n"
 
 
 def find_column(names: Sequence[str], column: str | None, origin: str) -> str:

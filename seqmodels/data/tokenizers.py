@@ -157,7 +157,8 @@ class Words(Tokenizer):
 
         There are at most `vocab_size` ids, and no words longer than MAX_PIECE_BYTES.
         """
-        _check_vocab_size(vocab_size, N_SPECIALS + 1)
+        if vocab_size <= N_SPECIALS:
+            raise ValueError(f"vocab_size is {vocab_size}; give {N_SPECIALS + 1} or more")
         counts = Counter(chain.from_iterable(map(cls.split, training_texts(lines))))
         frequent = (word for word, n in counts.items() if n >= min_count)
         words = [word for word in frequent if len(word.encode()) <= MAX_PIECE_BYTES]
@@ -219,11 +220,9 @@ class BPE(Tokenizer):
 
     @classmethod
     def train(cls, lines: Iterable[str], vocab_size: int) -> BPE:
-        """Merge the most frequent pair in `lines` repeatedly until there are `vocab_size` ids.
-
-        There are fewer if no pair is left that occurs twice; `name` shows how many.
-        """
-        _check_vocab_size(vocab_size, N_SPECIALS + 256)
+        """Merge the most frequent pair in `lines`, as long as one occurs twice, up to the size."""
+        if vocab_size < N_SPECIALS + 256:
+            raise ValueError(f"vocab_size is {vocab_size}; give {N_SPECIALS + 256} or more")
         rank_of = train_merges(lines, vocab_size - N_SPECIALS).get_vocab()
         in_order = sorted(rank_of, key=rank_of.__getitem__)
         return cls([bytes(BYTE_VALUES[char] for char in piece) for piece in in_order])
@@ -255,10 +254,7 @@ class Bytes(BPE):
 
 
 def make(kind: str, lines: Iterable[str], vocab_size: int) -> Tokenizer:
-    """Make one of TOKENIZERS, trained on `lines`, which are read at most once, or read a file.
-
-    TOKENIZERS_WITH_VOCAB_SIZE have up to `vocab_size` ids, the others as many as they need.
-    """
+    """Make one of TOKENIZERS, trained on `lines`, with up to `vocab_size` ids; or read a file."""
     match kind:
         case "bpe":
             return BPE.train(lines, vocab_size)
@@ -296,11 +292,6 @@ def load(path: str | Path) -> Tokenizer:
         raise ValueError("unknown kind, or wrong fields")
     except (TypeError, ValueError) as fault:
         raise ValueError(f"{path} is not a tokenizer: {fault}") from fault
-
-
-def _check_vocab_size(vocab_size: int, least: int) -> None:
-    if vocab_size < least:
-        raise ValueError(f"vocab_size is {vocab_size}; give {least:,} or more")
 
 
 def _visible(piece: bytes) -> str:
