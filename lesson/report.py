@@ -19,7 +19,7 @@ from markupsafe import Markup
 from pydantic import BaseModel, ConfigDict, Field
 
 from lesson import layout
-from seqmodels.evaluation.metrics import check_tokenizer, metric_of, sacrebleu_metrics
+from seqmodels.evaluation.metrics import check_tokenizer, make_bleu, metric_of
 from seqmodels.records.schema import Bucket, Count, Name, Record, validate
 from seqmodels.report import figures, load, style
 from seqmodels.report.load import Folder, format_bucket, format_subtitle
@@ -117,9 +117,9 @@ def list_examples(
     if any(own != texts[0] for own in texts):
         raise ValueError(f"the runs of {next(iter(runs)).parent} have other test examples each")
     bleu: Any = None
-    if runs and metric_of((first := next(iter(runs.values()))).tests[0].primary_metric).sacrebleu:
+    if runs and (first := next(iter(runs.values()))).tests[0].primary_metric == "bleu":
         check_tokenizer(first.data.bleu_tokenize)
-        bleu = sacrebleu_metrics(first.data.bleu_tokenize)["bleu"]
+        bleu = make_bleu(first.data.bleu_tokenize)
         bleu.effective_order = True  # otherwise a sentence of three words has none
     chosen = list[dict[str, Any]]()
     for b in buckets:

@@ -44,7 +44,7 @@ def fake_test(
             "exact_match": metric(score * 0.8, half, 100),
         }  # fmt: skip
         if is_generated:
-            keys = enumerate(("bleu", "accuracy", "chrf"))
+            keys = enumerate(("bleu", "accuracy"))
             part |= {key: metric(score + 3 * i, half + i, 100) for i, key in keys}
         parts.append(part)
     middle = {h: v for h, v in parts[len(parts) // 3].items() if isinstance(v, dict)}
@@ -109,14 +109,14 @@ def fake_record(model: str, seed: int, task: str = "translation") -> dict[str, A
             for s, v in zip(steps.tolist(), loss.tolist(), strict=True)
         ],
         "tests": tests,
-        "signatures": {"bleu": "nrefs:1|case:mixed|tok:13a", "chrf": "nrefs:1|nc:6"},
+        "signatures": {"bleu": "nrefs:1|case:mixed|tok:13a"},
         "alignment": aligned if model in ATTENDING else None,
         "source_bytes": [[s, 2048 if is_fixed else 256 * s] for s in LENGTHS],
         "cache_bytes": [[s, 4096 if is_fixed else 512 * s] for s in LENGTHS],
         "speed": {"train_tokens_per_s": 9000.0 - 500 * k, "evaluate_sentences_per_s": 81.5},
         "peak_memory_bytes": 71_000, "train_s": 100.5 + 10 * k + seed, "evaluate_s": 9.75,
         "hypotheses": f"{model}-seed{seed}.jsonl",
-        "weights_sha256": "00" * 32, "intervals": None,
+        "weights_sha256": "00" * 32,
     }  # fmt: skip
 
 

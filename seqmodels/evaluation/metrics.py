@@ -7,11 +7,10 @@ JSONL next to a record is enough to recompute all scores. A new metric is one en
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,10 +18,7 @@ from seqmodels.data.text import HANGUL, N_SAMPLED, unspaced_script
 from seqmodels.evaluation.intervals import Interval, Row, Score, compute_interval, groups_of
 
 if TYPE_CHECKING:
-    from sacrebleu.metrics import BLEU, CHRF
-
-N_CHRF = 6
-"""Letters of the longest n-grams of chrF."""
+    from sacrebleu.metrics import BLEU
 
 
 def quotient(sums: np.ndarray) -> np.ndarray:
@@ -32,40 +28,31 @@ def quotient(sums: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True, kw_only=True)
 class Metric:
-    """One metric: a score of sums (`ratio` or `count`), or one without sums (`compute`)."""
+    """One metric: a score of sums (`ratio` or `count`), or one without sums and interval."""
 
     label: str
     unit: str = ""
     digits: int = 1
     """Decimals in tables."""
-    better: Literal["higher", "lower"] | None = "higher"
-    """None: neither is better."""
+    is_loss: bool = False
+    """Whether lower is better."""
     is_teacher_forced: bool = False
     """Whether each token is predicted after the true tokens, not after the model's own."""
     is_percent: bool = False
     """Whether the score is between 0 and 100."""
-    interval: str | None = "BCa bootstrap"
-    """How its interval is computed; None: it has no interval."""
+    is_binary: bool = False
+    """Whether each example is right or wrong; its interval is Wilson's."""
     ratio: tuple[str, str | None, float] | None = None
     """(above, below, scale): scale × Σ above / Σ below of these fields; None below: per row."""
     count: Callable[[Sequence[str], Sequence[str], str], np.ndarray] | None = None
     """count(hyps, refs, tokenize) returns the counts of each pair, whose sums give the score."""
-    sacrebleu: Callable[[str], BLEU | CHRF] | None = None
-    """make(tokenize) returns sacreBLEU's object of the same metric, which has the signature."""
     score_from_stats: Score = quotient
     """Computes the score from summed terms, for many resamples at once."""
-    compute: Callable[[Sequence[Row], Mapping[str, np.ndarray]], float | None] | None = None
-    """Computes a score from rows and the terms of other metrics; None if they lack its fields."""
 
     @property
     def name(self) -> str:
         """Return the label with its unit."""
         return f"{self.label} ({self.unit})" if self.unit else self.label
-
-    @property
-    def is_loss(self) -> bool:
-        """Return whether lower is better."""
-        return self.better == "lower"
 
     def terms(self, rows: Sequence[Row], tokenize: str) -> np.ndarray | None:
         """Return each row's terms, whose sums give the score; None if the rows lack its fields."""
@@ -79,24 +66,9 @@ class Metric:
 
     def score(self, terms: np.ndarray, groups: Sequence[Hashable] | None = None) -> Interval:
         """Return the score of the rows' terms with its interval."""
-        is_binary = self.interval == "Wilson"
-        return compute_interval(terms, self.score_from_stats, groups, self.is_percent, is_binary)
-
-
-# ---------------------------------------------------------------------------------- Other scores
-
-
-def mean_baseline(rows: Sequence[Row], _: Mapping[str, np.ndarray]) -> float | None:
-    """Return the mean baseline: the percentage correct without the ability that a test measures."""
-    return 100 * float(np.mean([r["baseline"] for r in rows])) if "baseline" in rows[0] else None
-
-
-def length_ratio(_: Sequence[Row], terms: Mapping[str, np.ndarray]) -> float | None:
-    """Return the length of the hypotheses divided by that of the references, in BLEU's tokens."""
-    if "bleu" not in terms:
-        return None
-    n_hyp, n_ref, *_counts = terms["bleu"].sum(0)
-    return float(n_hyp / max(n_ref, 1))
+        return compute_interval(
+            terms, self.score_from_stats, groups, self.is_percent, self.is_binary
+        )
 
 
 def perplexity(sums: np.ndarray) -> np.ndarray:
@@ -114,11 +86,11 @@ def make_bleu(tokenize: str) -> BLEU:
     return BLEU(force=True, tokenize=tokenize)
 
 
-def make_chrf(tokenize: str) -> CHRF:
-    """Return sacreBLEU's chrF, which needs no tokenizer."""
-    from sacrebleu.metrics import CHRF
-
-    return CHRF()
+def bleu_signature(tokenize: str = "13a") -> str:
+    """Return the signature of sacreBLEU's BLEU."""
+    bleu = make_bleu(tokenize)
+    bleu.corpus_score(["a"], [["a"]])
+    return str(bleu.get_signature())
 
 
 def count_bleu(hyps: Sequence[str], refs: Sequence[str], tokenize: str) -> np.ndarray:
@@ -137,33 +109,6 @@ def bleu_of_counts(sums: np.ndarray) -> np.ndarray:
         brevity = np.where(n_hyp < n_ref, 1 - n_ref / n_hyp, 0)
         score = 100 * np.exp(brevity + np.log(precision).mean(-1))
     return np.where(matches.any(-1) & ngrams.all(-1), score, 0.0)
-
-
-def count_chrf(hyps: Sequence[str], refs: Sequence[str], tokenize: str) -> np.ndarray:
-    """Return for each pair and n the n-grams of letters of hypothesis and reference, and matches.
-
-    sacreBLEU keeps these counts to itself.
-    """
-    counts = np.zeros((len(hyps), N_CHRF, 3))
-    for i, pair in enumerate(zip(hyps, refs, strict=True)):
-        letters = ["".join(text.split()) for text in pair]
-        for n in range(1, N_CHRF + 1):
-            hyp, ref = (Counter(t[j : j + n] for j in range(len(t) - n + 1)) for t in letters)
-            counts[i, n - 1] = hyp.total() * bool(ref), ref.total(), (hyp & ref).total()
-    return counts.reshape(len(hyps), -1)
-
-
-def chrf_of_counts(sums: np.ndarray) -> np.ndarray:
-    """Return chrF from sums of `count_chrf`, as sacreBLEU does, for many resamples at once."""
-    n_hyp, n_ref, n_same = np.moveaxis(sums.reshape(*sums.shape[:-1], -1, 3), -1, 0)
-    both = (n_hyp > 0) & (n_ref > 0)
-    n_orders = np.maximum(both.sum(-1), 1)
-    precision, recall = (
-        np.divide(n_same, n, out=np.zeros_like(n), where=both).sum(-1) / n_orders
-        for n in (n_hyp, n_ref)
-    )
-    below = 4 * precision + recall
-    return 100 * np.divide(5 * precision * recall, below, out=np.zeros_like(below), where=below > 0)
 
 
 TOKENIZER_OF_SCRIPT = {"han": "zh", "kana": "ja-mecab", "other": "flores200", None: "13a"}
@@ -197,20 +142,17 @@ def check_tokenizer(name: str) -> None:
 
 # ------------------------------------------------------------------------------------- The table
 
-LOSSES = ("nats", "bits_per_byte")
-"""Shown in every table."""
-
 METRICS = {
     "nats": Metric(
-        label="loss", unit="nats per token", digits=3, better="lower", is_teacher_forced=True,
+        label="loss", unit="nats per token", digits=3, is_loss=True, is_teacher_forced=True,
         ratio=("nats", "n_tokens", 1.0),
     ),
     "bits_per_byte": Metric(
-        label="loss", unit="bits per byte", digits=3, better="lower", is_teacher_forced=True,
+        label="loss", unit="bits per byte", digits=3, is_loss=True, is_teacher_forced=True,
         ratio=("nats", "n_bytes", 1 / math.log(2)),
     ),
     "perplexity": Metric(
-        label="perplexity", unit="per token", better="lower", is_teacher_forced=True,
+        label="perplexity", unit="per token", is_loss=True, is_teacher_forced=True,
         ratio=("nats", "n_tokens", 1.0), score_from_stats=perplexity,
     ),
     "token_accuracy": Metric(
@@ -218,24 +160,17 @@ METRICS = {
         ratio=("n_correct", "n_tokens", 100.0),
     ),
     "exact_match": Metric(
-        label="exact match", unit="%", is_percent=True, interval="Wilson",
+        label="exact match", unit="%", is_percent=True, is_binary=True,
         ratio=("exact_match", None, 100.0),
     ),
     "accuracy": Metric(
         label="symbol accuracy", unit="%", is_percent=True, ratio=("n_same", "n_places", 100.0)
     ),
     "bleu": Metric(
-        label="BLEU", is_percent=True, count=count_bleu, sacrebleu=make_bleu,
-        score_from_stats=bleu_of_counts,
+        label="BLEU", is_percent=True, count=count_bleu, score_from_stats=bleu_of_counts
     ),
-    "chrf": Metric(
-        label="chrF", is_percent=True, count=count_chrf, sacrebleu=make_chrf,
-        score_from_stats=chrf_of_counts,
-    ),
-    "length_ratio": Metric(
-        label="Length ratio", digits=3, better=None, interval=None, compute=length_ratio
-    ),
-    "baseline": Metric(label="baseline", unit="%", interval=None, compute=mean_baseline),
+    "length_ratio": Metric(label="Length ratio", digits=3),
+    "baseline": Metric(label="baseline", unit="%"),
 }  # fmt: skip
 """Metrics by their field names in records. Without a free-running search, a target is an exact
 match if each of its tokens was the most likely one: greedy search would write it."""
@@ -257,15 +192,16 @@ def compute_scores_by_bucket(
     groups = groups_of(rows)
 
     def score(indices: np.ndarray) -> dict[str, Interval]:
-        scores = dict[str, Interval]()
         own = {key: each[indices] for key, each in terms.items() if each is not None}
-        own_rows = [rows[i] for i in indices]
         own_groups = None if groups is None else [groups[i] for i in indices]
-        for key, metric in METRICS.items():
-            if key in own:
-                scores[key] = metric.score(own[key], own_groups)
-            elif metric.compute and (value := metric.compute(own_rows, own)) is not None:
-                scores[key] = {"value": value, "low": None, "high": None}
+        scores = {key: METRICS[key].score(each, own_groups) for key, each in own.items()}
+        if "bleu" in own:  # the length of the hypotheses divided by that of the references
+            n_hyp, n_ref, *_counts = own["bleu"].sum(0)
+            ratio = float(n_hyp / max(n_ref, 1))
+            scores["length_ratio"] = {"value": ratio, "low": None, "high": None}
+        if "baseline" in rows[0]:  # what is correct without the ability that a test measures
+            baseline = 100 * float(np.mean([rows[i]["baseline"] for i in indices]))
+            scores["baseline"] = {"value": baseline, "low": None, "high": None}
         return scores
 
     lengths = [row["x"] for row in rows] if buckets else []
@@ -287,22 +223,3 @@ def map_buckets(
         if indices.size:
             parts.append({"low": low, "high": high, "n": len(indices), **score(indices)})
     return parts
-
-
-def interval_methods(keys: Iterable[str]) -> dict[str, str]:
-    """Return metric -> the method of its interval."""
-    return {key: method for key in keys if (method := metric_of(key).interval)}
-
-
-def sacrebleu_metrics(tokenize: str) -> dict[str, BLEU | CHRF]:
-    """Return sacreBLEU's objects for its metrics in the table."""
-    return {key: m.sacrebleu(tokenize) for key, m in METRICS.items() if m.sacrebleu}
-
-
-def sacrebleu_signatures(tokenize: str = "13a") -> dict[str, str]:
-    """Return the signatures of sacreBLEU's metrics."""
-    signatures = {}
-    for key, metric in sacrebleu_metrics(tokenize).items():
-        metric.corpus_score(["a"], [["a"]])
-        signatures[key] = str(metric.get_signature())
-    return signatures

@@ -28,9 +28,8 @@ from seqmodels.evaluation.evaluate import (
 )
 from seqmodels.evaluation.intervals import Row
 from seqmodels.evaluation.metrics import (
+    bleu_signature,
     compute_scores_by_bucket,
-    interval_methods,
-    sacrebleu_signatures,
 )
 from seqmodels.experiments.sweep import (
     Run,
@@ -280,7 +279,6 @@ def build_record(
     """Return a run's record, without the checksum of its weights; ValueError if it is invalid."""
     task, device, last = run.task, run.device, progress.curve[-1]
     state_bytes = measure_cache_bytes(model)
-    metrics = (name for test in scored.tests for name in test["overall"])
     return record.build({
         "schema": record.SCHEMA,
         "task": task.name,
@@ -297,7 +295,7 @@ def build_record(
         "curve": progress.curve,
         "events": progress.events,
         "tests": scored.tests,
-        "signatures": sacrebleu_signatures(task.bleu_tokenize),
+        "signatures": {"bleu": bleu_signature(task.bleu_tokenize)},
         "alignment": align_example(model, task),
         "source_bytes": [(n, 4 * model.config.source_floats(n)) for n, _ in state_bytes],
         "cache_bytes": state_bytes,
@@ -305,7 +303,6 @@ def build_record(
         "peak_memory_bytes": scored.peak_memory_bytes,
         "train_s": last["seconds"],
         "hypotheses": run.path.with_suffix(".jsonl").name,
-        "intervals": interval_methods(metrics),
         "analyses": dict(analyses),
         "speed": {
             "train_tokens_per_s": last["tokens"] / last["seconds"],

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from seqmodels.models import Value
 
 SCHEMA: Final = "seqmodels.record/4"
-OLD_FIELDS = ("continued",)
+OLD_FIELDS = ("continued", "intervals")
 """Fields of earlier records, which are not read."""
 Name = Annotated[str, Field(pattern=r"^\w[\w. -]{0,63}$")]
 """Can become part of a file name."""
@@ -215,8 +215,6 @@ class Record(Strict):
     peak_memory_bytes: Count | None
     train_s: float
     hypotheses: FileName
-    intervals: dict[Name, str] | None
-    """How the interval of each score was computed; None: not recorded."""
     analyses: dict[Name, list[dict[Name, int | float | str]]] = {}
     """Rows of named values that the task measured besides scores, by measurement."""
     speed: Speed

@@ -154,9 +154,8 @@ def _draw_metric(
     is_lower = metric.is_loss and not is_gain(test)
     ax.set_title(f"{name_score(test, name)} {'↓' if is_lower else '↑'}")
     ax.set_ylabel(search, color=GREY)
-    is_of_texts = metric.sacrebleu is not None
-    if metric.is_percent and (is_of_texts or name == test.primary_metric):
-        ax.set_ylim(0, None if is_of_texts and ax.get_ylim()[1] < 50 else 100)
+    if metric.is_percent and name == test.primary_metric:
+        ax.set_ylim(0, None if metric.count and ax.get_ylim()[1] < 50 else 100)
     ax.tick_params(axis="x", length=0)
 
 
