@@ -354,7 +354,7 @@ def check_folder(folder: Path, models: Sequence[str]) -> list[Record]:
         assert {row["set"] for row in rows} == {test.name for test in made.tests}
         assert len(made.data.sha256) == 64
         assert (made.alignment is not None) <= paper_of(made.model).attends
-    drawn = ["curves", "state", *(f"score-{test.name}" for test in records[0].tests)]
+    drawn = ["curves", *(f"score-{test.name}" for test in records[0].tests)]
     drawn += ["alignment"] * any(r.alignment for r in records)
     for name in drawn:
         assert ElementTree.parse(folder / f"{name}.svg").getroot().tag.endswith("svg")

@@ -1,12 +1,9 @@
-"""Draw alignments as heat maps side by side, with tokens shown as text."""
+"""Draw alignments as heat maps side by side, with the tokens at their edges."""
 
 from __future__ import annotations
 
-import re
 import textwrap
-import unicodedata
 from collections.abc import Sequence
-from itertools import pairwise
 from operator import attrgetter
 from pathlib import Path
 
@@ -21,8 +18,7 @@ from seqmodels.report.style import GREY, WIDTH, LineStyle
 CAPTION = (
     "Each row shows the distribution of attention over the source when one token of the target is "
     "generated; a row sums to less than one where a model also attends to the target. Open "
-    "squares: gold links. A dot (·) continues the previous word, ␣ is a space, … the rest of a "
-    "character."
+    "squares: gold links."
 )
 LETTER = 0.08
 """Width of a letter of a word at the edge of a map, in inches."""
@@ -53,7 +49,7 @@ def draw_heat_maps(panels: Sequence[Panel], subtitle: str) -> Figure:
             raise ValueError(
                 f"{look.label}: alpha is {np.shape(a.alpha)}, but the words are {shape}"
             )
-    alignments = [make_readable(a) for _, a in panels]
+    alignments = [a for _, a in panels]
     n_src, n_tgt = (max(len(side(a)) for a in alignments) for side in (SOURCE, TARGET))
     above, beside = (
         LETTER * max(len(word) for a in alignments for word in side(a)) for side in (SOURCE, TARGET)
@@ -69,7 +65,7 @@ def draw_heat_maps(panels: Sequence[Panel], subtitle: str) -> Figure:
     for ax in axes[len(panels) :]:
         ax.set_axis_off()
     is_same = len({tuple(a.tgt) for a in alignments}) == 1  # target words written once
-    for i, (ax, (look, _), a) in enumerate(zip(axes, panels, alignments, strict=False)):
+    for i, (ax, (look, a)) in enumerate(zip(axes, panels, strict=False)):
         rows = a.tgt if i % n_columns == 0 or not is_same else [""] * len(a.tgt)
         style.draw_map(ax, np.array(a.alpha, float), rows, a.src, top=1, lw=0.4)
         ax.set_aspect("equal")
@@ -86,43 +82,3 @@ def draw_heat_maps(panels: Sequence[Panel], subtitle: str) -> Figure:
     scale.ax.set_title("weight", size=8.5, color=GREY, pad=5)
     scale.ax.grid(False)
     return figure
-
-
-def make_readable(a: Alignment) -> Alignment:
-    """Return an alignment whose tokens are shown as text."""
-    return a.model_copy(update={"src": show_tokens(a.src), "tgt": show_tokens(a.tgt)})
-
-
-def show_tokens(tokens: Sequence[str]) -> list[str]:
-    """Return a text's tokens without the marks of spaces before words.
-
-    If a text has such marks, a token that continues the previous word gets a dot.
-    """
-    words = join_bytes(tokens)
-    has_marks = any(re.match(r"▁[^▁]", word) for word in words)
-    texts = []
-    for before, word in pairwise(["", *words]):
-        is_continued = (
-            has_marks and _is_letter(word[:1]) and (_is_letter(before[-1:]) or before == "…")
-        )
-        bare = word[1:] if has_marks and re.match(r"▁[^▁]", word) else word
-        texts.append("·" * is_continued + bare.replace("▁", "␣"))
-    return texts
-
-
-def _is_letter(char: str) -> bool:
-    return char != "" and unicodedata.category(char)[0] in "LMN"
-
-
-def join_bytes(tokens: Sequence[str]) -> list[str]:
-    """Move a character split between tokens to the first of them; the others become "…"."""
-    pieces = [
-        re.sub(rb"\\x([89a-f][0-9a-f])", lambda m: bytes.fromhex(m[1].decode()), token.encode())
-        for token in tokens
-    ]
-    owner = [i for i, piece in enumerate(pieces) for _ in piece]
-    words, n = ["" for _ in pieces], 0
-    for char in b"".join(pieces).decode(errors="surrogateescape"):
-        words[owner[n]] += char if char.isprintable() else tokens[owner[n]]
-        n += len(char.encode(errors="surrogateescape"))
-    return [word or "…" * bool(piece) for word, piece in zip(words, pieces, strict=True)]

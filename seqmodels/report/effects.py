@@ -6,7 +6,6 @@ A sweep is a curve of the scores over the values of a number, such as a size or 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -181,13 +180,13 @@ def changed_fields(record: Record) -> dict[str, Value]:
     return {**arm.sizes, **arm.training, **({"width": arm.width} if arm.width != 1 else {})}
 
 
-def sweep_figures(records: Sequence[Record]) -> dict[str, partial[Figure]]:
-    """Return what draws each sweep, the first test set's scores, by the names of their files."""
+def draw_sweeps(records: Sequence[Record]) -> dict[str, Figure]:
+    """Draw each sweep, the first test set's scores; return the figures by their files' names."""
     test = next(iter(load.tests_by_name(records).values()))
     groups, figures = load.group_by_model(records), {}
     for field, sweep in find_sweeps(records).items():
         line_styles = style.line_styles_for({model: groups[model] for model in sweep})
-        figures[f"sweep-{field}"] = partial(draw_sweep, field, sweep, test, line_styles)
+        figures[f"sweep-{field}"] = draw_sweep(field, sweep, test, line_styles)
     return figures
 
 

@@ -1,6 +1,6 @@
 """Draw the figures of every comparison, and write those of a folder with its tables.
 
-Scores by bucket, learning curves and sizes are drawn here, from the JSON records alone; what a task
+Scores by bucket and learning curves are drawn here, from the JSON records alone; what a task
 draws besides is in tasks/NAME/figure.py. No torch; the same records give the same bytes.
 """
 
@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from types import ModuleType
 
@@ -38,11 +37,6 @@ from seqmodels.utils.imports import TASKS, import_beside
 Draw = Callable[[Sequence[Record]], dict[str, Figure]]
 """Returns figures of a folder's records by the names of their files."""
 TABLES = "tables.md"
-MEMORY_SIZES = {
-    "source_bytes": "Passed to the decoder in the paper",
-    "cache_bytes": "Kept by this implementation",
-}
-"""Fields of a record with sizes in bytes, and the titles of their panels."""
 SCORES = (
     "Line: mean of the seeds; whisker: lowest to highest seed; band: 95 % interval over {units}, "
     "its ends averaged over the seeds. ↑: higher is better. Hollow: fewer than 30 {noun}. Dashed: "
@@ -200,7 +194,7 @@ def _name_buckets(ax: Axes, test: Test) -> None:
     ax.set_xlabel(test.axis)
 
 
-# ------------------------------------------------------------------------------- Curves and sizes
+# ---------------------------------------------------------------------------------------- Curves
 
 
 def draw_curves(records: Sequence[Record]) -> Figure:
@@ -223,33 +217,6 @@ def draw_curves(records: Sequence[Record]) -> Figure:
     ax.set_xlabel("target tokens")
     ax.xaxis.set_major_locator(MaxNLocator(5))
     ax.xaxis.set_major_formatter(format_short)
-    return figure
-
-
-def draw_memory_size(records: Sequence[Record]) -> Figure:
-    """Draw the bytes that the decoder gets against source length."""
-    caption = (
-        "For one source, in float32. Left: the vectors that the decoder's equations read. Right: "
-        "all tensors that encode returns. Where lines coincide, their markers alternate. A line "
-        "ends at the longest source that a model takes."
-    )
-    texts = "Bytes for the decoder by source length", format_subtitle(records), caption
-    groups = load.group_by_model(records)
-    figure, axes = style.make_panels(texts, style.label_line_styles(records))
-    axes[0, 1].sharey(axes[0, 0])
-    for ax, (field, title) in zip(axes[0], MEMORY_SIZES.items(), strict=True):
-        style.set_log(ax, "x", "{x:g}", base=2)
-        style.set_log(ax, "y", partial(format_short, unit="B"))
-        for i, (model, look) in enumerate(style.line_styles_for(groups).items()):
-            if sizes := getattr(groups[model][0], field):
-                S, size = np.array(sizes, float).T
-                ax.plot(S, size, color=look.colour, ls=look.dashes, lw=1.8, marker=look.marker,
-                        ms=5.5, markevery=(i % 3, 3))  # fmt: skip
-        ax.set_title(title)
-        ax.set_xlabel("source length (tokens)")
-        ax.grid(True, axis="both")
-    low, high = ax.get_ylim()
-    ax.set_ylim((low, high) if high > 10 * low else (low / 3, 3 * high))  # all may be equal
     return figure
 
 
@@ -295,36 +262,23 @@ def draw_all(
     own: Sequence[Draw] | None = None,
 ) -> dict[str, Figure]:
     """Return all figures of a folder by the names of their files, in the style's context."""
-    drawn = {name: draw() for name, draw in shared_figures(records, compared).items()}
-    first = {name: drawn[name] for name in ("curves", "state")}
+    figures = {"curves": draw_curves(records)}
     if own is None:
-        return first | draw_task_figures(records) | drawn
-    return first | merge_figures(draw(records) for draw in own) | drawn
-
-
-def shared_figures(
-    records: Sequence[Record], compared: significance.Significance | None
-) -> dict[str, Callable[[], Figure]]:
-    """Return functions that draw the figures of every task, by the names of their files."""
-    figures: dict[str, Callable[[], Figure]] = {
-        "curves": partial(draw_curves, records),
-        "state": partial(draw_memory_size, records),
-        **effects.sweep_figures(records),
-    }
+        figures |= draw_task_figures(records)
+    else:
+        figures |= merge_figures(draw(records) for draw in own)
+    figures |= effects.draw_sweeps(records)
     for name, test in load.tests_by_name(records).items():
-        key = format_file_name(name)
-        figures[f"score-{key}"] = partial(draw_scores, records, test)
-        if (
-            compared
-            and (comparison := compared.on(name))
-            and len(effects.find_effects(records, comparison)) > 1
-        ):
-            figures[f"effects-{key}"] = partial(effects.draw_effects, records, test, comparison)
+        key = re.sub(r"[^\w.-]+", "-", name)
+        figures[f"score-{key}"] = draw_scores(records, test)
+        comparison = compared and compared.on(name)
+        if comparison and len(effects.find_effects(records, comparison)) > 1:
+            figures[f"effects-{key}"] = effects.draw_effects(records, test, comparison)
     attending = load.group_by_model(r for r in records if r.alignment)
     if first := [group[0] for group in attending.values()]:
         looks = style.line_styles_for(attending)
         panels = [(looks[r.model], r.alignment) for r in first if r.alignment]
-        figures["alignment"] = partial(alignment.draw_heat_maps, panels, format_subtitle(first))
+        figures["alignment"] = alignment.draw_heat_maps(panels, format_subtitle(first))
     return figures
 
 
@@ -375,11 +329,6 @@ def find_significance(folder: Path, by_file: dict[str, Record]) -> significance.
     except ValueError as error:
         print(f"not drawn: {error}", file=sys.stderr)
         return None
-
-
-def format_file_name(test: str) -> str:
-    """Return the name of a test set as part of the name of a file."""
-    return re.sub(r"[^\w.-]+", "-", test)
 
 
 def plot_results(root: Path) -> list[Path]:

@@ -185,7 +185,8 @@ def make_panels(
     texts: Texts, key: Sequence[LineStyle], ratios: Sequence[float] = (1,), n_columns: int = 2
 ) -> tuple[Figure, np.ndarray]:
     """Return a figure with rows of axes of these heights, which share x, and a legend beside."""
-    key = [k._replace(label=wrap_lines(k.label, 26)) for k in key]
+    wrap = partial(textwrap.fill, width=26)
+    key = [k._replace(label="\n".join(map(wrap, k.label.split("\n")))) for k in key]
     n_lines = sum(k.label.count("\n") + 1 for k in key)
     rows = sum(ratio == max(ratios) for ratio in ratios)
     figure = make_figure(max(2.3 * rows + 1, 0.19 * n_lines + 0.1 * len(key)), texts)
@@ -193,11 +194,6 @@ def make_panels(
                            height_ratios=ratios)  # fmt: skip
     add_legend(figure, key, loc="outside right upper", handlelength=3, labelspacing=0.6)
     return figure, axes
-
-
-def wrap_lines(text: str, width: int) -> str:
-    """Break the lines of a text that are longer than `width` letters."""
-    return "\n".join(textwrap.fill(line, width) for line in text.split("\n"))
 
 
 def add_legend(figure: Any, key: Sequence[LineStyle], **place: Any) -> None:

@@ -44,7 +44,7 @@ def test_plot_needs_records_alone(trained: Path, call: Call, tmp_path: Path) -> 
     code, out, err = call(main, "plot", folder)
     assert (code, err) == (0, "")
     files = {Path(line).name: Path(line) for line in out.splitlines()}
-    names = {"score-length.svg", "curves.svg", "state.svg", "alignment.svg", "tables.md"}
+    names = {"score-length.svg", "curves.svg", "alignment.svg", "tables.md"}
     assert names <= files.keys()
     for name in names:
         assert files[name].read_bytes() == (trained / name).read_bytes()

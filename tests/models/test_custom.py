@@ -69,7 +69,7 @@ def test_a_model_of_a_file_runs_in_every_task(
     assert record.train_config.lr == {"Bag": 8e-3, "Attending": 2e-3}[name]
     assert not [e for e in made["bahdanau"].events if e.kind == "recipe"]
     assert (record.alignment is not None) == (name == "Attending")
-    for file in ("tables.md", "curves.svg", "state.svg"):
+    for file in ("tables.md", "curves.svg"):
         assert name in (out / file).read_text(encoding="utf-8")
     del models.PAPERS[name]  # as in another process
     argv = "export" if task is recall else "generate", out / f"{name}-seed1", "a"

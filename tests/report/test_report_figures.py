@@ -149,24 +149,18 @@ def test_a_baseline_is_drawn_and_printed() -> None:
 def test_records_without_the_tasks_measurements_are_named(capsys: Any) -> None:
     bare = fake_record("gpt", 1) | {"task": "mistakes"}
     bare["tests"][0]["name"] = "a b"
-    names = {"curves", "state", "score-a-b", "alignment"}
+    names = {"curves", "score-a-b", "alignment"}
     assert {*figures.draw_all(as_records([bare]), None)} == names
     assert "whose records lack 'losses'" in capsys.readouterr().err
 
 
-def test_curves_and_sizes_are_those_of_the_records() -> None:
+def test_curves_are_those_of_the_records() -> None:
     records = as_records(several(1))
-    curves = figures.draw_curves(records).axes
-    sizes = [ax for ax in figures.draw_memory_size(records).axes if ax.lines]
-    assert [ax.get_title() for ax in sizes] == [*figures.MEMORY_SIZES.values()]
-    assert sizes[0].get_ylim() == sizes[1].get_ylim()
+    (ax,) = figures.draw_curves(records).axes
     for record in records:
         colour, curve = style.line_style_of(record.model).colour, record.curve
-        drawn = [[(p.tokens, p.valid_nats) for p in curve]]
-        drawn += [record.source_bytes, record.cache_bytes]
-        for ax, points in zip([*curves, *sizes], drawn, strict=True):
-            line = next(line for line in ax.lines if line.get_color() == colour)
-            assert np.allclose(line.get_xydata(), points)
+        line = next(line for line in ax.lines if line.get_color() == colour)
+        assert np.allclose(line.get_xydata(), [(p.tokens, p.valid_nats) for p in curve])
 
 
 def test_alignments_that_cannot_be_drawn_are_refused(tmp_path: Path) -> None:
@@ -188,16 +182,6 @@ def test_alignments_that_cannot_be_drawn_are_refused(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["a.PNG"]
 
 
-def test_tokens_are_shown_as_text() -> None:
-    for tokens, texts in (
-        ("The ▁mag ic , ▁isn 't ▁ 8 ]", "The mag ·ic , isn 't ␣ 8 ]"),
-        (r"Fr \xc3 \xa4 u ▁", "Fr ä … u ␣"),
-        (r"▁M\xc3 \xa4dch en", "Mä ·dch ·en"),
-        (r"\xe4 x a\x00", r"\xe4 x a\x00"),
-    ):
-        assert alignment.show_tokens(tokens.split()) == texts.split()
-
-
 def test_alignments_are_drawn_in_rows_with_one_scale() -> None:
     words: dict[str, Any] = {"src": ["▁a", "b", "▁c"], "tgt": ["▁d", "e"], "gold": [[0, 0], [2, 1]]}
     whole = Alignment(**words, alpha=[[1.0, 0.0, 0.0], [0.0, 0.6, 0.4]])
@@ -209,8 +193,8 @@ def test_alignments_are_drawn_in_rows_with_one_scale() -> None:
     assert (*scale.get_ylim(), maps[0].collections[0].norm.vmax) == (0, 1, 1)
     assert (maps[0].yaxis_inverted(), maps[0].xaxis_inverted()) == (True, False)
     assert np.allclose(maps[0].collections[0].get_array(), whole.alpha)
-    assert [t.get_text() for t in maps[0].get_xticklabels()] == ["a", "·b", "c"]
-    assert [t.get_text() for t in maps[0].get_yticklabels()] == ["d", "·e"]
+    assert [t.get_text() for t in maps[0].get_xticklabels()] == ["▁a", "b", "▁c"]
+    assert [t.get_text() for t in maps[0].get_yticklabels()] == ["▁d", "e"]
     assert [square.get_xy() for square in maps[0].patches] == [(0.06, 0.06), (2.06, 1.06)]
     long = Alignment(src=["a"] * 30, tgt=["b"], alpha=[[0.0] * 30], gold=None)  # two fit beside
     other = long.model_copy(update={"tgt": ["c"]})
@@ -242,9 +226,9 @@ def test_a_sweep_is_drawn_over_the_values_of_one_field() -> None:
         swept(99.0, tokens=800_000, lr=0.1),
         swept(3.0, lr=0.1),  # with the model as it is, two values
     ]  # fmt: skip
-    drawn = effects.sweep_figures(as_records(records))
+    drawn = effects.draw_sweeps(as_records(records))
     assert [*drawn] == ["sweep-tokens"]
-    bleu, nats = drawn["sweep-tokens"]().axes
+    bleu, nats = drawn["sweep-tokens"].axes
     for ax, values in ((bleu, [7.0, 42.0, 90.0]), (nats, None)):
         (line,) = ax.lines
         assert [*line.get_xdata()] == [400_000, 2_000_000, 16_000_000] == [*ax.get_xticks()]
@@ -256,12 +240,12 @@ def test_a_sweep_is_drawn_over_the_values_of_one_field() -> None:
     assert (bleu.get_xscale(), nats.get_yscale()) == ("log", "log")
     # without the model, whose own value is no number; near values on a linear axis
     records = [*base, *(swept(10.0 * n, d_k=n) for n in (7, 2, 3))]
-    (line,) = effects.sweep_figures(as_records(records))["sweep-d_k"]().axes[0].lines
+    (line,) = effects.draw_sweeps(as_records(records))["sweep-d_k"].axes[0].lines
     assert ([*line.get_xdata()], [*line.get_ydata()]) == ([2, 3, 7], [20.0, 30.0, 70.0])
     assert line.axes.get_xscale() == "linear"
     for record in records:  # no length was trained: all of them
         record["tests"][0]["max_train_length"] = 0
-    (line,) = effects.sweep_figures(as_records(records))["sweep-d_k"]().axes[1].lines
+    (line,) = effects.draw_sweeps(as_records(records))["sweep-d_k"].axes[1].lines
     overall = [r["tests"][0]["overall"]["nats"]["value"] for r in (*records[3:], records[2])]
     assert [*line.get_ydata()] == pytest.approx(overall)
 
@@ -324,7 +308,7 @@ def test_the_effect_of_a_change_is_the_arm_minus_the_model_as_it_is() -> None:
     assert [fill == "white" for fill in fills] == [False, True]
     one = comparison.model_copy(update={"pairs": [pairs[0]]})
     alone = whole.model_copy(update={"comparisons": [one]})
-    assert "effects-length" not in figures.shared_figures(made, alone)  # of one row
+    assert "effects-length" not in figures.draw_all(made, alone, own=[])  # of one row
     assert effects.effect_rows([made[0], made[3]], test, whole) == []
     made += as_records([fake_record("transformer_cosine", 1)])  # a variant beside its base
     pairs = [Pair(row="transformer_cosine", column=other, overall=turned[0], buckets=[], **tested)]

@@ -122,10 +122,10 @@ def test_the_table_marks_each_significant_bucket() -> None:
 
 
 def test_a_folder_is_drawn_as_if_alone(tmp_path: Path, monkeypatch: Any) -> None:
-    curves, state = figures.draw_curves, figures.draw_memory_size
+    curves = figures.draw_curves
 
     def draw_few(its: list[Record], *_: Any) -> dict[str, Any]:
-        return {"curves": curves(its), "state": state(its), f"of-{len(its)}": curves(its)}
+        return {"curves": curves(its), f"of-{len(its)}": curves(its)}
 
     monkeypatch.setattr(figures, "draw_all", draw_few)
     for n_heads, more in ((4, []), (2, [fake_record("gpt", 2)])):
