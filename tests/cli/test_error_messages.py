@@ -1,7 +1,6 @@
 """A user's mistake: one line that names the place, and exit code 2."""
 
 import json
-import math
 import shutil
 from pathlib import Path
 from types import ModuleType
@@ -131,20 +130,6 @@ def test_a_broken_file_of_a_run_is_refused(
     if content is not None:
         (tmp_path / name).write_bytes(content)
     check_refusal(call(main, "translate", run, "a"), str(tmp_path))
-
-
-def test_sizes_that_no_model_has_are_refused(trained: Path, call: Call, tmp_path: Path) -> None:
-    for name, changes in (
-        ("bahdanau", {"d_model": 0}),
-        ("gpt", {"n_heads": 7}),
-        ("gpt", {"n_heads": 0}),
-        ("gpt", {"n_wings": 2}),
-        ("gpt", {"dropout": math.nan}),
-        ("lstm_seq2seq", {"vocab_size": "8"}),
-        ("lstm_seq2seq", {"model": "os.system"}),
-    ):
-        run = copy_run(trained, tmp_path, name, **changes)
-        check_refusal(call(main, "translate", run, "a"), run.name)
 
 
 def test_weights_must_be_those_of_the_record(trained: Path, call: Call, tmp_path: Path) -> None:

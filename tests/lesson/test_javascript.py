@@ -86,12 +86,6 @@ def test_the_modules_own_tests_pass() -> None:
 WORDS = Words([*"abcdefg"])
 RUNS = [fake_run("Vector", n=1), fake_run("Pair", n=2), fake_run("Attends", shape=[2, 3])]
 RUNS += [fake_run("Late", shape=[3, 2], attend=True)]
-EXAMPLES = [
-    (2, "a b", "a g"),
-    (3, "c d e", "c d e"),
-    (3, "b c d", "b g d"),
-    (5, *["b d f a g"] * 2),
-]
 
 
 def describe_live(examples: Sequence[tuple[int, str, str]], **changes: Any) -> dict[str, Any]:
@@ -156,26 +150,6 @@ def test_sources_end_as_in_training_and_fit_the_positions() -> None:
         [acb, None, 16], [[1], None, 12],
         [acb, None, 5], [acb, None, 4],
         [[1], acb, 8], [[1], acb, 6], [[1], acb, 5], "problem",
-    ]  # fmt: skip
-
-
-def test_live_attention_is_of_the_chosen_head() -> None:
-    body = """const numbers = (row) => Array.from(row, (weight) => weight.toFixed(3));
-    const written = await write([[0, "b d"], [1, "b d"], [2, "b d"], [3, "b d"]]);
-    return written.map(({ tokens, rows }) => [tokens, rows.map(numbers)]);"""
-    vector, pair, step, late = run_live(body, continues="prefix", block=6, has_source_end=False)
-    assert vector == pair == [[3] * 4, []]
-    for run, first in ((step, ["0.111"] * 4), (late, ["71.141", "31.151", "31.161", "31.171"])):
-        assert [run[0], [row[0] for row in run[1]]] == [[3] * 4, first]
-    *_, (_, step), (_, attend) = run_live(body)
-    columns = (1, 2, 3)  # b, d and EOS
-    heads = [(layer, head) for layer in (1, 2) for head in (1, 2, 3)]
-    row = [f"{0.1 * layer + 0.01 * head + 0.001 * s:.3f}" for layer, head in heads for s in columns]
-    assert step == [row] * 2
-    heads = [(layer, head) for layer in (1, 2, 3) for head in (1, 2)]
-    assert attend == [
-        [f"{10 * y + layer + 0.1 * head + 0.01 * (3 + t) + 0.001 * s:.3f}"  # below the source
-         for layer, head in heads for s in columns] for t, y in ((1, 1), (2, 5))
     ]  # fmt: skip
 
 

@@ -7,10 +7,8 @@ import json
 import re
 import subprocess
 import sys
-from collections import Counter
 from pathlib import Path
 from typing import Any
-from unittest.mock import Mock
 
 import numpy as np
 import onnx
@@ -31,10 +29,9 @@ from conftest import (
 from torch.testing import assert_close
 
 import seqmodels
-from lesson import graphs, live, runtime
+from lesson import graphs, live
 from seqmodels import BOS, EOS, MODELS, UNK, search
 from seqmodels.cli import main
-from seqmodels.data import tokenizers
 from tasks.inside.parts import muted
 
 
@@ -205,26 +202,6 @@ def test_the_first_seed_with_weights_is_in_the_page(
     code, out, _ = call(main, "live", folder, "--out", tmp_path / "live.html")
     assert (code, re.findall(r"gpt-seed\d", out)) == (0, ["gpt-seed2"])
     assert len(data_of(tmp_path / "live.html")["runs"]) == 1
-
-
-def test_committed_examples_are_of_known_words() -> None:
-    folder = RESULTS / "translation-live"
-    examples = live.read_examples(folder / live.EXAMPLES)
-    assert Counter(x for x, *_ in examples) == dict.fromkeys(range(4, 81), 20)
-    assert {(r["x"], r["src"], r["ref"]) for r in rows_of(folder / "gpt-seed1")} < {*examples}
-    tokenizer = tokenizers.load(folder / "tokenizer.json")
-    assert not any(UNK in tokenizer.encode(text) for _, *texts in examples for text in texts)
-
-
-def test_the_runtime_is_fetched_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("SEQMODELS_CACHE", str(tmp_path))
-    monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(ValueError, match=r"Node.js .* cannot fetch .*: .*'npm'$"):
-        runtime.build_runtime()
-    failure = subprocess.CalledProcessError(1, "npm", "", "npm error network\nmore\n")
-    monkeypatch.setattr(subprocess, "run", Mock(side_effect=failure))
-    with pytest.raises(ValueError, match=r"npm error network$"):
-        runtime.build_runtime()
 
 
 class Live(Tab):

@@ -18,7 +18,6 @@ from test_javascript import run_node
 
 import seqmodels
 from lesson import attention, build, essays, layout, pair, source, trace
-from lesson.source import Line, Unit
 from seqmodels.cli import pages
 from seqmodels.data.batches import Example, collate
 
@@ -177,17 +176,6 @@ def test_values_are_those_that_lines_compute(chapter: source.Chapter, fresh: Tin
     assert value.first == pytest.approx(tensor.flatten()[:4].tolist(), abs=1e-5)
 
 
-def test_a_unit_of_the_decoder_has_the_decoders_values(fresh: Tiny) -> None:
-    chapter, model = CHAPTERS["bahdanau"], fresh("bahdanau")
-    src, tgt = torch.tensor([[5, 9, 4, 7]]), torch.tensor([[1, 6, 8]])
-    values = trace.trace_lines(chapter, model, src, tgt)
-    (unit,) = (unit for unit in chapter.units if unit.name == "GatedUnit.forward")
-    (state,) = values[[line.number for line in unit.lines if line.tag][-1]]
-    with torch.inference_mode():
-        s = model.step(tgt[:, 0], model.encode(src, src == src))[1].s
-    assert state.first == pytest.approx(s.flatten()[:4].tolist(), abs=1e-5)
-
-
 def test_a_chapter_shows_a_test_sentence(trained: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(build, "MIN_WORDS", 5)
     chapter = CHAPTERS["lstm_seq2seq"]
@@ -198,18 +186,6 @@ def test_a_chapter_shows_a_test_sentence(trained: Path, monkeypatch: pytest.Monk
     values = trace.trace_lines(chapter, run.model, batch.src, batch.tgt_in)
     example = f"{trained.name}/lstm_seq2seq-seed1", row["src"], row["ref"], values
     assert build.compute_example(chapter, trained) == example
-
-
-def test_the_names_of_models_are_no_difference() -> None:
-    def unit(*texts: str) -> Unit:
-        return Unit("Model", "", "", [Line(i, text, "", "") for i, text in enumerate(texts, 1)])
-
-    old = unit("class Old(Base):", "    x = a + b", "    gone = 1")
-    new = unit("class New(Base):", "    x = a - b", "    return Old")
-    rows = pair.pair_lines(old, new, "Old", "New")
-    assert [row.kind for row in rows] == ["same", "changed", "gone", "new"]
-    marked = [char for char, mark in zip(rows[1].new.text, rows[1].new_marks, strict=True) if mark]
-    assert marked == ["-"]
 
 
 def test_a_chapter_names_the_letters_of_its_shapes() -> None:

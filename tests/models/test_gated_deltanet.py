@@ -19,6 +19,9 @@ with warnings.catch_warnings():
     from transformers.models.qwen3_next import modeling_qwen3_next as qwen
 
 N = 2 * CHUNK + 11
+FIXED = [
+    "linear_attention", "linear_attention_conv", "gated_deltanet", "gated_deltanet_2", "mamba2",
+]  # fmt: skip
 
 
 def draw(n: int = N, heads: int = 2, width: int = 6) -> tuple[list[Tensor], Tensor, Tensor, Tensor]:
@@ -79,7 +82,9 @@ def test_a_sum_is_the_same_in_three_chapters() -> None:
     assert_close(means * (q * k.cumsum(2)).sum(-1, keepdim=True), heads)
 
 
-@pytest.mark.parametrize("name", ["gated_deltanet", "gated_deltanet_2", "mamba2"])
+@pytest.mark.parametrize(
+    "name", ["linear_attention", "gated_deltanet", "gated_deltanet_2", "mamba2"]
+)
 @pytest.mark.parametrize(("dtype", "most"), [(torch.float64, 1e-10), (torch.float32, 1e-4)])
 def test_long_texts_are_written_as_they_are_trained(
     name: str, dtype: torch.dtype, most: float

@@ -168,23 +168,6 @@ def test_the_variance_is_that_of_drawing_both_levels() -> None:
     assert width(found) / 2 == pytest.approx(t * math.sqrt(seeds + rows), rel=0.05)
 
 
-def test_few_seeds_have_the_variance_of_sentences_alone() -> None:
-    old, new = losses(np.random.default_rng(1), sd=5.0).values()
-    pairs = (old, new), (old[:2], new), (old[:1], new), (old[:1], new[:1])
-    both, two, mixed, one = (difference({"old": a, "new": b}) for a, b in pairs)
-    assert width(one) < 0.6
-    assert width(two) < width(mixed) < width(one)
-    assert width(both) > 5
-
-
-def test_few_rows_are_not_tested() -> None:
-    models = losses(np.random.default_rng(1), 90)
-    nine = {model: [run[:9] for run in runs] for model, runs in models.items()}
-    for found in (difference(nine), difference(models, [i % 9 for i in range(90)])):
-        assert found.low is found.high is found.p is None
-        assert math.isfinite(found.value)
-
-
 def test_all_and_nothing_are_not_certain() -> None:
 
     def percent(sums: np.ndarray) -> np.ndarray:

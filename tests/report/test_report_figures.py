@@ -17,7 +17,6 @@ from fake_records import (
     several,
 )
 from matplotlib.colors import same_color, to_rgba
-from matplotlib.figure import Figure
 
 from seqmodels.models import paper_of
 from seqmodels.records.schema import Alignment
@@ -248,13 +247,6 @@ def test_a_sweep_is_drawn_over_the_values_of_one_field() -> None:
     (line,) = effects.draw_sweeps(as_records(records))["sweep-d_k"].axes[1].lines
     overall = [r["tests"][0]["overall"]["nats"]["value"] for r in (*records[3:], records[2])]
     assert [*line.get_ydata()] == pytest.approx(overall)
-
-
-def test_values_far_apart_are_on_a_logarithmic_axis() -> None:
-    for values, scale in (([1, 8], "log"), ([1, 7], "linear"), ([0, 8], "linear")):
-        ax = Figure().subplots()
-        effects.scale_values(ax, [*map(float, values)])
-        assert (ax.get_xscale(), [*ax.get_xticks()]) == (scale, values)
 
 
 def test_the_effect_of_a_change_is_the_arm_minus_the_model_as_it_is() -> None:

@@ -168,12 +168,6 @@ def test_only_records_are_read(tmp_path: Path) -> None:
         load.load_records(tmp_path)
 
 
-def test_a_record_of_another_version_is_named(tmp_path: Path) -> None:
-    folder = write(tmp_path, [fake_record("gpt", 1) | {"schema": "seqmodels.record/9"}])
-    with pytest.raises(ValueError, match=r"gpt-seed1\.json has the schema 'seqmodels\.record/9'"):
-        load.load_records(folder)
-
-
 def test_what_cannot_be_compared_is_refused(tmp_path: Path) -> None:
     other = fake_record("gpt", 1, "recall")
     with pytest.raises(ValueError, match="mixes the tasks"):

@@ -19,7 +19,6 @@ from seqmodels import SequenceModel, build
 from seqmodels.data.batches import collate
 from seqmodels.data.tokenizers import Words
 from seqmodels.evaluation.evaluate import score_teacher_forced
-from seqmodels.inference import find_record
 from seqmodels.interface import Batch
 from seqmodels.records.io import load as load_record
 from seqmodels.report import load, style
@@ -413,9 +412,3 @@ def test_a_run_on_other_sentences_is_refused(call: Call, trained: Path, tmp_path
     assert "does not read the built-in grammar word by word" in error
     code, _, error = call(inside, "gpt", LIVE, "--out", tmp_path)
     assert (code, "have the same name" in error) == (2, True)
-
-
-def test_what_is_measured_by_default_is_shipped() -> None:
-    names = inside.PARSER.parse_args([]).runs
-    assert "gpt" in names
-    assert all(find_record(name).exists() for name in names)

@@ -162,15 +162,6 @@ def test_which_sources_end_with_eos(
         assert [e.src[-1] == EOS for e in shown] == [end == "EOS"] * 3
 
 
-def test_gpt_has_positions_for_long_targets(folder: Path) -> None:
-    for path in folder.glob("*.qaa"):
-        path.write_text("ka\n" * len(path.read_text().splitlines()))
-    task = task_on(folder)
-    examples = [*task.train, *task.valid, *task.tests[0].examples]
-    longest = max(len(e.src) + len(e.tgt) for e in examples)
-    assert longest <= task.recipes["gpt"].sizes["n_positions"]
-
-
 def test_the_five_papers_have_a_figure_with_their_names_at_the_lines() -> None:
     five = as_records(scored(dict.fromkeys(FIVE, (80, 40, 20))))
     others = as_records(scored(dict.fromkeys(("linear_attention", "rnn_encdec_x2"), (80, 40, 20))))

@@ -5,11 +5,10 @@ import json
 import math
 import threading
 from collections.abc import Iterator
-from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
-from typing import Any, get_args
+from typing import Any
 from unittest import mock
 
 import pytest
@@ -88,21 +87,6 @@ def test_the_squared_error_is_that_of_probabilities(tiny: Tiny) -> None:
     assert_close(loss_of(model, replace(CFG, loss="squared"), batch), torch.tensor(total / 7))
     with pytest.raises(ValueError, match="label_smoothing"):
         replace(CFG, loss="squared", label_smoothing=0.5)
-
-
-def test_both_precisions_train_alike(name: str, fresh: Tiny) -> None:
-    model = fresh(name, d_model=32)
-    cfgs = [replace(CFG, precision=p, optimizer="muon") for p in get_args(config.Precision)]
-    trainers = [Trainer(deepcopy(model), cfg) for cfg in cfgs]
-    assert [one.optimizers[1].is_bfloat16 for one in trainers] == [False, True]
-    for _ in range(3):
-        for one in trainers:
-            loop.training_step(one, one.prepare(collate(examples(30))))
-    exact, rounded = (one.progress.losses for one in trainers)
-    assert exact[-1] < exact[0] - 0.01
-    assert rounded == pytest.approx(exact, abs=0.02)
-    assert exact != rounded
-    assert {p.dtype for one in trainers for p in one.model.parameters()} == {torch.float32}
 
 
 def test_a_loss_that_is_not_finite_is_reported(fresh: Tiny, monkeypatch: Any) -> None:

@@ -11,7 +11,7 @@ import pytest
 from conftest import ROOT
 
 from seqmodels.utils import terminal
-from seqmodels.utils.terminal import Parser, did_you_mean, format_table, wrap
+from seqmodels.utils.terminal import format_table, wrap
 
 
 def test_lines_end_between_words_and_columns(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -29,25 +29,6 @@ def test_lines_end_between_words_and_columns(monkeypatch: pytest.MonkeyPatch) ->
     assert format_table(rows) == ["model  BLEU  tokens/s", "gpt    7.25     1,234"]
     monkeypatch.delenv("COLUMNS")
     assert wrap("a log has one line for " + "each message " * 20).count("\n") == 0
-
-
-def test_a_similar_name_is_one_of_those_given() -> None:
-    assert did_you_mean("MYGPTT", ["gpt_conv", "MyGPT"]) == " (did you mean 'MyGPT'?)"
-    assert did_you_mean("bert", ["gpt", "transformer"]) == ""
-    assert did_you_mean("", ["gpt"]) == did_you_mean("gpt", []) == ""
-
-
-def test_a_parser_raises_or_exits_with_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    parser = Parser(prog="task")
-    parser.add_argument("--size", choices=["smoke", "laptop"])
-    for words, similar in ((["--sise=smoke"], "'--size'"), (["--size", "labtop"], "'laptop'")):
-        with pytest.raises(ValueError, match=rf"did you mean {similar}\?"):
-            parser.parse(words)
-        with pytest.raises(SystemExit, match="2"):
-            parser.parse_args(words)
-        (line,) = capsys.readouterr().err.splitlines()
-        assert line.startswith("task: ")
-    assert parser.parse(["--size", "smoke"]).size == "smoke"
 
 
 def test_counts_can_have_exponents_and_underscores() -> None:
