@@ -30,7 +30,7 @@ PHASES = {
 }
 """Phases of a comparison, by the name of a file that shows that one has begun."""
 VARYING = {
-    "seconds", "speed", "train_s", "evaluate_s", "peak_memory_bytes", "events", "provenance",
+    "seconds", "speed", "train_s", "evaluate_s", "events", "provenance",
 }  # fmt: skip
 """Fields of a record that may differ between equal runs."""
 

@@ -57,7 +57,6 @@ def train_and_record(run: Run) -> Record:
     """Carry out a run; return its record."""
     bar = ProgressBar(run.title)
     try:
-        provenance.reset_peak_memory(run.device)
         model, progress = fit(run, bar)
         scored = evaluate(run, model, bar)
         analyses = analyse(run, model, bar)
@@ -155,8 +154,6 @@ class Evaluation(NamedTuple):
     tests: list[dict[str, Any]]
     """The entries in the record."""
     seconds: float
-    peak_memory_bytes: int | None
-    """Of training and evaluation; None: the system does not say."""
 
 
 def evaluate(run: Run, model: SequenceModel, bar: ProgressBar = SILENT) -> Evaluation:
@@ -168,8 +165,7 @@ def evaluate(run: Run, model: SequenceModel, bar: ProgressBar = SILENT) -> Evalu
         rows += test_rows
         tests.append(entry)
     bar.detail = ""
-    seconds = time.perf_counter() - since
-    return Evaluation(rows, tests, seconds, provenance.peak_memory_bytes(run.device))
+    return Evaluation(rows, tests, time.perf_counter() - since)
 
 
 def score_test_set(
@@ -300,7 +296,6 @@ def build_record(
         "source_bytes": [(n, 4 * model.config.source_floats(n)) for n, _ in state_bytes],
         "cache_bytes": state_bytes,
         "flops_per_token": flops_per_token(model, task.train, run.cfg),
-        "peak_memory_bytes": scored.peak_memory_bytes,
         "train_s": last["seconds"],
         "hypotheses": run.path.with_suffix(".jsonl").name,
         "analyses": dict(analyses),

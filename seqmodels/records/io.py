@@ -18,7 +18,7 @@ import numpy as np
 from seqmodels.evaluation.intervals import Row, groups_of, number_groups
 from seqmodels.evaluation.metrics import metric_of
 from seqmodels.models import PAPERS
-from seqmodels.records.schema import SCHEMA, Model, Record, Sums, SumsFile, validate
+from seqmodels.records.schema import SCHEMA, Record, Sums, SumsFile, validate
 from seqmodels.utils import files
 from seqmodels.utils.terminal import did_you_mean
 
@@ -32,15 +32,6 @@ OLD_TASKS = {
 """Names that tasks had in earlier records."""
 
 # -------------------------------------------------------------------------------------- Reading
-
-
-def load_as(kind: type[Model], path: Path, what: str) -> Model:
-    """Return a JSON file as an instance of `kind`; raise ValueError if it is not `what`."""
-    value = files.read_json(path)
-    try:
-        return validate(kind, value)
-    except ValueError as error:
-        raise ValueError(f"{path} is not {what}: {error}") from None
 
 
 def is_record(value: object) -> TypeGuard[dict[str, object]]:

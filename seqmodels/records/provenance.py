@@ -1,4 +1,4 @@
-"""Where a run comes from: date, commit, versions and hardware; and the memory that it took.
+"""Where a run comes from: date, commit, versions and hardware.
 
 torch is imported only where it is asked, so that records are read without it.
 """
@@ -56,26 +56,3 @@ def collect(device: str) -> dict[str, Any]:
         "device": torch.cuda.get_device_name() if device == "cuda" else read_processor_name(),
         "threads": torch.get_num_threads(),
     }
-
-
-def reset_peak_memory(device: str) -> None:
-    """Reset the peak memory, where the system supports it."""
-    if device == "cuda":
-        import torch
-
-        torch.cuda.reset_peak_memory_stats()
-    with suppress(OSError):
-        Path("/proc/self/clear_refs").write_text("5")
-
-
-def peak_memory_bytes(device: str) -> int | None:
-    """Return the peak memory since the last reset: of the GPU, or on Linux of this process."""
-    if device == "cuda":
-        import torch
-
-        return torch.cuda.max_memory_allocated()
-    with suppress(OSError):
-        for line in Path("/proc/self/status").read_text().splitlines():
-            if line.startswith("VmHWM"):
-                return int(line.split()[1]) * 1024
-    return None

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from seqmodels.models import Value
 
 SCHEMA: Final = "seqmodels.record/4"
-OLD_FIELDS = ("continued", "intervals")
+OLD_FIELDS = ("continued", "intervals", "peak_memory_bytes")
 """Fields of earlier records, which are not read."""
 Name = Annotated[str, Field(pattern=r"^\w[\w. -]{0,63}$")]
 """Can become part of a file name."""
@@ -212,7 +212,6 @@ class Record(Strict):
     """(n, bytes that this implementation keeps for a source of n tokens)."""
     flops_per_token: float | None = None
     """Floating-point operations of training per target token; None: not counted."""
-    peak_memory_bytes: Count | None
     train_s: float
     hypotheses: FileName
     analyses: dict[Name, list[dict[Name, int | float | str]]] = {}

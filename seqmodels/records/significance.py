@@ -46,8 +46,19 @@ from seqmodels.evaluation.intervals import (
     sum_by_group,
 )
 from seqmodels.evaluation.metrics import metric_of
-from seqmodels.records.io import load_as, load_sums, sums_path
-from seqmodels.records.schema import Checksum, Count, Name, Record, Strict, Sums, Test, TwoNumbers
+from seqmodels.records.io import load_sums, sums_path
+from seqmodels.records.schema import (
+    Checksum,
+    Count,
+    Name,
+    Record,
+    Strict,
+    Sums,
+    Test,
+    TwoNumbers,
+    validate,
+)
+from seqmodels.utils import files
 
 SCHEMA: Final = "seqmodels.significance/2"
 FILE = "significance.json"
@@ -130,7 +141,10 @@ def load_or_compute(folder: Path, records: Records) -> Significance | None:
     """
     path, stored = folder / FILE, None
     if path.exists():
-        stored = load_as(Significance, path, f"a comparison of models ({SCHEMA})")
+        try:
+            stored = validate(Significance, files.read_json(path))
+        except ValueError as error:
+            raise ValueError(f"{path} is not a comparison of models: {error}") from None
     checksums = {name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in records}
     if stored and stored.records == checksums:
         return stored

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
@@ -203,13 +202,17 @@ def draw_sweep(
     caption = "Line: mean of the seeds; whisker: lowest to highest seed."
     texts = f"{score} and loss at {where}, by {label}", format_subtitle(records), caption
     figure, axes = style.make_panels(texts, [*line_styles.values()])
+    values = sorted({value for own in sweep.values() for value in own})
     for ax, metric in zip(axes[0], (test.primary_metric, "nats"), strict=True):
         for model, line_style in line_styles.items():
             style.draw_seeds(ax, line_style, {
                 value: load.score_array(group, test.name, metric)[:, part, 0]
                 for value, group in sweep[model].items()
             })  # fmt: skip
-        scale_values(ax, sorted({value for values in sweep.values() for value in values}))
+        if values[0] > 0 and values[-1] >= 8 * values[0]:
+            ax.set_xscale("log")
+            ax.xaxis.set_minor_locator(NullLocator())
+        ax.set_xticks(values, [format_short(value) for value in values])
         ax.set_xlabel(label)
     axes[0, 0].set_title(f"{score}{format_search(test)}")
     axes[0, 1].set_title("Nats per token, teacher-forced, log scale")
@@ -217,11 +220,3 @@ def draw_sweep(
         axes[0, 0].set_ylim(0, 100)
     style.set_log(axes[0, 1], "y", format_short)
     return figure
-
-
-def scale_values(ax: Axes, values: Sequence[float]) -> None:
-    """Mark the values on the x axis, which is logarithmic if they are far apart."""
-    if values[0] > 0 and values[-1] >= 8 * values[0]:
-        ax.set_xscale("log")
-        ax.xaxis.set_minor_locator(NullLocator())
-    ax.set_xticks(values, [format_short(value) for value in values])

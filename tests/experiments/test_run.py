@@ -45,7 +45,6 @@ def test_a_record_is_complete(name: str, compared: Path, few_draws: None) -> Non
     assert saved["train_s"] == last["seconds"] > 0
     assert saved["speed"]["train_tokens_per_s"] == pytest.approx(last["tokens"] / last["seconds"])
     assert saved["speed"]["evaluate_sentences_per_s"] == pytest.approx(13 / saved["evaluate_s"])
-    assert saved["peak_memory_bytes"] > 1e8  # of torch alone
     # the state, as the paper hands it over and as this implementation caches it
     cache_bytes = dict(saved["cache_bytes"])
     assert [*cache_bytes][:3] == [8, 16, 32] == [n for n, _ in saved["source_bytes"]][:3]
