@@ -15,12 +15,7 @@ from ..analyses import Rows
 from ..synthetic.lexicon import NOUNS
 from ..synthetic.trees import Sentence
 from ..synthetic.words import KINDS, english_words
-from .reader import (
-    Reader,
-    collect_states,
-    fit_ridge,
-    mix_features,
-)
+from .reader import Reader, collect_states, fit_ridge, mix_features
 
 WORDS = [(kind, word) for kind, forms in KINDS.items() for word in forms]
 """All content words, by kind."""

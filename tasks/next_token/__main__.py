@@ -51,27 +51,21 @@ def check_flags(args: argparse.Namespace) -> None:
         corpora.check_name(args.data[0], corpora.TEXT)
 
 
-def make_parser() -> TaskParser:
-    """Return the parser of the command line."""
-    p = TaskParser("tasks.next_token", __doc__, sizes=["smoke", "laptop"], check=check_flags)
-    p.add_argument("--context", type=non_negative, metavar="N",
-                   help="longest context in tokens; 0: none (default: 128, or "
-                        "the text's own)")  # fmt: skip
-    p.add_argument("--data", nargs="+", metavar="WHAT", help=DATA_HELP)
-    add = p.add_data_group()
-    add("--column", metavar="NAME",
-        help="column with the texts (default: text or sentence)")  # fmt: skip
-    add("--limit", type=positive, metavar="N",
-        help="stream N rows of a dataset of the hub, instead of reading all")  # fmt: skip
-    add("--block", type=positive, metavar="N",
-        help="target tokens per example at --context 0 (default: 64)")  # fmt: skip
-    add("--tokenizer", type=tokenizer, metavar="KIND[:N]", help=TOKENIZER_HELP)
-    add("--parameters", type=positive, metavar="N",
-        help="parameters per model (default: 1.5 M, or the text's own)")  # fmt: skip
-    return p
-
-
-PARSER = make_parser()
+PARSER = TaskParser("tasks.next_token", __doc__, sizes=["smoke", "laptop"], check=check_flags)
+PARSER.add_argument("--context", type=non_negative, metavar="N",
+                    help="longest context in tokens; 0: none (default: 128, or "
+                         "the text's own)")  # fmt: skip
+PARSER.add_argument("--data", nargs="+", metavar="WHAT", help=DATA_HELP)
+add = PARSER.add_data_group()
+add("--column", metavar="NAME",
+    help="column with the texts (default: text or sentence)")  # fmt: skip
+add("--limit", type=positive, metavar="N",
+    help="stream N rows of a dataset of the hub, instead of reading all")  # fmt: skip
+add("--block", type=positive, metavar="N",
+    help="target tokens per example at --context 0 (default: 64)")  # fmt: skip
+add("--tokenizer", type=tokenizer, metavar="KIND[:N]", help=TOKENIZER_HELP)
+add("--parameters", type=positive, metavar="N",
+    help="parameters per model (default: 1.5 M, or the text's own)")  # fmt: skip
 
 # ---------------------------------------------------------------------------------------- Data
 #

@@ -333,13 +333,6 @@ class Sampler:
         return [*clauses, self.clause(n, 2, True, is_main=True)], coordinators
 
 
-def draw_sentence(rng: random.Random, n_words: int) -> Sentence:
-    """Draw a sentence pair with exactly `n_words` English words, at least four."""
-    if n_words < 4:
-        raise ValueError(f"n_words is {n_words}, but the shortest sentence has 4; give 4 or more")
-    return parse(*Sampler(rng).sentence(n_words)).sentence
-
-
 # ---- Corpus ----------------------------------------------------------------------------------
 
 LENGTH_EXPONENT = 1  # train and valid: probability of a length ∝ 1 / length ** LENGTH_EXPONENT

@@ -36,8 +36,6 @@ def invert(forms_of: Iterable[tuple[str, set[str]]]) -> dict[str, set[str]]:
     return dict(words)
 
 
-NOUN_OF, VERB_OF, ADJECTIVE_OF = (invert(words.items()) for words in KINDS.values())
-"""The nouns, the verbs and the adjectives that a German form can be of."""
 GERMAN = invert(pair for words in KINDS.values() for pair in words.items())
 """The content words that a German form can be of."""
 

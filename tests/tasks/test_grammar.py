@@ -8,7 +8,7 @@ import pytest
 
 from seqmodels import EOS
 from tasks import recipes
-from tasks.synthetic.grammar import draw_corpus, draw_sentence
+from tasks.synthetic.grammar import draw_corpus, draw_unseen
 from tasks.synthetic.pairs import grammar_task, n_crossings
 from tasks.synthetic.trees import Sentence
 
@@ -67,7 +67,8 @@ LINKED = (
 def pairs() -> list[Sentence]:
     """Draw 4,000 sentences, half of them short, where the same English comes up again."""
     rng = random.Random(5)
-    return [draw_sentence(rng, 4 + int(rng.random() * (2 if i % 2 else 40))) for i in range(4_000)]
+    lengths = (4 + int(rng.random() * (2 if i % 2 else 40)) for i in range(4_000))
+    return [draw_unseen(rng, n_words, set()).sentence for n_words in lengths]
 
 
 def test_drawn_sentences_read_by_hand(pairs: list[Sentence]) -> None:
@@ -92,8 +93,6 @@ def test_splits_share_no_sentence_and_have_their_lengths() -> None:
         assert (len(lengths), {*lengths}) == (30, {*range(max(4, last - 9), last + 1)})
     small = draw_corpus(0, 10, 200, max_train=20, max_test=40, per_bucket=30)
     assert (small.test, small.valid, small.train) == (test, valid, train[:10])
-    with pytest.raises(ValueError, match="4 or more"):
-        draw_sentence(random.Random(0), 3)
     with pytest.raises(ValueError, match="multiple of 10"):
         draw_corpus(0, 1, 1, max_test=85)
 
