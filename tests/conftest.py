@@ -31,7 +31,6 @@ from toys import V, options, toy  # noqa: E402
 from seqmodels import MODELS, SequenceModel, build, models  # noqa: E402
 from seqmodels.data import tokenizers  # noqa: E402
 from seqmodels.evaluation import intervals  # noqa: E402
-from seqmodels.experiments import run as one_run  # noqa: E402
 from seqmodels.experiments.launch import compare  # noqa: E402
 from seqmodels.models import INFOS, PAPERS, model_of, paper_of  # noqa: E402
 from seqmodels.models.variants import table  # noqa: E402
@@ -195,13 +194,12 @@ def make_once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path],
 
 # ---------------------------------------------------------------------------- what runs to its end
 def shorten_runs(patch: pytest.MonkeyPatch) -> None:
-    """Draw few bootstrap samples, no PNGs, count operations in one batch."""
+    """Draw few bootstrap samples, no PNGs."""
     save = style.save
     patch.setattr(style, "save", lambda figure, path: (
         save(figure, path) if path.suffix == ".svg" else files.write(path, b"Software\0seqmodels")
     ))  # fmt: skip
     patch.setattr(intervals, "N_BOOTSTRAP", 20)
-    patch.setattr(one_run, "N_BATCHES", 1)
 
 
 def exit_code(patch: pytest.MonkeyPatch, program: ModuleType, *argv: object) -> int:

@@ -9,16 +9,11 @@ import shutil
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import replace
-from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
-from torch.nn.attention import SDPBackend, sdpa_kernel
-from torch.utils.flop_counter import FlopCounterMode
 
-from seqmodels.data.batches import Example, training_batches
 from seqmodels.evaluation.evaluate import (
     align_target,
     compare_tokens,
@@ -39,15 +34,15 @@ from seqmodels.experiments.sweep import (
     flatten_settings,
 )
 from seqmodels.experiments.task import Rows, Task, TestSet
-from seqmodels.interface import EOS, PAD, Batch, SequenceModel, device_of
+from seqmodels.interface import EOS, SequenceModel
 from seqmodels.models import Value
 from seqmodels.records import io as record
 from seqmodels.records import provenance
 from seqmodels.records.schema import Event, Record
 from seqmodels.training.checkpoint import Checkpoint, Checkpoints, load_model, save_weights
-from seqmodels.training.config import Progress, TrainConfig
+from seqmodels.training.config import Progress
 from seqmodels.training.curves import open_curves
-from seqmodels.training.loop import loss_of, train
+from seqmodels.training.loop import train
 from seqmodels.training.trainer import Trainer
 from seqmodels.utils.progress import SILENT, ProgressBar
 from seqmodels.utils.terminal import defer_signals
@@ -58,10 +53,12 @@ def train_and_record(run: Run) -> Record:
     bar = ProgressBar(run.title)
     try:
         model, progress = fit(run, bar)
-        scored = evaluate(run, model, bar)
+        since = time.perf_counter()
+        rows, tests = evaluate(run, model, bar)
+        evaluate_s = time.perf_counter() - since
         analyses = analyse(run, model, bar)
-        result = build_record(run, model, progress, scored, analyses)
-        return write(run, model, result, scored.rows)
+        result = build_record(run, model, progress, tests, evaluate_s, analyses)
+        return write(run, model, result, rows)
     finally:
         bar.close()
 
@@ -147,25 +144,18 @@ def recorded_settings(old: Record) -> dict[str, Value]:
 # ------------------------------------------------------------------------------------- 2. Evaluate
 
 
-class Evaluation(NamedTuple):
-    """The scores of a trained model on all test sets of its task."""
-
-    rows: list[Row]
-    tests: list[dict[str, Any]]
-    """The entries in the record."""
-    seconds: float
-
-
-def evaluate(run: Run, model: SequenceModel, bar: ProgressBar = SILENT) -> Evaluation:
-    """Score a trained model on the task's test sets."""
-    since, rows, tests = time.perf_counter(), list[Row](), list[dict[str, Any]]()
+def evaluate(
+    run: Run, model: SequenceModel, bar: ProgressBar = SILENT
+) -> tuple[list[Row], list[dict[str, Any]]]:
+    """Score a trained model on the task's test sets; return all rows, and the record's `tests`."""
+    rows, tests = list[Row](), list[dict[str, Any]]()
     for test in run.task.tests:
         bar.detail = f"test set {test.name}"
         test_rows, entry = score_test_set(model, run.task, test, bar)
         rows += test_rows
         tests.append(entry)
     bar.detail = ""
-    return Evaluation(rows, tests, time.perf_counter() - since)
+    return rows, tests
 
 
 def score_test_set(
@@ -238,30 +228,6 @@ def align_example(model: SequenceModel, task: Task) -> dict[str, Any] | None:
     }
 
 
-N_BATCHES, N_ROWS = 4, 4
-"""How many batches are counted, and how many rows of each: more give the same within 2 %."""
-
-
-def flops_per_token(model: SequenceModel, examples: Sequence[Example], cfg: TrainConfig) -> float:
-    """Return the operations of one forward and backward pass of training, per target token.
-
-    They are those of the matrix products in some rows of the first batches, two for a
-    multiplication and an addition; sums over vectors and activations are left out, as usual. The
-    model's gradients are dropped.
-    """
-    n_flops = n_tokens = 0
-    cfg = replace(cfg, precision="float32", source_loss=0.0)
-    for batch in islice(training_batches(examples, cfg.batch_tokens, cfg.seed), N_BATCHES):
-        every = -(-len(batch.src) // N_ROWS)  # rows are sorted by length, padded to the longest
-        rows = Batch(*(tensor[::every].to(device_of(model)) for tensor in batch))
-        with FlopCounterMode(display=False) as counter, sdpa_kernel(SDPBackend.MATH):
-            loss_of(model, cfg, rows).backward()
-        n_flops += counter.get_total_flops()
-        n_tokens += int((rows.tgt_out != PAD).sum())
-    model.zero_grad()
-    return n_flops / n_tokens
-
-
 # ----------------------------------------------------------------------------- 4. Build the record
 
 
@@ -269,7 +235,8 @@ def build_record(
     run: Run,
     model: SequenceModel,
     progress: Progress,
-    scored: Evaluation,
+    tests: Sequence[Mapping[str, Any]],
+    evaluate_s: float,
     analyses: Mapping[str, Rows],
 ) -> Record:
     """Return a run's record, without the checksum of its weights; ValueError if it is invalid."""
@@ -290,20 +257,19 @@ def build_record(
         "provenance": provenance.collect(device),
         "curve": progress.curve,
         "events": progress.events,
-        "tests": scored.tests,
+        "tests": tests,
         "signatures": {"bleu": bleu_signature(task.bleu_tokenize)},
         "alignment": align_example(model, task),
         "source_bytes": [(n, 4 * model.config.source_floats(n)) for n, _ in state_bytes],
         "cache_bytes": state_bytes,
-        "flops_per_token": flops_per_token(model, task.train, run.cfg),
         "train_s": last["seconds"],
         "hypotheses": run.path.with_suffix(".jsonl").name,
         "analyses": dict(analyses),
         "speed": {
             "train_tokens_per_s": last["tokens"] / last["seconds"],
-            "evaluate_sentences_per_s": len(scored.rows) / scored.seconds,
+            "evaluate_sentences_per_s": sum(len(test.examples) for test in task.tests) / evaluate_s,
         },
-        "evaluate_s": scored.seconds,
+        "evaluate_s": evaluate_s,
         "weights_sha256": None,
     })  # fmt: skip
 

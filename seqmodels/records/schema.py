@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from seqmodels.models import Value
 
 SCHEMA: Final = "seqmodels.record/4"
-OLD_FIELDS = ("continued", "intervals", "peak_memory_bytes")
+OLD_FIELDS = ("continued", "flops_per_token", "intervals", "peak_memory_bytes")
 """Fields of earlier records, which are not read."""
 Name = Annotated[str, Field(pattern=r"^\w[\w. -]{0,63}$")]
 """Can become part of a file name."""
@@ -210,8 +210,6 @@ class Record(Strict):
     """(n, float32 bytes that the paper passes to the decoder for a source of n tokens)."""
     cache_bytes: list[TwoNumbers]
     """(n, bytes that this implementation keeps for a source of n tokens)."""
-    flops_per_token: float | None = None
-    """Floating-point operations of training per target token; None: not counted."""
     train_s: float
     hypotheses: FileName
     analyses: dict[Name, list[dict[Name, int | float | str]]] = {}

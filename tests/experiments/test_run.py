@@ -19,7 +19,7 @@ from seqmodels.data.batches import Example
 from seqmodels.evaluation import metrics
 from seqmodels.experiments import run as one_run
 from seqmodels.experiments.launch import compare
-from seqmodels.experiments.run import flops_per_token, score_test_set
+from seqmodels.experiments.run import score_test_set
 from seqmodels.experiments.sweep import count_parameters
 from seqmodels.records import io as record
 from seqmodels.training import loop
@@ -147,25 +147,3 @@ def test_a_row_without_a_search(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [row["exact_match"] for row in rows] == [False, True, True]
     for part in (entry["overall"], *entry["buckets"]):
         assert part["perplexity"]["value"] == pytest.approx(math.exp(part["nats"]["value"]))
-
-
-V, D = 11, 8
-CFG = TrainConfig(tokens=1, lr=1.0, batch_tokens=64)
-
-
-def test_the_transformer_by_its_formula() -> None:
-    S, T, ff = 6, 5, 16
-    sizes = {"d_model": D, "d_ff": ff, "n_heads": 2, "n_layers": 1, "dropout": 0.0}
-    model = build("transformer", V, **sizes)
-    examples = [Example([4] * S, [5] * T)] * (2 * one_run.N_ROWS)
-    attention = 2 * S * S * D + 2 * T * T * D + 2 * T * S * D  # scores and mixtures
-    projections = 4 * S * D * D + 4 * T * D * D + (2 * T + 2 * S) * D * D
-    macs = attention + projections + 2 * (S + T) * D * ff + T * D * V
-    assert flops_per_token(model, examples, CFG) == 3 * 2 * macs / T
-    assert all(p.grad is None for p in model.parameters())
-    most = [e._replace(unscored=frozenset([0])) for e in examples]  # all but one are scored
-    assert flops_per_token(model, most, CFG) == 3 * 2 * macs / (T - 1)
-    n_rows: list[int] = []
-    model.register_forward_pre_hook(lambda _, given: n_rows.append(len(given[0])))
-    flops_per_token(model, [Example([4], [5] * (1 + i % 7)) for i in range(200)], CFG)
-    assert max(n_rows) <= one_run.N_ROWS
