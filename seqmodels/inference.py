@@ -23,7 +23,7 @@ from seqmodels import search
 from seqmodels.data import tokenizers
 from seqmodels.data.batches import Example, collate
 from seqmodels.evaluation.evaluate import generate_targets, search_in_batches
-from seqmodels.evaluation.metrics import METRICS, bleu_signature, count_bleu
+from seqmodels.evaluation.metrics import METRICS, sacrebleu_signatures
 from seqmodels.interface import BOS, EOS, PAD, SequenceModel
 from seqmodels.models import PAPERS
 from seqmodels.records import io as record
@@ -116,14 +116,17 @@ class TrainedModel:
     def score(
         self, sources: Sequence[str], references: Sequence[str], beam: int = 1
     ) -> dict[str, Any]:
-        """Return BLEU of the translations with its 95 % interval and sacreBLEU's signature.
+        """Return BLEU and chrF of the translations, with 95 % intervals and sacreBLEU's signatures.
 
         A run that was trained on lower-cased text is scored against lower-cased references.
         """
         tokenize = self.record.data.bleu_tokenize
         hyps, refs = self.translate(sources, beam), [*map(self.normalize, references)]
-        score = METRICS["bleu"].score(count_bleu(hyps, refs, tokenize))
-        return {"n": len(hyps), "bleu": score, "signature": bleu_signature(tokenize)}
+        scores = {
+            key: metric.score(metric.count(hyps, refs, tokenize))
+            for key, metric in METRICS.items() if metric.count
+        }  # fmt: skip
+        return {"n": len(hyps), **scores, "signatures": sacrebleu_signatures(tokenize)}
 
     def search(
         self, sources: Sequence[list[int]], beam: int = 1, length_penalty: float = LENGTH_PENALTY

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 from conftest import ROOT, Call, check_one_line
-from sacrebleu.metrics import BLEU
+from sacrebleu.metrics import BLEU, CHRF
 
 import seqmodels
 from seqmodels import BOS, EOS, inference
@@ -159,8 +159,9 @@ def test_scores_are_sacrebleus(tokenize: str, run: Any, monkeypatch: Any, few_dr
     scores = run.score(SOURCES, REFERENCES, beam=2)
     bleu = BLEU(tokenize=tokenize, force=True).corpus_score(texts, [REFERENCES]).score
     assert scores["bleu"]["value"] == pytest.approx(bleu) != 0
+    assert scores["chrf"]["value"] == pytest.approx(CHRF().corpus_score(texts, [REFERENCES]).score)
     assert scores["n"] == 3
-    assert f"tok:{tokenize}" in scores["signature"]
+    assert f"tok:{tokenize}" in scores["signatures"]["bleu"]
 
 
 def test_mistakes_are_named(run: TrainedModel) -> None:

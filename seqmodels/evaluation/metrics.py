@@ -7,6 +7,7 @@ JSONL next to a record is enough to recompute all scores. A new metric is one en
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -19,6 +20,10 @@ from seqmodels.evaluation.intervals import Interval, Row, Score, compute_interva
 
 if TYPE_CHECKING:
     from sacrebleu.metrics import BLEU
+
+
+N_CHRF = 6
+"""Letters of the longest n-grams of chrF."""
 
 
 def quotient(sums: np.ndarray) -> np.ndarray:
@@ -86,11 +91,15 @@ def make_bleu(tokenize: str) -> BLEU:
     return BLEU(force=True, tokenize=tokenize)
 
 
-def bleu_signature(tokenize: str = "13a") -> str:
-    """Return the signature of sacreBLEU's BLEU."""
-    bleu = make_bleu(tokenize)
-    bleu.corpus_score(["a"], [["a"]])
-    return str(bleu.get_signature())
+def sacrebleu_signatures(tokenize: str = "13a") -> dict[str, str]:
+    """Return the signatures of sacreBLEU's metrics by their names here."""
+    from sacrebleu.metrics import CHRF
+
+    signatures = {}
+    for key, metric in (("bleu", make_bleu(tokenize)), ("chrf", CHRF())):
+        metric.corpus_score(["a"], [["a"]])
+        signatures[key] = str(metric.get_signature())
+    return signatures
 
 
 def count_bleu(hyps: Sequence[str], refs: Sequence[str], tokenize: str) -> np.ndarray:
@@ -109,6 +118,33 @@ def bleu_of_counts(sums: np.ndarray) -> np.ndarray:
         brevity = np.where(n_hyp < n_ref, 1 - n_ref / n_hyp, 0)
         score = 100 * np.exp(brevity + np.log(precision).mean(-1))
     return np.where(matches.any(-1) & ngrams.all(-1), score, 0.0)
+
+
+def count_chrf(hyps: Sequence[str], refs: Sequence[str], tokenize: str) -> np.ndarray:
+    """Return for each pair and n the n-grams of letters of hypothesis and reference, and matches.
+
+    sacreBLEU keeps these counts to itself.
+    """
+    counts = np.zeros((len(hyps), N_CHRF, 3))
+    for i, pair in enumerate(zip(hyps, refs, strict=True)):
+        letters = ["".join(text.split()) for text in pair]
+        for n in range(1, N_CHRF + 1):
+            hyp, ref = (Counter(t[j : j + n] for j in range(len(t) - n + 1)) for t in letters)
+            counts[i, n - 1] = hyp.total() * bool(ref), ref.total(), (hyp & ref).total()
+    return counts.reshape(len(hyps), -1)
+
+
+def chrf_of_counts(sums: np.ndarray) -> np.ndarray:
+    """Return chrF from sums of `count_chrf`, as sacreBLEU does, for many resamples at once."""
+    n_hyp, n_ref, n_same = np.moveaxis(sums.reshape(*sums.shape[:-1], -1, 3), -1, 0)
+    both = (n_hyp > 0) & (n_ref > 0)
+    n_orders = np.maximum(both.sum(-1), 1)
+    precision, recall = (
+        np.divide(n_same, n, out=np.zeros_like(n), where=both).sum(-1) / n_orders
+        for n in (n_hyp, n_ref)
+    )
+    below = 4 * precision + recall
+    return 100 * np.divide(5 * precision * recall, below, out=np.zeros_like(below), where=below > 0)
 
 
 TOKENIZER_OF_SCRIPT = {"han": "zh", "kana": "ja-mecab", "other": "flores200", None: "13a"}
@@ -168,6 +204,9 @@ METRICS = {
     ),
     "bleu": Metric(
         label="BLEU", is_percent=True, count=count_bleu, score_from_stats=bleu_of_counts
+    ),
+    "chrf": Metric(
+        label="chrF", is_percent=True, count=count_chrf, score_from_stats=chrf_of_counts
     ),
     "length_ratio": Metric(label="Length ratio", digits=3),
     "baseline": Metric(label="baseline", unit="%"),

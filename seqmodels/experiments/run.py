@@ -23,7 +23,7 @@ from seqmodels.evaluation.evaluate import (
 )
 from seqmodels.evaluation.intervals import Row
 from seqmodels.evaluation.metrics import (
-    bleu_signature,
+    sacrebleu_signatures,
     compute_scores_by_bucket,
 )
 from seqmodels.experiments.sweep import (
@@ -258,7 +258,7 @@ def build_record(
         "curve": progress.curve,
         "events": progress.events,
         "tests": tests,
-        "signatures": {"bleu": bleu_signature(task.bleu_tokenize)},
+        "signatures": sacrebleu_signatures(task.bleu_tokenize),
         "alignment": align_example(model, task),
         "source_bytes": [(n, 4 * model.config.source_floats(n)) for n, _ in state_bytes],
         "cache_bytes": state_bytes,

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import sacrebleu
 from fake_records import fake_rows
-from sacrebleu.metrics import BLEU
+from sacrebleu.metrics import BLEU, CHRF
 from scipy import stats
 
 from seqmodels.evaluation import intervals, metrics
@@ -20,8 +20,12 @@ def compute_scores(rows: list[Row], tokenize: str = "13a") -> dict[str, Interval
 
 
 def test_nonsense_has_a_score() -> None:
-    bleu = compute_scores([row | {"hyp": ""} for row in fake_rows(1, 0.7, 4)])["bleu"]
-    assert bleu["value"] == bleu["low"] == 0.0
+    rows = [row | {"hyp": "qqq" if i else row["ref"]} for i, row in enumerate(fake_rows(1, 0.7, 4))]
+    chrf = compute_scores(rows)["chrf"]
+    assert chrf["low"] == 0.0 < chrf["value"] < chrf["high"]
+    nothing = compute_scores([row | {"hyp": ""} for row in rows])
+    for score in ("bleu", "chrf"):
+        assert nothing[score]["value"] == nothing[score]["low"] == 0.0
 
 
 def test_each_score_has_its_own_denominator() -> None:
@@ -60,21 +64,23 @@ GUESSED = ["他在公园里看见一只小狗。", "昨天我们一起去看了�
 @pytest.mark.parametrize("tokenize", ["13a", "zh", "char"])
 @pytest.mark.parametrize(("hyps", "refs"), [(HYPS, REFS), (GUESSED, CHINESE)], ids=["de", "zh"])
 def test_bleu_is_that_of_its_signature(tokenize: str, hyps: list[str], refs: list[str]) -> None:
-    fields = dict(p.split(":") for p in metrics.bleu_signature(tokenize).split("|"))
+    fields = dict(p.split(":") for p in metrics.sacrebleu_signatures(tokenize)["bleu"].split("|"))
     assert (fields["tok"], fields["version"]) == (tokenize, sacrebleu.__version__)
     theirs = BLEU(lowercase=fields["case"] == "lc", tokenize=tokenize)
     (row, *_), texts = fake_rows(1, 0.7), zip(hyps, refs, strict=True)
     scores = compute_scores([row | {"hyp": hyp, "ref": ref} for hyp, ref in texts], tokenize)
     ours = scores["bleu"]["value"]
     assert ours == pytest.approx(theirs.corpus_score(hyps, [refs]).score, rel=1e-12)
+    assert scores["chrf"]["value"] == pytest.approx(CHRF().corpus_score(hyps, [refs]).score)
     assert refs != CHINESE or (ours < 5) == (tokenize == "13a")
 
 
-def test_summed_counts_score_like_sacrebleu() -> None:
+@pytest.mark.parametrize(("metric", "key"), [(BLEU(force=True), "bleu"), (CHRF(), "chrf")])
+def test_summed_counts_score_like_sacrebleu(metric: BLEU | CHRF, key: str) -> None:
     rng = np.random.default_rng(1)
     words = np.array(["der", "Hund", "sieht", "den", "Baum, ja", "nicht"])
     texts = [" ".join(words[rng.integers(6, size=rng.integers(0, 9))]) for _ in range(120)]
-    metric, ours = BLEU(force=True), metrics.METRICS["bleu"]
+    ours = metrics.METRICS[key]
     counts = ours.count(texts[:60], texts[60:], "13a")
     for n in (1, 2, 5, 60):
         draws = rng.integers(n, size=(9, n))
@@ -115,7 +121,7 @@ def test_all_or_nothing_is_not_certain(value: float) -> None:
     rows = right(round(value / 2), 50, ref=text, hyp=text * bool(value))
     grouped = [row | {"group": i // 5} for i, row in enumerate(rows)]  # ten answers, not fifty
     for n, scores in ((50, compute_scores(rows)), (10, compute_scores(grouped))):
-        for name in ("exact_match", "token_accuracy", "accuracy", "bleu"):
+        for name in ("exact_match", "token_accuracy", "accuracy", "bleu", "chrf"):
             share = scores[name]
             assert share["value"] == pytest.approx(value)
             far = share["low"] if value else share["high"]

@@ -52,7 +52,7 @@ def test_a_record_is_complete(name: str, compared: Path, few_draws: None) -> Non
         assert n_bytes == 4 * config.source_floats(n) <= cache_bytes[n]
     # scores
     (test,) = saved["tests"]
-    names = {"nats", "bits_per_byte", "token_accuracy", "exact_match", "accuracy", "bleu"}
+    names = {"nats", "bits_per_byte", "token_accuracy", "exact_match", "accuracy", "bleu", "chrf"}
     names |= {"length_ratio", "perplexity"}
     assert test["overall"].keys() == names
     assert [(b["low"], b["high"], b["n"]) for b in test["buckets"]] == [(1, 4, 6), (5, 9, 7)]
