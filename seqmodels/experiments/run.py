@@ -23,8 +23,8 @@ from seqmodels.evaluation.evaluate import (
 )
 from seqmodels.evaluation.intervals import Row
 from seqmodels.evaluation.metrics import (
-    sacrebleu_signatures,
     compute_scores_by_bucket,
+    sacrebleu_signatures,
 )
 from seqmodels.experiments.sweep import (
     Run,
