@@ -156,7 +156,6 @@ def kept(folder: Path) -> dict[Path, int]:
     (main, "export results/translation-live/gpt-seed1 --out @"),
     (main, "exercise bahdanau --hide (5) --out @"),
     (main, "site --out @"),
-    (main, "plot @"),
     (main, "plot @/src"),
     (main, "report @/recall --out @/page.html"),
     (main, "live results/translation-live --out @/page.html"),
