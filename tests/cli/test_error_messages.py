@@ -160,7 +160,6 @@ def kept(folder: Path) -> dict[Path, int]:
     (main, "report @/recall --out @/page.html"),
     (main, "live results/translation-live --out @/page.html"),
     (main, "translate results/translation-live/bahdanau-seed1 cat --alignment @/cat.svg"),
-    (tasks, "--out @"),
 ])  # fmt: skip
 def test_what_is_the_users_is_neither_written_nor_removed(
     program: ModuleType, flags: str, call: Call, tmp_path: Path
