@@ -2,7 +2,9 @@
 
 import copy
 import json
+import math
 import re
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,7 @@ import pytest
 import torch
 from conftest import ROOT, Call, check_one_line
 from sacrebleu.metrics import BLEU, CHRF
+from safetensors.torch import load_file, save_file
 
 import seqmodels
 from seqmodels import BOS, EOS, inference
@@ -182,3 +185,22 @@ def test_the_readmes_lines_run(monkeypatch: Any, capsys: Any, few_draws: None) -
     exec(block, names)
     assert capsys.readouterr().out.startswith("['Mein freundliches Pferd")
     assert len(names["weights"]) == len(names["target_tokens"])
+
+
+def test_records_and_weights_that_cannot_be_are_refused(trained: Path, tmp_path: Path) -> None:
+    record = json.loads((trained / "gpt-seed1.json").read_text(encoding="utf-8"))
+    weights = load_file(trained / "gpt-seed1.safetensors")
+    shutil.copy(trained / "tokenizer.json", tmp_path)
+    run = tmp_path / "gpt-seed1.json"
+    name = next(iter(weights))
+    broken = weights | {name: weights[name].clone().index_fill_(0, torch.tensor([1]), math.nan)}
+    layers = record["model_config"] | {"n_layers": 10_000_000}
+    for tensors, config, message in (
+        (weights, layers, "cannot be 10000000 layers"),
+        (broken, record["model_config"], "non-finite"),
+    ):
+        save_file(tensors, run.with_suffix(".safetensors"))
+        changed = record | {"model_config": config, "weights_sha256": None}
+        run.write_text(json.dumps(changed), encoding="utf-8")
+        with pytest.raises(ValueError, match=message):
+            seqmodels.load(run)

@@ -183,10 +183,14 @@ def load_model(record: Record, path: Path) -> SequenceModel:
         weights = safetensors.torch.load(content)
         if record.rounded_from_sha256:
             weights = {name: tensor.float() for name, tensor in weights.items()}
+        if sizes.get("n_layers", 1) > len(weights):  # each would be built
+            raise ValueError(f"{len(weights)} tensors cannot be {sizes['n_layers']} layers")
         with on_meta():  # no more memory than the file has bytes before names and shapes fit
             check_shapes(weights, build(record.base, **sizes).state_dict())
     except (SafetensorError, RuntimeError, TypeError, ValueError) as error:
         raise ValueError(f"{path} does not match its record; train it again: {error}") from error
+    if not all(tensor.isfinite().all() for tensor in weights.values()):
+        raise ValueError(f"{path} contains non-finite numbers; train the run again")
     model = build(record.base, **sizes)
     model.load_state_dict(weights)
     return model.eval()
