@@ -114,10 +114,7 @@ PARTS = (
     ("Bahdanau’s: one for each word", "{many} numbers each, looked at for each word"),
     ("Cho’s decoder, a better vector", "{one} numbers, written by gradient descent"),
 )
-VERDICT = (
-    "The vector has room for this sentence, and the decoder can say it; "
-    "the encoder does not write it."
-)
+VERDICT = "With an optimised vector of the same size, the same decoder generates the sentence."
 CAPTION = (
     "Numbers of trained models (results/translation-live, 5 M target tokens): orange −1, blue 1. "
     "Lines: weights of attention."

@@ -11,9 +11,9 @@ export const readLevels = (text) => Array.from(text, (digit) => LEVELS.indexOf(d
 
 /** What the shares of right words from the encoder's and from the best vector say. @param {number} encoder @param {number} best */
 export const judge = (encoder, best) => encoder >= 0.9 ? "One vector is enough for this sentence."
-  : best === 1 ? "Only the encoder loses this sentence: the vector can hold it, and the decoder can say it."
-    : best > encoder ? "From the best vector found, the decoder says more of this sentence, but not all."
-      : "From the best vector found, the decoder says no more of this sentence.";
+  : best === 1 ? "From an optimised vector of the same size, the same decoder generates all of this sentence."
+    : best > encoder ? "From the best vector found, the decoder generates more of this sentence, but not all."
+      : "From the best vector found, the decoder generates no more of this sentence.";
 
 /** What is done after so many moments: tokens read, then words written. @param {number} moment @param {number} nRead */
 export const splitMoment = (moment, nRead) => ({ read: Math.min(moment, nRead), written: Math.max(0, moment - nRead) });
