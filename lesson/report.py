@@ -163,14 +163,14 @@ def attention_maps(
 
 
 def encode_map(run: Any, source: str, target: str) -> dict[str, Any] | None:
-    """Return the attention weights of a run's layers and heads; None for an empty target."""
+    """Return the attention weights of a run's layers and heads; None for no target, or too long a one."""
     import torch
 
     from seqmodels.data.batches import Example, collate
 
-    if not (tgt := run.encode(target)):
+    tgt, src, model = run.encode(target), run.encode_source(source), run.model
+    if not tgt or len(tgt) > model.max_target(len(src)):
         return None
-    src, model = run.encode_source(source), run.model
     batch = collate([Example(src, tgt)])
     with torch.inference_mode():
         weights = model.attention_weights(batch.src, batch.src_mask, batch.tgt_in)[0].numpy()

@@ -96,7 +96,8 @@ def test_from_bucket_to_head(chromium: Any, trained: Path, tmp_path: Path, call:
         first = json.dumps(json.loads(first) | {"src": HOSTILE})
         path.write_text("\n".join([first, *rows]) + "\n", encoding="utf-8")
     out = tmp_path / "report.html"
-    assert call(main, "report", folder, "--out", out, "--maps", 200)[0] == 0
+    done = call(main, "report", folder, "--out", out, "--maps", 200)
+    assert done[0] == 0, done
     text, data = out.read_text(), data_of(out)
     assert (len(re.findall("<script", text)), "<img src=x" in text) == (2, False)
     tab = Tab(chromium, out, **PHONE)
