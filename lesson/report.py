@@ -163,7 +163,7 @@ def attention_maps(
 
 
 def encode_map(run: Any, source: str, target: str) -> dict[str, Any] | None:
-    """Return the attention weights of a run's layers and heads; None for no target or one too long."""
+    """Return the attention weights of layers and heads; None for no target or one too long."""
     import torch
 
     from seqmodels.data.batches import Example, collate
