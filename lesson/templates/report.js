@@ -68,9 +68,10 @@ async function render() {
 }
 
 if (examples.length) {
+  /** @type {HTMLElement} */
   const list = document.querySelector(".pick");
   list.addEventListener("click", ({ target }) => {
-    const option = target.closest("[role=option]");
+    const option = /** @type {Element} */ (target).closest("[role=option]");
     if (option) choose(Number(option.id.slice(7)));
   });
   list.addEventListener("keydown", (event) => {

@@ -34,7 +34,7 @@ function drawLines(selector, xTitle, first, last, top, points) {
 
 const button = query("#train"), status = query("#status");
 /** @type {{ sentences: number[][], steps: { loss: number, best: Uint8Array }[] }[]} */
-let history = [];
+const history = [];
 let random, batch, worker, nLoaded = 0, isRunning = false, isWaiting = false;
 
 /** What a model says in a row of its batch, given the right words before. */

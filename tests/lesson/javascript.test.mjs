@@ -1,16 +1,14 @@
 // The pages' modules, their pure functions and, on fake elements, what they do; test_javascript.py runs this.
 import assert from "node:assert/strict";
-import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
 import test from "node:test";
 import { gzipSync } from "node:zlib";
 
 const templates = new URL("../../lesson/templates/", import.meta.url);
 const include = (name) => import(new URL(name, templates).href);
-const { alignWords, countRight, showDifferences, splitWords } = await include("differences.js");
+const { countRight, showDifferences, splitWords } = await include("differences.js");
 const { selectWeights } = await include("attention.js");
 const { makeTokenizer, tokensOfWords } = await include("tokenizers.js");
-const { parseIndex } = await include("page.js");
 const read = (name, folder = import.meta.url) => readFileSync(new URL(name, folder), "utf8");
 const near = (a, b) => assert.ok(a.every((x, i) => Math.abs(x - b[i]) < 1e-9), `${a} is not ${b}`);
 
