@@ -341,4 +341,6 @@ def plot_results(root: Path) -> list[Path]:
     drawn = [path for folder in folders for path in plot_folder(folder.path)]
     with style.context():
         across = draw_across([*folder.records.values()] for folder in folders)
+        for name in across:
+            files.claim_file(root / f"{name}.svg")
         return [*drawn, *style.save_all(across, root)]
