@@ -28,7 +28,7 @@ def note(frame: FrameType, event: str, _: object) -> None:
 
 if __name__ == "__main__":
     module, *flags = sys.argv[1:]
-    sys.argv[1:] = flags
+    sys.argv[1:], sys.path[0] = flags, str(ROOT)
     sys.setprofile(note)
     try:
         runpy.run_module(module, run_name="__main__", alter_sys=True)
