@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 
+from seqmodels.utils import files
 from seqmodels.utils.terminal import run_cli
 
 from .flags import TaskParser, run
@@ -41,7 +42,7 @@ BUILTIN, FULL, CORPORA = (read_comparisons(PARTS[name]) for name in ("builtin", 
 def run_all(out: Path, comparisons: Sequence[Comparison], forwarded: Sequence[str]) -> None:
     """Run each comparison into its own folder, up to the first failure; then draw all records.
 
-    A forwarded flag replaces a comparison's own.
+    A forwarded flag replaces a comparison's own. Raises ValueError for a folder that is not ours.
     """
     todo = []
     for folder, task, own_flags in comparisons:
@@ -50,6 +51,7 @@ def run_all(out: Path, comparisons: Sequence[Comparison], forwarded: Sequence[st
         todo.append((folder, task, [*own_left, *forwarded, "--out", str(out / folder)]))
     for _, task, passed in todo:  # find mistakes before anything is trained
         import_module(f"tasks.{task}.__main__").PARSER.parse_args(passed)
+    files.claim_folder(out, "reproduction")
     from seqmodels.report.figures import plot_results  # takes a second to import
 
     for n, (folder, task, passed) in enumerate(todo, start=1):

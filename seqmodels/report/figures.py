@@ -342,5 +342,6 @@ def plot_results(root: Path) -> list[Path]:
     with style.context():
         across = draw_across([*folder.records.values()] for folder in folders)
         for name in across:
-            files.claim_file(root / f"{name}.svg")
+            for kind in style.STAMPS:
+                files.claim_file(root / f"{name}{kind}")
         return [*drawn, *style.save_all(across, root)]

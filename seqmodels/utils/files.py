@@ -45,6 +45,8 @@ def read_json(path: Path) -> Any:
 
 MARK = ".seqmodels"
 """The file by which a folder says what it is for, such as a comparison."""
+RECORDS = {"comparison": "*.json", "reproduction": "*/*.json"}
+"""Where a folder has its records, by what it is for."""
 FILE_MARKS = {
     ".html": "· seqmodels</title>".encode(),
     ".png": b"Software\0seqmodels",
@@ -62,7 +64,7 @@ def has_text(path: Path, text: bytes) -> bool:
 def check_folder(folder: Path, kind: str) -> bool:
     """Return whether a folder is empty or absent; raise ValueError if it is not ours.
 
-    It is ours if MARK says so, or if it has records of a comparison, as those in results/.
+    It is ours if MARK says so, or if it has records where one of this kind has them, as results/.
     """
     if not folder.exists():
         return True
@@ -73,7 +75,7 @@ def check_folder(folder: Path, kind: str) -> bool:
         return True
     if (mark := folder / MARK) in paths and mark.read_text("utf-8").strip() == kind:
         return False
-    records = folder.glob("*.json") if kind == "comparison" else ()
+    records = folder.glob(RECORDS[kind]) if kind in RECORDS else ()
     if any(path.is_file() and has_text(path, b'"seqmodels.record/') for path in records):
         return False
     raise ValueError(

@@ -160,11 +160,12 @@ def kept(folder: Path) -> dict[Path, int]:
     (main, "report @/recall --out @/page.html"),
     (main, "live results/translation-live --out @/page.html"),
     (main, "translate results/translation-live/bahdanau-seed1 cat --alignment @/cat.svg"),
+    (tasks, "--out @/docs"),
 ])  # fmt: skip
 def test_what_is_the_users_is_neither_written_nor_removed(
     program: ModuleType, flags: str, call: Call, tmp_path: Path
 ) -> None:
-    for name in ("recall", "src"):
+    for name in ("docs", "recall", "src"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "tsconfig.json").write_text("{ // another program's\n}")
     shutil.copy(RESULTS / "recall" / "gpt-seed1.json", tmp_path / "recall")
@@ -177,6 +178,7 @@ def test_what_is_the_users_is_neither_written_nor_removed(
 
 
 @needs_lesson
+@pytest.mark.usefixtures("few_draws")
 def test_what_is_ours_is_written_again(call: Call, trained: Path, tmp_path: Path) -> None:
     folder = copy_records(trained, tmp_path / trained.name)
     draw = main, "translate", trained / "bahdanau-seed1", "cat", "--alignment", tmp_path / "a.svg"
@@ -185,3 +187,17 @@ def test_what_is_ours_is_written_again(call: Call, trained: Path, tmp_path: Path
         assert [call(*command)[0] for _ in range(2)] == [0, 0]
     (folder / ".seqmodels").write_text("exercise\n")  # it is not: it has records
     assert call(main, "plot", folder)[0] == 0
+
+
+@pytest.mark.usefixtures("undrawn")
+@pytest.mark.parametrize("suffix", [".svg", ".png"])
+def test_a_figure_across_folders_replaces_ours_and_no_other(
+    suffix: str, call: Call, tmp_path: Path
+) -> None:
+    copy_records(RESULTS / "tracking-2", tmp_path / "two", model="gpt")
+    assert [call(main, "plot", tmp_path)[0] for _ in range(2)] == [0, 0]
+    own = tmp_path / f"tracking{suffix}"
+    own.write_bytes(own.read_bytes()[-99:])
+    before = kept(tmp_path)
+    check_one_line(call(main, "plot", tmp_path), own.name, "move it")
+    assert kept(tmp_path) == before

@@ -25,6 +25,7 @@ def test_a_new_or_empty_folder_becomes_ours(tmp_path: Path) -> None:
 
 
 def test_a_comparison_without_a_mark_is_known_by_its_records(tmp_path: Path) -> None:
+    (tmp_path := tmp_path / "gpt").mkdir()
     content = '{\n "schema": "seqmodels.record/4"}'
     (tmp_path / "notes.txt").write_text(content)
     (tmp_path / "gpt-seed1.json").write_text("mine")
@@ -33,7 +34,10 @@ def test_a_comparison_without_a_mark_is_known_by_its_records(tmp_path: Path) -> 
     (tmp_path / "gpt-seed1.json").write_text(content)
     with pytest.raises(ValueError, match="seqmodels export"):
         files.claim_folder(tmp_path, "export")
+    with pytest.raises(ValueError, match="seqmodels reproduction"):
+        files.claim_folder(tmp_path, "reproduction")
     assert files.claim_folder(tmp_path, "comparison") == tmp_path
+    assert files.claim_folder(tmp_path.parent, "reproduction") == tmp_path.parent
     assert names(tmp_path) == {"notes.txt", "gpt-seed1.json"}
 
 
