@@ -9,8 +9,9 @@ Question
 
     python -m tasks.bottleneck                        RNN and, beside it, attention
     python -m tasks.bottleneck --size full --best-state 400 --seeds 1 2 3
-    python -m tasks.bottleneck --best-state 0 --decoder runs/bottleneck-laptop --models rnn_encdec
-                                                      train the encoder alone, for that decoder
+    python -m tasks.bottleneck --best-state 0 --frozen runs/bottleneck-laptop \
+        --models rnn_encdec rnn_encdec_fresh          train the encoder alone for the trained
+                                                      decoder, and a decoder for the encoder
 
     10 minutes on two cores. At the longest lengths in training, expect far more BLEU from the
     optimised vectors than from the encoder's. README.md and docs/results.md have the numbers.
@@ -41,9 +42,14 @@ PARSER.add_argument("--best-state", type=non_negative, default=100, metavar="STE
                     help="optimise what an encoder hands over, if its size is fixed, for each test "
                          "sentence by this many steps of gradient descent on its reference; 0: "
                          "do not (default: 100)")  # fmt: skip
-PARSER.add_argument("--decoder", type=Path, metavar="DIR",
-                    help="train encoders alone, for the decoders of this folder's runs, which stay "
-                         "as they are")  # fmt: skip
+PARSER.add_argument("--frozen", type=Path, metavar="DIR",
+                    help="train one half of each model for the other half of this folder's runs, "
+                         "which stays as it is: a decoder for the trained encoder "
+                         "(rnn_encdec_fresh), or an encoder for the trained decoder (others)"
+                    )  # fmt: skip
+PARSER.add_argument(
+    "--autoencoder", action="store_true", help="train models to generate the target from the target"
+)
 
 # ---------------------------------------------------------------------------- Data and recipes
 #
@@ -85,7 +91,7 @@ def make_task(args: argparse.Namespace) -> Task:
     """Return the task of tasks.translation, with what is measured of its States."""
     from ..analyses import measure_gradients, pick_equally_long
     from .figure import FIGURES
-    from .frozen import with_frozen_decoder
+    from .frozen import to_autoencoder, with_frozen_half
     from .kept import measure_prefixes
 
     sentences: list[Sentence] = []
@@ -99,11 +105,13 @@ def make_task(args: argparse.Namespace) -> Task:
             "prefixes": partial(measure_prefixes, sentences=others, tokenizer=task.tokenizer),
             "gradients": partial(measure_gradients, examples=pick_equally_long(task.tests[0])),
         })  # fmt: skip
+    if args.autoencoder:
+        task, sentences = to_autoencoder(task), []
     if args.best_state:
         task = with_best_state(task, args.best_state, sentences)
     task = replace(task, figures=FIGURES)
-    if args.decoder:
-        return with_frozen_decoder(task, args.decoder, args.models, args.seeds)
+    if args.frozen:
+        return with_frozen_half(task, args.frozen, args.models, args.seeds)
     return task
 
 

@@ -1,4 +1,4 @@
-"""Train an encoder for a decoder that is trained already, and stays as it is."""
+"""Train one half of a model for the other half, which is trained already and stays as it is."""
 
 from __future__ import annotations
 
@@ -9,13 +9,18 @@ from pathlib import Path
 
 import torch
 
+from seqmodels.data.batches import Example
 from seqmodels.experiments.task import Task
 from seqmodels.inference import load
 from seqmodels.interface import BOS, SequenceModel
 from seqmodels.models import ancestors
+from seqmodels.models.variants.encoders import FreshDecoder
 from seqmodels.search import unroll
 
 from .latent import complete_state
+
+FRESH = "rnn_encdec_fresh"
+"""The model whose encoder is that of a trained run; of any other, the decoder is."""
 
 
 def find_run(folder: Path, names: Sequence[str], seed: int) -> Path:
@@ -24,21 +29,29 @@ def find_run(folder: Path, names: Sequence[str], seed: int) -> Path:
     for run in runs:
         if run.with_suffix(".safetensors").exists():
             return run
-    raise ValueError(f"--decoder: {folder} has no weights of {runs[-1].name}")
+    raise ValueError(f"--frozen: {folder} has no weights of {runs[-1].name}")
 
 
-def freeze_decoder(model: SequenceModel, names: Sequence[str], seed: int, folder: Path) -> None:
-    """Load the weights that have the same names and shapes, then freeze the decoder's.
+def freeze_half(model: SequenceModel, names: Sequence[str], seed: int, folder: Path) -> None:
+    """Load the encoder of a fresh decoder, or the decoder of any other model, and freeze it.
 
-    Raises ValueError if the decoder has others.
+    What both halves use, such as a shared embedding, is the decoder's. Other weights that have the
+    same names and shapes are loaded as well, but learn. Raises ValueError if a run has others.
     """
     run = find_run(folder, names, seed)
     trained, own = load(run).model.state_dict(), model.state_dict()
+    is_fresh = isinstance(model, FreshDecoder)
+    frozen = list_decoder_parameters(model)
+    if is_fresh:
+        trained = {
+            name: w for name, w in trained.items() if name.startswith(("encoder.", "V."))
+        } | {"embed_source.weight": trained["embed.weight"]}
+        frozen = [*trained]
     shared = {k: w for k, w in trained.items() if k in own and own[k].shape == w.shape}
     model.load_state_dict(shared, strict=False)
-    for name in list_decoder_parameters(model):
+    for name in frozen:
         if name not in shared:
-            raise ValueError(f"{run} lacks {name} of the decoder of {names[0]}")
+            raise ValueError(f"{run} lacks {name}, which stays as it is in {names[0]}")
         model.get_parameter(name).requires_grad_(False)
 
 
@@ -56,15 +69,29 @@ def list_decoder_parameters(model: SequenceModel) -> list[str]:
     return [name for name, g in zip(names, gradients, strict=True) if g is not None]
 
 
-def with_frozen_decoder(
-    task: Task, folder: Path, models: Sequence[str], seeds: Sequence[int]
-) -> Task:
-    """Return the task for models whose decoders are those of a folder's runs, at their width."""
+def with_frozen_half(task: Task, folder: Path, models: Sequence[str], seeds: Sequence[int]) -> Task:
+    """Return the task for models one half of which is that of a folder's runs, at their width."""
     recipes = dict(task.recipes)
     for name in models:
         first, *_ = (find_run(folder, ancestors(name), seed) for seed in seeds)
-        sizes = {**task.recipe(name).sizes, "d_model": load(first).model.config.d_model}
+        width = load(first).model.config.d_model
+        sizes = {**task.recipe(name).sizes, "d_model": width}
+        sizes |= {"d_vector": width} if name == FRESH else {}
         recipes[name] = task.recipe(name)._replace(sizes=sizes)
-    data = {**task.data, "decoder": f"frozen, from {folder.resolve().name}"}
-    begin = partial(freeze_decoder, folder=folder)
+    data = {**task.data, "frozen": f"one half, from {folder.resolve().name}"}
+    begin = partial(freeze_half, folder=folder)
     return replace(task, data=data, recipes=recipes, begin=begin)
+
+
+def to_autoencoder(task: Task) -> Task:
+    """Return the task of generating the target from the target; it measures nothing else."""
+
+    def copy_targets(examples: Sequence[Example]) -> list[Example]:
+        return [Example(example.tgt, example.tgt) for example in examples]
+
+    tests = [replace(test, examples=copy_targets(test.examples)) for test in task.tests]
+    data = {**task.data, "source": "the target"}
+    train, valid = copy_targets(task.train), copy_targets(task.valid)
+    return replace(
+        task, data=data, train=train, valid=valid, tests=tests, measure={}, alignment_example=None
+    )

@@ -2,7 +2,7 @@
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -29,7 +29,7 @@ from seqmodels.search import unroll
 from tasks import analyses
 from tasks.bottleneck import best_state, figure, kept, latent
 from tasks.bottleneck.best_state import BestState
-from tasks.bottleneck.frozen import list_decoder_parameters, with_frozen_decoder
+from tasks.bottleneck.frozen import list_decoder_parameters, to_autoencoder, with_frozen_half
 from tasks.synthetic.grammar import draw_corpus
 from tasks.synthetic.trees import Sentence
 
@@ -218,8 +218,8 @@ def test_words_kept_by_place_and_by_words_read(monkeypatch: pytest.MonkeyPatch) 
 def test_only_the_encoder_learns_for_a_frozen_decoder(tmp_path: Path) -> None:
     first = compare(toy(), options(out=tmp_path / "first", models=["rnn_encdec"]))
     assert first is not None
-    models = ["rnn_encdec", "rnn_encdec_pooled"]
-    task = with_frozen_decoder(toy(), first, models, [1])
+    models = ["rnn_encdec", "rnn_encdec_pooled", "rnn_encdec_attention"]
+    task = with_frozen_half(toy(), first, models, [1])
     out = compare(task, options(out=tmp_path / "second", models=models, seeds=[1]))
     assert out is not None
     before = load(first / "rnn_encdec-seed1").model
@@ -234,7 +234,37 @@ def test_only_the_encoder_learns_for_a_frozen_decoder(tmp_path: Path) -> None:
     after = load(out / "rnn_encdec-seed1").model
     assert not torch.equal(after.get_parameter(learned), before.get_parameter(learned))
     with pytest.raises(ValueError, match="has no weights of rnn_encdec-seed2"):
-        with_frozen_decoder(toy(), first, ["rnn_encdec"], [2])
+        with_frozen_half(toy(), first, ["rnn_encdec"], [2])
+
+
+def test_only_the_decoder_learns_for_a_frozen_encoder(tmp_path: Path) -> None:
+    """A decoder of another width reads the same vector; its embeddings are its own."""
+    first = compare(toy(), options(out=tmp_path / "first", models=["rnn_encdec"]))
+    assert first is not None
+    task = with_frozen_half(toy(), first, ["rnn_encdec_fresh"], [1])
+    width = load(first / "rnn_encdec-seed1").model.config.d_model
+    wider: dict[str, Any] = {"models": ["rnn_encdec_fresh"], "vary": [("d_model", [width + 3])]}
+    out = compare(task, options(out=tmp_path / "second", seeds=[1], **wider))
+    assert out is not None
+    trained: Any = load(first / "rnn_encdec-seed1").model
+    src = torch.tensor([[4, 6, 5, PAD], [7, 5, 4, 6]])
+    vectors = trained.encode(src, src != PAD).c
+    for changed in ("", f"-d_model-{width + 3}"):
+        fresh: Any = load(out / f"rnn_encdec_fresh{changed}-seed1").model
+        c = fresh.encode(src, src != PAD).c
+        assert_close(c, fresh.W_c(vectors))
+        assert c.shape[1] == fresh.config.d_model
+        assert (not torch.equal(c, vectors)) == bool(changed)
+        assert not torch.equal(fresh.embed.weight, trained.embed.weight)
+        assert not torch.equal(fresh.output.W_o.weight, trained.output.W_o.weight)
+
+
+def test_an_autoencoder_reads_what_it_writes() -> None:
+    task = to_autoencoder(replace(TASK, train=[Example([4, 5, EOS], [6, 7, 7, EOS])]))
+    assert task.train == [Example([6, 7, 7, EOS], [6, 7, 7, EOS])]
+    (before,), (after,) = TASK.tests, task.tests
+    assert [e.src for e in after.examples] == [e.tgt for e in before.examples]
+    assert after.x == before.x
 
 
 # --------------------------------------------------------------------------------------- Gradients

@@ -29,6 +29,7 @@ def variant(of: str, class_path: str, **others: object) -> dict[str, Any]:
 STEPS = "bahdanau_to_transformer"
 CLASSES: dict[str, dict[str, Any]] = {
     "rnn_encdec_both": variant("rnn_encdec", "encoders:OtherEncoder"),
+    "rnn_encdec_fresh": variant("rnn_encdec", "encoders:FreshDecoder"),
     "lstm_seq2seq_last": variant("lstm_seq2seq", "ladder:Ladder"),
     "lstm_seq2seq_dot": variant("lstm_seq2seq", "ladder:Ladder", memory="grows", attends=True),
     "bahdanau_dot": variant("bahdanau", f"{STEPS}:DotBahdanau"),
@@ -84,6 +85,8 @@ OLD_NAMES: dict[str, tuple[str, str, Fields]] = {
        for d in (32, 64, 128, 256, 512)},
     "rnn_encdec_both": ("rnn_encdec_both", "encoder of both directions", {"reads": "both"}),
     "rnn_encdec_pooled": ("rnn_encdec_both", "pooled encoder", {"reads": "pooled"}),
+    "rnn_encdec_attention": ("rnn_encdec_both", "attention's encoder", {"reads": "attention"}),
+    "rnn_encdec_fresh": ("rnn_encdec_fresh", "fresh decoder", {}),
     **{f"{of}_x{n}": (of, f"{n} × width", {"width": n})
        for of in ("rnn_encdec", "lstm_seq2seq") for n in (2, 4)},
     "lstm_seq2seq_forward": ("lstm_seq2seq", "source not reversed", {"is_reversed": False}),
