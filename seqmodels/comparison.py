@@ -13,7 +13,6 @@ from seqmodels.utils.values import check_arguments
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from seqmodels.experiments.task import Task
     from seqmodels.records.schema import Record
 
 
@@ -42,29 +41,29 @@ def compare(task: str, **flags: Any) -> Comparison | None:
     adapted, options = flags_of_tasks.read_task(program.PARSER, program.make_task, args)
     if (out := launch.compare(adapted, options)) is None:
         return None
-    plot_folder(out, own=adapted.figures or None)
+    plot_folder(out)
     return Comparison(out)
 
 
-def show(out: Path, task: Task) -> None:
+def show(out: Path) -> None:
     """Draw the records that a folder has so far, and print their scores on the first test set."""
     from seqmodels.report import figures, load, tables
 
     folder = load.load_folder(out)
     records = [*folder.records.values()]
-    figures.plot_folder(folder, own=task.figures or None)
+    figures.plot_folder(folder)
     first = next(iter(load.tests_by_name(records).values()))
     scores = tables.format_scores(records, first)
     print("\n".join(["", *scores, wrap(f"Figures and tables so far are in {out}."), ""]))
 
 
-def draw_and_print(out: Path, task: Task) -> None:
+def draw_and_print(out: Path) -> None:
     """Draw and print a folder's records."""
     from seqmodels.report import figures
 
     if not any(out.glob("*-seed*[0-9].json")):
         return
-    paths = figures.plot_folder(out, own=task.figures or None)
+    paths = figures.plot_folder(out)
     print(f"\n{Comparison(out)!r}")
     print(f"\n{wrap(f'Records, hypotheses, weights and figures are in {out}:')}")
     names = ", ".join(sorted(path.name for path in paths))

@@ -9,7 +9,6 @@ import argparse
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields, replace
-from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -177,11 +176,11 @@ def run(parser: TaskParser, make_task: MakeTask, argv: Sequence[str] | None = No
 
         task, options = read_task(parser, make_task, args)
         try:
-            out = launch.compare(task, options, show=partial(show, task=task))
+            out = launch.compare(task, options, show=show)
         except launch.FailedRunsError as failed:
-            draw_and_print(failed.out, task)
+            draw_and_print(failed.out)
             raise
         if out:
-            draw_and_print(out, task)
+            draw_and_print(out)
 
     run_cli(re.split("[. ]", parser.prog)[-1], run_comparison)

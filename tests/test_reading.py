@@ -175,7 +175,7 @@ def test_figures_and_help_need_no_torch() -> None:
     program = (
         "import sys; sys.modules['torch'] = None; from seqmodels.report import figures; "
         "from seqmodels.cli.main import build_parser; import tasks.flags; build_parser(); "
-        f"assert all(map(figures.task_figures, {tasks}))"
+        f"assert all(figures.drawings_of(task, 'FIGURES') for task in {tasks})"
     )
     subprocess.run([sys.executable, "-c", program], check=True, cwd=ROOT)
 

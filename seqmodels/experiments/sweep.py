@@ -331,8 +331,7 @@ def list_runs(task: Task, options: Options, out: Path, device: str) -> list[Run]
     """Return the runs of a comparison, by seed and model; their records go to the folder."""
     budget = {"tokens": options.tokens} if options.tokens else {}
     training = {**task.training, **budget, "precision": options.precision}
-    # The process of a run need not import matplotlib for the task's figures.
-    task = replace(task, training=training, figures=())
+    task = replace(task, training=training)
     specs = expand_specs(options.models, options.vary, options.grid)
     for base in [] if options.vary else [*specs]:
         place = specs.index(base) + 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from seqmodels.models import Fields, ancestors, paper_of
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:  # a recipe needs no torch
     from seqmodels.data.batches import Example
     from seqmodels.data.tokenizers import Tokenizer
     from seqmodels.interface import SequenceModel
-    from seqmodels.records.schema import Kind, Record
+    from seqmodels.records.schema import Kind
     from seqmodels.utils.progress import ProgressBar
 
 
@@ -112,8 +112,6 @@ class Task:
     begin: Callable[[SequenceModel, Sequence[str], int], None] | None = None
     """Changes a model before its training: its weights, or what is frozen. It is given its name and
     those of the models that it varies, itself first, and its seed."""
-    figures: Sequence[Callable[[Sequence[Record]], dict[str, Any]]] = ()
-    """Draw the task's own figures from a folder's records, by the names of their files."""
 
     def contrasts_of(self, name: str) -> list[str] | None:
         """Return the models from which a model's difference is tested; None: all others."""

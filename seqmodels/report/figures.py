@@ -10,7 +10,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from types import ModuleType
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -34,8 +34,8 @@ from seqmodels.report.style import GREY, INK, LineStyle, Look
 from seqmodels.utils import files
 from seqmodels.utils.imports import TASKS, import_beside
 
-Draw = Callable[[Sequence[Record]], dict[str, Figure]]
-"""Returns figures of a folder's records by the names of their files."""
+Draw = Callable[[Any], dict[str, Figure]]
+"""Returns figures by the names of their files: of a folder's records, or of several folders'."""
 TABLES = "tables.md"
 SCORES = (
     "Line: mean of the seeds; whisker: lowest to highest seed; band: 95 % interval over {units}, "
@@ -223,20 +223,17 @@ def draw_curves(records: Sequence[Record]) -> Figure:
 # ---------------------------------------------------------------------------------------- Folders
 
 
-def plot_folder(
-    folder: Path | Folder, out: Path | None = None, own: Sequence[Draw] | None = None
-) -> list[Path]:
+def plot_folder(folder: Path | Folder, out: Path | None = None) -> list[Path]:
     """Write all figures (SVG and PNG) and tables.md to `out` or the folder; return the paths.
 
-    `own` draws the task's own figures; None: those of `task_figures`. If the sums of all records
-    exist, significance.json is written as well.
+    If the sums of all records exist, significance.json is written as well.
     """
     folder = load.load_folder(folder) if isinstance(folder, Path) else folder
     out, records = Path(out or folder.path), list(folder.records.values())
     compared = find_significance(folder.path, folder.records)
     files.claim_folder(out, "comparison")
     with style.context():
-        drawings = draw_all(records, compared, own)
+        drawings = draw_all(records, compared)
         paths = style.save_all(drawings, out)
     if compared:
         paths.append(files.write(out / significance.FILE, compared.text()))
@@ -257,16 +254,12 @@ def format_folder(
 
 
 def draw_all(
-    records: Sequence[Record],
-    compared: significance.Significance | None,
-    own: Sequence[Draw] | None = None,
+    records: Sequence[Record], compared: significance.Significance | None
 ) -> dict[str, Figure]:
     """Return all figures of a folder by the names of their files, in the style's context."""
     figures = {"curves": draw_curves(records)}
-    if own is None:
-        figures |= draw_task_figures(records)
-    else:
-        figures |= merge_figures(draw(records) for draw in own)
+    for draw in drawings_of(records[0].task, "FIGURES"):
+        figures |= draw(records)
     figures |= effects.draw_sweeps(records)
     for name, test in load.tests_by_name(records).items():
         key = re.sub(r"[^\w.-]+", "-", name)
@@ -282,26 +275,13 @@ def draw_all(
     return figures
 
 
-def task_figures(task: str) -> ModuleType | None:
-    """Return the module tasks.TASK.figure; None if the task has no figures of its own.
+def drawings_of(task: str, kind: str) -> Sequence[Draw]:
+    """Return what draws a task's own figures: FIGURES or ACROSS of tasks/TASK/figure.py, if any.
 
-    Its FIGURES draw one folder of records, its ACROSS all folders of the task at once.
+    FIGURES draw one folder of records, ACROSS all folders of the task at once.
     """
     has_figures = task.isidentifier() and (TASKS / task / "figure.py").is_file()
-    return import_beside(f"tasks.{task}.figure") if has_figures else None
-
-
-def draw_task_figures(records: Sequence[Record]) -> dict[str, Figure]:
-    """Return the figures of the records' task by the names of their files.
-
-    If the records lack a measurement of the task, a note is printed.
-    """
-    module = task_figures(task := records[0].task)
-    try:
-        return merge_figures(draw(records) for draw in module.FIGURES) if module else {}
-    except KeyError as error:
-        print(f"not drawn: figures of {task}, whose records lack {error}", file=sys.stderr)
-        return {}
+    return getattr(import_beside(f"tasks.{task}.figure"), kind, ()) if has_figures else ()
 
 
 def draw_across(folders: Iterable[Sequence[Record]]) -> dict[str, Figure]:
@@ -309,17 +289,11 @@ def draw_across(folders: Iterable[Sequence[Record]]) -> dict[str, Figure]:
     by_task: dict[str, list[Sequence[Record]]] = {}
     for records in folders:
         by_task.setdefault(records[0].task, []).append(records)
-    return merge_figures(
-        draw(its)
-        for task, its in by_task.items()
-        if (module := task_figures(task))
-        for draw in getattr(module, "ACROSS", ())
-    )
-
-
-def merge_figures(parts: Iterable[dict[str, Figure]]) -> dict[str, Figure]:
-    """Return all figures in one dictionary."""
-    return {name: figure for figures in parts for name, figure in figures.items()}
+    figures: dict[str, Figure] = {}
+    for task, its in by_task.items():
+        for draw in drawings_of(task, "ACROSS"):
+            figures |= draw(its)
+    return figures
 
 
 def find_significance(folder: Path, by_file: dict[str, Record]) -> significance.Significance | None:

@@ -90,7 +90,6 @@ def with_best_state(task: Task, steps: int, sentences: list[Sentence]) -> Task:
 def make_task(args: argparse.Namespace) -> Task:
     """Return the task of tasks.translation, with what is measured of its States."""
     from ..analyses import measure_gradients, pick_equally_long
-    from .figure import FIGURES
     from .frozen import to_autoencoder, with_frozen_half
     from .kept import measure_prefixes
 
@@ -109,7 +108,6 @@ def make_task(args: argparse.Namespace) -> Task:
         task, sentences = to_autoencoder(task), []
     if args.best_state:
         task = with_best_state(task, args.best_state, sentences)
-    task = replace(task, figures=FIGURES)
     if args.frozen:
         return with_frozen_half(task, args.frozen, args.models, args.seeds)
     return task

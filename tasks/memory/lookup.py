@@ -25,7 +25,6 @@ from seqmodels.models import Value
 
 from ..recipes import COPYING, HISTORY, MEMORIES, NARROW, with_positions
 from ..synthetic.pairs import describe_data
-from .figure import FIGURES
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 SIZES = {
@@ -201,5 +200,4 @@ def make_task(args: argparse.Namespace) -> Task:
         alignment_example=AlignmentExample(
             encode_pair(make_pair(shown, answers), tokenizer), links
         ),
-        figures=FIGURES,
     )  # fmt: skip

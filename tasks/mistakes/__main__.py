@@ -44,7 +44,6 @@ N_MEASURED = 200
 def make_task(args: argparse.Namespace) -> Task:
     """Return the task of tasks.translation, with measurements that tell mistakes apart."""
     from ..synthetic import grammar
-    from .figure import FIGURES
     from .measure import measure_losses
 
     corpus = grammar.draw_corpus(seed=1, **DEFAULT_SIZES[args.size])
@@ -55,7 +54,6 @@ def make_task(args: argparse.Namespace) -> Task:
         name="mistakes",
         contrasts=[(name, "transformer") for name in (*MODELS[1:], "gpt")],
         measure={"losses": partial(measure_losses, examples=task.valid[:N_MEASURED])},
-        figures=FIGURES,
     )
 
 

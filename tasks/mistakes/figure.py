@@ -86,10 +86,10 @@ def draw_losses(records: Sequence[Record]) -> Figure:
 
 def draw(records: Sequence[Record]) -> dict[str, Figure]:
     """Return the figures by the names of their files; curves only beside a sound model."""
-    models = {r.model for r in records}
+    models, measured = {r.model for r in records}, [r for r in records if "losses" in r.analyses]
     has_cases = any(base_of(r) in models for r in records)
     compared = {"mistakes": draw_mistakes(records)} if has_cases else {}
-    return compared | {"losses": draw_losses(records)}
+    return compared | ({"losses": draw_losses(measured)} if measured else {})
 
 
 FIGURES = [draw]

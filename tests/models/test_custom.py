@@ -188,12 +188,11 @@ pytestmark = pytest.mark.usefixtures("few_draws")
 TASK = '''
 """Say letters again."""
 from dataclasses import replace
-from tasks.echo.figure import FIGURES
 from tasks.flags import TaskParser
 from toys import toy
 PARSER = TaskParser("tasks.echo", __doc__)
 def make_task(args):
-    task = toy(name="echo", figures=FIGURES, n_parameters=1_000_000)
+    task = toy(name="echo", n_parameters=1_000_000)
     test = replace(task.tests[0], name="letters", noun="numbers")
     return replace(task, tests=[test], recipes={"transformer": task.recipes["transformer"]})
 '''
