@@ -211,7 +211,7 @@ def draw_curves(records: Sequence[Record]) -> Figure:
         look = looks[r.model]
         x, y = [p.tokens for p in r.curve], [p.valid_nats for p in r.curve]
         ax.plot(x, y, color=look.colour, ls=look.dashes, lw=1.4)
-        ax.plot(x[-1:], y[-1:], look.marker, color=look.colour, ms=4.5, clip_on=False, zorder=4)
+        ax.plot(x[-1:], y[-1:], look.marker, color=look.colour, ms=4.5, zorder=4)
     ax.set_title("Nats per token, teacher-forced, log scale")
     ax.set_xlim(0)
     ax.set_xlabel("target tokens")
