@@ -70,8 +70,8 @@ def describe(
     prefixes = [Example(example.src[:n], example.tgt) for n in range(1, len(example.src) + 1)]
     vectors = encode_all(one.model, prefixes).c
     own = rnn_encdec.State(vectors[-1:].clone(), vectors[-1:].clone())
-    best = [optimise_all(one.model, [example], n, own, ranges).c for n in STEPS]
-    written = write_levels(torch.cat(best))
+    best = optimise_all(one.model, [example], STEPS, own, ranges)
+    written = write_levels(torch.cat([state.c for state in best.values()]))
     c = torch.tensor(read_levels(written[-1:]))  # the start state follows from it
     replaced = FromStates(one.model, [example], rnn_encdec.State(c, c))
     (said,) = generate_targets(replaced, [example], 1)

@@ -27,6 +27,7 @@ from .latent import (
     FromStates,
     Ranges,
     encode_all,
+    flatten_fields,
     is_fixed,
     measure_ranges,
     optimise_all,
@@ -37,6 +38,9 @@ BITS = (1, 2, 3, 4, 5, 6, 8)
 NOISE = (0.05, 0.1, 0.2, 0.4)
 """Standard deviations, in halves of a number's range."""
 SEED = 1
+EARLY, LINE = (10, 25, 100), (0.25, 0.5, 0.75)
+"""Steps of descent, and shares of the way to its end, after which BLEU is measured as well."""
+DESCENT, OTHER_START = "descent", "start: another sentence's State"
 
 
 @dataclass
@@ -59,8 +63,8 @@ class BestState:
         if self.optimised is None or self.model is not model:
             start = encode_all(model, self.test.examples)
             ranges = measure_ranges(model, start)
-            best = optimise_all(model, self.test.examples, self.steps, start, ranges)
-            self.model, self.optimised = model, (ranges, {0: start, self.steps: best})
+            best = optimise_all(model, self.test.examples, [self.steps], start, ranges)
+            self.model, self.optimised = model, (ranges, {0: start, **best})
         return self.optimised
 
     def adapt(self, model: SequenceModel, *_: Any) -> SequenceModel:
@@ -110,30 +114,60 @@ class BestState:
         ]
 
     def measure_controls(self, model: SequenceModel, _: SequenceModel) -> Rows:
-        """Return BLEU at the longest lengths in training, for other starts and another target.
+        """Return BLEU at the longest lengths in training, on the way to the best State and beside.
 
-        Descent starts from the State of another sentence of similar length, or from the middle of
-        each range; or it starts from the encoder's, and the words of its target are shuffled.
+        `descent` is the way itself, with the distance from the encoder's State, over the mean
+        distance of two sentences' States, and the share (%) of sentences whose nearest State of the
+        encoder is their own. `line` is the straight line between both ends. Descent also starts
+        from another sentence's State (`mean of two` lies between both ends), or from the middle of
+        each range; or its target is another sentence's, or has its words shuffled.
         """
         if not is_fixed(model):
             return []
         (ranges, states), rows = self.optimise(model), find_longest_trained(self.test)
         examples, x = [self.test.examples[i] for i in rows], [self.test.x[i] for i in rows]
         own, rng = take_rows(states[0], rows), random.Random(SEED)
-        middle = torch.zeros_like(ranges.normalise(own))
-        others = take_rows(own, [*range(1, len(rows)), 0])
+        following = [*range(1, len(rows)), 0]
+        others, z = take_rows(own, following), ranges.normalise(own)
+        other_targets = [
+            e._replace(tgt=examples[i].tgt) for e, i in zip(examples, following, strict=True)
+        ]
         controls = {
-            "start: another sentence's State": (others, examples),
-            "start: the middle of each range": (ranges.put(own, middle), examples),
+            DESCENT: (own, examples),
+            OTHER_START: (others, examples),
+            "start: the middle of each range": (ranges.put(own, torch.zeros_like(z)), examples),
+            "target: another sentence's": (own, other_targets),
             "target: its words shuffled": (own, [shuffle_target(e, rng) for e in examples]),
         }
-        found: Rows = []
+        found, ends = Rows(), dict[str, Tensor]()
         for name, (start, targets) in controls.items():
-            best = optimise_all(model, targets, self.steps, start, ranges)
-            for steps, state in {0: start, self.steps: best}.items():
-                scores = self.score(model, state, targets, x)
-                found += [{"control": name, "steps": steps, **row} for row in scores]
+            steps = {self.steps, *(n for n in EARLY if n < self.steps and name == DESCENT)}
+            path = {0: start, **optimise_all(model, targets, sorted(steps), start, ranges)}
+            ends[name] = ranges.normalise(path[self.steps])
+            for step, state in path.items():
+                about: dict[str, Any] = {"control": name, "steps": step}
+                if name == DESCENT:
+                    about |= measure_distance(own, state, ranges)
+                found += [{**about, **row} for row in self.score(model, state, targets, x)]
+        between: list[tuple[dict[str, Any], Tensor]]
+        between = [({"control": "line", "share": a}, z + a * (ends[DESCENT] - z)) for a in LINE]
+        between += [({"control": "mean of two"}, (ends[DESCENT] + ends[OTHER_START]) / 2)]
+        for about, places in between:
+            scores = self.score(model, ranges.put(own, places), examples, x)
+            found += [{**about, **row} for row in scores]
         return found
+
+
+def measure_distance(own: Any, state: Any, ranges: Ranges) -> dict[str, float]:
+    """Return the mean distance of States from the encoder's, and whose is the nearest of these."""
+    start, end = (flatten_fields(each, ranges.shapes) for each in (own, state))
+    between, moved = torch.cdist(start, start), torch.cdist(end, start)
+    apart = between.sum() / (len(start) * (len(start) - 1))
+    nearest = moved.argmin(1) == torch.arange(len(start), device=start.device)
+    return {
+        "distance": (moved.diagonal().mean() / apart).item(),
+        "own_nearest": 100 * nearest.double().mean().item(),
+    }
 
 
 def quantise(x: Float[Tensor, "B N"], bits: int) -> Float[Tensor, "B N"]:

@@ -87,15 +87,15 @@ def measure_ranges(model: SequenceModel, state: Any) -> Ranges:
 
 
 def optimise_latent(
-    model: SequenceModel, batch: Batch, steps: int, start: Any, ranges: Ranges
-) -> Any:
-    """Return the State after a number of steps of descent on the loss of the batch's targets.
+    model: SequenceModel, batch: Batch, steps: Sequence[int], start: Any, ranges: Ranges
+) -> dict[int, Any]:
+    """Return the States after these numbers of steps of descent on the loss of the batch's targets.
 
     It starts from a State with a row for each sentence; each number stays within its range.
     """
     z = ranges.normalise(start).clamp(-0.999, 0.999).atanh().requires_grad_()
-    adam = torch.optim.Adam([z], RATE)
-    for _ in range(steps):
+    adam, states = torch.optim.Adam([z], RATE), dict[int, Any]()
+    for step in range(1, max(steps) + 1):
         with torch.enable_grad():
             state = complete_state(model, ranges.put(start, z.tanh()))
             logits, _ = unroll(model, state, batch.tgt_in)
@@ -105,7 +105,9 @@ def optimise_latent(
         adam.zero_grad()
         nats.backward(inputs=[z])
         adam.step()
-    return ranges.put(start, z.detach().tanh())
+        if step in steps:
+            states[step] = ranges.put(start, z.detach().tanh())
+    return states
 
 
 # ---------------------------------------------------------------------------------- All sentences
@@ -125,15 +127,20 @@ def encode_all(model: SequenceModel, examples: Sequence[Example]) -> Any:
 
 
 def optimise_all(
-    model: SequenceModel, examples: Sequence[Example], steps: int, start: Any, ranges: Ranges
-) -> Any:
-    """Return the optimised State of every example; see `optimise_latent`."""
-    places, device = ranges.normalise(start), start[0].device.type
-    for rows in batches_by_length(examples, BATCH_TOKENS[device]):
+    model: SequenceModel,
+    examples: Sequence[Example],
+    steps: Sequence[int],
+    start: Any,
+    ranges: Ranges,
+) -> dict[int, Any]:
+    """Return the States of all examples after each number of steps; see `optimise_latent`."""
+    places = {step: ranges.normalise(start) for step in steps}
+    for rows in batches_by_length(examples, BATCH_TOKENS[start[0].device.type]):
         batch = batch_of(model, [examples[i] for i in rows])
         own = optimise_latent(model, batch, steps, take_rows(start, rows), ranges)
-        places[rows] = ranges.normalise(own)
-    return ranges.put(start, places)
+        for step, state in own.items():
+            places[step][rows] = ranges.normalise(state)
+    return {step: ranges.put(start, x) for step, x in places.items()}
 
 
 class FromStates(SequenceModel):

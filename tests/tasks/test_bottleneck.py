@@ -137,7 +137,7 @@ def test_free_numbers_stay_in_the_encoders_ranges(name: str, sizes: Any, free: s
     start = latent.encode_all(model, examples)
     ranges = latent.measure_ranges(model, start)
     assert ranges.shapes.keys() == free
-    moved = latent.optimise_latent(model, collate(examples), 30, start, ranges)
+    moved = latent.optimise_latent(model, collate(examples), [30], start, ranges)[30]
     for field in free:
         own, other = getattr(start, field), getattr(moved, field)
         assert (other >= own.amin(0) - 1e-5).all()
@@ -159,9 +159,11 @@ def test_the_loss_falls_by_descent_and_other_fields_stay(tiny: Tiny) -> None:
             logits.flatten(0, 1), batch.tgt_out.flatten(), ignore_index=PAD
         ).item()
 
-    once, again = (latent.optimise_latent(model, batch, 20, start, ranges) for _ in range(2))
-    assert loss(once) < loss(start)
-    assert all(map(torch.equal, once, again))
+    once, again = (
+        latent.optimise_latent(model, batch, steps, start, ranges) for steps in ([5, 20], [20])
+    )
+    assert loss(once[20]) < loss(once[5]) < loss(start)
+    assert all(map(torch.equal, once[20], again[20]))
     assert all(p.grad is None for p in model.parameters())
 
 
@@ -177,14 +179,32 @@ def test_quantised_numbers_by_hand() -> None:
     assert_close(one, torch.tensor([[5.0, 7.0], [1.0, 7.0]]))
 
 
-def test_controls_start_elsewhere_and_shuffle_targets() -> None:
+def test_controls_start_elsewhere_and_have_other_targets() -> None:
     rows = best_of(200).measure_controls(Copier(), Copier())
-    names = [*dict.fromkeys(row["control"] for row in rows)]
+    names = [*dict.fromkeys(row["control"] for row in rows if "steps" in row)]
     ends, starts = (
         [bleu(rows, control=name, steps=steps)[0] for name in names] for steps in (200, 0)
     )
-    assert ends == pytest.approx([100] * 3)  # a copier generates words in any order
+    assert ends == pytest.approx([100] * 5)  # a copier generates words in any order
     assert max(starts) < 60
+    way = [row for row in rows if row["control"] == "descent"]
+    assert [row["steps"] for row in way] == [0, 10, 25, 100, 200]
+    assert [row["own_nearest"] for row in way] == [100] * 5  # it moves less than States differ
+    distances = [row["distance"] for row in way]
+    assert distances == sorted(distances)
+    assert distances[0] == pytest.approx(0, abs=1e-3)
+    assert 0 < bleu(rows, control="line", share=0.25)[0] < 100
+    assert bleu(rows, control="mean of two") == pytest.approx([100])
+
+
+def test_distances_by_hand_and_shuffled_targets() -> None:
+    """Two States 5 apart; the first moves by 4 towards the other, the second by 1."""
+    ranges = latent.Ranges({"table": torch.Size([2])}, torch.zeros(2), torch.ones(2))
+    own, moved = (
+        State(torch.tensor(x), torch.zeros(2)) for x in ([[0.0, 0], [3, 4]], [[2.4, 3.2], [3, 5]])
+    )
+    found = best_state.measure_distance(own, moved, ranges)
+    assert found == pytest.approx({"distance": 2.5 / 5, "own_nearest": 50})
     example = Example([4], [4, 5, 6, 7, 8, EOS])
     shuffled = best_state.shuffle_target(example, random.Random(1))
     assert (shuffled.src, shuffled.tgt[-1]) == ([4], EOS)
