@@ -79,7 +79,9 @@ def draw_scores(records: Sequence[Record], test: Test) -> Figure:
 def draw_headline(records: Sequence[Record], test: Test, title: str) -> Figure:
     """Draw the primary metric by bucket in one panel, with the names of the lines at their ends."""
     groups, name = load.group_by_model(records), test.primary_metric
-    texts = title, format_subtitle(records), explain_scores(test)
+    bars = " · bars: range of the seeds" * (len({r.seed for r in records}) > 1)
+    subtitle = f"{format_subtitle(records)}{bars} · bands: 95 % over {test.noun}"
+    texts = title, subtitle, explain_scores(test)
     figure, ((ax,),) = style.make_panels(texts, (), n_columns=1)
     _mark_trained(ax, test)
     lines = [(look, groups[model]) for model, look in style.line_styles_for(groups).items()]

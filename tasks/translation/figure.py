@@ -36,7 +36,7 @@ def find_title(records: Sequence[Record], test: Test) -> str:
         means = load.score_array(group, test.name, metric)[:, 1:, 0].mean(axis=0)
         shares[paper_of(model).memory].append(means[last or 0] / means[0])
     if max(shares["vector"]) < 0.5 and min(shares["grows"]) >= 0.9:
-        return "One vector loses long sentences; looking back keeps them, up to trained lengths"
+        return "One vector loses long sentences; attention keeps them, up to trained lengths"
     return f"{figures.name_score(test, metric)} by {test.axis}"
 
 

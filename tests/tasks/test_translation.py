@@ -177,7 +177,7 @@ def test_the_five_papers_have_a_figure_with_their_names_at_the_lines() -> None:
 
 
 def test_a_title_claims_what_the_scores_show() -> None:
-    claim = "One vector loses long sentences; looking back keeps them, up to trained lengths"
+    claim = "One vector loses long sentences; attention keeps them, up to trained lengths"
     for vector, attending, title in (
         ((80, 39, 20), (90, 85, 30), claim),
         ((80, 40, 20), (90, 88, 85), "BLEU by source length (words)"),
