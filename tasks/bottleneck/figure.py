@@ -20,11 +20,13 @@ from ..figures import average, draw_with_band, make_grid, mark_trained
 
 Group = Sequence[Record]
 """The seeds of a model."""
-LENGTH, BEST, ATTENDING = "length", "best_state", "bahdanau"
-"""The test set by length, that from optimised States, and the model with attention."""
+LENGTH, BEST, ATTENDING, FRESH = "length", "best_state", "bahdanau", "rnn_encdec_fresh"
+"""The test set by length, that from optimised States, the model with attention, and the one that
+has a trained encoder and a decoder of its own."""
 LOOKS = {
     "encoder": LineStyle("from the encoder's State", "#C98200", (0, (4, 1.6)), "s"),
     BEST: LineStyle("from the optimised State", "#B02A1E", "-", "D"),
+    FRESH: LineStyle("a fresh decoder for the encoder", "#6A3D9A", (0, (1, 1)), "^"),
     ATTENDING: LineStyle("with attention: Bahdanau", "#1B75BC", "-", "o"),
 }
 
@@ -40,7 +42,8 @@ def draw(records: Group) -> dict[str, Figure]:
         changed = ATTENDING + first.model.removeprefix(model_of(first.base))
         attending = [r for r in records if r.model == ATTENDING]  # or with the same changes
         attending = attending or [r for r in records if r.model == changed]
-        figures["best-state"] = draw_by_length(groups, attending)
+        fresh = [r for r in records if r.base == FRESH]
+        figures["best-state"] = draw_by_length(groups, attending, fresh)
         unchanged = next((g for g in groups if not g[0].arm), groups[0])
         if unchanged[0].analyses.get("places"):
             figures["best-state-bits"] = draw_bits(unchanged)
@@ -66,22 +69,35 @@ def count_steps(group: Group) -> int:
     return max(row["steps"] for row in rows_of(group[0], BEST))
 
 
-def draw_by_length(groups: Sequence[Group], attending: Group) -> Figure:
-    """Draw BLEU by length from the encoder's State, from the optimised one, and with attention."""
+def draw_by_length(groups: Sequence[Group], attending: Group, fresh: Group) -> Figure:
+    """Draw BLEU by length from the encoder's State, from the optimised one, and with attention.
+
+    If a folder has them, also of fresh decoders that were trained for the encoder with its budget.
+    """
     caption = (
         "The trained model is frozen. The encoder hands over a State; or it is optimised for each "
         f"sentence by {count_steps(groups[0])} steps of gradient descent on the loss of its "
         "reference, a lower bound of what a State can hold for this decoder. Bands: 95 % over "
         "seeds and sentences, with one seed over sentences. Dotted: the longest in training."
+        + " A fresh decoder is trained for the encoder, which stays as it is."
+        * bool(fresh)
     )
     subtitle = format_subtitle([r for group in groups for r in group])
-    texts, key = ("Which component limits long sentences?", subtitle, caption), [*LOOKS.values()]
+    texts = "Which component limits long sentences?", subtitle, caption
+    key = [look for line, look in LOOKS.items() if fresh or line != FRESH]
     figure, axes = make_grid(texts, len(groups), min(2, len(groups)), 2.2, key)
     test = load.tests_by_name(groups[0])[LENGTH]
     names = [*map(format_bucket, test.buckets)]
     for ax, group in zip(axes, groups, strict=True):
         greedy = "greedy" if group[0].test("greedy") else LENGTH
         lines = {"encoder": (group, greedy), BEST: (group, BEST)}
+        tokens, width = group[0].train_config.tokens, group[0].size("d_model")
+        same = tokens, width, width
+        its_own = [
+            r for r in fresh
+            if (r.train_config.tokens, r.size("d_vector"), r.size("d_model")) == same
+        ]  # fmt: skip
+        lines |= {FRESH: (its_own, LENGTH)} if its_own else {}
         lines |= {ATTENDING: (attending, greedy)} if attending else {}
         for line, (own, test_name) in lines.items():
             scores = load.mean_scores(own, test_name, "bleu")[1:]
