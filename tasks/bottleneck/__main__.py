@@ -90,7 +90,7 @@ def with_best_state(task: Task, steps: int, sentences: list[Sentence]) -> Task:
 def make_task(args: argparse.Namespace) -> Task:
     """Return the task of tasks.translation, with what is measured of its States."""
     from ..analyses import measure_gradients, pick_equally_long
-    from .frozen import to_autoencoder, with_frozen_half
+    from .halves import to_autoencoder, with_encoder_steps, with_frozen_half
     from .kept import measure_prefixes
 
     sentences: list[Sentence] = []
@@ -108,6 +108,10 @@ def make_task(args: argparse.Namespace) -> Task:
         task, sentences = to_autoencoder(task), []
     if args.best_state:
         task = with_best_state(task, args.best_state, sentences)
+    if args.encoder_steps > 1:
+        if args.frozen:
+            raise ValueError("--encoder-steps trains both halves, and --frozen one of them")
+        task = with_encoder_steps(task, args.encoder_steps)
     if args.frozen:
         return with_frozen_half(task, args.frozen, args.models, args.seeds)
     return task

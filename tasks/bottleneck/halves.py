@@ -1,13 +1,16 @@
-"""Train one half of a model for the other half, which is trained already and stays as it is."""
+"""Train the encoder without the decoder, or the decoder without the encoder."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import torch
+from torch import nn
 
 from seqmodels.data.batches import Example
 from seqmodels.experiments.task import Task
@@ -81,6 +84,29 @@ def with_frozen_half(task: Task, folder: Path, models: Sequence[str], seeds: Seq
     data = {**task.data, "frozen": f"one half, from {folder.resolve().name}"}
     begin = partial(freeze_half, folder=folder)
     return replace(task, data=data, recipes=recipes, begin=begin)
+
+
+def train_encoder_more(model: SequenceModel, _: Sequence[str], __: int, steps: int) -> None:
+    """Freeze the decoder in all but one of so many steps of training (He et al. 2019, section 4).
+
+    They do so until the mutual information of source and latent stops rising; here it does not end.
+    """
+    decoder = [model.get_parameter(name) for name in list_decoder_parameters(model)]
+    done = itertools.count()
+
+    def freeze(module: nn.Module, _: Any) -> None:
+        if module.training:
+            learns = next(done) % steps == 0
+            for p in decoder:
+                p.requires_grad_(learns)
+
+    model.register_forward_pre_hook(freeze)
+
+
+def with_encoder_steps(task: Task, steps: int) -> Task:
+    """Return the task in which the decoder learns in one of so many steps of training."""
+    data = {**task.data, "encoder_steps": steps}
+    return replace(task, data=data, begin=partial(train_encoder_more, steps=steps))
 
 
 def to_autoencoder(task: Task) -> Task:
