@@ -38,7 +38,7 @@ def compare(task: str, **flags: Any) -> Comparison | None:
     from seqmodels.experiments import launch  # imports torch
     from seqmodels.report.figures import plot_folder
 
-    adapted, options = flags_of_tasks.read_task(program.PARSER, program.make_task, args)
+    adapted, options = flags_of_tasks.read_task(program.make_task, args)
     if (out := launch.compare(adapted, options)) is None:
         return None
     plot_folder(out)

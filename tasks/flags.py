@@ -30,8 +30,8 @@ SIZES = {
 MakeTask = Callable[[argparse.Namespace], "Task"]
 RUN_AS: str | None = None
 """What a task is called in its messages, unless it is run by `python -m`."""
-Choice = tuple[str, list[str] | None]
-"""The beginning of a folder's name, and models."""
+Preset = tuple[str, Sequence[str]]
+"""The name of a task's preset, with which its default folder begins, and the models to train."""
 MODELS_HELP = (
     "models to train (default: {}), all for the eight with a chapter, a variant (seqmodels models "
     "--all lists them), or one of your own as FILE.py:CLASS"
@@ -46,9 +46,8 @@ TOKENIZER_HELP = (
 class TaskParser(Parser):
     """A parser of the flags that all tasks share, to which a task adds its own.
 
-    `models` are trained by default. `check` raises ValueError if flags contradict each other.
-    `choose` returns how the default folder begins with these flags, if not with the task's name,
-    and the models that are trained by default, if others.
+    `models` are trained by default. `check` raises ValueError if flags contradict each other, and
+    returns the preset that they choose, if any.
     """
 
     def __init__(
@@ -57,18 +56,17 @@ class TaskParser(Parser):
         doc: str | None,
         models: Sequence[str] = tuple(PAPERS),
         sizes: Sequence[str] = tuple(SIZES),
-        check: Callable[[argparse.Namespace], None] = lambda args: None,
-        choose: Callable[[argparse.Namespace], Choice | None] = lambda args: None,
+        check: Callable[[argparse.Namespace], Preset | None] = lambda args: None,
     ):
         super().__init__(
             prog=f"python -m {module}" if RUN_AS is None else RUN_AS,
             description=doc,
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
-        self.check, self.choose, self.defaults = check, choose, [list(models)]
+        self.check, self.default = check, (module.rpartition(".")[2], models)
         self.needs_data: list[argparse.Action] = []
         own: dict[str, dict[str, Any]] = {
-            "models": {"default": [*models], "help": MODELS_HELP.format(", ".join(models))},
+            "models": {"default": None, "help": MODELS_HELP.format(", ".join(models))},
             "vary": {"default": []},  # argparse appends to it
         }
         for each in fields(Options):
@@ -89,18 +87,13 @@ class TaskParser(Parser):
     def parse(self, words: Sequence[str] | None = None) -> argparse.Namespace:
         """Return the flags; raise ValueError for a wrong one, or if two contradict each other."""
         args = super().parse(words)
-        each = [PAPERS if name == "all" else [name] for name in args.models]
-        args.models = [*chain.from_iterable(each)] if "all" in args.models else args.models
-        self.check(args)
+        args.folder, models = self.check(args) or self.default
+        args.is_default = args.models is None
+        each = [PAPERS if name == "all" else [name] for name in args.models or models]
+        args.models = [*chain.from_iterable(each)]
         for action in self.needs_data:
             if not args.data and getattr(args, action.dest) != action.default:
                 raise ValueError(f"{action.option_strings[0]} needs --data")
-        if chosen := self.choose(args):
-            folder, models = chosen
-            self.defaults += [models] if models else []
-            if models and args.models is self.get_default("models"):
-                args.models = models
-            args.out = args.out or Path("runs", f"{folder}-{args.size}")
         options_of(args)
         if args.out and not args.dry_run:
             files.check_folder(args.out, "comparison")
@@ -145,22 +138,18 @@ def options_of(args: argparse.Namespace) -> Options:
     return Options(**{each.name: getattr(args, each.name) for each in fields(Options)})
 
 
-def default_folder(task: Task, args: argparse.Namespace) -> Path:
-    """Return the default folder of a task's runs, from its name, data and size."""
+def default_folder(args: argparse.Namespace) -> Path:
+    """Return the default folder of a task's runs, from its name or preset, data and size."""
     data = [Path(name) for name in getattr(args, "data", None) or ()]
     names = [path.resolve().stem if path.exists() else str(path) for path in data[:1]]
-    return Path("runs", re.sub(r"[^\w.-]+", "-", "-".join([task.name, *names, args.size])))
+    return Path("runs", re.sub(r"[^\w.-]+", "-", "-".join([args.folder, *names, args.size])))
 
 
-def read_task(
-    parser: TaskParser, make_task: MakeTask, args: argparse.Namespace
-) -> tuple[Task, Options]:
+def read_task(make_task: MakeTask, args: argparse.Namespace) -> tuple[Task, Options]:
     """Return a task and its options; its own changes of models are of its default models."""
     task, options = make_task(args), options_of(args)
-    options = replace(options, out=options.out or default_folder(task, args))
-    if args.models not in parser.defaults:
-        task = replace(task, vary={})
-    return task, options
+    options = replace(options, out=options.out or default_folder(args))
+    return task if args.is_default else replace(task, vary={}), options
 
 
 def run(parser: TaskParser, make_task: MakeTask, argv: Sequence[str] | None = None) -> None:
@@ -174,7 +163,7 @@ def run(parser: TaskParser, make_task: MakeTask, argv: Sequence[str] | None = No
         from seqmodels.comparison import draw_and_print, show
         from seqmodels.experiments import launch  # imports torch
 
-        task, options = read_task(parser, make_task, args)
+        task, options = read_task(make_task, args)
         try:
             out = launch.compare(task, options, show=show)
         except launch.FailedRunsError as failed:

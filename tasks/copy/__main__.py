@@ -30,7 +30,7 @@ from seqmodels.data.text import Pair
 from seqmodels.data.tokenizers import Words
 from seqmodels.experiments.task import AlignmentExample, Recipe, Task, TestSet
 
-from ..flags import TaskParser, run
+from ..flags import Preset, TaskParser, run
 from ..recipes import COPYING, HISTORY
 from ..synthetic.pairs import describe_data, encode_pairs
 
@@ -43,16 +43,14 @@ BITS = [*VECTORS, *POOLED, "bahdanau"]
 """The models of --bits: one vector by its width, k pooled annotations, all of them."""
 
 
-def check_flags(args: argparse.Namespace) -> None:
-    """Raise ValueError for a size that only --bits has."""
+def check_flags(args: argparse.Namespace) -> Preset | None:
+    """Return the models of --bits; raise ValueError for a size that only --bits has."""
     if args.size == "full" and not args.bits:
         raise ValueError("--size full needs --bits")
+    return ("copy-bits", BITS) if args.bits else None
 
 
-PARSER = TaskParser(
-    "tasks.copy", __doc__, check=check_flags,
-    choose=lambda args: ("copy-bits", BITS) if args.bits else None,
-)  # fmt: skip
+PARSER = TaskParser("tasks.copy", __doc__, check=check_flags)
 PARSER.add_argument("--bits", action="store_true",
                     help="measure the bits that reach the target through one vector, by its width, "
                          "and through k vectors")  # fmt: skip

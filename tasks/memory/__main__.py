@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING
 from seqmodels.models import PAPERS
 from seqmodels.utils.terminal import positive
 
-from ..flags import TaskParser, run
+from ..flags import Preset, TaskParser, run
 
 if TYPE_CHECKING:
     from seqmodels.experiments.task import Task
@@ -38,19 +38,20 @@ if TYPE_CHECKING:
 CUPS = {f"cups-{n}": n for n in (2, 3, 5)}
 
 
-def check_flags(args: argparse.Namespace) -> None:
-    """Raise ValueError for a size of look-ups that cannot be drawn."""
+MODELS = [*PAPERS, "transformer_rotary"]
+
+
+def check_flags(args: argparse.Namespace) -> Preset | None:
+    """Return the preset and its models; raise ValueError for look-ups that cannot be drawn."""
     if args.pairs % 4:
         raise ValueError(f"--pairs {args.pairs}: give a multiple of 4")
     if args.preset in CUPS and (args.width or args.pairs != 8):
         raise ValueError(f"--width and --pairs are of look-ups, not of --preset {args.preset}")
+    models = [*PAPERS] if args.preset in CUPS else MODELS
+    return (f"memory-{args.preset}", models) if args.preset else None
 
 
-PARSER = TaskParser(
-    "tasks.memory", __doc__, [*PAPERS, "transformer_rotary"], ["smoke", "laptop"], check_flags,
-    lambda args: (f"memory-{args.preset}", [*PAPERS] if args.preset in CUPS else None)
-    if args.preset else None,
-)  # fmt: skip
+PARSER = TaskParser("tasks.memory", __doc__, MODELS, ["smoke", "laptop"], check_flags)
 PARSER.add_argument("--preset", choices=["again", "hops", *CUPS],
                     help="keys with several values, values of values, or cups; in "
                          "runs/memory-PRESET-SIZE")  # fmt: skip

@@ -24,7 +24,7 @@ from seqmodels.data import corpora
 from seqmodels.models import FIVE
 from seqmodels.utils.terminal import positive
 
-from ..flags import TOKENIZER_HELP, TaskParser, run, tokenizer
+from ..flags import TOKENIZER_HELP, Preset, TaskParser, run, tokenizer
 from ..synthetic.pairs import DEFAULT_SIZES as SIZES
 from ..synthetic.pairs import DEFAULT_TOKENS as TOKENS
 from ..synthetic.pairs import grammar_task
@@ -37,27 +37,23 @@ if TYPE_CHECKING:
     from ..synthetic.grammar import Splits
 
 
-def check_flags(args: argparse.Namespace) -> None:
-    """Raise ValueError if a budget or a preset of the built-in grammar is chosen for other data."""
+def check_flags(args: argparse.Namespace) -> Preset | None:
+    """Return the preset; raise ValueError if one, or a budget, of the grammar has other data."""
+    preset = getattr(args, "preset", None)
     if args.data and len(args.data) == 1:
         corpora.check_name(args.data[0], corpora.PARALLEL)
     if args.data and args.size == "full":
         raise ValueError(
             "--size full is for the built-in grammar; with --data, give a budget with --tokens"
         )
-    if args.data and choose_preset(args):
+    if args.data and preset:
         raise ValueError("--preset is for the built-in grammar, without --data")
-
-
-def choose_preset(args: argparse.Namespace) -> tuple[str, list[str]] | None:
-    """Return the name and the models of the preset, if there is one."""
-    preset = getattr(args, "preset", None)
     return (f"translation-{preset}", presets.MODELS[preset]) if preset else None
 
 
 def make_parser(module: str, doc: str | None, models: Sequence[str]) -> TaskParser:
     """Return a parser of this task's flags, for the task of a module that translates as well."""
-    p = TaskParser(module, doc, models=models, check=check_flags, choose=choose_preset)
+    p = TaskParser(module, doc, models=models, check=check_flags)
     p.add_argument("--tokenizer", type=tokenizer, metavar="KIND[:N]", help=TOKENIZER_HELP)
     p.add_argument("--data", nargs="+", metavar="WHAT",
                    help=f"a corpus by name ({', '.join(corpora.PARALLEL)}); two text files, source "

@@ -8,6 +8,8 @@ from conftest import Call, check_one_line
 from seqmodels import comparison as by_name
 from seqmodels.experiments import launch
 from seqmodels.models import PAPERS
+from tasks import flags
+from tasks.bottleneck import __main__ as bottleneck
 from tasks.copy import __main__ as recall
 from tasks.translation import __main__ as translation
 
@@ -19,6 +21,15 @@ def test_all_stands_for_the_models_with_a_chapter() -> None:
     assert parse(["--models", "gpt_conv", "all"]).models == ["gpt_conv", *chapters]
 
 
+def test_each_comparison_has_a_default_folder_of_its_own() -> None:
+    for program, words, folder in (
+        (bottleneck, "", "bottleneck-laptop"), (recall, "--bits --size full", "copy-bits-full"),
+        (translation, "--preset ladder", "translation-ladder-laptop"),
+        (translation, "--data my/de-en.tsv --size smoke", "translation-my-de-en.tsv-smoke"),
+    ):  # fmt: skip
+        assert flags.default_folder(program.PARSER.parse(words.split())) == Path("runs", folder)
+
+
 def test_a_failed_run_is_an_error_after_the_others_are_drawn(
     call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -28,6 +39,6 @@ def test_a_failed_run_is_an_error_after_the_others_are_drawn(
         raise launch.FailedRunsError(tmp_path, ["gpt, seed 1: no memory", "gpt, seed 2: none"])
 
     monkeypatch.setattr(launch, "compare", fail)
-    monkeypatch.setattr(by_name, "draw_and_print", lambda out, _: drawn.append(out))
+    monkeypatch.setattr(by_name, "draw_and_print", lambda out: drawn.append(out))
     check_one_line(call(recall, "--size", "smoke"), "gpt, seed 1: no memory; gpt, seed 2")
     assert drawn == [tmp_path]
