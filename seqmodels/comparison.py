@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from seqmodels.utils.imports import HOME, import_beside, list_tasks
 from seqmodels.utils.terminal import did_you_mean, wrap
-from seqmodels.utils.values import check_arguments
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -16,7 +15,6 @@ if TYPE_CHECKING:
     from seqmodels.records.schema import Record
 
 
-@check_arguments
 def compare(task: str, **flags: Any) -> Comparison | None:
     """Run a task's comparison, as `seqmodels run TASK` does; return it, or None for a dry run.
 

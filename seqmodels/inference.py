@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from pydantic import validate_call
 
 from seqmodels import search
 from seqmodels.data import tokenizers
@@ -31,7 +32,6 @@ from seqmodels.records.schema import Record
 from seqmodels.search import LENGTH_PENALTY, Hypothesis
 from seqmodels.training.checkpoint import load_model
 from seqmodels.utils.imports import SHIPPED
-from seqmodels.utils.values import check_arguments
 
 MAX_TEXT_TOKENS = 2_000
 """Maximum tokens in an input text: most models have no limit of their own."""
@@ -62,7 +62,7 @@ class TrainedModel:
     tokenizer: tokenizers.Tokenizer
     record: Record
 
-    @check_arguments
+    @validate_call
     def translate(
         self, texts: Sequence[str], beam: int = 1, length_penalty: float = LENGTH_PENALTY
     ) -> list[str]:
@@ -95,7 +95,7 @@ class TrainedModel:
             (generated,) = search.generate(model, src, src != PAD, length, choose)
         return self.tokenizer.decode([*tokens, *generated])
 
-    @check_arguments
+    @validate_call
     def align(self, source: str, target: str | Sequence[int] | None = None) -> Alignment:
         """Return the target's attention to the source; by default, the target is the greedy one.
 
@@ -112,7 +112,7 @@ class TrainedModel:
             weights = self.model.align(batch.src, batch.src_mask, batch.tgt_in)[0]
         return Alignment(self.tokenizer.tokens(src), self.tokenizer.tokens(tgt), weights.numpy())
 
-    @check_arguments
+    @validate_call
     def score(
         self, sources: Sequence[str], references: Sequence[str], beam: int = 1
     ) -> dict[str, Any]:
@@ -171,7 +171,7 @@ class TrainedModel:
         return text.lower() if self.record.data.get("case") == "lower" else text
 
 
-@check_arguments
+@validate_call
 def load(run: str | Path) -> TrainedModel:
     """Load a run: FOLDER/MODEL-seedN, with or without .json.
 

@@ -1,4 +1,4 @@
-"""Public functions, called wrongly: one error names the argument."""
+"""Public functions, called wrongly: the error names the argument."""
 
 import pickle
 import re
@@ -18,7 +18,6 @@ RUN = seqmodels.load("bahdanau")
 
 @pytest.mark.parametrize(("function", "name", "wrong"), [
     (seqmodels.load, "run", 3),
-    (seqmodels.compare, "task", None),
     (RUN.translate, "texts", "a single text"),
     (RUN.translate, "texts", [None]),
     (RUN.translate, "beam", 1.5),
@@ -31,9 +30,8 @@ def test_a_wrong_argument_is_named(function: Callable[..., Any], name: str, wron
         RUN.translate: {"texts": ["a"]},
         RUN.score: {"sources": ["a"]},
     }.get(function, {})
-    with pytest.raises(ValueError, match=rf"^{name}=") as raised:
+    with pytest.raises(ValueError, match=rf"(?m)^{name}\b"):
         function(**right | {name: wrong})
-    assert len(str(raised.value).splitlines()) == 1
 
 
 def test_numbers_of_numpy_and_paths_are_taken() -> None:

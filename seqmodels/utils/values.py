@@ -1,22 +1,18 @@
-"""The values that a field or an argument can have, by its declared type: for flags and Python."""
+"""The values that a field can have, by its declared type: for flags and Python."""
 
 from __future__ import annotations
 
-import inspect
 import math
 import reprlib
-from collections.abc import Callable
 from dataclasses import fields
-from functools import cache, wraps
-from typing import TYPE_CHECKING, Annotated, Any, ParamSpec, TypeVar, get_type_hints
+from functools import cache
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 from annotated_types import Ge, Gt, Lt
 
 if TYPE_CHECKING:
-    from pydantic import TypeAdapter, ValidationError
+    from pydantic import TypeAdapter
 
-P = ParamSpec("P")
-T = TypeVar("T")
 Size = Annotated[int, Ge(1)]
 """A number of things, of which there is one at least."""
 Share = Annotated[float, Ge(0), Lt(1)]
@@ -25,8 +21,6 @@ Positive = Annotated[float, Gt(0), Lt(math.inf)]
 """A rate or a norm."""
 NonNegative = Annotated[float, Ge(0), Lt(math.inf)]
 """A weight or a standard deviation, which may be zero."""
-Count = Annotated[int, Ge(0)]
-"""A number of things, of which there may be none."""
 Seed = Annotated[int, Ge(0), Lt(2**63)]
 """A seed of random generators."""
 Number = Annotated[float, Gt(-math.inf), Lt(math.inf)]
@@ -69,7 +63,9 @@ def parse_field(name: str, hint: Any, value: object, is_strict: bool = False) ->
     try:
         return adapter(hint).validate_python(value, strict=is_strict)
     except ValidationError as error:
-        raise ValueError(explain_value(name, error)) from None
+        problem = error.errors(include_url=False)[0]
+        text = f"{name}={reprlib.repr(problem['input'])}: {problem['msg']}"
+        raise ValueError(text) from None
 
 
 def check_fields(values: Any) -> None:
@@ -77,38 +73,3 @@ def check_fields(values: Any) -> None:
     owner: type = type(values)
     for name, hint in field_types(owner).items():
         parse_field(name, hint, getattr(values, name), is_strict=True)
-
-
-@cache
-def validated(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the function as `pydantic.validate_call` wraps it."""
-    from pydantic import ConfigDict, validate_call  # slow to import
-
-    return validate_call(config=ConfigDict(arbitrary_types_allowed=True))(function)
-
-
-def check_arguments(function: Callable[P, T]) -> Callable[P, T]:
-    """Return the function with arguments checked by `pydantic.validate_call`.
-
-    A wrong argument raises ValueError, in one sentence that names it.
-    """
-
-    @wraps(function)
-    def call(*args: P.args, **kwargs: P.kwargs) -> T:
-        from pydantic import ValidationError
-
-        try:
-            return validated(function)(*args, **kwargs)
-        except ValidationError as error:
-            place = error.errors()[0]["loc"][0]
-            names = [*inspect.signature(function).parameters]
-            name = names[place] if isinstance(place, int) else place
-            raise ValueError(explain_value(name, error)) from None
-
-    return call
-
-
-def explain_value(name: str, error: ValidationError) -> str:
-    """Return the first problem of a value as a sentence."""
-    problem = error.errors(include_url=False)[0]
-    return f"{name}={reprlib.repr(problem['input'])}: {problem['msg']}"
