@@ -29,7 +29,6 @@ from seqmodels.models import register
 from seqmodels.records import io as record
 from seqmodels.training.checkpoint import Checkpoints
 from seqmodels.utils import files, progress
-from seqmodels.utils.files import Lock
 from seqmodels.utils.terminal import defer_signals, raise_stopped, signals_handled_by, wrap
 
 Show = Callable[[Path], None]
@@ -79,7 +78,7 @@ def compare(
         return None
     files.claim_folder(out, "comparison")
     try:
-        with Lock(out):
+        with files.lock(out):
             prepare_folder(out, runs, missing)
             if options.launcher:
                 executor = {"ray": Ray, "slurm": Slurm}[options.launcher](device, out)

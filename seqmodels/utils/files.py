@@ -1,16 +1,21 @@
-"""Files that are written whole or not at all, whose a file or a folder is, and locks."""
+"""Files that are written whole or not at all, whose a file or a folder is, and a lock."""
 
 from __future__ import annotations
 
 import json
 import os
 import secrets
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 PART = ".part"
 """Suffix of a file while it is being written; its name begins with a dot."""
+LOCK = ".lock"
+"""Name of a folder's lock."""
+GRACE_S = 3.0
+"""How long to wait for a process that has just been killed, which takes a moment to end."""
 
 
 def write(path: Path, content: bytes | str) -> Path:
@@ -103,36 +108,19 @@ def claim_file(path: Path) -> Path:
     return path
 
 
-# ------------------------------------------------------------------------------------------ Locks
+@contextmanager
+def lock(folder: Path) -> Iterator[None]:
+    """Lock a folder; raise ValueError if another process keeps it for longer than GRACE_S."""
+    from filelock import FileLock, Timeout  # takes longer to import than to print help
 
-LOCK = ".lock"
-"""Name of a folder's lock."""
-GRACE_S = 3.0
-"""How long to wait for a process that has just been killed, which takes a moment to end."""
-
-
-class Lock(AbstractContextManager["Lock"]):
-    """A locked file in a folder, which is deleted at the end of the context.
-
-    Raises ValueError if another process keeps it for longer than `patience_s`.
-    """
-
-    def __init__(self, folder: Path, name: str = LOCK, patience_s: float | None = None):
-        from filelock import FileLock, Timeout  # takes longer to import than to print help
-
-        self.lock = FileLock(folder / name)
-        try:
-            self.lock.acquire(GRACE_S if patience_s is None else min(patience_s, 1e9))
-        except Timeout:
-            raise ValueError(
-                f"{folder} is in use by another process; wait until it has ended, or choose "
-                "another --out"
-            ) from None
-
-    def __exit__(self, *_: object) -> None:
-        self.release()
-
-    def release(self) -> None:
-        """Delete the file, and release the lock."""
-        Path(self.lock.lock_file).unlink(missing_ok=True)
-        self.lock.release()
+    try:
+        with FileLock(folder / LOCK, GRACE_S):
+            try:
+                yield
+            finally:
+                (folder / LOCK).unlink(missing_ok=True)
+    except Timeout:
+        raise ValueError(
+            f"{folder} is in use by another process; wait until it has ended, or choose another "
+            "--out"
+        ) from None

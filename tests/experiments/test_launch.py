@@ -152,10 +152,8 @@ def test_a_dry_run_writes_nothing(recorded_gpt: Path, capsys: Any) -> None:
 def test_a_folder_has_one_owner(tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.setattr(files, "GRACE_S", 0.1)
     files.claim_folder(tmp_path, "comparison")
-    lock = files.Lock(tmp_path, files.LOCK)
-    with pytest.raises(ValueError, match="is in use by another process"):
+    with files.lock(tmp_path), pytest.raises(ValueError, match="is in use by another process"):
         compare(toy(), options(tmp_path, models=["rnn_encdec"]))
-    lock.release()
 
 
 # ------------------------------------------------------------------------------------- All runs

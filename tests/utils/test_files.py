@@ -64,9 +64,10 @@ def test_a_file_of_another_is_refused(name: str, content: str, tmp_path: Path) -
         files.claim_file(path.with_name("a.txt"))
 
 
-def test_a_lock_has_one_owner_and_leaves_no_file(tmp_path: Path) -> None:
-    with files.Lock(tmp_path):
-        with pytest.raises(ValueError, match=f"{tmp_path} is in use by another process"):
-            files.Lock(tmp_path, patience_s=0.01)
-        files.Lock(tmp_path, "other.lock").release()
+def test_a_lock_has_one_owner_and_leaves_no_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "GRACE_S", 0.01)
+    with files.lock(tmp_path), pytest.raises(ValueError, match=f"{tmp_path} is in use by another"):
+        files.lock(tmp_path).__enter__()
     assert not names(tmp_path)
