@@ -26,7 +26,7 @@ from seqmodels.interface import PAD, Batch, SequenceModel
 from seqmodels.training.checkpoint import Checkpoints
 from seqmodels.training.config import Point, Progress, TrainConfig
 from seqmodels.training.optimizers import groups_of
-from seqmodels.training.trainer import PreparedBatch, Trainer, rng_states, set_rng_states
+from seqmodels.training.trainer import PreparedBatch, Trainer
 from seqmodels.utils.progress import SILENT, ProgressBar
 from seqmodels.utils.terminal import defer_signals
 
@@ -82,27 +82,22 @@ def train(
 def training_step(trainer: Trainer, batch: PreparedBatch) -> None:
     """Take the next step of the schedule, and count it.
 
-    If the step raises, weights, progress and random generators are as they were before it. Raises
-    ValueError if the loss or the gradient is not finite.
+    Raises ValueError if the loss or the gradient is not finite.
     """
-    started, generators = time.perf_counter(), rng_states()
-    try:
-        loss_value = backward(trainer, batch)
-        gradient = clip_grad_norm_(trainer.model.parameters(), trainer.cfg.max_grad_norm)
-        loss, norm = torch.stack([loss_value, gradient.double()]).tolist()  # waits for a GPU
-        if not math.isfinite(loss + norm):
-            raise ValueError(
-                f"training diverged at step {trainer.progress.step + 1:,}: no finite loss or "
-                f"gradient; the last checkpoint is kept; use an lr below {trainer.cfg.lr}"
-            )
-        lr_factor = trainer.next_lr_factor()
-        for group in groups_of(trainer.optimizers):
-            group["lr"] = lr_factor * group["peak_lr"]
-        for optimizer in trainer.optimizers:
-            optimizer.step()
-    except BaseException:
-        set_rng_states(generators)  # whoever resumes draws the same dropout again
-        raise
+    started = time.perf_counter()
+    loss_value = backward(trainer, batch)
+    gradient = clip_grad_norm_(trainer.model.parameters(), trainer.cfg.max_grad_norm)
+    loss, norm = torch.stack([loss_value, gradient.double()]).tolist()  # waits for a GPU
+    if not math.isfinite(loss + norm):
+        raise ValueError(
+            f"training diverged at step {trainer.progress.step + 1:,}: no finite loss or "
+            f"gradient; the last checkpoint is kept; use an lr below {trainer.cfg.lr}"
+        )
+    lr_factor = trainer.next_lr_factor()
+    for group in groups_of(trainer.optimizers):
+        group["lr"] = lr_factor * group["peak_lr"]
+    for optimizer in trainer.optimizers:
+        optimizer.step()
     trainer.count_step(batch, loss, time.perf_counter() - started)
 
 
