@@ -1,5 +1,6 @@
 """Run a task's command in this process and print, as JSON, the functions of ours that it calls."""
 
+import inspect
 import json
 import runpy
 import sys
@@ -19,7 +20,8 @@ def note(frame: FrameType, event: str, _: object) -> None:
     if event not in ("call", "return") or not code.co_filename.startswith(str(ROOT)):
         return
     depth += {"call": 1, "return": -1}[event] * (code.co_name == "train_and_record")
-    if event == "call" and not code.co_qualname.rpartition(".")[2].startswith("<"):
+    is_function = code.co_flags & inspect.CO_OPTIMIZED and code.co_name[0] != "<"  # no class body
+    if event == "call" and is_function:
         name = Path(code.co_filename).relative_to(ROOT).as_posix()
         called.add((name, code.co_qualname))
         if depth:
