@@ -113,7 +113,8 @@ def test_what_an_ablation_leaves_out(fresh: Tiny, pairs: Pairs) -> None:
     for name in ("cosine", "no_residual", "no_norm", "no_feed_forward"):
         assert (ablated(name) - logits).abs().amax() > 1e-3
     x, cfg = torch.randn(2, 3, 16), ablations.Config(vocab_size=9, d_model=16, dropout=0.0)
-    assert_close(ablations.WithoutNorm(cfg)(x, lambda x: 2 * x), 3 * x)
+    bare = fresh("transformer_no_norm", **sizes).encoder[1].self_residual
+    assert_close(bare(x, lambda x: 2 * x), 3 * x)
     assert_close(ablations.WithoutResidual(cfg)(x, lambda x: -x), -F.layer_norm(x, [16]))
 
 

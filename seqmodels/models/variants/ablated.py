@@ -30,6 +30,8 @@ from seqmodels.models.cache import KVCache
 from seqmodels.models.transformer import Layer, MultiHeadAttention, Residual, Transformer, softmax
 
 Part = Literal["scale", "lengths", "normaliser", "residual", "feed_forward", "norm", "tying"]
+SCORES = "scale", "lengths", "normaliser"
+"""Parts of the attention."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,50 +79,21 @@ class WithoutResidual(Residual):
         return self.norm(self.dropout(sublayer(x)))
 
 
-class WithoutNorm(Residual):
-    """A sublayer whose output is added, and not normalised."""
-
-    def __init__(self, cfg: Config):
-        super().__init__(cfg)
-        del self.norm
-
-    def forward(
-        self, x: Float[Tensor, "B N D"], sublayer: Callable[[Tensor], Tensor]
-    ) -> Float[Tensor, "B N D"]:
-        """Return x + Dropout(Sublayer(x))."""
-        return x + self.dropout(sublayer(x))
-
-
-RESIDUALS: dict[Part | None, type[Residual]] = {"residual": WithoutResidual, "norm": WithoutNorm}
-
-
 class AblatedLayer(Layer):
     """A layer without one of its parts."""
 
     def __init__(self, cfg: Config, index: int, is_decoder: bool):
         super().__init__(cfg, index, is_decoder)
-        if cfg.without in ("scale", "lengths", "normaliser"):
-            self.self_attention = AblatedAttention(cfg)
-            if is_decoder:
-                self.src_attention = AblatedAttention(cfg)
-        if residual := RESIDUALS.get(cfg.without):
-            self.self_residual, self.ff_residual = residual(cfg), residual(cfg)
-            if is_decoder:
-                self.src_residual = residual(cfg)
-        self.has_feed_forward = cfg.without != "feed_forward"
-        if not self.has_feed_forward:
+        for name, part in [*self.named_children()]:
+            if isinstance(part, MultiHeadAttention) and cfg.without in SCORES:
+                setattr(self, name, AblatedAttention(cfg))
+            elif isinstance(part, Residual) and cfg.without == "residual":
+                setattr(self, name, WithoutResidual(cfg))
+            elif isinstance(part, Residual) and cfg.without == "norm":
+                part.add_module("norm", nn.Identity())
+        if cfg.without == "feed_forward":
             del self.ff, self.ff_residual
-
-    def forward(
-        self, x: Tensor, mask: Tensor, cache: KVCache | None = None, memory: KVCache | None = None
-    ) -> Float[Tensor, "B N D"]:
-        """Do as the published layer does, with what is left of it."""
-        if self.has_feed_forward:
-            return super().forward(x, mask, cache, memory)
-        x = self.self_residual(x, lambda x: self.attend_to_text(x, mask, cache))
-        if memory is not None:
-            x = self.src_residual(x, lambda x: self.attend_to_source(x, memory))
-        return x
+            self.ff, self.ff_residual = None, lambda x, _: x  # type: ignore[assignment]
 
 
 class AblatedTransformer(Transformer):

@@ -42,32 +42,6 @@ from seqmodels.models.transformer import Layer, Transformer, softmax
 # ---------------------------------------------------------------- Bahdanau with another attention
 
 
-class DotAttention(Attention):
-    """Weigh the annotations by the scaled dot product of a query and their keys."""
-
-    def __init__(self, cfg: bahdanau.Config):
-        super().__init__(cfg)
-        del self.v_a
-
-    def attention_weights(
-        self, s: Float[Tensor, "R D"], state: bahdanau.State
-    ) -> Float[Tensor, "B J S"]:
-        """Return the weights for each decoder state s_{i-1}."""
-        q = self.W_a(s).unflatten(0, (len(state.keys), -1))
-        score = q @ state.keys.mT / state.keys.shape[-1] ** 0.5
-        return score.masked_fill(~state.src_mask.unsqueeze(1), -torch.inf).softmax(-1)
-
-
-class DotBahdanau(Bahdanau):
-    """RNNsearch with the Transformer's score."""
-
-    def __init__(self, cfg: bahdanau.Config):
-        super().__init__(cfg)
-        self.attention: Attention = DotAttention(cfg)
-        self.cross_attentions = [self.attention]
-        bahdanau.init(self)
-
-
 @dataclass(frozen=True, kw_only=True)
 class HeadsConfig(bahdanau.Config):
     """Sizes, and the number of heads."""
@@ -76,19 +50,24 @@ class HeadsConfig(bahdanau.Config):
     """Heads; d_align and the annotations are cut into as many parts."""
 
 
-class DotAttentionHeads(Attention):
-    """Several heads of it; the matrices that read the context merge them, as W_o does in 3.2.2."""
+class DotAttention(Attention):
+    """Weigh the annotations by the scaled dot product of a query and their keys.
 
-    def __init__(self, cfg: HeadsConfig):
+    With several heads, each has values of its own; the matrices that read the context merge them,
+    as W_o does in 3.2.2.
+    """
+
+    def __init__(self, cfg: bahdanau.Config):
         super().__init__(cfg)
-        if cfg.d_align % cfg.n_heads or 2 * cfg.d_model % cfg.n_heads:
-            raise ValueError(
-                f"d_align {cfg.d_align} and annotations of width {2 * cfg.d_model} cannot be cut "
-                f"into {cfg.n_heads} equal heads"
-            )
         del self.v_a
-        self.to_heads = nn.Unflatten(-1, (cfg.n_heads, -1))
-        self.W_v = nn.Linear(2 * cfg.d_model, 2 * cfg.d_model, bias=False)
+        H, D2 = cfg.n_heads if isinstance(cfg, HeadsConfig) else 1, 2 * cfg.d_model
+        if cfg.d_align % H or D2 % H:
+            raise ValueError(
+                f"d_align {cfg.d_align} and annotations of width {D2} cannot be cut into {H} equal "
+                "heads"
+            )
+        self.to_heads = nn.Unflatten(-1, (H, -1))
+        self.W_v = nn.Linear(D2, D2, bias=False) if H > 1 else nn.Identity()
 
     def attention_weights(
         self, s: Float[Tensor, "R D"], state: bahdanau.State
@@ -105,14 +84,12 @@ class DotAttentionHeads(Attention):
         return heads.flatten(2).flatten(0, 1)
 
 
-class HeadsBahdanau(Bahdanau):
-    """RNNsearch with several heads; its State has values in place of annotations."""
+class DotBahdanau(Bahdanau):
+    """RNNsearch with the Transformer's score; its State has values in place of annotations."""
 
-    config_type = HeadsConfig
-
-    def __init__(self, cfg: HeadsConfig):
+    def __init__(self, cfg: bahdanau.Config):
         super().__init__(cfg)
-        self.attention: DotAttentionHeads = DotAttentionHeads(cfg)
+        self.attention: DotAttention = DotAttention(cfg)
         self.cross_attentions = [self.attention]
         bahdanau.init(self)
 
@@ -122,12 +99,22 @@ class HeadsBahdanau(Bahdanau):
         return state._replace(h=self.attention.W_v(state.h))
 
 
+class HeadsBahdanau(DotBahdanau):
+    """The same with several heads."""
+
+    config_type = HeadsConfig
+
+
 class ScaledEmbedding(nn.Embedding):
     """Embeddings × √d."""
 
     def forward(self, tokens: Int[Tensor, "*B"]) -> Float[Tensor, "*B E"]:
         """Return the embeddings of tokens."""
         return super().forward(tokens) * self.embedding_dim**0.5
+
+    def compare(self, x: Float[Tensor, "*B E"]) -> Float[Tensor, "*B V"]:
+        """Return logits."""
+        return x @ self.weight.T
 
 
 class TiedBahdanau(HeadsBahdanau):
@@ -137,21 +124,9 @@ class TiedBahdanau(HeadsBahdanau):
         super().__init__(cfg)
         self.embed = ScaledEmbedding(cfg.vocab_size, cfg.d_embed)
         self.output = DeepOutput(replace(cfg, d_maxout=cfg.d_embed))
-        self.output.W_o = nn.Identity()  # type: ignore[assignment]
+        del self.output.W_o
+        self.output.W_o = self.embed.compare  # type: ignore[assignment]
         bahdanau.init(self)
-
-    def step(
-        self, y: Int[Tensor, " R"], state: bahdanau.State
-    ) -> tuple[Float[Tensor, "R V"], bahdanau.State]:
-        """Write one token."""
-        maxout, state = super().step(y, state)
-        return maxout @ self.embed.weight.T, state
-
-    def forward(
-        self, src: Int[Tensor, "B S"], src_mask: Bool[Tensor, "B S"], tgt_in: Int[Tensor, "B T"]
-    ) -> Float[Tensor, "B T V"]:
-        """Return the logits of all target tokens."""
-        return super().forward(src, src_mask, tgt_in) @ self.embed.weight.T
 
 
 # -------------------------------------------------------------- The Transformer with recurrences
@@ -205,25 +180,25 @@ class RecurrentDecoder(Transformer):
         self.cross_attentions = [layer.src_attention for layer in self.decoder]
         init(self)
 
-    def embed_words(self, tokens: Int[Tensor, "*B"]) -> Float[Tensor, "*B D"]:
-        """Return embeddings × √d."""
+    def embed(
+        self, tokens: Int[Tensor, "*B"], position: Tensor | None = None
+    ) -> Float[Tensor, "*B D"]:
+        """Return embeddings × √d, plus encodings of positions if these are given."""
+        if position is not None:
+            return super().embed(tokens, position)
         return self.dropout(self.embedding(tokens) * self.config.d_model**0.5)
-
-    def annotate(
-        self, src: Int[Tensor, "B S"], mask: Bool[Tensor, "B 1 1 S"]
-    ) -> Float[Tensor, "B S D"]:
-        """Return an annotation for every word, as the Transformer's encoder does."""
-        x = self.embed(src, torch.arange(src.shape[1], device=src.device))
-        for layer in self.encoder:
-            x = layer(x, mask)
-        return self.norm_src(x)
 
     def encode(  # type: ignore[override]  # another State
         self, src: Int[Tensor, "B S"], src_mask: Bool[Tensor, "B S"]
     ) -> State:
         """Annotate the source; each layer's s_0 comes from the annotation of the first word."""
-        memory = KVCache(src_mask)
-        h = self.annotate(src, memory.mask)
+        h, memory = (
+            self.embed(src, torch.arange(src.shape[1], device=src.device)),
+            KVCache(src_mask),
+        )
+        for layer in self.encoder:
+            h = layer(h, memory.mask)
+        h = self.norm_src(h)
         for i, attention in enumerate(self.cross_attentions):
             memory.update(i, *attention.keys_values(h))
         s = [torch.tanh(layer.W_s(h[:, 0])) for layer in self.decoder]  # type: ignore[operator]
@@ -233,7 +208,7 @@ class RecurrentDecoder(Transformer):
         self, tokens: Int[Tensor, "R N"], state: State
     ) -> tuple[Float[Tensor, "R N V"], State]:
         """Return the logits after each of N tokens, and the State after all of them."""
-        x, states = self.embed_words(tokens), []
+        x, states = self.embed(tokens), []
         for layer, s in zip(self.decoder, state.s.unbind(1), strict=True):
             x, s = layer(x, s, state.memory)
             states.append(s)
@@ -281,9 +256,11 @@ class RecurrentTransformer(RecurrentDecoder):
         self.encoder = nn.ModuleList(RecurrentEncoderLayer(cfg, i) for i in range(cfg.n_layers))
         init(self)
 
-    def embed(self, tokens: Int[Tensor, "*B"], position: Tensor) -> Float[Tensor, "*B D"]:
+    def embed(
+        self, tokens: Int[Tensor, "*B"], position: Tensor | None = None
+    ) -> Float[Tensor, "*B D"]:
         """Return embeddings × √d, whatever their positions."""
-        return self.embed_words(tokens)
+        return super().embed(tokens)
 
 
 def init(model: SequenceModel) -> None:
