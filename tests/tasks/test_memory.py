@@ -2,7 +2,6 @@
 
 import random
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -136,8 +135,6 @@ def test_a_width_holds_for_all_models() -> None:
 
 def test_flags_that_do_not_fit_are_refused() -> None:
     read = memory.PARSER.parse
-    assert read([]).out is None
-    assert read(["--preset", "again"]).out == Path("runs/memory-again-laptop")
     assert read(["--preset", "cups-5"]).models == [*PAPERS]
     for wrong in (["--preset", "cups-3", "--width", "32"], ["--pairs", "9"]):
         with pytest.raises(ValueError, match="--pairs"):
