@@ -73,7 +73,10 @@ def list_decoder_parameters(model: SequenceModel) -> list[str]:
 
 
 def with_frozen_half(task: Task, folder: Path, models: Sequence[str], seeds: Sequence[int]) -> Task:
-    """Return the task for models one half of which is that of a folder's runs, at their width."""
+    """Return the task for models one half of which is that of a folder's runs, at their width.
+
+    No gradient reaches the source through an encoder that is frozen: it is not measured.
+    """
     recipes = dict(task.recipes)
     for name in models:
         first, *_ = (find_run(folder, ancestors(name), seed) for seed in seeds)
@@ -83,7 +86,8 @@ def with_frozen_half(task: Task, folder: Path, models: Sequence[str], seeds: Seq
         recipes[name] = task.recipe(name)._replace(sizes=sizes)
     data = {**task.data, "frozen": f"one half, from {folder.resolve().name}"}
     begin = partial(freeze_half, folder=folder)
-    return replace(task, data=data, recipes=recipes, begin=begin)
+    measure = {name: own for name, own in task.measure.items() if name != "gradients"}
+    return replace(task, data=data, recipes=recipes, begin=begin, measure=measure)
 
 
 def train_encoder_more(model: SequenceModel, _: Sequence[str], __: int, steps: int) -> None:

@@ -9,6 +9,7 @@ Question
     python -m tasks.copy                                   all models, copy and reverse
     python -m tasks.copy --bits                            vectors of 32 to 512 numbers, 1 to 16
     python -m tasks.copy --bits --size full --seeds 1 2 3  longer texts, under an hour
+    python -m tasks.copy --bits --best-state 100           and what optimised vectors hold
 
     9 minutes on two cores. At 32 symbols, expect few in place with one vector or linear attention,
     and most with attention to every symbol. The bits are those that the training of this budget has
@@ -29,6 +30,7 @@ from typing import TYPE_CHECKING
 from seqmodels.data.text import Pair
 from seqmodels.data.tokenizers import Words
 from seqmodels.experiments.task import AlignmentExample, Recipe, Task, TestSet
+from seqmodels.utils.terminal import non_negative
 
 from ..flags import Preset, TaskParser, run
 from ..recipes import COPYING, HISTORY
@@ -47,6 +49,8 @@ def check_flags(args: argparse.Namespace) -> Preset | None:
     """Return the models of --bits; raise ValueError for a size that only --bits has."""
     if args.size == "full" and not args.bits:
         raise ValueError("--size full needs --bits")
+    if args.best_state and not args.bits:
+        raise ValueError("--best-state needs --bits")
     return ("copy-bits", BITS) if args.bits else None
 
 
@@ -54,6 +58,9 @@ PARSER = TaskParser("tasks.copy", __doc__, check=check_flags)
 PARSER.add_argument("--bits", action="store_true",
                     help="measure the bits that reach the target through one vector, by its width, "
                          "and through k vectors")  # fmt: skip
+PARSER.add_argument("--best-state", type=non_negative, default=0, metavar="STEPS",
+                    help="with --bits: also from States that are optimised for each text by this "
+                         "many steps of gradient descent (see tasks.bottleneck)")  # fmt: skip
 
 # ---------------------------------------------------------------------------------------- Data
 #
@@ -132,6 +139,12 @@ def make_task(args: argparse.Namespace) -> Task:
     sizes, budgets = (BITS_SIZES, BITS_TOKENS) if args.bits else (SIZES, TOKENS)
     task = (make_bits if args.bits else make_order)(sizes[args.size])
     tokens = args.tokens or budgets[args.size]
+    if args.best_state:
+        from ..bottleneck.best_state import BestState
+
+        (test,) = task.tests
+        best = BestState(test, task.tokenizer, task.bleu_tokenize, args.best_state)
+        task = replace(task, tests=[test, replace(test, name="best_state", adapt=best.adapt)])
     return replace(task, training={"tokens": tokens, "batch_tokens": 500})
 
 

@@ -21,20 +21,23 @@ ONE_VECTOR = "rnn_encdec"
 """Start of the names of the models that are compared by the width of their vector."""
 
 
-def compute_bits(group: Sequence[Record]) -> np.ndarray:
-    """Return (seeds, lengths, 3): the bits that a model has transmitted, low and high."""
-    test, n_symbols = group[0].tests[0], group[0].data.count("n_symbols")
+def compute_bits(group: Sequence[Record], at: int = 0) -> np.ndarray:
+    """Return (seeds, lengths, 3): the bits that a model has transmitted, low and high.
+
+    On the first test set (`at`), or on that from optimised States.
+    """
+    test, n_symbols = group[0].tests[at], group[0].data.count("n_symbols")
     nats = load.score_array(group, test.name, "nats")[:, 1:, [0, 2, 1]]
     n = np.array([bucket.low for bucket in test.buckets])
     return (math.log2(n_symbols) - nats / math.log(2)) * n[:, None]
 
 
-def find_plateaus(groups: Groups) -> dict[int, np.ndarray]:
+def find_plateaus(groups: Groups, at: int = 0) -> dict[int, np.ndarray]:
     """Return, per width of the model with one vector, the most bits that each seed transmits."""
     return {
-        group[0].size("d_model"): compute_bits(group)[..., 0].max(1)
+        group[0].size("d_model"): compute_bits(group, at)[..., 0].max(1)
         for model, group in groups.items()
-        if model.startswith(ONE_VECTOR)
+        if model.startswith(ONE_VECTOR) and len(group[0].tests) > at
     }
 
 
@@ -62,13 +65,16 @@ def draw_bits(records: Sequence[Record]) -> Figure:
 
 def draw_most_bits(records: Sequence[Record]) -> Figure:
     """Draw the most bits that one vector transmits against its width, and bits per number."""
-    most = find_plateaus(load.group_by_model(records))
+    groups = load.group_by_model(records)
+    most, optimised = find_plateaus(groups), find_plateaus(groups, at=1)
     caption = "Numbers: bits per number of the vector. Line: mean of the seeds; dots: seeds."
+    caption += " Dotted: from vectors that descent on the target has optimised." * bool(optimised)
     title = "Most bits through one vector, by its width"
     texts = title, format_subtitle(records), caption
     figure, ((ax,),) = style.make_panels(texts, (), n_columns=1)
     widths, colour = sorted(most), style.line_style_of(ONE_VECTOR).colour
     ax.plot(widths, [most[d].mean() for d in widths], "o-", color=colour, lw=1.9, ms=5)
+    ax.plot([*optimised], [own.mean() for own in optimised.values()], "D:", color=colour, ms=4)
     for d in widths:
         ax.plot([d] * len(most[d]), most[d], "o", color="white", mec=style.INK, ms=3.5, mew=0.8)
         ax.annotate(f"{most[d].mean() / d:.2f}", (d, most[d].max()), (0, 8), size=9,
