@@ -162,9 +162,3 @@ def list_losses(rows: Sequence[Row], primary_metric: str) -> list[list[float]] |
     if metric_of(primary_metric).is_loss or "nats" not in rows[0]:
         return None
     return [[round(row["nats"], 5) for row in rows], [row["n_tokens"] for row in rows]]
-
-
-def find_folders(folder: Path) -> list[Path]:
-    """Return the folders with runs in a folder without any; otherwise, the folder itself."""
-    folders = sorted({path.parent for path in folder.glob("*/*-seed*") if path.is_file()})
-    return [folder] if any(folder.glob("*-seed*")) else folders or [folder]

@@ -26,7 +26,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from seqmodels.utils.terminal import non_negative
+from seqmodels.utils.terminal import non_negative, positive
 
 from ..flags import run
 from ..translation import __main__ as translation
@@ -50,6 +50,9 @@ PARSER.add_argument("--frozen", type=Path, metavar="DIR",
 PARSER.add_argument(
     "--autoencoder", action="store_true", help="train models to generate the target from the target"
 )
+PARSER.add_argument("--encoder-steps", type=positive, default=1, metavar="K",
+                    help="let the decoder learn in one of K steps of training, the encoder in all "
+                         "(default: 1)")  # fmt: skip
 
 # ---------------------------------------------------------------------------- Data and recipes
 #
