@@ -139,9 +139,8 @@ RECIPES = {
     "gated_deltanet_sum": Recipe(TWO_LAYERS | {"init_std": 0.08}, lr=8e-3),
 }
 CONTRASTS = [
-    *HISTORY, *MEMORIES, ("transformer_rotary", "transformer"), ("transformer_conv", "transformer"),
-    ("gpt_conv", "gpt"), ("linear_attention_conv", "linear_attention"),
-    ("linear_attention_conv", "gpt_conv"),
+    *HISTORY, *MEMORIES, ("transformer_rotary", "transformer"),
+    ("linear_attention_conv", "linear_attention"),
 ]  # fmt: skip
 """What the steps of history gain, and rotary positions, and a short convolution."""
 WIDEST = 128

@@ -1,10 +1,10 @@
-"""Variants of the Transformer: positions, parts left out, and convolutions."""
+"""Variants of the Transformer: positions, and parts left out."""
 
 import numpy as np
 import pytest
 import torch
 from conftest import PLACED, Pairs, Tiny, V
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional as F
 from torch.testing import assert_close
 
@@ -13,15 +13,6 @@ from seqmodels.interface import PAD
 from seqmodels.models import transformer
 from seqmodels.models.bahdanau import Bahdanau
 from seqmodels.models.variants import ablated as ablations
-from seqmodels.models.variants import convolved
-
-
-def test_a_short_convolution_is_torchs() -> None:
-    plain, text = nn.Embedding(V, 5), torch.randint(4, V, (2, 7))
-    embedding = convolved.ConvolvedEmbedding(plain)
-    left = F.pad(plain(text).mT, (2, 0))
-    wanted = F.conv1d(left, embedding.filter.flip(0).T.unsqueeze(1), groups=5).mT
-    assert_close(embedding(convolved.pack(text, V)), wanted)
 
 
 @pytest.mark.parametrize("side", ["encoder", "decoder"])

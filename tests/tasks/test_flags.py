@@ -18,7 +18,7 @@ def test_all_stands_for_the_models_with_a_chapter() -> None:
     parse, chapters = translation.PARSER.parse_args, list(PAPERS)
     assert parse([]).models == chapters[:5]
     assert parse(["--models", "all"]).models == chapters
-    assert parse(["--models", "gpt_conv", "all"]).models == ["gpt_conv", *chapters]
+    assert parse(["--models", "gpt_rms", "all"]).models == ["gpt_rms", *chapters]
 
 
 def test_each_comparison_has_a_default_folder_of_its_own() -> None:

@@ -49,15 +49,15 @@ CLASSES: dict[str, dict[str, Any]] = {
     "transformer_mistaken": variant(
         "transformer", "mistaken:MistakenTransformer", label="Transformer", group="mistaken"
     ),
-    "transformer_conv": variant("transformer", "convolved:ConvolvedTransformer"),
     "gpt_parts": variant("gpt", "gpt_to_2023:GPTTo2023", label="GPT"),
     "gpt_2023": variant("gpt", "gpt_to_2023:GPTTo2023"),
-    "gpt_conv": variant("gpt", "convolved:ConvolvedGPT"),
 }  # fmt: skip
 """The variants that lists show: each class, or published model, by its name."""
 GONE = {
     "rnn_encdec_units": variant("rnn_encdec", "units:RNNWithUnits"),
     "linear_attention_favor": variant("linear_attention", "favor:Favor"),
+    "transformer_conv": variant("transformer", "convolved:ConvolvedTransformer"),
+    "gpt_conv": variant("gpt", "convolved:ConvolvedGPT"),
 }
 """Classes of the first edition, whose records can still be read."""
 POSITIONS = {
