@@ -9,12 +9,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
-from torch import Tensor, nn
+from torch import Tensor
 
 from seqmodels.interface import BOS, EOS, PAD, AnyState, SequenceModel, reorder
 
@@ -81,8 +80,7 @@ def generate(
     prefix: Int[Tensor, "B P"] | None = None,
 ) -> list[list[int]]:
     """Generate token by token; `choose` picks each from its logits, after those of the prefix."""
-    model, limits = direct(model), LengthLimits(max_len, src)
-    state = model.encode(src, src_mask)
+    limits, state = LengthLimits(max_len, src), model.encode(src, src_mask)
     y = torch.full((len(src),), BOS, device=src.device)
     finished, texts = torch.zeros_like(y, dtype=torch.bool), torch.arange(len(y), device=y.device)
     generated = torch.full((limits.longest, len(src)), EOS, device=src.device)
@@ -114,30 +112,19 @@ def allowed_argmax(logits: Float[Tensor, "B V"]) -> Int[Tensor, " B"]:
     return logits[:, BOS + 1 :].argmax(-1) + (BOS + 1)
 
 
-def continue_prefix(
-    model: SequenceModel, prefix: Int[Tensor, "B P"], max_len: int, choose: Choose
-) -> list[list[int]]:
-    """Continue targets from a prefix; return them with it.
-
-    The source is only BOS, as for a plain language model.
-    """
-    src = torch.full((len(prefix), 1), BOS, device=prefix.device)
-    return generate(model, src, src == BOS, max_len, choose, prefix)
-
-
 def continue_text(
     model: SequenceModel, text: list[int], n: int, block: int, choose: Choose
 ) -> list[int]:
     """Continue a text by up to n tokens, with a model that was trained on blocks without context.
 
-    When a block is full, its second half becomes the beginning of the next.
+    The source is only BOS. When a block is full, its second half becomes the beginning of the next.
     """
-    tokens = text
+    tokens, src = text, torch.tensor([[BOS]])
     while (n_left := len(text) + n - len(tokens)) > 0:
         prefix = tokens if len(tokens) < block else tokens[len(tokens) - block // 2 :]
         max_len = len(prefix) + min(block - len(prefix), n_left)
         rows = torch.tensor([prefix], dtype=torch.long)
-        (generated,) = continue_prefix(model, rows, max_len, choose)
+        (generated,) = generate(model, src, src == BOS, max_len, choose, rows)
         tokens = [*tokens, *generated[len(prefix) :]]
         if len(generated) < max_len:
             break
@@ -228,7 +215,7 @@ def search_beams(
     finished hypothesis stays in the beam and is not extended. There are fewer than `width` where
     so few targets are possible.
     """
-    model, limits, shared = direct(model), LengthLimits(max_len, src), model.beam_shared_fields
+    limits, shared = LengthLimits(max_len, src), model.beam_shared_fields
     beams, ranked = Beams.start(src, width, limits.longest), dict[int, list[Hypothesis]]()
     rows = beams.sources.repeat_interleave(width)
     state = reorder(model.encode(src, src_mask), rows, shared=shared)
@@ -322,31 +309,3 @@ def rank_hypotheses(
         [Hypothesis(trim_at_eos(y), p) for y, p in zip(*row, strict=True) if p != -math.inf]
         for row in zip(tokens, log_p.gather(1, order).tolist(), strict=True)
     ]
-
-
-# ------------------------------------------------------------------------------- Direct calls
-
-
-@cache
-def direct_class(kind: type[nn.Module], training: bool) -> type[nn.Module]:
-    """Return a subclass that is called without hooks; in evaluation, dropout returns its input."""
-    call = (lambda _, x: x) if kind is nn.Dropout and not training else kind.forward
-    return type(kind.__name__, (kind,), {"__call__": call})
-
-
-def direct(module: Any) -> Any:
-    """Return a module that computes the same from the same weights with less overhead, in a search.
-
-    A call of it is a call of `forward`, and its parts and weights are plain attributes: for one
-    row, `nn.Module` takes longer than most products. What has hooks stays as it is.
-    """
-    if module._forward_hooks or module._forward_pre_hooks or "forward" in vars(module):
-        return module
-    parts = {name: direct(part) for name, part in module._modules.items()}
-    if type(module) is nn.ModuleList:
-        return [*parts.values()]
-    kind: Any = type(module)
-    twin = object.__new__(direct_class(kind, module.training))
-    weights = {name: p if p is None else p.detach() for name, p in module._parameters.items()}
-    vars(twin).update({**vars(module), **module._buffers, **weights, **parts, "_modules": parts})
-    return twin
