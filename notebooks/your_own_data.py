@@ -22,6 +22,8 @@
 from itertools import product
 from pathlib import Path
 
+import sacrebleu
+
 import seqmodels
 
 NUMBERS = {"one": "ein", "two": "zwei", "three": "drei", "four": "vier", "five": "fünf"}
@@ -69,8 +71,9 @@ run.model
 # %%
 sources = ["four birds see three dogs .", "two cats hear five horses ."]
 references = ["vier Vögel sehen drei Hunde .", "zwei Katzen hören fünf Pferde ."]
-print(*run.translate(sources, beam=5), sep="\n")
-run.score(sources, references, beam=5)
+translations = run.translate(sources, beam=5)
+print(*translations, sep="\n")
+sacrebleu.corpus_bleu(translations, [references])
 
 # %%
 run.align(sources[0])

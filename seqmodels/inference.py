@@ -1,4 +1,4 @@
-"""Use a trained run: translate, continue a text, align and score with it.
+"""Use a trained run: translate, continue a text, align.
 
 run = seqmodels.load("runs/translation-laptop/bahdanau-seed1")
 run.translate(["The cat sleeps."], beam=5)
@@ -14,7 +14,7 @@ from functools import partial
 from html import escape
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -24,7 +24,6 @@ from seqmodels import search
 from seqmodels.data import tokenizers
 from seqmodels.data.batches import Example, collate
 from seqmodels.evaluation.evaluate import generate_targets, search_in_batches
-from seqmodels.evaluation.metrics import METRICS, sacrebleu_signatures
 from seqmodels.interface import BOS, EOS, PAD, SequenceModel
 from seqmodels.models import PAPERS
 from seqmodels.records import io as record
@@ -111,22 +110,6 @@ class TrainedModel:
         with torch.inference_mode():
             weights = self.model.align(batch.src, batch.src_mask, batch.tgt_in)[0]
         return Alignment(self.tokenizer.tokens(src), self.tokenizer.tokens(tgt), weights.numpy())
-
-    @validate_call
-    def score(
-        self, sources: Sequence[str], references: Sequence[str], beam: int = 1
-    ) -> dict[str, Any]:
-        """Return BLEU and chrF of the translations, with 95 % intervals and sacreBLEU's signatures.
-
-        A run that was trained on lower-cased text is scored against lower-cased references.
-        """
-        tokenize = self.record.data.bleu_tokenize
-        hyps, refs = self.translate(sources, beam), [*map(self.normalize, references)]
-        scores = {
-            key: metric.score(metric.count(hyps, refs, tokenize))
-            for key, metric in METRICS.items() if metric.count
-        }  # fmt: skip
-        return {"n": len(hyps), **scores, "signatures": sacrebleu_signatures(tokenize)}
 
     def search(
         self, sources: Sequence[list[int]], beam: int = 1, length_penalty: float = LENGTH_PENALTY

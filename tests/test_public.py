@@ -23,13 +23,9 @@ RUN = seqmodels.load("bahdanau")
     (RUN.translate, "beam", 1.5),
     (RUN.translate, "bem", 2),
     (RUN.align, "source", ["a"]),
-    (RUN.score, "references", "b"),
 ])  # fmt: skip
 def test_a_wrong_argument_is_named(function: Callable[..., Any], name: str, wrong: Any) -> None:
-    right = {
-        RUN.translate: {"texts": ["a"]},
-        RUN.score: {"sources": ["a"]},
-    }.get(function, {})
+    right = {RUN.translate: {"texts": ["a"]}}.get(function, {})
     with pytest.raises(ValueError, match=rf"(?m)^{name}\b"):
         function(**right | {name: wrong})
 
