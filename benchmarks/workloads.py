@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from seqmodels.data.batches import Example, batches_by_length, collate, training_batches
+from seqmodels.data.batches import Example, batch_indices, batches_by_length, collate
 from seqmodels.data.tokenizers import Words
 from seqmodels.evaluation.evaluate import BATCH_TOKENS
 from seqmodels.interface import EOS, PAD, Batch, SequenceModel
@@ -59,11 +59,11 @@ def translation(size: Size) -> tuple[int, list[Batch], list[Batch]]:
         [Example(words.encode(p.en_text), [*words.encode(p.de_text), EOS]) for p in split]
         for split in (corpus.train, corpus.test)
     )
-    batches = training_batches(examples, size.batch_tokens, seed=1)
+    batches = batch_indices(examples, size.batch_tokens, seed=1)
     runs = [*batches_by_length(test, BATCH_TOKENS // 5)][3 :: size.test_step]
     return (
         words.vocab_size,
-        [next(batches) for _ in range(size.n_batches)],
+        [collate([examples[i] for i in next(batches).rows]) for _ in range(size.n_batches)],
         [collate([test[i] for i in run]) for run in runs],
     )
 

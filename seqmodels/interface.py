@@ -36,7 +36,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar, runtime_checkable
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -61,27 +61,12 @@ class Batch(NamedTuple):
     """y1 … y_T, the last one EOS if the text ends there; PAD is not scored."""
 
 
-@runtime_checkable
-class Config(Protocol):
-    """The sizes of a model: a frozen dataclass."""
-
-    @property
-    def vocab_size(self) -> int:
-        """The number of tokens: its first field."""
-
-    @property
-    def d_model(self) -> int:
-        """The width, which is chosen so that models have equal numbers of parameters."""
-
-    def source_floats(self, n: int) -> int:
-        """Return how many numbers about a source of n tokens the decoder is given."""
-
-
 class SequenceModel(nn.Module):
     """The base class of all models; a subclass writes out the three methods."""
 
     config_type: ClassVar[type]
-    """A frozen dataclass of sizes; its first field is `vocab_size`."""
+    """A frozen dataclass of sizes; its first field is `vocab_size`. `d_model` is chosen so that
+    models have equal numbers of parameters."""
     beam_shared_fields: ClassVar[tuple[str, ...]] = ()
     """Fields of the State that the beams of a source share: they have B rows, the others R."""
     alignment_layers: ClassVar[slice] = slice(None)

@@ -20,17 +20,8 @@ RUN = "such as runs/NAME/bahdanau-seed1, or bahdanau, a small one of the package
 
 def add_run(arg: Add, help: str = RUN) -> None:
     """Add the trained run that a command uses, and the class of its model."""
-    arg("run", type=argument(existing_run), metavar="RUN", help=help)
+    arg("run", metavar="RUN", help=help)
     add_model(arg)
-
-
-def existing_run(name: str) -> str:
-    """Parse the name of a run; one that is not on this disk is refused before torch is imported."""
-    if not (name in PAPERS or Path(name).exists()):
-        from seqmodels.records import io
-
-        io.load(Path(name if name.endswith(".json") else f"{name}.json"))
-    return name
 
 
 def add_model(arg: Add) -> None:

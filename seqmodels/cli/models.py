@@ -18,14 +18,14 @@ def add_models(arg: Add) -> None:
 def models(args: argparse.Namespace) -> None:
     """List the models: year, paper, file, parameters."""
     from seqmodels.experiments.sweep import count_parameters
-    from seqmodels.models import MODELS, PAPERS, list_models, paper_config, paper_of
+    from seqmodels.models import MODELS, PAPERS, list_models, paper_of
     from seqmodels.training.checkpoint import on_meta
 
     rows = []
     for name, model_type in MODELS.items():
         paper, module = PAPERS[name], sys.modules[model_type.__module__]
         with on_meta():
-            n = count_parameters(model_type(paper_config(name)))
+            n = count_parameters(model_type(getattr(module, paper.config)))
         about = {"name": name, "year": paper.year, "label": paper.label, "paper": paper.cite}
         rows.append(about | {"parameters": n, "file": module.__file__})
     if args.json:

@@ -234,9 +234,3 @@ def batch_indices(
         for i, rows in enumerate(batches, batch):
             yield BatchIndices(epoch, i, rows)
         epoch, batch = epoch + 1, 0
-
-
-def training_batches(examples: Sequence[Example], batch_tokens: int, seed: int) -> Iterator[Batch]:
-    """Yield training batches without end, padded."""
-    for draw in batch_indices(examples, batch_tokens, seed):
-        yield collate([examples[i] for i in draw.rows])

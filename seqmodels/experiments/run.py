@@ -35,7 +35,7 @@ from seqmodels.experiments.sweep import (
 )
 from seqmodels.experiments.task import Rows, Task, TestSet
 from seqmodels.interface import EOS, SequenceModel
-from seqmodels.models import Value
+from seqmodels.models import Fields, Value
 from seqmodels.records import io as record
 from seqmodels.records import provenance
 from seqmodels.records.schema import Event, Record
@@ -75,10 +75,9 @@ def fit(run: Run, bar: ProgressBar = SILENT) -> tuple[SequenceModel, Progress]:
     if trained := load_trained(run, model):
         return model, trained
     trainer = Trainer(model, run.cfg, bar)
-    about = {"settings": run.settings(), "provenance": provenance.collect(run.device)}
-    checkpoints = Checkpoints(run.path, run.options.checkpoint_every, about)
+    checkpoints = Checkpoints(run.path, run.options.checkpoint_every, run.settings())
     if saved := checkpoints.latest(trainer.log):
-        resume(trainer, saved, about)
+        resume(trainer, saved, run.settings())
     else:
         if not run.spec.lineage.keys() & run.task.recipes.keys():
             trainer.log_event(
@@ -100,21 +99,17 @@ def build_model(run: Run) -> SequenceModel:
     return model.to(run.device)
 
 
-def resume(trainer: Trainer, saved: Checkpoint, about: Mapping[str, Any]) -> None:
+def resume(trainer: Trainer, saved: Checkpoint, settings: Fields) -> None:
     """Restore a checkpoint; raise ValueError if it belongs to another run."""
-    check_same_settings(saved.path, saved.state["settings"], about["settings"])
+    check_same_settings(saved.path, saved.state["settings"], settings)
     try:
         trainer.restore(saved.tensors, saved.state)
     except ValueError as error:
         raise ValueError(
             f"{saved.path} does not fit this run: {error}; --fresh starts again"
         ) from None
-    was, now = saved.state.get("provenance") or {}, about["provenance"]
-    keys = [k for k in ("versions", "system", "device", "threads") if was.get(k) != now[k]]
     share = f"{trainer.progress.tokens:,} of {trainer.cfg.tokens:,} tokens"
-    earlier = f" (on {was['device']})" if "device" in keys and "device" in was else ""
-    note = f"; other {', '.join(keys)} than before{earlier}: last digits may differ" if keys else ""
-    trainer.log_event("resumed", f"resumed after {share}{note}")
+    trainer.log_event("resumed", f"resumed after {share}")
 
 
 def load_trained(run: Run, model: SequenceModel) -> Progress | None:

@@ -13,7 +13,6 @@ from seqmodels.models.registry import (  # noqa: F401
     find_class,
     list_models,
     model_of,
-    paper_config,
     paper_of,
     register,
     register_file,

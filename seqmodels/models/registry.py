@@ -6,7 +6,6 @@ line of `variants/table.py`. A comparison trains variants only if they are named
 
 from __future__ import annotations
 
-import sys
 from collections import ChainMap
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -19,7 +18,7 @@ from seqmodels.utils.imports import explain, import_class, import_file
 from seqmodels.utils.terminal import did_you_mean
 
 if TYPE_CHECKING:
-    from seqmodels.interface import Config, SequenceModel
+    from seqmodels.interface import SequenceModel
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -180,15 +179,6 @@ class _Models(Mapping[str, "type[SequenceModel]"]):
 
 
 MODELS = _Models()
-
-
-def paper_config(name: str) -> Config:
-    """Return the Config of a paper's own sizes; raise ValueError if its module has none."""
-    module, constant = MODELS[name].__module__, paper_of(name).config
-    config: Config | None = getattr(sys.modules[module], constant, None)
-    if config is None:
-        raise ValueError(f"{module} has no Config {constant}, the paper's sizes")
-    return config
 
 
 def find_class(class_path: str) -> str:

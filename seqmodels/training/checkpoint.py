@@ -22,7 +22,7 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from seqmodels.interface import SequenceModel
-from seqmodels.models import build
+from seqmodels.models import Fields, build
 from seqmodels.records.schema import Record
 from seqmodels.training.trainer import check_shapes
 from seqmodels.utils import files
@@ -43,16 +43,11 @@ class Checkpoint(NamedTuple):
 
 
 class Checkpoints:
-    """The latest two checkpoints of a run, beside its record, RUN.json.
+    """The latest two checkpoints of a run, beside its record, RUN.json, with the run's settings."""
 
-    Each one also holds `about`, the run's settings and provenance.
-    """
-
-    def __init__(
-        self, record: Path, every_s: float = 30.0, about: Mapping[str, object] | None = None
-    ):
+    def __init__(self, record: Path, every_s: float = 30.0, settings: Fields | None = None):
         self.folder, self.run, self.every_s = record.parent, record.stem, every_s
-        self.about = dict(about or {})
+        self.settings = dict(settings or {})
         self.last: Path | None = None
         self.due = time.monotonic() + every_s
 
@@ -74,7 +69,7 @@ class Checkpoints:
         Raises OSError, and leaves the previous checkpoint in place.
         """
         since = time.monotonic()
-        metadata = {"seqmodels": json.dumps({"schema": SCHEMA, **self.about, **state})}
+        metadata = {"seqmodels": json.dumps({"schema": SCHEMA, "settings": self.settings, **state})}
         number = self.number(self.last) + 1 if self.last else 1
         with defer_signals():
             content = to_bytes(tensors, metadata)

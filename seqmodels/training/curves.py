@@ -15,19 +15,6 @@ EVERY = 10
 """Steps between two points of the training loss; each is the mean of this many losses."""
 
 
-def points_of(progress: Progress, lr: float) -> dict[str, float]:
-    """Return the points of the latest step."""
-    points = dict[str, float]()
-    if progress.losses and progress.step % EVERY == 0:
-        points["loss/train (nats per token)"] = fmean(progress.losses[-EVERY:])
-        points["training/learning rate"] = lr
-        points["training/tokens per second"] = progress.tokens / progress.seconds
-    if progress.curve and progress.curve[-1]["step"] == progress.step:
-        points["loss/valid (nats per token)"] = progress.curve[-1]["valid_nats"]
-        points["accuracy/valid (%)"] = progress.curve[-1]["valid_accuracy"]
-    return points
-
-
 def open_curves(folder: Path, first_step: int) -> SummaryWriter:
     """Return what writes a run's curves; if it resumes, steps from `first_step` on are replaced."""
     from torch.utils.tensorboard import SummaryWriter
@@ -37,5 +24,13 @@ def open_curves(folder: Path, first_step: int) -> SummaryWriter:
 
 def add_points(writer: SummaryWriter, progress: Progress, lr: float) -> None:
     """Write the points of the latest step."""
-    for name, value in points_of(progress, lr).items():
+    points = dict[str, float]()
+    if progress.losses and progress.step % EVERY == 0:
+        points["loss/train (nats per token)"] = fmean(progress.losses[-EVERY:])
+        points["training/learning rate"] = lr
+        points["training/tokens per second"] = progress.tokens / progress.seconds
+    if progress.curve and progress.curve[-1]["step"] == progress.step:
+        points["loss/valid (nats per token)"] = progress.curve[-1]["valid_nats"]
+        points["accuracy/valid (%)"] = progress.curve[-1]["valid_accuracy"]
+    for name, value in points.items():
         writer.add_scalar(name, value, progress.step)

@@ -12,7 +12,7 @@ from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 import torch.nn.functional as F
@@ -135,21 +135,11 @@ def loss_of(model: SequenceModel, cfg: TrainConfig, batch: Batch) -> Float[Tenso
 
 
 def cross_entropy(
-    logits: Float[Tensor, "B N V"],
-    tokens: Int[Tensor, "B N"],
-    reduction: str = "mean",
-    label_smoothing: float = 0.0,
+    logits: Float[Tensor, "B N V"], tokens: Int[Tensor, "B N"], **how: Any
 ) -> Float[Tensor, ""]:
-    """Return the loss on all tokens but pads."""
-    if logits.dtype == torch.bfloat16:  # too coarse to sum over a vocabulary
-        logits = logits.float()
-    return F.cross_entropy(
-        logits.flatten(0, 1),
-        tokens.flatten(),
-        ignore_index=PAD,
-        reduction=reduction,
-        label_smoothing=label_smoothing,
-    )
+    """Return the loss on all tokens but pads; in bfloat16, a sum over words is too coarse."""
+    logits = logits.float() if logits.dtype == torch.bfloat16 else logits
+    return F.cross_entropy(logits.flatten(0, 1), tokens.flatten(), ignore_index=PAD, **how)
 
 
 def squared_error(logits: Float[Tensor, "B N V"], tokens: Int[Tensor, "B N"]) -> Float[Tensor, ""]:

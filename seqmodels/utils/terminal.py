@@ -132,23 +132,18 @@ def print_error(prog: str, message: object, code: int = 2) -> int:
     return code
 
 
-def pad_columns(rows: Sequence[Sequence[str]], is_right: bool = True) -> list[list[str]]:
-    """Return the columns of a table, padded; those but the first to the right if `is_right`."""
+def pad_columns(rows: Sequence[Sequence[str]]) -> list[list[str]]:
+    """Return the columns of a table, padded; the first is aligned left, the others right."""
     columns = []
     for i, column in enumerate(zip(*rows, strict=True)):
         width = max(map(len, column))
-        columns.append(
-            [text.rjust(width) if is_right and i else text.ljust(width) for text in column]
-        )
+        columns.append([text.rjust(width) if i else text.ljust(width) for text in column])
     return columns
 
 
-def format_table(rows: Sequence[Sequence[str]], is_right: bool = True) -> list[str]:
-    """Return the lines of a table; columns beyond the terminal's width continue in a block below.
-
-    See `pad_columns`.
-    """
-    names, *columns = pad_columns(rows, is_right)
+def format_table(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return a table's lines; columns beyond the terminal's width continue in a block below."""
+    names, *columns = pad_columns(rows)
     blocks, width = [[names]], terminal_width()
     for column in columns:
         if sum(2 + len(each[0]) for each in (*blocks[-1], column)) - 2 > width:

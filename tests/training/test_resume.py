@@ -21,7 +21,6 @@ from seqmodels import build
 from seqmodels.data.batches import collate
 from seqmodels.experiments.launch import compare
 from seqmodels.records import io as record
-from seqmodels.records import provenance
 from seqmodels.training import checkpoint, config, loop
 from seqmodels.training.checkpoint import Checkpoints
 from seqmodels.training.trainer import Trainer
@@ -161,19 +160,6 @@ def test_the_same_command_resumes_as_the_run_began(stopped: Path, capsys: Any) -
     checkpoint.write_bytes(content)  # as a kill between the record and its removal leaves it
     compare(toy(), given)
     assert not [*stopped.glob("*.checkpoint-*"), *stopped.glob(".*.part")]
-
-
-def test_the_record_names_the_device_on_which_its_run_began(
-    stopped: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    began = provenance.read_processor_name()
-    monkeypatch.setattr(provenance, "read_processor_name", lambda: "another processor")
-    compare(toy(), options(stopped, models=["gpt"]))
-    saved = record.load(stopped / "gpt-seed1.json")
-    (event,) = saved.events
-    assert saved.provenance.device == "another processor"
-    note = f"other device than before (on {began}): last digits may differ"
-    assert event.what.partition("; ")[2] == note
 
 
 def test_fresh_starts_again_and_deletes_no_other_run(
