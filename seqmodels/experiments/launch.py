@@ -11,7 +11,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor
 from contextlib import contextmanager
 from importlib import import_module
@@ -31,6 +31,10 @@ from seqmodels.training.checkpoint import Checkpoints
 from seqmodels.utils import files, progress
 from seqmodels.utils.terminal import defer_signals, raise_stopped, signals_handled_by, wrap
 
+Show = Callable[[Path], None]
+"""Shows the records that a folder has so far."""
+SHOW_EVERY_S = 20.0
+"""Least time between two such views: short runs have one, at their end."""
 DAY_MIN = 24 * 60
 """Time limit of a SLURM job in minutes, unless SBATCH_TIMELIMIT says otherwise."""
 
@@ -43,12 +47,14 @@ class FailedRunsError(ValueError):
         self.out = out
 
 
-def compare(task: Task, options: Options, executor: Any = None) -> Path | None:
+def compare(
+    task: Task, options: Options, executor: Any = None, show: Show | None = None
+) -> Path | None:
     """Train every spec and seed without a record; return the folder, or None for a dry run.
 
     A run that was stopped resumes from its latest checkpoint. Runs are carried out by the executor
     if there is one, by what --launcher names, or on this machine. An executor's processes must see
-    the folder, and the cache of corpora, under the same paths.
+    the folder, and the cache of corpora, under the same paths. `show` is called while others train.
 
     Raises ValueError if the folder does not fit; FailedRunsError after all runs, if some failed.
     """
@@ -76,7 +82,7 @@ def compare(task: Task, options: Options, executor: Any = None) -> Path | None:
             prepare_folder(out, runs, missing)
             if options.launcher:
                 executor = {"ray": Ray, "slurm": Slurm}[options.launcher](device, out)
-            failed = run_all(missing, n_parallel, executor)
+            failed = run_all(missing, n_parallel, executor, show)
             files.remove_partial(out)  # of processes that were killed
     except KeyboardInterrupt as stopped:
         without = " without --fresh" if options.fresh else ""
@@ -157,21 +163,23 @@ def prepare_folder(out: Path, runs: Sequence[Run], missing: Sequence[Run]) -> No
 # ---------------------------------------------------------------------------------------- All runs
 
 
-def run_all(missing: Sequence[Run], n_parallel: int, executor: Any = None) -> list[str]:
+def run_all(
+    missing: Sequence[Run], n_parallel: int, executor: Any = None, show: Show | None = None
+) -> list[str]:
     """Carry out runs, in their order; return a line for each failure.
 
     Without an executor, `n_parallel` runs at a time share the threads of this machine.
     """
-    threads = torch.get_num_threads()
+    reporter, threads = Reporter(len(missing), show), torch.get_num_threads()
     if executor:
-        return submit_all(missing, executor, N_REMOTE_THREADS)
+        return submit_all(missing, executor, N_REMOTE_THREADS, reporter)
     if n_parallel > 1 and missing:
         with process_pool(n_parallel) as pool:
-            return submit_all(missing, pool, threads // n_parallel)
-    return [line for run in missing for line in report_end(run, execute(run, threads))]
+            return submit_all(missing, pool, threads // n_parallel, reporter)
+    return [line for run in missing for line in reporter.end(run, execute(run, threads))]
 
 
-def submit_all(runs: Sequence[Run], executor: Any, threads: int) -> list[str]:
+def submit_all(runs: Sequence[Run], executor: Any, threads: int, reporter: Reporter) -> list[str]:
     """Submit each run with so many threads; return a line for each failure.
 
     The loop polls: a signal to a suspended process can reach a thread that wakes no other.
@@ -187,7 +195,7 @@ def submit_all(runs: Sequence[Run], executor: Any, threads: int) -> list[str]:
                     error = future.result()
                 except Exception as lost:  # with its process, or with its machine
                     error = f"lost ({type(lost).__name__}: {lost}); the same command resumes it"
-                failures += report_end(run, error)
+                failures += reporter.end(run, error)
             time.sleep(0.1 if waiting else 0.0)
     except BaseException:
         with defer_signals():
@@ -197,15 +205,28 @@ def submit_all(runs: Sequence[Run], executor: Any, threads: int) -> list[str]:
     return failures
 
 
-def report_end(run: Run, error: str) -> list[str]:
-    """Print a run's first score and how long it took, or its failure, which is also returned."""
-    if error:
-        tqdm.write(wrap(f"{run.title}: {error}"))
-        return [f"{run.title}: {error}"]
-    result = record.load(run.path)
-    seconds = f"trained in {result.train_s:.0f} s, evaluated in {result.evaluate_s:.0f} s"
-    tqdm.write(wrap(f"{run.title}: {record.format_first_score(result)}, {seconds}"))
-    return []
+class Reporter:
+    """Prints the end of each run and, at intervals while others train, shows the folder."""
+
+    def __init__(self, n_left: int, show: Show | None):
+        self.n_left, self.show, self.shown_s = n_left, show, time.monotonic()
+
+    def end(self, run: Run, error: str) -> list[str]:
+        """Print a run's first score and how long it took, or return a line about its failure."""
+        self.n_left -= 1
+        if error:
+            tqdm.write(wrap(f"{run.title}: {error}"))
+            return [f"{run.title}: {error}"]
+        result = record.load(run.path)
+        seconds = f"trained in {result.train_s:.0f} s, evaluated in {result.evaluate_s:.0f} s"
+        tqdm.write(wrap(f"{run.title}: {record.format_first_score(result)}, {seconds}"))
+        if self.show and self.n_left and time.monotonic() >= self.shown_s + SHOW_EVERY_S:
+            try:
+                self.show(run.path.parent)
+            except (ValueError, OSError) as failed:  # the other runs go on
+                tqdm.write(wrap(f"nothing is drawn yet: {failed}"))
+            self.shown_s = time.monotonic()
+        return []
 
 
 def execute(run: Run, threads: int) -> str:
