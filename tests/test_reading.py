@@ -161,7 +161,13 @@ def test_loop_search_evaluation_and_report_import_no_model() -> None:
 def test_tasks_do_not_import_each_other() -> None:
     modules = (
         *("analyses", "figures", "flags", "recipes"),
-        *("translation", "translation.__main__", "bottleneck", "bottleneck.figure"),
+        *(
+            "translation",
+            "translation.__main__",
+            "bottleneck",
+            "bottleneck.best_state",
+            "bottleneck.figure",
+        ),
     )
     shared = {"tasks", *(f"tasks.{name}" for name in modules)}
     for path in ROOT.glob("tasks/*/*.py"):
