@@ -30,7 +30,6 @@ from toys import V, options, toy  # noqa: E402
 
 from seqmodels import MODELS, SequenceModel, build, models  # noqa: E402
 from seqmodels.data import tokenizers  # noqa: E402
-from seqmodels.evaluation import intervals  # noqa: E402
 from seqmodels.experiments.launch import compare  # noqa: E402
 from seqmodels.models import INFOS, PAPERS, model_of, paper_of  # noqa: E402
 from seqmodels.models.variants import table  # noqa: E402
@@ -194,12 +193,11 @@ def make_once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path],
 
 # ---------------------------------------------------------------------------- what runs to its end
 def shorten_runs(patch: pytest.MonkeyPatch) -> None:
-    """Draw few bootstrap samples, no PNGs."""
+    """Draw no PNGs."""
     save = style.save
     patch.setattr(style, "save", lambda figure, path: (
         save(figure, path) if path.suffix == ".svg" else files.write(path, b"Software\0seqmodels")
     ))  # fmt: skip
-    patch.setattr(intervals, "N_BOOTSTRAP", 20)
 
 
 def exit_code(patch: pytest.MonkeyPatch, program: ModuleType, *argv: object) -> int:
@@ -241,7 +239,7 @@ def recorded_gpt(compared: Path, tmp_path: Path, undrawn: None) -> Path:
 
 @pytest.fixture
 def few_draws(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Save the time of the bootstrap where a test does not look at intervals."""
+    """Save the time of PNGs where a test does not look at them."""
     shorten_runs(monkeypatch)
 
 
@@ -288,7 +286,6 @@ def cached(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyP
 @pytest.fixture
 def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Call:
     """Return a function that runs a command and returns its exit code, stdout and stderr."""
-    monkeypatch.setattr(intervals, "N_BOOTSTRAP", 20)
 
     def run(program: ModuleType, *argv: object) -> tuple[int, str, str]:
         capsys.readouterr()

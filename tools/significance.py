@@ -1,102 +1,105 @@
-"""Simulate how often equal models are called different, in the designs of the committed records.
+"""Simulate how often equal models are called different, in the design of each committed family.
 
-    python -m tools.significance --draws 1000
+    python -m tools.significance
 
-Simulates the test of seqmodels.records.significance, by its own functions. For every family of a
-folder: its contrasts, seeds and buckets, the covariance of its models' scores over draws of the
-examples, and as true variances of the seeds those that the test has estimated. Half of the variance
-of a seed is the same in all buckets. All models are equal: the family-wise error is the share of
-draws in which any of the tested pairs differs significantly, and coverage that of their single 95 %
-intervals that hold zero. Writes the folders of results/calibration.json: ten minutes on one core.
+Each family has its contrasts, seeds and buckets, the covariance of its models' scores over the
+examples, and as true spread of the seeds that of the records, half of it the same in all buckets;
+shares are drawn as arcsin √share. `error` is the share of draws in which any tested difference is
+called significant if there are none, `coverage` that of the worst interval; `called` of the
+`separated` contrasts, whose seeds do not overlap, are significant. Writes results/calibration.json
+and the table of docs/fairness.md: two minutes on one core.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
-from itertools import product
+import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from seqmodels.evaluation.intervals import MIN_ROWS
 from seqmodels.evaluation.metrics import metric_of
 from seqmodels.records import significance
-from seqmodels.records.io import sums_path
-from seqmodels.records.significance import Family, Mean, Part
+from seqmodels.records.significance import ALPHA, Family, Part, estimate, p_value
 from seqmodels.report import load
+from seqmodels.report.tables import format_markdown
 
 RESULTS = Path(__file__).parents[1] / "results"
+PAGE = RESULTS.parent / "docs" / "fairness.md"
+KEYS = ("folder", "test", "metric", "tests", "seeds", "error", "coverage", "separated", "called")
+N_DRAWS = 2000
 SHARED = 0.5
 """Share of a seed's variance that is the same in all buckets."""
 
 
-def find_root(part: Part) -> np.ndarray:
-    """Return a root of the covariance of the models' means over draws of the examples."""
-    covariance = np.cov(np.stack([mean.resampled for mean in part.means.values()]))
-    values, vectors = np.linalg.eigh(covariance * part.n_groups / max(part.n_groups - 1, 1))
-    return vectors * np.sqrt(values.clip(0))
+def draw_part(
+    rng: np.random.Generator, part: Part, shared: dict[str, np.ndarray], is_percent: bool
+) -> Part:
+    """Draw the scores of a part as often as the noise of each model's seeds, (draws, seeds)."""
+    means = np.array([own.mean() for own in part.seeds.values()])
+    slope = 2 * np.sqrt(means * (100 - means)) if is_percent else np.ones_like(means)
+    angles = np.arcsin(np.sqrt(means / 100)) if is_percent else means
+    scale = np.divide(1, slope, out=np.zeros_like(slope), where=slope > 0)
+    values, vectors = np.linalg.eigh(part.covariance * np.outer(scale, scale))
+    root, n_draws = vectors * np.sqrt(values.clip(0)), len(next(iter(shared.values())))
+    drawn, seeds = angles + rng.normal(size=(n_draws, len(means))) @ root.T, {}
+    for i, (model, own) in enumerate(part.seeds.items()):
+        alone = rng.normal(size=shared[model].shape)
+        noise = np.sqrt(SHARED) * shared[model] + np.sqrt(1 - SHARED) * alone
+        seeds[model] = drawn[:, i, None] + scale[i] * own.std(ddof=len(own) > 1) * noise
+    if not is_percent:
+        return Part(seeds, part.covariance, part.n_groups)
+    seeds = {model: 100 * np.sin(own) ** 2 for model, own in seeds.items()}
+    means = np.stack([own.mean(axis=-1) for own in seeds.values()], axis=-1)
+    change = 2 * np.sqrt(means * (100 - means)) * scale  # another mean has another variance
+    covariance = part.covariance * change[:, :, None] * change[:, None, :]
+    return Part(seeds, covariance, part.n_groups)
 
 
-def draw_parts(rng: np.random.Generator, family: Family) -> list[Part]:
-    """Draw the scores of equal models in each bucket, with the variances of a family."""
-    shared = {name: rng.normal(size=mean.n_seeds) for name, mean in family.parts[0].means.items()}
-    parts = []
-    for old in family.parts:
-        root, n_models = find_root(old), len(shared)
-        by_examples = root @ rng.normal(size=n_models)
-        resampled, means = root @ rng.normal(size=(n_models, old.n_groups)), {}
-        for i, (name, mean) in enumerate(old.means.items()):
-            n = mean.n_seeds
-            own = np.sqrt(SHARED) * shared[name] + np.sqrt(1 - SHARED) * rng.normal(size=n)
-            own *= np.sqrt(np.nan_to_num(mean.variance))  # of one seed: 0
-            variance = float(own.var(ddof=1)) if n > 1 else np.nan
-            means[name] = Mean(float(own.mean() + by_examples[i]), resampled[i], n, variance, n - 1)
-        parts.append(Part(means, old.n_groups))
-    return parts
+def simulate(family: Family, n_draws: int) -> tuple[float, float]:
+    """Return, in %, the family-wise error and the coverage of the worst interval."""
+    rng, is_percent = np.random.default_rng(1), metric_of(family.metric).is_percent
+    shared = {m: rng.normal(size=(n_draws, len(own))) for m, own in family.parts[0].seeds.items()}
+    coverage, lowest = [], np.ones(n_draws)
+    for part in (part for part in family.parts if part.n_groups >= MIN_ROWS):
+        drawn = draw_part(rng, part, shared, is_percent)
+        for column, row in family.tested:
+            true = drawn.seeds[row].mean() - drawn.seeds[column].mean()
+            own = estimate(drawn, (column, row), is_percent)
+            coverage.append(float(100 * np.mean((own.low <= true) & (true <= own.high))))
+            if part is family.parts[0]:
+                lowest = np.minimum(lowest, p_value(drawn, (column, row), is_percent, true))
+    return float(100 * np.mean(lowest * len(family.tested) <= ALPHA)), min(coverage)
 
 
-def simulate(family: Family, n_draws: int) -> tuple[float, np.ndarray]:
-    """Return, in %, the family-wise error and the coverage (tested pairs, buckets)."""
-    significance.shrink_variances(family.parts)
-    is_percent = metric_of(family.metric).is_percent
-    places = [i for i, part in enumerate(family.parts) if part.n_groups >= MIN_ROWS]
-    n_false, covered = 0, np.zeros((len(family.tested), len(places)))
-    for draw in range(n_draws):
-        parts, is_wrong = draw_parts(np.random.default_rng(draw), family), False
-        significance.shrink_variances(parts)
-        for (i, (column, row)), (j, place) in product(enumerate(family.tested), enumerate(places)):
-            pair = parts[place], row, column
-            single = significance.compute_difference(*pair, is_percent=is_percent)
-            holds_zero = (single.low or 0) <= 0 <= (single.high or 0)
-            covered[i, j] += holds_zero
-            if not holds_zero:  # simultaneous intervals are wider
-                tested = significance.compute_difference(*pair, family.n_tested, is_percent)
-                is_wrong |= tested.is_significant
-        n_false += is_wrong
-    return 100 * n_false / n_draws, 100 * covered / n_draws
+def format_page(page: str, rows: Sequence[Mapping[str, Any]]) -> str:
+    """Return the page with the table of all families."""
+    lines = [KEYS, *([str(row[key]) for key in KEYS] for row in rows)]
+    between = r"(?<=<!-- calibration -->\n).*?(?=<!-- end -->)"
+    return re.sub(between, f"\n{format_markdown(lines)}\n\n", page, flags=re.S)
 
 
 def main() -> None:
-    """Write the file."""
-    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    p.add_argument("--draws", type=int, default=1000)
-    n, folders = p.parse_args().draws, []
+    """Write the file and the page."""
+    rows = []
     for path in sorted(RESULTS.glob(f"*/{significance.FILE}")):
         records = load.load_folder(path.parent).records
-        if not all(sums_path(path.parent, record).exists() for record in records.values()):
-            continue
-        for family in (f for f in significance.score_folder(path.parent, records) if f.tested):
-            error, coverage = simulate(family, n)
-            seeds = {family.parts[0].means[name].n_seeds for pair in family.tested for name in pair}
-            folders.append({
-                "folder": path.parent.name, "test": family.test, "metric": family.metric,
-                "seeds": sorted(seeds), "tests": family.n_tested, "error": round(error, 1),
-                "mean": round(float(coverage.mean()), 1), "lowest": round(float(coverage.min()), 1),
-            })  # fmt: skip
-            print(folders[-1], flush=True)
-    text = json.dumps({"draws": n, "shared": SHARED, "folders": folders}, indent=1) + "\n"
-    (RESULTS / "calibration.json").write_text(text, encoding="utf-8")
+        families = significance.score_folder(path.parent, records)
+        for family in (family for family in families if family.tested):
+            error, coverage = simulate(family, N_DRAWS)
+            pairs = [p for p in significance.compare_models(family).pairs if p.p is not None]
+            separated = [pair.is_significant for pair in pairs if pair.is_separated]
+            seeds = load.format_range((n for p in pairs for n in p.n_seeds), str)
+            its = [path.parent.name, family.test, family.metric, len(pairs), seeds]
+            its += [round(error, 1), round(coverage, 1), len(separated), sum(separated)]
+            rows.append(dict(zip(KEYS, its, strict=True)))
+            print(rows[-1], flush=True)
+    text = ",\n".join(json.dumps(row, ensure_ascii=False) for row in rows)
+    (RESULTS / "calibration.json").write_text(f"[\n{text}\n]\n", encoding="utf-8")
+    PAGE.write_text(format_page(PAGE.read_text(encoding="utf-8"), rows), encoding="utf-8")
 
 
 if __name__ == "__main__":

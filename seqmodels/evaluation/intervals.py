@@ -1,21 +1,22 @@
 """95 % confidence intervals of scores. No torch.
 
 A row holds the measurements of one test example, and a score is a function of sums over rows. Its
-interval is from a BCa bootstrap (Efron 1987) over groups of rows that share a text; that of a
-proportion of rows that are right or wrong is Wilson's (1927).
+variance is found by leaving out each group of rows that share a text once (the jackknife, Efron and
+Stein 1981). The interval of a share, as of BLEU, is Wilson's (1927), that of another score is
+symmetric on a logarithmic scale, so that neither leaves its scale.
 """
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 import numpy as np
 
-N_BOOTSTRAP = 4000
 MIN_ROWS = 10
 """Fewest groups for which an interval is computed."""
+PSEUDO_GROUPS = 4
+"""Groups, all right or all wrong, that are added to the variance of a share."""
 
 Row = dict[str, Any]
 Interval = dict[str, float | None]
@@ -29,49 +30,38 @@ def compute_interval(
     score: Score,
     groups: Sequence[Hashable] | None = None,
     is_percent: bool = False,
-    is_binary: bool = False,
 ) -> Interval:
-    """Return the score of the column sums with its interval: None below MIN_ROWS groups.
-
-    Wilson's interval is that of `is_binary` rows without groups, and of a percentage that is the
-    same in all resamples, such as 100 %: a proportion of n groups.
-    """
+    """Return the score of the column sums with its interval: None below MIN_ROWS groups."""
     sums = sum_by_group(columns, groups)
-    value, n = score(sums.sum(0, keepdims=True)).item(), len(sums)
+    value, n = score(sums.sum(axis=0, keepdims=True)).item(), len(sums)
     if n < MIN_ROWS:
         return {"value": value, "low": None, "high": None}
-    is_proportion = is_binary and n == len(columns)
-    low, high = (np.nan, np.nan) if is_proportion else bootstrap_ends(sums, score)
-    if np.isnan(low):  # all resamples are equal
-        low, high = wilson_ends(value, n) if is_percent else (value, value)
+    variance = float(leave_one_out(sums, score).var() * (n - 1))
+    if is_percent:
+        low, high = share_ends(value, variance * (n - 1) / n, n, student_quantile(np.inf))
+    else:
+        half = student_quantile(n - 1) * np.sqrt(variance) / (value or 1)
+        low, high = value * np.exp(-half), value * np.exp(half)
     return {"value": value, "low": float(low), "high": float(high)}
 
 
-def bootstrap_ends(sums: np.ndarray, score: Score) -> tuple[float, float]:
-    """Return the ends of a score's BCa interval over the rows; nan if all resamples are equal."""
-    from scipy.stats import bootstrap  # takes as long to import as torch
-
-    n = len(sums)
-
-    def score_draws(draws: np.ndarray, axis: int) -> np.ndarray:
-        lines = draws.reshape(-1, draws.shape[-1])
-        cells = lines + n * np.arange(len(lines))[:, None]
-        counts = np.bincount(cells.ravel(), minlength=n * len(lines)).reshape(-1, n)
-        return score(counts @ sums).reshape(draws.shape[:-1])
-
-    with warnings.catch_warnings(action="ignore"):  # of the result without ends
-        ends = bootstrap(
-            (np.arange(n),), score_draws, n_resamples=N_BOOTSTRAP, batch=max(1, 2**22 // n), rng=1
-        ).confidence_interval
-    return ends.low, ends.high
+def leave_one_out(sums: np.ndarray, score: Score) -> np.ndarray:
+    """Return the scores of (..., groups, columns) without each of the groups, (..., groups)."""
+    return score(sums.sum(axis=-2, keepdims=True) - sums)
 
 
-def wilson_ends(percent: float, n: int) -> tuple[float, float]:
-    """Return the ends of Wilson's interval of a percentage of n rows."""
-    from scipy.stats import binomtest
+def share_ends(percent: Any, variance: Any, n: int, quantile: Any) -> tuple[Any, Any]:
+    """Return the ends of Wilson's interval of a percentage, between 0 and 100.
 
-    ends = binomtest(round(percent / 100 * n), n).proportion_ci(method="wilson")
-    return 100 * ends.low, 100 * ends.high
+    It is that of as many single trials as have this variance (Korn and Graubard 1998). Near 0 and
+    100, where few of the n groups tell the variance, there are n of them: as in Agresti and Coull
+    (1998), PSEUDO_GROUPS are added, so that a better score does not have a worse end.
+    """
+    p = percent / 100
+    per_trial = (variance / 1e4 + PSEUDO_GROUPS / n**2) / (p * (1 - p) + PSEUDO_GROUPS / n)
+    k = quantile**2 * per_trial
+    low, high = ((q + k / 2 - np.sqrt(k * p * (1 - p) + k**2 / 4)) / (1 + k) for q in (p, 1 - p))
+    return 100 * low, 100 - 100 * high
 
 
 def sum_by_group(columns: np.ndarray, groups: Sequence[Hashable] | None) -> np.ndarray:
@@ -95,8 +85,8 @@ def groups_of(rows: Sequence[Row]) -> list[Hashable] | None:
     return [row["group"] for row in rows] if "group" in rows[0] else None
 
 
-def student_quantile(df: float, alpha: float = 0.05) -> float:
+def student_quantile(df: Any, alpha: Any = 0.05) -> Any:
     """Return the value beyond which Student's t lies with probability alpha, on either side."""
     from scipy.special import stdtrit  # takes as long to import as torch
 
-    return float(-stdtrit(df, alpha / 2))
+    return -stdtrit(df, alpha / 2)

@@ -45,8 +45,6 @@ class Metric:
     """Whether each token is predicted after the true tokens, not after the model's own."""
     is_percent: bool = False
     """Whether the score is between 0 and 100."""
-    is_binary: bool = False
-    """Whether each example is right or wrong; its interval is Wilson's."""
     ratio: tuple[str, str | None, float] | None = None
     """(above, below, scale): scale × Σ above / Σ below of these fields; None below: per row."""
     count: Callable[[Sequence[str], Sequence[str], str], np.ndarray] | None = None
@@ -71,9 +69,7 @@ class Metric:
 
     def score(self, terms: np.ndarray, groups: Sequence[Hashable] | None = None) -> Interval:
         """Return the score of the rows' terms with its interval."""
-        return compute_interval(
-            terms, self.score_from_stats, groups, self.is_percent, self.is_binary
-        )
+        return compute_interval(terms, self.score_from_stats, groups, self.is_percent)
 
 
 def perplexity(sums: np.ndarray) -> np.ndarray:
@@ -196,8 +192,7 @@ METRICS = {
         ratio=("n_correct", "n_tokens", 100.0),
     ),
     "exact_match": Metric(
-        label="exact match", unit="%", is_percent=True, is_binary=True,
-        ratio=("exact_match", None, 100.0),
+        label="exact match", unit="%", is_percent=True, ratio=("exact_match", None, 100.0)
     ),
     "accuracy": Metric(
         label="symbol accuracy", unit="%", is_percent=True, ratio=("n_same", "n_places", 100.0)

@@ -12,18 +12,19 @@ from matplotlib.ticker import NullLocator
 
 from seqmodels.evaluation.metrics import metric_of
 from seqmodels.records.schema import Record, Test, Value
-from seqmodels.records.significance import Comparison, Difference, Pair, Significance
+from seqmodels.records.significance import Comparison, Pair, Significance
 from seqmodels.report import load, style
 from seqmodels.report.load import (
     format_bucket,
-    format_ends,
     format_field,
     format_interval,
+    format_p_value,
     format_search,
     format_short,
     format_signed,
     format_significance,
     format_subtitle,
+    format_verdict,
     info_of,
     label_of,
     longest_trained_bucket,
@@ -31,21 +32,10 @@ from seqmodels.report.load import (
 )
 from seqmodels.report.style import BETTER, GREY, INK, WORSE, LineStyle
 
-OUTCOMES = {1: "significantly better", -1: "significantly worse", 0: "not significant"}
-"""Outcome of a difference -> its name in a table."""
-COLOURS = {1: BETTER, -1: WORSE, 0: GREY}
-"""Outcome of a difference -> its colour."""
 MIN_VALUES = 3
 """Values of a field from which its scores are a curve."""
 
 # ---------------------------------------------------------------------------------------- Effects
-
-
-def outcome(difference: Difference, metric: str) -> int:
-    """Return 1 if significantly better, -1 if worse, 0 if not significant."""
-    if not difference.is_significant:
-        return 0
-    return 1 if (difference.value < 0) == metric_of(metric).is_loss else -1
 
 
 def find_effects(records: Sequence[Record], comparison: Comparison) -> list[tuple[str, Pair]]:
@@ -82,33 +72,18 @@ def base_of(record: Record) -> str:
 def effect_rows(
     records: Sequence[Record], test: Test, compared: Significance | None
 ) -> list[list[str]]:
-    """Return the rows of a table: change, effect, where by length, and verdict."""
+    """Return the rows of a table: change, effect, p and verdict."""
     comparison = compared and compared.on(test.name)
     if not comparison or not (effects := find_effects(records, comparison)):
         return []
     metric = comparison.metric
-    rows = [["change", f"effect on {metric_of(metric).name}", "better at", "worse at", "verdict"]]
+    rows = [["change", f"effect on {metric_of(metric).name}", "p (Holm)", "verdict"]]
     for label, pair in effects:
-        outcomes = [outcome(bucket, metric) for bucket in pair.buckets]
-        verdict = OUTCOMES[outcome(pair.overall, metric)] if pair.is_tested else "not tested"
-        rows.append([
-            label,
-            f"{format_signed(pair.overall.value, metric)} {format_interval(pair.overall, metric)}",
-            *(format_ranges(comparison, [o == wanted for o in outcomes]) for wanted in (1, -1)),
-            verdict,
-        ])  # fmt: skip
+        effect = (
+            f"{format_signed(pair.overall.value, metric)} {format_interval(pair.overall, metric)}"
+        )
+        rows.append([label, effect, format_p_value(pair.p), format_verdict(pair, metric)])
     return rows
-
-
-def format_ranges(comparison: Comparison, is_in: Sequence[bool]) -> str:
-    """Format the buckets that are in, neighbours joined; a dash for none."""
-    ranges = list[list[int]]()
-    for i, (low, high) in enumerate(comparison.buckets):
-        if is_in[i] and i and is_in[i - 1]:
-            ranges[-1][1] = high
-        elif is_in[i]:
-            ranges.append([low, high])
-    return ", ".join(format_ends(low, high) for low, high in ranges) or "–"
 
 
 def draw_effects(records: Sequence[Record], test: Test, comparison: Comparison) -> Figure:
@@ -119,18 +94,21 @@ def draw_effects(records: Sequence[Record], test: Test, comparison: Comparison) 
     name = metric_of(metric).name
     caption = (
         f"The score with the change minus that without, over all {test.noun} of the test set. "
-        "Blue: significantly better; orange: significantly worse; grey: not significant; hollow: "
-        f"not tested. {format_significance(comparison, test)}"
+        "Blue: significantly better; orange: significantly worse; grey: not shown; hollow: not "
+        f"tested; *: seeds do not overlap. {format_significance(comparison, test)}"
     )
     texts = f"What each change does to {name}", format_subtitle(records), caption
     figure = style.make_figure(0.6 + 0.27 * len(effects), texts)
     ax = figure.subplots()
     for y, (_, pair) in enumerate(effects):
-        part, colour = pair.overall, COLOURS[outcome(pair.overall, metric)]
+        part, colour = pair.overall, GREY
+        if pair.is_significant:
+            colour = BETTER if (part.value < 0) == metric_of(metric).is_loss else WORSE
         if part.low is not None and part.high is not None:
             ax.hlines(y, part.low, part.high, color=colour, lw=2)
-        ax.plot(part.value, y, "o", color=colour, mfc=colour if pair.is_tested else "white", ms=6)
+        ax.plot(part.value, y, "o", color=colour, mfc="white" if pair.p is None else colour, ms=6)
         text = f"{format_signed(part.value, metric)} {format_interval(part, metric)}"
+        text += "*" * pair.is_separated
         ax.text(1.01, y, text, transform=ax.get_yaxis_transform(), color=GREY, size=9, va="center")
     ax.axvline(0, color=INK, lw=0.9)
     ax.set_yticks(range(len(effects)), [label for label, _ in effects])

@@ -301,7 +301,7 @@ def draw_across(folders: Iterable[Sequence[Record]]) -> dict[str, Figure]:
 def find_significance(folder: Path, by_file: dict[str, Record]) -> significance.Significance | None:
     """Return the differences between a folder's models; None, with a note, if they are invalid."""
     try:
-        return significance.load_or_compute(folder, by_file)
+        return significance.compare_folder(folder, by_file)
     except ValueError as error:
         print(f"not drawn: {error}", file=sys.stderr)
         return None

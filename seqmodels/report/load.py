@@ -13,18 +13,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from seqmodels.evaluation.intervals import student_quantile
 from seqmodels.evaluation.metrics import metric_of
 from seqmodels.models import INFOS, PAPERS, ModelInfo, model_of
 from seqmodels.records.io import is_record, parse
 from seqmodels.records.schema import SCHEMA, Bucket, Record, Test, Value
-from seqmodels.records.significance import (
-    ALPHA,
-    MIN_SEEDS,
-    Comparison,
-    Difference,
-    half_width,
-)
+from seqmodels.records.significance import MIN_SEEDS, Comparison, Difference, Pair
 from seqmodels.utils import files
 
 NAMES = {
@@ -139,21 +132,12 @@ def score_array(group: Sequence[Record], name: str, metric: str) -> np.ndarray:
 
 
 def mean_scores(group: Sequence[Record], name: str, metric: str) -> np.ndarray:
-    """Return the means over seeds with 95 % intervals over seeds and examples: (1 + buckets, 3).
+    """Return the means over seeds, with the lowest and highest end of the seeds' 95 % intervals.
 
-    The variance of the examples is that of a seed's own interval. One seed keeps that interval.
+    (1 + buckets, 3). More seeds on the same examples do not make these intervals narrower.
     """
-    scores = score_array(group, name, metric)
-    if len(scores) == 1:
-        return np.asarray(scores[0])
-    n = [bucket.n for bucket in tests_by_name(group)[name].buckets]
-    means, n_seeds = scores.mean(0), len(scores)
-    for i, n_rows in enumerate([sum(n), *n]):
-        by_examples = ((means[i, 2] - means[i, 1]) / 2 / student_quantile(n_rows - 1)) ** 2
-        by_seeds = scores[:, i, 0].var(ddof=1) / n_seeds
-        half = half_width([(by_examples, n_rows - 1), (by_seeds, n_seeds - 1)], ALPHA)
-        means[i, 1:] = means[i, 0] - half, means[i, 0] + half
-    return np.clip(means, None, 100 if metric_of(metric).is_percent else None)
+    values, lows, highs = np.moveaxis(score_array(group, name, metric), -1, 0)
+    return np.stack([values.mean(axis=0), lows.min(axis=0), highs.max(axis=0)], axis=-1)
 
 
 def is_beyond(test: Test, bucket: Bucket) -> bool:
@@ -221,12 +205,8 @@ def capitalise(text: str) -> str:
 
 def format_bucket(bucket: Bucket) -> str:
     """Format the range of a bucket."""
-    return format_ends(bucket.low, bucket.high)
-
-
-def format_ends(low: int, high: int) -> str:
-    """Format a range of whole numbers."""
-    return f"{high:,}" if low == high else f"{low:,}–{high:,}"
+    low, high = f"{bucket.low:,}", f"{bucket.high:,}"
+    return high if low == high else f"{low}–{high}"
 
 
 def format_short(n: float, _: object = None, unit: str = "") -> str:
@@ -292,15 +272,26 @@ def format_interval(difference: Difference, metric: str) -> str:
     return f"[{format_signed(difference.low, metric)}, {format_signed(difference.high, metric)}]"
 
 
+def format_verdict(pair: Pair, metric: str) -> str:
+    """Say whether a difference is significant, or how large it may be, and if seeds overlap."""
+    verdict = "not tested"
+    if pair.is_significant:
+        is_better = (pair.overall.value < 0) == metric_of(metric).is_loss
+        verdict = "significantly better" if is_better else "significantly worse"
+    elif pair.p is not None and pair.largest is not None:
+        verdict = f"not shown; up to {format_signed(pair.largest, metric)} is not excluded"
+    return f"{verdict}; seeds do not overlap" if pair.is_separated else verdict
+
+
 def format_significance(comparison: Comparison, test: Test) -> str:
     """Explain the significance test and the limits of few seeds."""
     units = test.grouped_by or test.noun
     if not comparison.n_tested:
         return f"Fewer than {MIN_SEEDS} seeds: nothing is tested; intervals are over {units} alone."
     return (
-        f"Over seeds, with moderated variances, and the same {units}; intervals and p hold for all "
-        f"{comparison.n_tested} tested differences together (Bonferroni). Intervals of others: "
-        f"95 % each, of fewer than {MIN_SEEDS} seeds over {units} alone."
+        f"Intervals: 95 % each, over seeds and the same {units}; of fewer than {MIN_SEEDS} seeds, "
+        f"over {units} alone. p: over all {units}, corrected for the {comparison.n_tested} tested "
+        "differences together (Holm)."
     )
 
 

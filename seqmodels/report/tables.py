@@ -14,7 +14,7 @@ import numpy as np
 from seqmodels.evaluation.intervals import MIN_ROWS
 from seqmodels.evaluation.metrics import metric_of
 from seqmodels.records.schema import Record, Test
-from seqmodels.records.significance import Difference, Significance
+from seqmodels.records.significance import Significance
 from seqmodels.report import effects, load
 from seqmodels.report.load import (
     MIN_EXAMPLES,
@@ -26,6 +26,7 @@ from seqmodels.report.load import (
     format_signed,
     format_significance,
     format_subtitle,
+    format_verdict,
     label_of,
 )
 from seqmodels.utils.terminal import format_table, pad_columns, terminal_width
@@ -164,23 +165,19 @@ def format_differences(records: Sequence[Record], test: Test, compared: Signific
     labels, parts = {r.model: label_of(r) for r in records}, list[str]()
     for comparison in (c for c in compared.comparisons if c.test == test.name):
         metric = comparison.metric
-        rows = [["row − column", "seeds", "all", "p", *(format_bucket(b) for b in test.buckets)]]
+        buckets = [format_bucket(bucket) for bucket in test.buckets]
+        rows = [["row − column", "seeds", "all", "p (Holm)", "verdict", *buckets]]
         for pair in comparison.pairs:
-            overall, (n_row, n_column) = pair.overall, pair.n_seeds
+            n_row, n_column = pair.n_seeds
+            overall, *parts_of = (
+                f"{format_signed(own.value, metric)} {format_interval(own, metric)}"
+                for own in (pair.overall, *pair.buckets)
+            )
             rows.append([
                 f"{labels[pair.row]} − {labels[pair.column]}",
                 str(n_row) if n_row == n_column else f"{n_row} − {n_column}",
-                f"{format_difference(overall, metric)} {format_interval(overall, metric)}",
-                format_p_value(overall.p),
-                *(format_difference(bucket, metric) for bucket in pair.buckets),
+                overall, format_p_value(pair.p), format_verdict(pair, metric), *parts_of,
             ])  # fmt: skip
         title = f"### {test.name}: differences in {metric_of(metric).name}"
-        note = f"Bold: significant. {format_significance(comparison, test)}"
-        parts += [title, format_markdown(rows), note]
+        parts += [title, format_markdown(rows), format_significance(comparison, test)]
     return parts
-
-
-def format_difference(difference: Difference, metric: str) -> str:
-    """Format a difference, in bold if it is significant."""
-    text = format_signed(difference.value, metric)
-    return f"**{text}**" if difference.is_significant else text

@@ -77,8 +77,8 @@ def draw_by_length(groups: Sequence[Group], attending: Group, fresh: Group) -> F
     caption = (
         "The trained model is frozen. The encoder hands over a State; or it is optimised for each "
         f"sentence by {count_steps(groups[0])} steps of gradient descent on the loss of its "
-        "reference, a lower bound of what a State can hold for this decoder. Bands: 95 % over "
-        "seeds and sentences, with one seed over sentences. Dotted: the longest in training."
+        "reference, a lower bound of what a State can hold for this decoder. Bands: from the "
+        "lowest to the highest end of the seeds’ 95 % intervals. Dotted: the longest in training."
         + " A fresh decoder is trained for the encoder, which stays as it is."
         * bool(fresh)
     )

@@ -22,7 +22,7 @@ def compute_scores(rows: list[Row], tokenize: str = "13a") -> dict[str, Interval
 def test_nonsense_has_a_score() -> None:
     rows = [row | {"hyp": "qqq" if i else row["ref"]} for i, row in enumerate(fake_rows(1, 0.7, 4))]
     chrf = compute_scores(rows)["chrf"]
-    assert chrf["low"] == 0.0 < chrf["value"] < chrf["high"]
+    assert 0.0 < chrf["low"] < chrf["value"] < chrf["high"]
     nothing = compute_scores([row | {"hyp": ""} for row in rows])
     for score in ("bleu", "chrf"):
         assert nothing[score]["value"] == nothing[score]["low"] == 0.0
@@ -140,21 +140,43 @@ def test_shares_of_single_rows_have_wilsons_interval() -> None:
     assert compute_scores(alone)["exact_match"] != pytest.approx(grouped["exact_match"])
 
 
-def test_an_interval_is_scipys_bca() -> None:
-    x = np.random.default_rng(3).exponential(1, 40)
-    columns = np.stack([x, x**2, np.ones(40)], 1)
+def test_a_better_score_does_not_have_a_worse_end() -> None:
+    """Of 80 sentences, all right or one of them wrong in part."""
+    lows = []
+    for share in (0.0, 0.4, 0.9, 0.97, 1.0):
+        columns = np.stack([np.r_[100 * share, np.full(79, 100.0)], np.ones(80)], 1)
+        found = intervals.compute_interval(columns, metrics.quotient, is_percent=True)
+        assert 0 < found["low"] < found["value"] <= found["high"] <= 100
+        lows.append(found["low"])
+    assert lows == sorted(lows)
+    wilson = stats.binomtest(80, 80).proportion_ci(method="wilson")
+    assert lows[-1] == pytest.approx(100 * wilson.low)
 
-    def deviation(sums: np.ndarray) -> np.ndarray:
-        return np.sqrt(sums[..., 1] / sums[..., 2] - (sums[..., 0] / sums[..., 2]) ** 2)
 
-    ours = intervals.compute_interval(columns, deviation)
-    theirs = stats.bootstrap((x,), np.std, n_resamples=20_000, rng=2).confidence_interval
-    assert [ours["low"], ours["high"]] == pytest.approx([*theirs], rel=0.03)
+def test_an_interval_of_a_loss_stays_positive() -> None:
+    nats = np.random.default_rng(3).gamma(0.3, 2.0, 40)
+    columns = np.stack([nats, np.ones(40)], 1)
+    found = intervals.compute_interval(columns, metrics.quotient)
+    half = stats.t.ppf(0.975, 39) * nats.std(ddof=1) / np.sqrt(40) / nats.mean()
+    assert found["low"] == pytest.approx(nats.mean() * np.exp(-half))
+    assert found["high"] == pytest.approx(nats.mean() * np.exp(half))
 
 
-def test_rows_of_a_group_count_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_intervals_of_shares_cover_them() -> None:
+    """Of sentences of which some are right, few are wrong, and most in part."""
+    for right, n in ((0.5, 100), (0.9, 100), (0.97, 300)):
+        n_held = 0
+        for i in range(400):
+            rng = np.random.default_rng([n, i])
+            parts = np.where(rng.random(n) < right, 1, rng.beta(2, 1, n))
+            columns = np.stack([100 * parts, np.ones(n)], 1)
+            found = intervals.compute_interval(columns, metrics.quotient, is_percent=True)
+            n_held += found["low"] <= 100 * (right + (1 - right) * 2 / 3) <= found["high"]
+        assert n_held >= 0.92 * 400
+
+
+def test_rows_of_a_group_count_once() -> None:
     """The losses of continuations after nine contexts each, hard or easy after all."""
-    monkeypatch.setattr(intervals, "N_BOOTSTRAP", 300)
     for is_grouped, low, high in ((True, 53, 60), (False, 0, 47)):
         n_held = 0
         for i in range(60):

@@ -1,218 +1,198 @@
-"""Significance of differences: both levels, pairing, direction, correction, and calibration."""
+"""Significance of differences: both levels, pairing, scale, correction, and calibration."""
 
-import math
+import json
 
 import numpy as np
 import pytest
 from scipy import stats
 
-from seqmodels.evaluation.intervals import student_quantile
-from seqmodels.records.significance import (
-    Difference,
-    Family,
-    Mean,
-    Part,
-    compare_models,
-    compute_difference,
-    estimate_prior_df,
-    half_width,
-    score_models,
-    shrink_variances,
-)
-from tools.significance import draw_parts, simulate
+from seqmodels.records import significance
+from seqmodels.records.significance import Family, Part, compare_models, correct, estimate, p_value
+from seqmodels.report import load
+from tools.significance import PAGE, RESULTS, draw_part, format_page, simulate
 
-Models = dict[str, list[np.ndarray]]
+PAIR = ("old", "new")
 
 
-def ratio(sums: np.ndarray) -> np.ndarray:
-    return sums[..., 0] / sums[..., 1]
-
-
-def columns(values: np.ndarray) -> np.ndarray:
-    """Return rows whose score is the mean of the values."""
-    return np.stack([values, np.ones_like(values)], 1)
-
-
-def losses(rng: np.random.Generator, n: int = 60, sd: float = 0.05) -> Models:
-    """Draw the losses of two models with three seeds each, which share how hard a sentence is."""
-    hard = rng.normal(5, 2, n)
-    return {
-        model: [columns(hard + rng.normal(0, sd) + rng.normal(0, 0.5, n)) for _ in range(3)]
-        for model in ("old", "new")
-    }
-
-
-def difference(models: Models, groups: list[int] | None = None, n_tested: int = 1) -> Difference:
-    column, row = models
-    return compute_difference(score_models(models, ratio, groups), row, column, n_tested)
-
-
-def width(found: Difference) -> float:
-    return found.high - found.low
+def part_of(old: list[float], new: list[float], covariance: list[list[float]], n: int = 41) -> Part:
+    seeds = {"old": np.array(old), "new": np.array(new)}
+    return Part(seeds, np.array(covariance, float), n)
 
 
 def test_a_case_by_hand() -> None:
-    """All rows of a run are equal, so that the seeds alone decide.
+    """s² = 4 and 1, of three seeds and four: V_seeds = 4/3 + 1/4, and V_examples = 2 + 3 − 2."""
+    part = part_of([1.0, 3.0, 5.0], [9.5, 9.5, 11.25, 11.25], [[2, 1], [1, 3]])
+    by_seeds = [4 / 3, 1.75**2 / 3 / 4]
+    welch = sum(by_seeds) ** 2 / (by_seeds[0] ** 2 / 2 + by_seeds[1] ** 2 / 3)
+    levels = ((3.0, 40), (sum(by_seeds), welch))
+    total = 3 + sum(by_seeds)
+    t = sum(v * stats.t.ppf(0.975, df) for v, df in levels) / total
+    found = estimate(part, PAIR, is_percent=False)
+    assert found.value == pytest.approx(10.375 - 3)
+    assert (found.low, found.high) == pytest.approx(
+        (7.375 - t * total**0.5, 7.375 + t * total**0.5)
+    )
+    p = float(p_value(part, PAIR, is_percent=False))
+    at_p = sum(v * stats.t.isf(p / 2, df) for v, df in levels) / total
+    assert at_p * total**0.5 == pytest.approx(7.375)
+    assert estimate(part, PAIR[::-1], is_percent=False).value == -found.value
 
-    s² = 4 and 1, V = 4/3 + 1/3, each with 2 degrees of freedom. In a family of eight, its interval
-    is wider.
-    """
-    models = {
-        "old": [columns(np.full(1_000, value)) for value in (1.0, 2.0, 3.0)],
-        "new": [columns(np.full(1_000, value)) for value in (10.0, 12.0, 14.0)],
+
+def test_two_seeds_have_intervals_over_examples_alone() -> None:
+    few = part_of([1.0, 3.0], [9.0, 10.0, 14.0], [[2, 1], [1, 3]])
+    found = estimate(few, PAIR, is_percent=False)
+    assert found.half == pytest.approx(stats.t.ppf(0.975, 40) * 3**0.5)
+
+
+def test_holms_correction_by_hand() -> None:
+    raw = np.array([0.03, 0.01, 0.04, 0.005])
+    assert correct(raw) == pytest.approx(np.array([0.06, 0.03, 0.06, 0.02]))
+    assert correct(np.array([0.9, 0.5])).tolist() == [1.0, 1.0]
+
+
+def test_five_seeds_that_do_not_overlap_are_called() -> None:
+    """A quiet pair stays significant beside a third model whose seeds differ much."""
+    seeds = {
+        "quiet": np.array([10.3, 10.4, 10.5, 10.4, 10.6]),
+        "other": np.array([5.8, 6.1, 6.4, 7.0, 6.0]),
+        "loud": np.array([31.0, 58.0, 44.0, 20.0, 47.0]),
     }
-    p = 2 * stats.t.sf(10 / math.sqrt(5 / 3), 2)
-    for n_tested, alpha in ((1, 0.05), (8, 0.05 / 8)):
-        found = difference(models, n_tested=n_tested)
-        half = stats.t.ppf(1 - alpha / 2, 2) * math.sqrt(5 / 3)
-        assert found.value == pytest.approx(10)
-        assert found.p == pytest.approx(n_tested * p, rel=1e-3)
-        assert (found.low, found.high) == pytest.approx((10 - half, 10 + half), rel=1e-3)
-        assert found.is_significant == (found.low > 0) == (n_tested == 1)
-    assert difference(models, n_tested=0).p is None
-    assert not difference(models, n_tested=0).is_significant
+    parts = [Part(seeds, 0.1 * np.eye(3), 500), Part(seeds, 0.1 * np.eye(3), 9)]
+    tested = [("quiet", "other"), ("quiet", "loud"), ("other", "loud")]
+    found = compare_models(Family("length", [[1, 10]], "exact_match", parts, tested))
+    assert [(pair.is_significant, pair.is_separated) for pair in found.pairs] == [(True, True)] * 3
+    assert found.n_tested == 3
+    assert found.pairs[0].overall.low is not None
+    assert found.pairs[0].buckets[0].low is None
 
 
-def test_each_variance_has_its_own_quantile() -> None:
-    row = Mean(3.0, np.array([2.0, 4.0]), 1, math.nan, 0)
-    column = Mean(1.0, np.array([1.0, 1.0]), 1, math.nan, 0)
-    difference = compute_difference(Part({"r": row, "c": column}, 10), "r", "c", 1)
-    assert difference.p == pytest.approx(2 * stats.t.sf(2 / math.sqrt(10 / 9), 9))
-    assert width(difference) / 2 == pytest.approx(2.262157 * math.sqrt(10 / 9))
-    many = Mean(9.0, np.array([8.0, 10.0]), 6, 1.5, 5)
-    few = Mean(1.0, np.array([1.0, 1.0]), 3, 0.7, 2)
-    total = 10 / 9 + 1.5 / 6 + 0.7 / 3
-    t = (10 / 9 * 2.262157 + 1.5 / 6 * 2.570582 + 0.7 / 3 * 4.302653) / total
-    for row, column, sign in (("many", "few", 1), ("few", "many", -1)):
-        found = compute_difference(Part({"many": many, "few": few}, 10), row, column, 1)
-        assert found.value == 8 * sign
-        assert width(found) / 2 == pytest.approx(t * math.sqrt(total))
-        at_p = half_width([(10 / 9, 9), (1.5 / 6, 5), (0.7 / 3, 2)], found.p)
-        assert at_p == pytest.approx(8)
+@pytest.mark.parametrize(
+    ("old", "new", "is_separated"),
+    [
+        ([1.0, 3.0], [3.5, 4.0, 9.0], True),
+        ([3.5, 4.0, 9.0], [1.0, 3.0], True),
+        ([1.0, 3.5], [3.5, 4.0, 9.0], False),
+        ([1.0], [3.5, 4.0, 9.0], False),
+    ],
+)
+def test_seeds_that_do_not_overlap(old: list[float], new: list[float], is_separated: bool) -> None:
+    part = part_of(old, new, [[1, 0], [0, 1]])
+    (pair,) = compare_models(Family("length", [], "nats", [part], [])).pairs
+    assert (pair.is_separated, pair.p, pair.n_seeds) == (is_separated, None, [len(new), len(old)])
 
 
-def part_of(variances: list[float], df: float = 2.0) -> Part:
-    """Return models with these variances of three seeds."""
-    means = {str(i): Mean(0.0, np.zeros(2), 3, v, df) for i, v in enumerate(variances)}
-    return Part(means, 50)
+def test_a_null_has_the_largest_effect_that_is_not_excluded() -> None:
+    part = part_of([30.0, 40.0, 35.0], [29.0, 36.0, 31.0], [[4, 3], [3, 4]])
+    (pair,) = compare_models(Family("length", [], "nats", [part], [PAIR])).pairs
+    assert not pair.is_significant
+    assert pair.largest == pair.overall.low
+    half = estimate(part, PAIR, is_percent=False).half
+    assert load.format_verdict(pair, "bleu") == (
+        f"not shown; up to −{3 + half:.1f} is not excluded"
+    )
+    called = pair.model_copy(update={"p": 0.01, "is_separated": True})
+    assert load.format_verdict(called, "bleu") == "significantly worse; seeds do not overlap"
+    assert load.format_verdict(called, "nats") == "significantly better; seeds do not overlap"
+    assert load.format_verdict(pair.model_copy(update={"p": None}), "bleu") == "not tested"
 
 
-def test_variances_below_the_mean_are_shrunk() -> None:
-    parts = [part_of([1.0, 1.1, 0.9, 1.2]), part_of([100.0, 110.0, 90.0, 104.0])]
-    shrink_variances(parts)
-    (first, _, third, last), (other, *_) = ([*part.means.values()] for part in parts)
-    assert first.df == third.df == other.df == 6 + 2  # d₀ is that of the other three models
-    assert first.variance == pytest.approx((6 * 1.05 + 2 * 1.0) / 8)
-    assert third.variance == pytest.approx((6 * 1.05 + 2 * 0.9) / 8)
-    assert other.variance == pytest.approx((6 * 101.0 + 2 * 100.0) / 8)
-    assert (last.variance, last.df) == pytest.approx((1.2, 6 * 1.05 / 1.2 + 2))
-    unlike = [part_of([1e-4, 1e4, 1.0, 1e2])]
-    shrink_variances(unlike)
-    assert all(0 < mean.df - 2 < 0.5 for mean in unlike[0].means.values())
-    assert unlike[0].means["1"].variance == 1e4
-
-
-def test_variances_of_two_seeds_are_not_shrunk() -> None:
-    means = part_of([1.0, 2.0]).means | {
-        "two": Mean(0.0, np.zeros(2), 2, 90.0, 1.0),
-        "one": Mean(0.0, np.zeros(2), 1, math.nan, 0.0),
-    }
-    alone = [Part({name: means[name] for name in ("0", "two", "one")}, 50)]
-    shrink_variances(alone)
-    assert (means["0"].variance, means["0"].df) == (1.0, 2.0)
-    shrink_variances([Part(means, 50)])
-    assert means["0"].variance == pytest.approx((2 * 1.5 + 2 * 1.0) / 4)
-    assert (means["two"].variance, means["two"].df) == (90.0, 1.0)
-
-
-def test_three_seeds_are_tested_and_two_are_shown() -> None:
-    few = {"a": 3, "b": 3, "c": 2, "d": 1}
-    means = {
-        name: Mean(10.0 * i, np.array([-1.0, 1.0]) * (i + 1), n, 0.5, n - 1)
-        for i, (name, n) in enumerate(few.items())
-    }
-    parts = [Part(dict(means), 50), Part(dict(means), 9)]
-    family = Family("length", [[1, 10]], "nats", parts, [("a", "b")])
-    found = compare_models(family)
-    assert [(p.row, p.column) for p in found.pairs if p.is_tested] == [("b", "a")]
-    assert (found.n_tested, len(found.pairs)) == (1, 6)
-    by_name = {p.row + p.column: p for p in found.pairs}
-    assert by_name["ba"].overall.is_significant
-    assert by_name["ca"].n_seeds == [2, 3]
-    for name in ("ca", "da", "dc"):
-        assert (by_name[name].overall.p, by_name[name].buckets[0].low) == (None, None)
-        assert by_name[name].overall.low is not None
-
-
-def test_the_priors_degrees_of_freedom_are_estimated() -> None:
-    rng = np.random.default_rng(1)
-    for d_0 in (3.0, 12.0):
-        true = 10.0 ** rng.integers(-2, 3, (400, 1)) * d_0 / rng.chisquare(d_0, (400, 10))
-        found = estimate_prior_df(true * rng.chisquare(4, true.shape) / 4, np.full(10, 4.0))
-        assert found == pytest.approx(d_0, rel=0.2)
-    zeros = np.array([[0.0, 1.0, 1.0], [0.0, 0.0, 3.0]])
-    assert estimate_prior_df(zeros, np.full(3, 2.0)) == math.inf
-    assert estimate_prior_df(np.zeros((2, 3)), np.full(3, 2.0)) == math.inf
-
-
-def test_the_variance_is_that_of_drawing_both_levels() -> None:
-    models = losses(np.random.default_rng(2), 40)
-    found = difference(models)
-    rng = np.random.default_rng(1)
-    old, new = (np.stack([run[:, 0] for run in runs]) for runs in models.values())
-    of_new, of_old = (rng.choice(side.mean(1), (2_000, 3)).mean(1) for side in (new, old))
-    of_rows = rng.choice(new.mean(0) - old.mean(0), (2_000, 40)).mean(1)
-    seeds, rows = np.var(of_new - of_old) * 3 / 2, np.var(of_rows) * 40 / 39
-    assert 0.2 < rows / seeds < 5
-    t = (seeds * student_quantile(2) + rows * student_quantile(39)) / (seeds + rows)
-    assert width(found) / 2 == pytest.approx(t * math.sqrt(seeds + rows), rel=0.05)
+def test_a_change_of_a_share_stays_within_what_its_base_allows() -> None:
+    """Seeds of 6 to 54 % beside a base of 67 to 70 %: it can fall by no more than its upper end."""
+    part = part_of([67.0, 70.0, 68.0], [6.0, 54.0, 40.0], [[0.4, 0.1], [0.1, 0.4]], n=3000)
+    found = estimate(part, PAIR, is_percent=True)
+    assert found.value - found.half < -80
+    assert -80 < found.low < -60
+    assert found.high < 30
+    top = part_of([100.0] * 3, [97.0, 99.0, 95.0], [[0, 0], [0, 1]], n=100)
+    found = estimate(top, PAIR, is_percent=True)
+    assert found.low < found.value < found.high <= 100 / (1 + 100 / found.half**2) + 5
 
 
 def test_all_and_nothing_are_not_certain() -> None:
-
-    def percent(sums: np.ndarray) -> np.ndarray:
-        return 100 * ratio(sums)
-
-    models = {"wrong": [columns(np.zeros(20))] * 3, "right": [columns(np.ones(20))] * 3}
-    part = score_models(models, percent)
-    found = compute_difference(part, "right", "wrong", 1, is_percent=True)
+    zero = [[0, 0], [0, 0]]
+    found = estimate(part_of([0.0] * 3, [100.0] * 3, zero, 20), PAIR, is_percent=True)
     assert found.value == 100
-    assert found.p == pytest.approx(2 * stats.t.sf(21, 19))
-    assert found.low == pytest.approx(100 - student_quantile(19) * 100 / 21)
-    same = score_models({"one": models["right"], "other": models["right"]}, percent)
-    found = compute_difference(same, "other", "one", 1, is_percent=True)
-    assert (found.value, found.p) == pytest.approx((0, 1))
-    assert width(found) == pytest.approx(2 * student_quantile(19) * 100 / 21)
-    found = compute_difference(same, "other", "one", 1)
-    assert found == Difference(value=0.0, low=0.0, high=0.0, p=1.0)
+    assert 50 < found.low < 90
+    assert found.high == 100
+    same = part_of([100.0] * 3, [100.0] * 3, zero, 20)
+    found = estimate(same, PAIR, is_percent=True)
+    assert found.low == pytest.approx(-found.high)
+    assert -30 < found.low < -10
+    assert float(p_value(same, PAIR, is_percent=True)) == pytest.approx(1)
+    found = estimate(same, PAIR, is_percent=False)
+    assert (found.value, found.low, found.high) == (0, 0, 0)
 
 
-def record_family() -> Family:
+def test_the_variance_of_the_examples_is_that_of_the_pairs() -> None:
+    rng = np.random.default_rng(2)
+    hard = rng.normal(5, 2, 60)
+    runs = {
+        name: [np.stack([hard + rng.normal(0, 0.5, 60) + i, np.ones(60)], 1) for i in range(3)]
+        for name in PAIR
+    }
+    part = significance.score_models(runs, lambda sums: sums[..., 0] / sums[..., 1])
+    old, new = (np.mean([run[:, 0] for run in own], axis=0) for own in runs.values())
+    by_examples = part.covariance.trace() - 2 * part.covariance[0, 1]
+    assert by_examples == pytest.approx(np.var(new - old, ddof=1) / 60)
+    assert by_examples < 0.1 * part.covariance[0, 0]
+
+
+# ------------------------------------------------------------------------------------- Calibration
+
+
+def record_family(metric: str = "nats") -> Family:
     """Return a family of three models with unequal seeds, spreads and correlated examples."""
+    means = {"a": [40.0, 41.0, 42.5], "b": [50.0, 49.0, 53.0, 44.0, 52.0], "c": [90.0, 91.0]}
+    covariance = np.array([[4.0, 3.0, 1.0], [3.0, 5.0, 1.0], [1.0, 1.0, 2.0]])
+    seeds = {name: np.array(own) for name, own in means.items()}
+    parts = [
+        Part(seeds, covariance, 200),
+        Part(seeds, 4 * covariance, 40),
+        Part(seeds, covariance, 9),
+    ]
+    return Family("length", [], metric, parts, [("a", "b")])
+
+
+@pytest.mark.parametrize("metric", ["nats", "bleu"])
+def test_the_simulation_has_the_familys_variances(metric: str) -> None:
+    part = record_family().parts[1]
     rng = np.random.default_rng(1)
-    hard, parts = rng.normal(0, 1, 2_000), []
-    for scale in (1.0, 3.0):
-        means = {
-            name: Mean(0.0, scale * (hard + rng.normal(0, own, 2_000)), n, scale * spread, n - 1)
-            for name, n, own, spread in (("a", 3, 0.3, 0.1), ("b", 5, 0.5, 2.0), ("c", 2, 0.1, 4.0))
-        }
-        parts.append(Part(means, 40))
-    return Family("length", [], "nats", parts, [("a", "b")])
-
-
-def test_the_simulation_has_the_familys_variances() -> None:
-    family = record_family()
-    drawn = [draw_parts(np.random.default_rng(i), family)[1].means for i in range(2_000)]
-    spread = {name: np.mean([each[name].variance for each in drawn]) for name in "abc"}
-    assert spread == pytest.approx({"a": 0.3, "b": 6.0, "c": 12.0}, rel=0.1)
-    examples = 3.0**2 * (0.3**2 + 0.5**2) * 40 / 39
-    pairs = [each["a"].resampled - each["b"].resampled for each in drawn]
-    assert np.mean([pair.var() for pair in pairs]) == pytest.approx(examples * 39 / 40, rel=0.1)
-    values = [each["a"].value - each["b"].value for each in drawn]
-    assert np.var(values) == pytest.approx(examples + 0.3 / 3 + 6.0 / 5, rel=0.15)
+    noise = {name: rng.normal(size=(4_000, len(own))) for name, own in part.seeds.items()}
+    drawn = draw_part(rng, part, noise, is_percent=metric == "bleu")
+    for i, (name, own) in enumerate(part.seeds.items()):
+        seeds = drawn.seeds[name]
+        assert seeds.mean() == pytest.approx(own.mean(), abs=0.5)
+        assert seeds.var(axis=1, ddof=1).mean() == pytest.approx(own.var(ddof=1), rel=0.1)
+        expected = part.covariance[i, i] + own.var(ddof=1) / len(own)
+        assert seeds.mean(axis=1).var() == pytest.approx(expected, rel=0.1)
+    assert drawn.covariance.reshape(-1, 3, 3).mean(axis=0) == pytest.approx(
+        part.covariance, rel=0.1
+    )
 
 
 def test_equal_models_differ_no_more_often_than_claimed() -> None:
-    error, coverage = simulate(record_family(), 100)
-    assert error <= 6
-    assert coverage.mean() >= 94
+    for metric in ("nats", "bleu"):
+        error, coverage = simulate(record_family(metric), 1_000)
+        assert 1 < error < 7
+        assert 92 < coverage < 98
+
+
+def test_every_committed_family_is_calibrated() -> None:
+    """The simulation is to be run again after models, seeds or contrasts have been added."""
+    rows = json.loads((RESULTS / "calibration.json").read_text(encoding="utf-8"))
+    simulated = {(r["folder"], r["test"], r["metric"]): (r["tests"], r["seeds"]) for r in rows}
+    committed = {}
+    for path in RESULTS.glob(f"*/{significance.FILE}"):
+        for its in json.loads(path.read_text(encoding="utf-8"))["comparisons"]:
+            tested = [pair for pair in its["pairs"] if pair["p"] is not None]
+            if tested:
+                seeds = load.format_range((n for p in tested for n in p["n_seeds"]), str)
+                committed[path.parent.name, its["test"], its["metric"]] = len(tested), seeds
+    assert simulated == committed
+    page = PAGE.read_text(encoding="utf-8")
+    assert format_page(page, rows) == page
+    assert max(row["error"] for row in rows) <= 5.5
+    assert min(row["coverage"] for row in rows) >= 91
+    five = [row for row in rows if int(row["seeds"][0]) >= 5]
+    separated = sum(row["separated"] for row in five)
+    assert sum(row["called"] for row in five) >= 0.85 * separated > 30

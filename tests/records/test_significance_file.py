@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import json
 import shutil
-from collections.abc import Iterator
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ import pytest
 from conftest import rows_of
 from fake_records import BUCKETS, with_rows
 
-from seqmodels.evaluation import intervals, metrics
+from seqmodels.evaluation import metrics
 from seqmodels.records import io as records
 from seqmodels.records import significance
 from seqmodels.records.schema import Data
@@ -27,11 +26,9 @@ SHARES = {
 """Model -> the share of right words of each seed."""
 
 
-@pytest.fixture(scope="module", autouse=True)
-def original(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(intervals, "N_BOOTSTRAP", 100)
-        yield with_rows(tmp_path_factory.mktemp("records"), SHARES)
+@pytest.fixture(scope="module")
+def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return with_rows(tmp_path_factory.mktemp("records"), SHARES)
 
 
 @pytest.fixture
@@ -40,20 +37,11 @@ def folder(original: Path, tmp_path: Path) -> Path:
 
 
 def find(folder: Path) -> significance.Significance | None:
-    return significance.load_or_compute(folder, load.load_folder(folder).records)
+    return significance.compare_folder(folder, load.load_folder(folder).records)
 
 
 def compare(folder: Path) -> significance.Comparison:
     return find(folder).comparisons[0]
-
-
-def write_file(folder: Path, has_sums: bool = False) -> dict[str, Any]:
-    """Write the file and, unless message otherwise, delete the sums; return its content."""
-    text = find(folder).text()
-    (folder / significance.FILE).write_text(text, encoding="utf-8")
-    for path in () if has_sums else folder.glob(f"*{records.SUMS_SUFFIX}"):
-        path.unlink()
-    return json.loads(text)
 
 
 def change(path: Path, to: Path, **fields: Any) -> None:
@@ -90,19 +78,16 @@ def test_named_contrasts_are_tested_together(folder: Path) -> None:
         for path in folder.glob("*-seed*.json"):
             change(path, path, contrasts=named.get(path.name.partition("-")[0], []))
         comparison = compare(folder)
-        assert [(p.row, p.column) for p in comparison.pairs if p.is_tested] == tested
-        assert comparison.n_tested == len(tested) * 4
-        for pair in comparison.pairs:
-            for part in (pair.overall, *pair.buckets):
-                assert (part.p is not None) == pair.is_tested
+        assert [(p.row, p.column) for p in comparison.pairs if p.p is not None] == tested
+        assert comparison.n_tested == len(tested)
 
 
-def test_thin_buckets_are_not_in_the_family(folder: Path, monkeypatch: Any) -> None:
+def test_thin_buckets_have_no_intervals(folder: Path, monkeypatch: Any) -> None:
     monkeypatch.setattr(significance, "MIN_ROWS", 31)  # a bucket has 30
-    comparison = compare(folder)
-    assert comparison.n_tested == len(comparison.pairs) == 3
-    pairs = [(pair.overall.p, pair.buckets[0].p) for pair in comparison.pairs]
-    assert [(p is None, thin) for p, thin in pairs] == [(False, None)] * 3
+    pairs = compare(folder).pairs
+    assert [(p.overall.low is None, p.buckets[0].low is None) for p in pairs] == [(False, True)] * 3
+    monkeypatch.setattr(significance, "MIN_ROWS", 1_000)
+    assert [(p.overall.low, p.p) for p in compare(folder).pairs] == [(None, None)] * 3
 
 
 def test_a_model_alone_is_not_compared(tmp_path: Path) -> None:
@@ -156,44 +141,19 @@ def test_sums_are_those_of_the_rows(tmp_path: Path) -> None:
 
 
 # ------------------------------------------------------------------------------- The file's life
-def test_the_file_outlives_the_sums(folder: Path, tmp_path: Path, monkeypatch: Any) -> None:
+def test_the_file_is_made_from_the_sums(folder: Path, tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.setattr(style, "save", lambda figure, path: path)
     paths = {path.name: path for path in figures.plot_folder(folder, tmp_path / "out")}
-    stored = write_file(folder)
-    assert json.loads(paths["significance.json"].read_text(encoding="utf-8")) == stored
-    assert len(stored["records"]) == 10
-    assert find(folder).text() == paths["significance.json"].read_text(encoding="utf-8")
-
-
-def test_a_file_of_other_records_is_made_anew(folder: Path, tmp_path: Path) -> None:
-    before = write_file(folder, has_sums=True)
+    stored = json.loads(paths["significance.json"].read_text(encoding="utf-8"))
+    assert stored["schema"] == significance.SCHEMA
+    assert stored["comparisons"] == find(folder).model_dump()["comparisons"]
     with_rows(folder, {"gpt": (0.2, 0.3)})
-    assert find(folder).records != before["records"]
     assert compare(folder).pairs[2].overall.value < -10
-    with_rows(folder, {"transformer": (0.2, 0.3)})
-    assert len(compare(folder).pairs) == 6
+    (folder / "gpt-seed1.sums.json.gz").unlink()
+    assert find(folder) is None
 
 
-def test_a_file_of_other_records_is_refused_without_sums(folder: Path, capsys: Any) -> None:
-    stored, gpt = write_file(folder), folder / "gpt-seed1.json"
-    before, other_seed = gpt.read_text(), folder / "gpt-seed9.json"
-    assert json.loads(find(folder).text()) == stored
-    for spoil, undo in (
-        (lambda: change(gpt, gpt, train_s=1.0), lambda: gpt.write_text(before)),
-        (lambda: change(gpt, other_seed, seed=9), other_seed.unlink),
-        (gpt.unlink, lambda: gpt.write_text(before)),
-    ):
-        spoil()
-        assert figures.find_significance(folder, load.load_folder(folder).records) is None
-        err = capsys.readouterr().err
-        assert str(folder / significance.FILE) in err
-        assert "rnn_encdec-seed1.sums.json.gz" in err
-        assert err.count("\n") == 1
-        undo()
-        assert json.loads(find(folder).text()) == stored
-
-
-def test_sums_must_be_those_of_the_records(folder: Path) -> None:
+def test_sums_must_be_those_of_the_records(folder: Path, capsys: Any) -> None:
     path = folder / "gpt-seed1.sums.json.gz"
     content = path.read_bytes()
 
@@ -214,5 +174,7 @@ def test_sums_must_be_those_of_the_records(folder: Path) -> None:
         with pytest.raises(ValueError, match=r"gpt-seed1\.sums\.json\.gz") as error:
             find(folder)
         assert "\n" not in str(error.value)
+        assert figures.find_significance(folder, load.load_folder(folder).records) is None
+        assert "gpt-seed1.sums.json.gz" in capsys.readouterr().err
     path.write_bytes(packed())
     assert find(folder) is not None

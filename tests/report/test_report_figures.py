@@ -20,7 +20,7 @@ from matplotlib.colors import same_color, to_rgba
 
 from seqmodels.models import paper_of
 from seqmodels.records.schema import Alignment
-from seqmodels.records.significance import SCHEMA, Comparison, Difference, Pair, Significance
+from seqmodels.records.significance import Comparison, Difference, Pair, Significance
 from seqmodels.report import alignment, effects, figures, style, tables
 
 
@@ -253,50 +253,46 @@ def test_a_sweep_is_drawn_over_the_values_of_one_field() -> None:
 
 
 def test_the_effect_of_a_change_is_the_arm_minus_the_model_as_it_is() -> None:
-    def difference(value: float, p: float) -> Difference:
-        return Difference(value=value, low=value - 1.5, high=value + 4.0, p=p)
-
-    noise, rise, fall = difference(2.0, 0.5), difference(9.0, 0.01), difference(-9.0, 0.01)
-    turned = [difference(-part.value, part.p or 0) for part in (fall, noise, rise, rise, fall)]
+    noise, rise, fall = (
+        Difference(value=value, low=value - 1.5, high=value + 4.0) for value in (1.0, 9.0, -9.0)
+    )
     records = [fake_record("gpt", 1), swept(3.0, lr=0.5)]
     records += [swept(7.0, tokens=400_000, lr=0.5), fake_record("transformer", 1)]
     base, one, two, other = (r["model"] for r in records)
-    tested: dict[str, Any] = {"n_seeds": [3, 3], "is_tested": True}
+    its: dict[str, Any] = {"n_seeds": [3, 3], "is_separated": False, "buckets": [fall] * 5}
     pairs = [
-        Pair(row=one, column=base, overall=turned[0], buckets=turned, **tested),
-        Pair(row=two, column=base, overall=noise, buckets=[noise] * 5, **tested),
-        Pair(row=two, column=one, overall=rise, buckets=[rise] * 5, **tested),
-        Pair(row=other, column=base, overall=rise, buckets=[rise] * 5, **tested),
+        Pair(row=one, column=base, overall=rise, p=0.01, **{**its, "is_separated": True}),
+        Pair(row=two, column=base, overall=noise, p=0.5, **its),
+        Pair(row=two, column=one, overall=fall, p=0.01, **its),
+        Pair(row=other, column=base, overall=fall, p=0.01, **its),
     ]
     bounds = [[1, 9], [10, 19], [20, 29], [30, 39], [40, 49]]
     for record in records:
         record["tests"][0]["buckets"] = record["tests"][0]["buckets"][:5]
-    for metric, verdict, better, worse in (
-        ("bleu", "significantly better", "1–9, 40–49", "20–39"),
-        ("nats", "significantly worse", "20–39", "1–9, 40–49"),
-    ):
-        comparison = Comparison(test="length", metric=metric, n_tested=9, buckets=bounds,
-                                pairs=pairs)  # fmt: skip
+    for metric, verdict, largest in (
+        ("bleu", "significantly better", "+5.0"), ("nats", "significantly worse", "+5.000"),
+    ):  # fmt: skip
+        comparison = Comparison(test="length", metric=metric, buckets=bounds, pairs=pairs)
         for record in records:
             record["tests"][0]["primary_metric"] = metric
-        whole = Significance(schema=SCHEMA, records={}, comparisons=[comparison])
+        whole = Significance(comparisons=[comparison])
         made = as_records(records)
         test = made[0].tests[0]
         _, first, second = effects.effect_rows(made, test, whole)
         assert first[0] == "GPT: learning rate 0.5"
-        assert first[2:] == [better, worse, verdict]
+        assert first[2:] == ["0.010", f"{verdict}; seeds do not overlap"]
         assert second[0] == "GPT: 400 k target tokens, learning rate 0.5"
-        assert second[2:] == ["–", "–", "not significant"]
+        assert second[2:] == ["0.500", f"not shown; up to {largest} is not excluded"]
         assert verdict in tables.format_summary(made[:3], whole)
         with style.context():
             drawn = figures.draw_all(made, whole)
         (ax,) = drawn["effects-length"].axes
         ends = [c.get_segments()[0][:, 0].tolist() for c in ax.collections]
-        assert ends == [[7.5, 13.0], [0.5, 6.0]]
+        assert ends == [[7.5, 13.0], [-0.5, 5.0]]
         fills = {"significantly better": "#1B75BC", "significantly worse": "#E8741C"}
         assert same_color(ax.collections[0].get_colors()[0], fills[verdict])
         assert same_color(ax.collections[1].get_colors()[0], style.GREY)
-    untested = pairs[1].model_copy(update={"is_tested": False})
+    untested = pairs[1].model_copy(update={"p": None})
     one = comparison.model_copy(update={"pairs": [pairs[0], untested]})
     drawn = effects.draw_effects(made, test, one)
     fills = [line.get_markerfacecolor() for line in drawn.axes[0].lines[:2]]
@@ -306,7 +302,9 @@ def test_the_effect_of_a_change_is_the_arm_minus_the_model_as_it_is() -> None:
     assert "effects-length" not in figures.draw_all(made, alone)  # of one row
     assert effects.effect_rows([made[0], made[3]], test, whole) == []
     made += as_records([fake_record("transformer_cosine", 1)])  # a variant beside its base
-    pairs = [Pair(row="transformer_cosine", column=other, overall=turned[0], buckets=[], **tested)]
+    pairs = [
+        Pair(row="transformer_cosine", column=other, overall=rise, p=0.01, **{**its, "buckets": []})
+    ]
     comparison = comparison.model_copy(update={"buckets": [], "pairs": pairs})
     whole = whole.model_copy(update={"comparisons": [comparison]})
     _, row = effects.effect_rows(made, test, whole)

@@ -11,7 +11,6 @@ from seqmodels.models import PAPERS
 from seqmodels.records.schema import Record
 from seqmodels.records.significance import (
     ALPHA,
-    SCHEMA,
     Comparison,
     Difference,
     Pair,
@@ -62,7 +61,6 @@ def test_formats_at_their_borders() -> None:
     )
     p_values = {None: "–", 0.0009765625: "< 0.001", 0.001: "0.001", 0.5: "0.500"}
     assert {p: load.format_p_value(p) for p in p_values} == p_values
-    assert [Difference(value=1.0, p=p).is_significant for p in (ALPHA, 0.0625)] == [True, False]
 
 
 def test_a_table_of_unequal_seeds_and_one_bucket() -> None:
@@ -100,25 +98,40 @@ def test_costs_are_means_of_the_seeds(n: int, shown: str) -> None:
     assert cells == ["GPT", size, shown, *numbers]
 
 
-def test_the_table_marks_each_significant_bucket() -> None:
+def test_the_table_has_a_verdict_over_all_examples_alone() -> None:
     made = [fake_record(m, s) for m in ("rnn_encdec", "bahdanau") for s in (1, 2, 3)]
     for record in made:
         record["tests"][0]["buckets"] = record["tests"][0]["buckets"][:2]
     records = as_records(made)
-    overall, near, far = (
-        Difference(value=x, low=x - 2, high=x + 3, p=p)
-        for x, p in ((-30.0, 0.0001), (20.0, 0.06), (40.0, 0.01))
-    )
-    pair = Pair(row="bahdanau", column="rnn_encdec", n_seeds=[3, 2], is_tested=True,
-                overall=overall, buckets=[near, far])  # fmt: skip
-    comparison = Comparison(test="length", metric="bleu", n_tested=3,
-                            buckets=[[1, 10], [11, 20]], pairs=[pair])  # fmt: skip
-    compared = Significance(schema=SCHEMA, records={}, comparisons=[comparison])
-    title, table, _ = tables.format_differences(records, records[0].tests[0], compared)
-    assert title == "### length: differences in BLEU"
-    assert row(table, "Bahdanau − RNN")[1:] == [
-        "3 − 2", "**−30.0** [−32.0, −27.0]", "< 0.001", "+20.0", "**+40.0**",
-    ]  # fmt: skip
+    overall, near, far = (Difference(value=x, low=x - 2, high=x + 3) for x in (-30.0, 20.0, 40.0))
+    buckets = [near, far.model_copy(update={"low": None, "high": None})]
+    pair = Pair(row="bahdanau", column="rnn_encdec", n_seeds=[3, 2], is_separated=True, p=ALPHA,
+                overall=overall, buckets=buckets)  # fmt: skip
+    bounds = [[1, 10], [11, 20]]
+    for p, verdict in (
+        (ALPHA, "significantly worse"), (0.0625, "not shown; up to −32.0 is not excluded"),
+    ):  # fmt: skip
+        own = pair.model_copy(update={"p": p})
+        comparison = Comparison(test="length", metric="bleu", buckets=bounds, pairs=[own])
+        compared = Significance(comparisons=[comparison])
+        title, table, note = tables.format_differences(records, records[0].tests[0], compared)
+        assert title == "### length: differences in BLEU"
+        assert "the 1 tested" in note
+        assert row(table, "Bahdanau − RNN")[1:] == [
+            "3 − 2", "−30.0 [−32.0, −27.0]", f"{p:.3f}", f"{verdict}; seeds do not overlap",
+            "+20.0 [+18.0, +23.0]", "+40.0 [–]",
+        ]  # fmt: skip
+
+
+def test_a_mean_is_never_surer_than_a_seed() -> None:
+    seeds = [fake_record("gpt", seed) for seed in (1, 2, 3)]
+    scores = (98, 92, 99), (100, 96, 100), (99, 95, 100)
+    for record, (value, low, high) in zip(seeds, scores, strict=True):
+        record["tests"][0]["overall"]["bleu"] = {"value": value, "low": low, "high": high}
+    mean, *_ = load.mean_scores(as_records(seeds), "length", "bleu")
+    assert mean.tolist() == [99, 92, 100]
+    same, *_ = load.mean_scores(as_records(seeds[1:2]), "length", "bleu")
+    assert same.tolist() == [100, 96, 100]
 
 
 def test_a_folder_is_drawn_as_if_alone(tmp_path: Path, monkeypatch: Any) -> None:
