@@ -50,6 +50,7 @@ Values = list[tuple[str, list[Any]]]
 """What the tagged lines of a file compute, in the order in which they run, by their labels."""
 
 
+@cache
 def find_tags(text: str, own_class: str) -> dict[int, tuple[str, str]]:
     """Return unit and tag of the tagged lines of a program by their numbers."""
     units = split_into_units(text, own_class)

@@ -263,6 +263,8 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Run:
     presets = pytest.importorskip("tasks.translation.presets")
     few = {"n_train": 60, "n_valid": 6, "max_train": 10}
     monkeypatch.setitem(presets.SIZES, "smoke", few)
+    pairs = pytest.importorskip("tasks.synthetic.pairs")
+    monkeypatch.setitem(pairs.SIZES, "smoke", few | {"max_test": 20, "per_bucket": 6})
     for tested in presets.TESTED.values():
         monkeypatch.setitem(tested, "smoke", (20, 6))
 

@@ -41,7 +41,7 @@ CHANGES = {  # parts that a rung loses, parts that it gains, changed sizes
 def test_each_rung_changes_what_it_names(monkeypatch: pytest.MonkeyPatch) -> None:
     """Both ends are the chapters, and Muon trains every matrix but tables."""
     for sizes, size in ((pairs.SIZES, "laptop"), (translation.SIZES, "full")):
-        monkeypatch.setitem(sizes, size, {"n_train": 100, "n_valid": 5})
+        monkeypatch.setitem(sizes, size, {"n_train": 100, "n_valid": 5, "per_bucket": 10})
     climbed = translation.make_task(translation.PARSER.parse_args(["--preset", "to-transformer"]))
     plain = translation.make_task(
         translation.PARSER.parse_args(["--size", "full", "--tokens", "800000"])
@@ -165,7 +165,9 @@ def test_short_sentences(
     preset: str, models: list[str], switches: set[str], size: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Models of one size differ in their switches alone; half of the test is beyond training."""
-    monkeypatch.setitem(presets.SIZES, size, presets.SIZES["smoke"])
+    monkeypatch.setitem(presets.SIZES, size, {"n_train": 100, "n_valid": 5, "max_train": 20})
+    tested = presets.TESTED[preset]
+    monkeypatch.setitem(tested, size, (tested[size][0], tested[size][1] // 10))
     args = translation.PARSER.parse_args(["--preset", preset, "--size", size])
     task, specs = translation.make_task(args), [*map(make_spec, models)]
     sizes = [model_sizes(spec, task) for spec in specs]
@@ -175,7 +177,7 @@ def test_short_sentences(
     shared = [{k: own[k] for k in own.keys() - switches - {"d_model"}} for own in sizes]
     assert all(own == shared[0] for own in shared)
     (test,) = task.tests
-    longest, per_bucket = presets.TESTED[preset][size]
+    longest, per_bucket = tested[size]
     assert (test.max_train_length, max(test.x), len(test.x)) == (
         20, longest, longest // 10 * per_bucket
     )  # fmt: skip
