@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 from matplotlib.cm import ScalarMappable
 from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
 
 from seqmodels.records.schema import Alignment
 from seqmodels.report import style
@@ -70,7 +71,8 @@ def draw_heat_maps(panels: Sequence[Panel], subtitle: str) -> Figure:
         style.draw_map(ax, np.array(a.alpha, float), rows, a.src, top=1, lw=0.4)
         ax.set_aspect("equal")
         for s, t in a.gold or ():
-            style.mark_cell(ax, s, t, lw=1.5)
+            square = Rectangle((s + 0.06, t + 0.06), 0.88, 0.88, fill=False, ec=style.WORSE, lw=1.5)
+            ax.add_patch(square)
         label = textwrap.fill(look.label, max(12, int(11 * cell * n_src)))
         ax.set_title(label, color=look.colour, weight="bold", size=10)
     levels = ScalarMappable(cmap=style.HEAT.resampled(16))  # so few are drawn as paths

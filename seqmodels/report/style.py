@@ -18,7 +18,6 @@ from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.patches import Rectangle
 from matplotlib.ticker import LogLocator, MaxNLocator
 from matplotlib.transforms import Bbox
 from numpy.typing import ArrayLike
@@ -263,11 +262,6 @@ def draw_map(
     ax.set_xticks(np.arange(len(columns)) + 0.5, columns, rotation=90)
     ax.set_yticks(np.arange(len(rows)) + 0.5, rows)
     ax.tick_params(length=0, labelcolor=INK, pad=2)
-
-
-def mark_cell(ax: Axes, x: int, y: int, lw: float, colour: str = WORSE) -> None:
-    """Draw an open square in a cell of a heat map."""
-    ax.add_patch(Rectangle((x + 0.06, y + 0.06), 0.88, 0.88, fill=False, ec=colour, lw=lw))
 
 
 # ------------------------------------------------------------------------------------------ Files
