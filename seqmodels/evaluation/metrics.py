@@ -161,15 +161,11 @@ def tokenizer_for(texts: Iterable[str]) -> str:
 
 
 def check_tokenizer(name: str) -> None:
-    """Raise ValueError for a tokenizer that sacreBLEU does not have, or that does not work here."""
-    from sacrebleu.metrics import BLEU
-
-    if name not in BLEU.TOKENIZERS:
-        raise ValueError(f"--bleu-tokenize {name}: sacreBLEU has {', '.join(BLEU.TOKENIZERS)}")
+    """Raise ValueError for a tokenizer of sacreBLEU that does not work here."""
     try:
-        BLEU(tokenize=name)
-    except (ImportError, OSError, RuntimeError) as error:  # not installed; no network
-        raise ValueError(f"--bleu-tokenize {name} does not work here: {error}") from error
+        make_bleu(name)
+    except (KeyError, ImportError, OSError, RuntimeError) as error:  # not there; no network
+        raise ValueError(f"sacreBLEU's tokenizer {name} does not work here: {error}") from error
 
 
 # ------------------------------------------------------------------------------------- The table

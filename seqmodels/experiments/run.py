@@ -28,7 +28,6 @@ from seqmodels.evaluation.metrics import (
 )
 from seqmodels.experiments.sweep import (
     Run,
-    Spec,
     check_same_settings,
     count_parameters,
     flatten_settings,
@@ -236,12 +235,14 @@ def build_record(
 ) -> Record:
     """Return a run's record, without the checksum of its weights; ValueError if it is invalid."""
     task, device, last = run.task, run.device, progress.curve[-1]
-    state_bytes = measure_cache_bytes(model)
+    state_bytes, spec = measure_cache_bytes(model), run.spec
+    arm = {"varies": spec.info.variant_of, "label": spec.info.label, "width": spec.width}
+    arm |= {"sizes": dict(spec.sizes), "training": dict(spec.training)}
     return record.build({
         "schema": record.SCHEMA,
         "task": task.name,
         "model": run.name,
-        **({"arm": describe_change(run.spec)} if run.spec.is_changed else {}),
+        **({"arm": arm} if run.spec.is_changed else {}),
         "seed": run.cfg.seed,
         "model_config": run.sizes,
         "train_config": run.cfg.settings(),
@@ -267,12 +268,6 @@ def build_record(
         "evaluate_s": evaluate_s,
         "weights_sha256": None,
     })  # fmt: skip
-
-
-def describe_change(spec: Spec) -> dict[str, object]:
-    """Return what a record says of a changed model."""
-    changed = {"sizes": dict(spec.sizes), "width": spec.width, "training": dict(spec.training)}
-    return {"varies": spec.info.variant_of, "label": spec.info.label, **changed}
 
 
 def list_contrasts(run: Run) -> list[str] | None:

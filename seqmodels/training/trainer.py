@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import ctypes
 import math
 import os
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import asdict
 from itertools import product
 from statistics import fmean
@@ -30,8 +28,6 @@ if TYPE_CHECKING:
 # oneDNN caches kernels for 1,024 shapes; the shapes of batches seldom recur.
 os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
 
-TRIM_EVERY = 20
-"""Steps after which free memory is returned to the system."""
 N_LOSSES = 100
 """Number of recent losses that are kept, for progress bars and TensorBoard."""
 
@@ -114,8 +110,6 @@ class Trainer:
         progress.nats_sum += loss
         progress.n_losses += 1
         progress.losses = [*progress.losses[1 - N_LOSSES :], loss]
-        if progress.step % TRIM_EVERY == 0:
-            trim_heap()
 
     def log_event(self, kind: str, message: str) -> None:
         """Log an event, and keep it for the record."""
@@ -202,12 +196,6 @@ def check_shapes(tensors: Mapping[str, Tensor], expected: Mapping[str, Tensor]) 
         )
         if actual != wanted:
             raise ValueError(f"{name} is {actual}, expected {wanted}")
-
-
-def trim_heap() -> None:
-    """Return free memory to the system: batches of varying sizes fragment glibc's heap."""
-    with suppress(AttributeError, TypeError):  # another C library; on Windows there is none
-        ctypes.CDLL(None).malloc_trim(0)
 
 
 # ------------------------------------------------------------------------------ Random generator
