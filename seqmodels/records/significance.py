@@ -14,8 +14,8 @@ p is the alpha at which both this interval and difference ± t √V exclude zero
 
 A family is the contrasts that a task has named, or else all pairs, over all examples of a test set
 in one metric; its p-values are corrected together (Holm 1979). Each interval holds 95 % by itself,
-and buckets have intervals alone. A model with fewer than MIN_SEEDS seeds is not tested: its
-intervals are over examples alone. docs/fairness.md has how often the test errs.
+and buckets have intervals alone. With fewer than MIN_SEEDS seeds a model is not tested, and its
+intervals are over examples alone. How often the test errs: docs/fairness.md.
 """
 
 from __future__ import annotations
@@ -118,8 +118,9 @@ class Significance(Strict):
 
     def text(self) -> str:
         """Return the content of the file."""
-        value = {"schema": SCHEMA, **self.model_dump()}
-        return json.dumps(value, ensure_ascii=False, indent=1) + "\n"
+        return (
+            json.dumps({"schema": SCHEMA, **self.model_dump()}, ensure_ascii=False, indent=1) + "\n"
+        )
 
 
 def compare_folder(folder: Path, records: Records) -> Significance | None:
@@ -137,10 +138,7 @@ def compare_folder(folder: Path, records: Records) -> Significance | None:
 
 
 class Part(NamedTuple):
-    """The scores of all models over the examples of a bucket, or over all examples.
-
-    Arrays may have more axes before these, as where many draws are compared at once.
-    """
+    """The scores of all models in a bucket or over all examples, of many draws along first axes."""
 
     seeds: Mapping[str, np.ndarray]
     """The scores of each model, one for each seed."""
@@ -153,9 +151,7 @@ class Family(NamedTuple):
     """The scores of a folder's models on one test set, by its primary metric or by the loss."""
 
     test: str
-    """Its name."""
     buckets: list[list[int]]
-    """The ends of its buckets."""
     metric: str
     parts: list[Part]
     """Over all examples, and in each bucket."""
@@ -212,8 +208,8 @@ def score_test(
     others = {m: models if (own := contrasts[m]) is None else own for m in models}
     pairs = list(combinations(models, 2))
     named = [(a, b) for a, b in pairs if b in others[a] or a in others[b]] or pairs
-    is_long = parts[0].n_groups >= MIN_ROWS
-    tested = [pair for pair in named if is_long and min(len(models[m]) for m in pair) >= MIN_SEEDS]
+    named = named if parts[0].n_groups >= MIN_ROWS else []
+    tested = [(a, b) for a, b in named if min(len(models[a]), len(models[b])) >= MIN_SEEDS]
     return Family(test.name, [[b.low, b.high] for b in test.buckets], key, parts, tested)
 
 
@@ -260,13 +256,13 @@ def compare_models(family: Family) -> Comparison:
 def correct(p_values: np.ndarray) -> np.ndarray:
     """Return p-values that are corrected for all of them by Holm's method."""
     order, corrected = np.argsort(p_values), np.empty(len(p_values))
-    factors = np.arange(len(p_values), 0, -1)
-    corrected[order] = np.maximum.accumulate(factors * p_values[order]).clip(max=1)
+    multiplied = np.arange(len(order), 0, -1) * p_values[order]
+    corrected[order] = np.maximum.accumulate(multiplied).clip(max=1)
     return corrected
 
 
 class Estimate(NamedTuple):
-    """A difference of two means with the ends of its interval."""
+    """A difference of two means and its interval."""
 
     value: Any
     low: Any
@@ -307,10 +303,7 @@ def estimate(part: Part, names: Names, is_percent: bool, alpha: Any = ALPHA) -> 
 
 
 def seed_variance(scores: np.ndarray, is_percent: bool) -> Any:
-    """Return the variance between seeds, (..., seeds); of shares, found on an arcsine's scale.
-
-    There it does not depend on the mean, so that few seeds near 0 or 100 do not look alike.
-    """
+    """Return the variance between seeds; of shares, from arcsines, where it has no edge."""
     if not is_percent:
         return scores.var(axis=-1, ddof=1)
     angles, mean = np.arcsin(np.sqrt(scores / 100)), scores.mean(axis=-1)
@@ -318,12 +311,8 @@ def seed_variance(scores: np.ndarray, is_percent: bool) -> Any:
 
 
 def p_value(part: Part, names: Names, is_percent: bool, true: float = 0.0) -> Any:
-    """Return, by bisection, the alpha whose interval ends at the true difference.
-
-    That is, of the interval by Student's t and the one within the scale, the one that ends later.
-    """
-    shape = part.seeds[names[0]].shape[:-1]
-    low, high = np.zeros(shape), np.ones(shape)
+    """Return, by bisection, the alpha at which both intervals end before the true difference."""
+    low, high = np.array(0.0), np.array(1.0)
     for _ in range(50):
         middle = (low + high) / 2
         own = estimate(part, names, is_percent, middle)
