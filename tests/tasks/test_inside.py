@@ -384,7 +384,7 @@ LIVE = RESULTS / "translation-live" / "gpt-seed1"
 def test_runs_are_measured_and_drawn(
     call: Call, tmp_path: Path, monkeypatch: Any, few_draws: None
 ) -> None:
-    monkeypatch.setattr(reader, "N_SENTENCES", 40)
+    monkeypatch.setattr(reader, "N_SENTENCES", 24)
     monkeypatch.setattr(parts, "N_TRANSLATED", 2)
     code, out, _ = call(inside, LIVE, "rnn_encdec", "--out", tmp_path)
     assert code == 0
