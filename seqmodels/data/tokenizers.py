@@ -38,20 +38,35 @@ SPLIT = (
     r"| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 )
 """How BPE splits a text before merging, after GPT-4's pattern: a word has the space before it."""
+BOUNDARY = re.compile(r"(?<=\S\n)(?=[^\s/])|(?<=\S)(?= \S)|(?<=[^\W\d_])(?=[.,:;!?、。，！？])")
+"""Some of the places where SPLIT splits: text can be cut there."""
+BLOCK = 1_000
+"""Characters after which a text is cut: splitters fail on a million spaces."""
 MAX_TRAINING_BYTES = 50_000_000
 """Words and merges are trained on this many bytes from the beginning of a text."""
 MAX_PIECE_BYTES = 400
 """Bytes of the longest piece, which is a label in records and figures."""
 
 
+def blocks(text: str) -> Iterator[str]:
+    """Cut a text into blocks of at most 2 × BLOCK characters, if possible where SPLIT splits."""
+    start = 0
+    while len(text) - start > 2 * BLOCK:
+        boundary = BOUNDARY.search(text, start + BLOCK, start + 2 * BLOCK)
+        end = boundary.start() if boundary else start + 2 * BLOCK
+        yield text[start:end]
+        start = end
+    yield text[start:]
+
+
 def training_texts(texts: Iterable[str]) -> Iterator[str]:
-    """Yield the first texts, up to the one with which they have MAX_TRAINING_BYTES."""
+    """Yield the first texts, those within MAX_TRAINING_BYTES."""
     n_left = MAX_TRAINING_BYTES
     for text in texts:
-        if n_left <= 0:
+        n_left -= len(text.encode())
+        if n_left < 0:
             return
         yield text
-        n_left -= len(text.encode())
 
 
 def train_merges(lines: Iterable[str], n_pieces: int) -> hf.Tokenizer:
@@ -65,7 +80,7 @@ def train_merges(lines: Iterable[str], n_pieces: int) -> hf.Tokenizer:
         vocab_size=n_pieces, min_frequency=2, initial_alphabet=alphabet, show_progress=False,
         max_token_length=MAX_PIECE_BYTES,
     )  # fmt: skip
-    trained.train_from_iterator(training_texts(lines), trainer)
+    trained.train_from_iterator(training_texts(chain.from_iterable(map(blocks, lines))), trainer)
     return trained
 
 
@@ -215,7 +230,8 @@ class BPE(Tokenizer):
     def encode(self, text: str) -> list[int]:
         """Return the ids of the merged pieces of `text`."""
         text.encode()  # half a surrogate pair is an error here; tiktoken would replace it
-        return self._encoding.encode_ordinary(text)
+        encode = self._encoding.encode_ordinary
+        return encode(text) if len(text) <= BLOCK else [*chain(*map(encode, blocks(text)))]
 
     def decode(self, ids: Iterable[int]) -> str:
         """Return the text of `ids`; bytes that are not UTF-8 become �."""

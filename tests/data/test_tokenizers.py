@@ -69,8 +69,18 @@ def test_padding_leaves_no_trace_when_decoded(tokenizer: tokenizers.Tokenizer) -
 def test_a_long_run_of_one_character() -> None:
     for tokenizer in LOSSLESS:
         assert tokenizer.decode(tokenizer.encode("a" * 50_000)) == "a" * 50_000
+    assert BPE_LINES.decode(BPE_LINES.encode(" " * 1_100_000)) == " " * 1_100_000
     bpe = BPE.train([" " * 100_000 + "a"], 300)
     assert max(map(len, bpe.labels)) <= tokenizers.MAX_PIECE_BYTES
+
+
+@settings(max_examples=150, deadline=None, derandomize=True)
+@given(written=st.text(" \n\r\t\u00a0\u2028a.1é\u0301—漢。,'/", max_size=30))
+def test_blocks_end_where_the_pattern_splits(written: str) -> None:
+    tokenizer = BPE_LINES
+    for boundary in tokenizers.BOUNDARY.finditer(written):
+        left, right = written[: boundary.start()], written[boundary.start() :]
+        assert tokenizer.encode(left) + tokenizer.encode(right) == tokenizer.encode(written)
 
 
 def test_words_keep_apostrophes_and_hyphens() -> None:
@@ -191,7 +201,7 @@ def test_characters_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     assert characters.tokens(range(4, 8)) == [r"\n", "a", "b", "é"]
     assert characters.encode("éxa") == [7, UNK, 5]
     assert characters.decode([7, UNK, 5]) == "é⁇a"
-    monkeypatch.setattr(tokenizers, "MAX_TRAINING_BYTES", 8)
+    monkeypatch.setattr(tokenizers, "MAX_TRAINING_BYTES", 10)
     lines = ["abcabc", "ab", "cacacaz"]
     assert Characters.train(lines).labels[N_SPECIALS:] == ["a", "b", "c", "z"]
     assert "cacacaz" not in Words.train(lines).labels
