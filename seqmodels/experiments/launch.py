@@ -6,6 +6,7 @@ processes, or by any object that has `submit` as a `concurrent.futures.Executor`
 
 from __future__ import annotations
 
+import json
 import multiprocessing
 import os
 import signal
@@ -68,6 +69,9 @@ def compare(
         out = out.absolute()
     runs = list_runs(task, options, out, device)
     recorded = check_folder(out, runs, options.fresh)
+    for folder in (out, options.trained):
+        if folder and not options.fresh and any(folder.glob("*-seed*")):
+            check_vocabulary(folder, task)
     missing = [run for run in runs if run.path not in recorded]
     n_parallel = n_parallel_runs(len(runs), device)
     if options.dry_run:
@@ -143,6 +147,19 @@ def check_folder(out: Path, runs: Sequence[Run], is_fresh: bool) -> dict[Path, r
         elif checkpoint := Checkpoints(path).latest(lambda line: None):
             check_same_settings(path, checkpoint.state["settings"], now)
     return recorded
+
+
+def check_vocabulary(folder: Path, task: Task) -> None:
+    """Raise ValueError if the runs of a folder read other tokens than the task's tokenizer gives.
+
+    The sums of the data do not tell: words that are equally frequent can change places.
+    """
+    path = folder / "tokenizer.json"
+    if path.exists() and json.dumps(files.read_json(path)) != json.dumps(task.tokenizer.fields):
+        raise ValueError(
+            f"{path} is another tokenizer than this task's; give it with --tokenizer, choose "
+            "another --out, or start again with --fresh"
+        )
 
 
 def prepare_folder(out: Path, runs: Sequence[Run], missing: Sequence[Run]) -> None:

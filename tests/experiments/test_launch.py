@@ -23,6 +23,7 @@ from toys import contents, options, same, toy
 import seqmodels
 from seqmodels import MODELS, SequenceModel
 from seqmodels.data import tokenizers
+from seqmodels.data.tokenizers import Words
 from seqmodels.experiments import launch
 from seqmodels.experiments import run as one_run
 from seqmodels.experiments.launch import compare
@@ -137,6 +138,11 @@ def test_a_trained_run_is_taken(recorded_gpt: Path, tmp_path: Path, monkeypatch:
     with pytest.raises(ValueError, match="no folder"):
         compare(task, options(tmp_path / "c", models=GPT, trained=tmp_path / "missing"))
     assert not (tmp_path / "c").exists()
+    other = toy(tokenizer=Words([*"abdcefg"]))  # as many tokens, two of them exchanged
+    with pytest.raises(ValueError, match=r"tokenizer\.json is another tokenizer"):
+        compare(other, options(tmp_path / "d", models=GPT, trained=recorded_gpt))
+    with pytest.raises(ValueError, match=r"tokenizer\.json is another tokenizer"):
+        compare(other, options(tmp_path / "a", models=GPT, seeds=[2]))
 
 
 def test_a_dry_run_writes_nothing(recorded_gpt: Path, capsys: Any) -> None:
