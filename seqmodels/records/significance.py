@@ -255,10 +255,9 @@ def compare_models(family: Family) -> Comparison:
 
 def correct(p_values: np.ndarray) -> np.ndarray:
     """Return p-values that are corrected for all of them by Holm's method."""
-    order, corrected = np.argsort(p_values), np.empty(len(p_values))
+    order = np.argsort(p_values)
     multiplied = np.arange(len(order), 0, -1) * p_values[order]
-    corrected[order] = np.maximum.accumulate(multiplied).clip(max=1)
-    return corrected
+    return np.maximum.accumulate(multiplied).clip(max=1)[np.argsort(order)]
 
 
 class Estimate(NamedTuple):

@@ -38,9 +38,9 @@ def test_models_are_listed(call: Call) -> None:
     assert (rows["gpt"]["year"], rows["gpt"]["parameters"]) == (2019, 124_439_808)
 
 
-def test_plot_needs_records_alone(trained: Path, call: Call, tmp_path: Path) -> None:
+def test_plot_needs_records_and_sums_alone(trained: Path, call: Call, tmp_path: Path) -> None:
     # tables.md is headed by the folder's name
-    folder = copy_records(trained, tmp_path / trained.name, "significance.json")
+    folder = copy_records(trained, tmp_path / trained.name, ".sums.json.gz")
     code, out, err = call(main, "plot", folder)
     assert (code, err) == (0, "")
     files = {Path(line).name: Path(line) for line in out.splitlines()}
