@@ -1,4 +1,4 @@
-"""Draw which component limits long sentences: the latent, words by place, prefixes, gradients.
+"""Draw which component limits long sentences: the latent, words by place, prefixes.
 
 A figure is drawn of the records that hold what it shows. No torch.
 """
@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
 from matplotlib.figure import Figure
 
 from seqmodels.models import model_of, paper_of
@@ -47,9 +46,8 @@ def draw(records: Group) -> dict[str, Figure]:
         unchanged = next((g for g in groups if not g[0].arm), groups[0])
         if unchanged[0].analyses.get("places"):
             figures["best-state-bits"] = draw_bits(unchanged)
-    for name, draw_measured in {"prefixes": draw_prefixes, "gradients": draw_gradients}.items():
-        if measured := [r for r in records if r.analyses.get(name)]:
-            figures[name] = draw_measured(measured)
+    if measured := [r for r in records if r.analyses.get("prefixes")]:
+        figures["prefixes"] = draw_prefixes(measured)
     return figures
 
 
@@ -149,25 +147,4 @@ def draw_prefixes(records: Group) -> Figure:
         ax.plot(words, chance, color="#AAAAAA", lw=0.9, zorder=1)
         ax.plot(words, share, look.marker, color=look.colour, ls=look.dashes, lw=1.8, ms=4)
     ax.set(xlabel="words read", xlim=(0, None), ylim=(0, 103))
-    return figure
-
-
-def draw_gradients(records: Group) -> Figure:
-    """Draw gradients by distance, before and after training."""
-    caption = (
-        "Norm of ∂ loss / ∂ embedding of a source token over that of ∂ loss / ∂ logits, over the "
-        "median of all distances. Line and band: median and quartiles, mean of the seeds."
-    )
-    texts = "How far back does a gradient reach?", format_subtitle(records), caption
-    groups = load.group_by_model(records)
-    looks = style.line_styles_for(groups)
-    figure, axes = make_grid(texts, 2, 2, 2.6, [*looks.values()])
-    for ax, when in zip(axes, ("before", "after"), strict=True):
-        for model, look in looks.items():
-            names = ("distance", "median", "low", "high")
-            x, *scores = average(groups[model], "gradients", *names, when=when)
-            draw_with_band(ax, look._replace(marker=","), x, np.stack(scores, 1))
-        style.set_log(ax, "y", "{x:g}")
-        ax.set(title=f"{when.capitalize()} training", xlabel="distance (tokens)")
-        ax.set_ylim(max(ax.get_ylim()[0], 1e-6), min(ax.get_ylim()[1], 1e6))
     return figure

@@ -25,7 +25,7 @@ WRONG = [*TRANSFORMER, "transformer_no_bos", "transformer_wrong_axis"]
 slow = pytest.mark.slow
 RUNS = [
     ("copy --bits", ["rnn_encdec_32", "bahdanau_2"], [1, 2, 3, 4], [], "bits most-bits"),
-    ("bottleneck", ["rnn_encdec", "bahdanau"], [1, 11], MEASURED, "best-state prefixes gradients"),
+    ("bottleneck", ["rnn_encdec", "bahdanau"], [1, 11], MEASURED, "best-state prefixes"),
     ("translation --preset ladder", [*LSTM, "lstm_seq2seq_dot_fed"], [1, 6, 11, 16], [], "rungs"),
     pytest.param("mistakes", WRONG, [1, 11], ["losses"], "mistakes", marks=slow),
     pytest.param(

@@ -358,7 +358,7 @@ def test_gradients_reach_exactly_the_source_tokens(name: str, tiny: Tiny, pairs:
     ("folder", "drawn"),
     [
         ("budgets", ["best-state", "best-state-bits"]), ("translation-bible-30m", ["best-state"]),
-        ("vector", ["prefixes"]), ("distance", ["gradients"]), ("encoders", []),
+        ("vector", ["prefixes"]), ("distance", []), ("encoders", []),
     ],
 )  # fmt: skip
 def test_committed_records_are_drawn(folder: str, drawn: list[str]) -> None:
@@ -378,18 +378,10 @@ def test_each_line_has_its_rows() -> None:
                  "share_value": 40.0 + n + 9 * (cut != "anywhere")}
                 for cut in ("clause ends", "anywhere")
             ],
-            "gradients": [
-                {"when": when, "distance": d, "low": 0.5, "median": 2.0**-d + n, "high": 2.0}
-                for when in ("before", "after") for d in range(1, 4)
-            ],
         }  # fmt: skip
     with style.context():
         drawn = figure.draw(as_records(made))
     (ax,) = drawn["prefixes"].figure.axes
     assert sorted(line.get_ydata()[0] for line in ax.lines if len(line.get_xdata()) == 1) == [
         1, 1, 40, 41,
-    ]  # fmt: skip
-    before, _ = drawn["gradients"].figure.axes
-    assert [list(line.get_ydata()) for line in before.lines] == [
-        pytest.approx([0.5, 0.25, 0.125]), pytest.approx([1.5, 1.25, 1.125]),
     ]  # fmt: skip
