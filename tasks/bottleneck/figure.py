@@ -23,10 +23,10 @@ LENGTH, BEST, ATTENDING, FRESH = "length", "best_state", "bahdanau", "rnn_encdec
 """The test set by length, that from optimised States, the model with attention, and the one that
 has a trained encoder and a decoder of its own."""
 LOOKS = {
-    "encoder": LineStyle("from the encoder's State", "#C98200", (0, (4, 1.6)), "s"),
-    BEST: LineStyle("from the optimised State", "#B02A1E", "-", "D"),
-    FRESH: LineStyle("a fresh decoder for the encoder", "#6A3D9A", (0, (1, 1)), "^"),
-    ATTENDING: LineStyle("with attention: Bahdanau", "#1B75BC", "-", "o"),
+    "encoder": LineStyle("the encoder's vector", "#C98200", (0, (4, 1.6)), "s"),
+    BEST: LineStyle("a vector found by descent", "#B02A1E", "-", "D"),
+    FRESH: LineStyle("the encoder's, a fresh decoder", "#6A3D9A", (0, (1, 1)), "^"),
+    ATTENDING: LineStyle("attention: Bahdanau", "#1B75BC", "-", "o"),
 }
 
 
