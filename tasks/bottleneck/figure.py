@@ -23,10 +23,10 @@ LENGTH, BEST, ATTENDING, FRESH = "length", "best_state", "bahdanau", "rnn_encdec
 """The test set by length, that from optimised States, the model with attention, and the one that
 has a trained encoder and a decoder of its own."""
 LOOKS = {
-    "encoder": LineStyle("the encoder's vector", "#C98200", (0, (4, 1.6)), "s"),
-    BEST: LineStyle("a vector found by descent", "#B02A1E", "-", "D"),
-    FRESH: LineStyle("the encoder's, a fresh decoder", "#6A3D9A", (0, (1, 1)), "^"),
-    ATTENDING: LineStyle("attention: Bahdanau", "#1B75BC", "-", "o"),
+    "encoder": LineStyle("encoder's vector → its decoder", "#C98200", (0, (4, 1.6)), "s"),
+    BEST: LineStyle("optimised on the reference → same", "#B02A1E", "-", "D"),
+    FRESH: LineStyle("encoder's vector → fresh decoder", "#6A3D9A", (0, (1, 1)), "^"),
+    ATTENDING: LineStyle("Bahdanau, with attention", "#1B75BC", "-", "o"),
 }
 
 
@@ -59,7 +59,7 @@ def name_group(group: Group) -> str:
     first = group[0]
     label = paper_of(model_of(first.base)).label.split()[0]
     numbers = rows_of(first, BEST)[0]["numbers"]
-    return f"{label}, {numbers} numbers, {format_short(first.train_config.tokens)} tokens"
+    return f"{label}, vector of {numbers} numbers, {format_short(first.train_config.tokens)} tokens"
 
 
 def count_steps(group: Group) -> int:
@@ -81,6 +81,7 @@ def draw_by_length(groups: Sequence[Group], attending: Group, fresh: Group) -> F
         * bool(fresh)
     )
     subtitle = format_subtitle([r for group in groups for r in group])
+    subtitle += " · bands: 95 % · dotted: longest in training"
     texts = "Which component limits long sentences?", subtitle, caption
     key = [look for line, look in LOOKS.items() if fresh or line != FRESH]
     figure, axes = make_grid(texts, len(groups), min(2, len(groups)), 2.2, key)
