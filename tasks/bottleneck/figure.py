@@ -20,8 +20,7 @@ from ..figures import average, draw_with_band, make_grid, mark_trained
 Group = Sequence[Record]
 """The seeds of a model."""
 LENGTH, BEST, ATTENDING, FRESH = "length", "best_state", "bahdanau", "rnn_encdec_fresh"
-"""The test set by length, that from optimised States, the model with attention, and the one that
-has a trained encoder and a decoder of its own."""
+"""Two test sets, the model with attention, and that with a trained encoder and a fresh decoder."""
 LOOKS = {
     "encoder": LineStyle("encoder's vector → its decoder", "#C98200", (0, (4, 1.6)), "s"),
     BEST: LineStyle("optimised on the reference → same", "#B02A1E", "-", "D"),
