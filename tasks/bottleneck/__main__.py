@@ -5,7 +5,7 @@ Question
     numbers that its encoder hands over are optimised for each sentence by gradient descent on the
     reference (latent.py). What does the decoder generate from the optimised vector, what is left of
     it after rounding or noise, and which words of the source does the encoder's vector lack? How
-    many content words are kept of the first k words, and does a gradient reach back to them?
+    many content words are kept of the first k words?
 
     python -m tasks.bottleneck                        RNN and, beside it, attention
     python -m tasks.bottleneck --size full --best-state 400 --seeds 1 2 3
@@ -26,7 +26,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from seqmodels.utils.terminal import non_negative, positive
+from seqmodels.utils.terminal import non_negative
 
 from ..flags import run
 from ..translation import __main__ as translation
@@ -50,9 +50,6 @@ PARSER.add_argument("--frozen", type=Path, metavar="DIR",
 PARSER.add_argument(
     "--autoencoder", action="store_true", help="train models to generate the target from the target"
 )
-PARSER.add_argument("--encoder-steps", type=positive, default=1, metavar="K",
-                    help="let the decoder learn in one of K steps of training, the encoder in all "
-                         "(default: 1)")  # fmt: skip
 
 # ---------------------------------------------------------------------------- Data and recipes
 #
@@ -92,8 +89,7 @@ def with_best_state(task: Task, steps: int, sentences: list[Sentence]) -> Task:
 
 def make_task(args: argparse.Namespace) -> Task:
     """Return the task of tasks.translation, with what is measured of its States."""
-    from ..analyses import measure_gradients, pick_equally_long
-    from .halves import to_autoencoder, with_encoder_steps, with_frozen_half
+    from .halves import to_autoencoder, with_frozen_half
     from .kept import measure_prefixes
 
     sentences: list[Sentence] = []
@@ -103,18 +99,12 @@ def make_task(args: argparse.Namespace) -> Task:
         corpus = translation.draw_corpus(args)
         task = translation.builtin_task(args, corpus)
         others, sentences = draw_others(corpus, N_PREFIXES[args.size]), corpus.test
-        task = replace(task, measure={
-            "prefixes": partial(measure_prefixes, sentences=others, tokenizer=task.tokenizer),
-            "gradients": partial(measure_gradients, examples=pick_equally_long(task.tests[0])),
-        })  # fmt: skip
+        prefixes = partial(measure_prefixes, sentences=others, tokenizer=task.tokenizer)
+        task = replace(task, measure={"prefixes": prefixes})
     if args.autoencoder:
         task, sentences = to_autoencoder(task), []
     if args.best_state:
         task = with_best_state(task, args.best_state, sentences)
-    if args.encoder_steps > 1:
-        if args.frozen:
-            raise ValueError("--encoder-steps trains both halves, and --frozen one of them")
-        task = with_encoder_steps(task, args.encoder_steps)
     if args.frozen:
         return with_frozen_half(task, args.frozen, args.models, args.seeds)
     return task

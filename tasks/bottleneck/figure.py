@@ -16,11 +16,12 @@ from seqmodels.report.load import format_bucket, format_short, format_subtitle, 
 from seqmodels.report.style import LineStyle
 
 from ..figures import average, draw_with_band, make_grid, mark_trained
+from . import FRESH
 
 Group = Sequence[Record]
 """The seeds of a model."""
-LENGTH, BEST, ATTENDING, FRESH = "length", "best_state", "bahdanau", "rnn_encdec_fresh"
-"""Two test sets, the model with attention, and that with a trained encoder and a fresh decoder."""
+LENGTH, BEST, ATTENDING = "length", "best_state", "bahdanau"
+"""The test set by length, that from optimised States, and the model with attention."""
 LOOKS = {
     "encoder": LineStyle("encoder's vector → its decoder", "#C98200", (0, (4, 1.6)), "s"),
     BEST: LineStyle("optimised on the reference → same", "#B02A1E", "-", "D"),

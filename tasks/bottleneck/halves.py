@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import torch
-from torch import nn
 
 from seqmodels.data.batches import Example
 from seqmodels.experiments.task import Task
@@ -20,10 +17,8 @@ from seqmodels.models import ancestors
 from seqmodels.models.variants.encoders import FreshDecoder
 from seqmodels.search import unroll
 
+from . import FRESH
 from .latent import complete_state
-
-FRESH = "rnn_encdec_fresh"
-"""The model whose encoder is that of a trained run; of any other, the decoder is."""
 
 
 def find_run(folder: Path, names: Sequence[str], seed: int) -> Path:
@@ -73,10 +68,7 @@ def list_decoder_parameters(model: SequenceModel) -> list[str]:
 
 
 def with_frozen_half(task: Task, folder: Path, models: Sequence[str], seeds: Sequence[int]) -> Task:
-    """Return the task for models one half of which is that of a folder's runs, at their width.
-
-    No gradient reaches the source through an encoder that is frozen: it is not measured.
-    """
+    """Return the task for models one half of which is that of a folder's runs, at their width."""
     recipes = dict(task.recipes)
     for name in models:
         first, *_ = (find_run(folder, ancestors(name), seed) for seed in seeds)
@@ -86,35 +78,11 @@ def with_frozen_half(task: Task, folder: Path, models: Sequence[str], seeds: Seq
         recipes[name] = task.recipe(name)._replace(sizes=sizes)
     data = {**task.data, "frozen": f"one half, from {folder.resolve().name}"}
     begin = partial(freeze_half, folder=folder)
-    measure = {name: own for name, own in task.measure.items() if name != "gradients"}
-    return replace(task, data=data, recipes=recipes, begin=begin, measure=measure)
-
-
-def train_encoder_more(model: SequenceModel, _: Sequence[str], __: int, steps: int) -> None:
-    """Freeze the decoder in all but one of so many steps of training (He et al. 2019, section 4).
-
-    They do so until the mutual information of source and latent stops rising; here it does not end.
-    """
-    decoder = [model.get_parameter(name) for name in list_decoder_parameters(model)]
-    done = itertools.count()
-
-    def freeze(module: nn.Module, _: Any) -> None:
-        if module.training:
-            learns = next(done) % steps == 0
-            for p in decoder:
-                p.requires_grad_(learns)
-
-    model.register_forward_pre_hook(freeze)
-
-
-def with_encoder_steps(task: Task, steps: int) -> Task:
-    """Return the task in which the decoder learns in one of so many steps of training."""
-    data = {**task.data, "encoder_steps": steps}
-    return replace(task, data=data, begin=partial(train_encoder_more, steps=steps))
+    return replace(task, data=data, recipes=recipes, begin=begin)
 
 
 def to_autoencoder(task: Task) -> Task:
-    """Return the task of generating the target from the target; it measures nothing else."""
+    """Return the task of generating the target from the target; nothing else is measured."""
 
     def copy_targets(examples: Sequence[Example]) -> list[Example]:
         return [Example(example.tgt, example.tgt) for example in examples]

@@ -18,7 +18,7 @@ from tasks.copy import __main__ as recall
 from tasks.next_token import __main__ as next_token
 from tasks.translation import __main__ as translation
 
-MEASURED = ["best_state", "controls", "places", "prefixes", "gradients"]
+MEASURED = ["best_state", "controls", "places", "prefixes"]
 KINDS = [f"transformer_{kind}" for kind in ("sinusoids", "learned", "rotary", "none")]
 LSTM, TRANSFORMER = ["lstm_seq2seq", "lstm_seq2seq_forward"], ["transformer"]
 WRONG = [*TRANSFORMER, "transformer_no_bos", "transformer_wrong_axis"]

@@ -32,7 +32,6 @@ from tasks.bottleneck.best_state import BestState
 from tasks.bottleneck.halves import (
     list_decoder_parameters,
     to_autoencoder,
-    train_encoder_more,
     with_frozen_half,
 )
 from tasks.synthetic.grammar import draw_corpus
@@ -282,19 +281,6 @@ def test_only_the_decoder_learns_for_a_frozen_encoder(tmp_path: Path) -> None:
         assert (not torch.equal(c, vectors)) == bool(changed)
         assert not torch.equal(fresh.embed.weight, trained.embed.weight)
         assert not torch.equal(fresh.output.W_o.weight, trained.output.W_o.weight)
-
-
-def test_the_decoder_learns_in_one_of_three_steps(tiny: Tiny, pairs: Pairs) -> None:
-    model = tiny("rnn_encdec").train()
-    train_encoder_more(model, [], 1, steps=3)
-    learned: list[set[str]] = []
-    for _ in range(5):
-        model.zero_grad()
-        model(*pairs).sum().backward()
-        learned.append({name for name, p in model.named_parameters() if p.grad is not None})
-    encoder = {"V.weight", "V.bias"} | {n for n in learned[0] if n.startswith("encoder.")}
-    everything = {name for name, _ in model.named_parameters()}
-    assert learned == [everything, encoder, encoder, everything, encoder]
 
 
 def test_an_autoencoder_reads_what_it_writes() -> None:
