@@ -71,7 +71,7 @@ def build(
     """Write the site to a folder; return the paths of its pages, the home page first.
 
     `live` is a folder of runs whose models run in a further page, built with packages from npm:
-    from files beside it, or in it if `is_single`. With `has_training`, another one trains three
+    from files beside it, or in it if `is_single`. With `has_training`, a further page trains three
     models. Raises ValueError if there are no weights in `live`.
     """
     files.claim_folder(out, "lesson")

@@ -45,7 +45,7 @@ MISTAKES = {
 }
 """Mistakes of tasks.mistakes: what is replaced in the Transformer's chapter, and by what."""
 UNFUSED = "is_fused = True", "is_fused = False"
-"""Lets the chapter train by its equations, which the mistakes are in."""
+"""Replacement by which the chapter computes attention by its equations, which have the mistakes."""
 Values = list[tuple[str, list[Any]]]
 """What the tagged lines of a file compute, in the order in which they run, by their labels."""
 

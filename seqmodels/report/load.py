@@ -30,7 +30,7 @@ NAMES = {
 FIELDS = {
     "is_prenorm": "pre-norm", "d_model": "width", "d_k": "d_k", "d_v": "d_v", "lr": "learning rate",
     "muon_lr": "Muon’s learning rate", "tokens": "target tokens", "batch_tokens": "tokens a batch",
-    "width": "× width",
+    "width": "× width", "n_queries": "vectors",
 }  # fmt: skip
 """Fields whose names alone do not say what they are."""
 MIN_EXAMPLES = 30
