@@ -43,8 +43,6 @@ STEPS = {
     "transformer": "and in the decoder:\nTransformer",
 }  # fmt: skip
 """Models in order -> what each adds to the one before."""
-N_EDGE = 8
-"""Shortest and longest distances whose gradients are compared."""
 
 
 def draw(records: Sequence[Record]) -> dict[str, Figure]:
@@ -125,7 +123,7 @@ def draw_biases(records: Sequence[Record]) -> Figure:
 
 
 def draw_steps(records: Sequence[Record]) -> Figure:
-    """Draw a row per model: score, seconds and sequential steps of training, gradient ratio."""
+    """Draw a row per model: score, seconds and sequential steps of training."""
     groups = load.group_by_model(records)
     groups = {model: groups[model] for model in STEPS if model in groups}
     test = records[0].tests[0]
@@ -133,25 +131,20 @@ def draw_steps(records: Sequence[Record]) -> Figure:
     caption = (
         "Each row adds to the one above. Filled: mean of the seeds (small dots); whisker: 95 %. "
         "Seconds: of the fastest part of training. Sequential steps: layers, or steps of a "
-        f"recurrence. Gradient: of a target token's loss, by a source token's embedding, at the "
-        f"{N_EDGE} longest distances over the {N_EDGE} shortest. Hollow: before training."
+        "recurrence."
     )
     texts = "From Bahdanau's model to the Transformer", format_subtitle(records), caption
     figure = style.make_figure(0.6 + 0.42 * len(groups), texts)
-    axes = figure.subplots(1, 4, sharey=True)
+    axes = figure.subplots(1, 3, sharey=True)
     for y, group in enumerate(groups.values()):
         scores = load.score_array(group, test.name, test.primary_metric)[:, 1 + place]
         axes[0].hlines([y], *scores[:, 1:].mean(0), color=style.INK, lw=1.0)
         steps = [row["steps"] for row in rows_of(group[0], "sequential_steps")]
-        after = [gradient_ratio(r, "after") for r in group]
         colour = style.LINE_STYLES[model_of(group[0].model)][0]
         draw_values(axes[0], y, scores[:, 0], colour, "{:.1f}")
         draw_values(axes[1], y, [min(map(seconds_per_step, group))], colour, "{:.2f}")
         draw_values(axes[2], y, [float(n) for n in steps], colour, "{:.0f}")
-        draw_values(axes[3], y, after, colour, "{:.2f}")
-        before = np.mean([gradient_ratio(r, "before") for r in group])
-        axes[3].plot([before], [y], "o", ms=5.5, mfc="white", mec=style.INK)
-    titles = name_bucket(test, place), "Seconds a step", "Sequential steps", "Gradient, far / near"
+    titles = name_bucket(test, place), "Seconds a step", "Sequential steps"
     for ax, title in zip(axes, titles, strict=True):
         ax.set_title(title)
         ax.grid(True, axis="both")
@@ -160,7 +153,6 @@ def draw_steps(records: Sequence[Record]) -> Figure:
     axes[0].set_ylim(len(groups) - 0.5, -0.6)
     axes[1].set_xlim(0)
     axes[2].set_xlim(0)
-    style.set_log(axes[3], "x", "{x:g}")
     return figure
 
 
@@ -179,9 +171,3 @@ def seconds_per_step(r: Record) -> float:
     """Return the mean seconds of a training step between the two validations where it is least."""
     steps, seconds = np.array([(0, 0), *((p.step, p.seconds) for p in r.curve)], float).T
     return float((np.diff(seconds) / np.diff(steps)).min())
-
-
-def gradient_ratio(r: Record, when: str) -> float:
-    """Return the mean of the gradients at the longest distances over that at the shortest."""
-    medians = [row["median"] for row in rows_of(r, "gradients", when=when)]
-    return float(np.mean(medians[-N_EDGE:]) / np.mean(medians[:N_EDGE]))

@@ -21,7 +21,7 @@ from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from seqmodels.experiments.task import Measurement, Recipe, Rows, Task, TestSet
+from seqmodels.experiments.task import Recipe, Rows, Task
 from seqmodels.models import Fields
 
 if TYPE_CHECKING:
@@ -141,27 +141,15 @@ def comparison(args: argparse.Namespace) -> Task:
     from ..synthetic import grammar, pairs
 
     task = pairs.short_task(grammar.draw_corpus(seed=1, **pairs.SIZES[args.size]), args)
-    if args.preset == "to-transformer":
-        return replace(task, measure=measures(task.tests[0]))
     (test,) = task.tests
     trained = [i for i, n_words in enumerate(test.x) if n_words <= (test.max_train_length or 0)]
     examples, x = [test.examples[i] for i in trained], [test.x[i] for i in trained]
+    if args.preset == "to-transformer":
+        longest = max(examples, key=lambda example: len(example.src))
+        n_source, n_target = len(longest.src), len(longest.tgt)
+        steps = partial(count_sequential_steps, n_source=n_source, n_target=n_target)
+        return replace(task, measure={"sequential_steps": steps})
     return replace(task, tests=[replace(test, examples=examples, x=x)], vary=CHANGES[args.preset])
-
-
-# --------------------------------------------------------------------------------- Measurements
-
-
-def measures(test: TestSet) -> dict[str, Measurement]:
-    """Return what is measured on the way to the Transformer, on sentences of one length."""
-    from ..analyses import measure_gradients, pick_equally_long
-
-    measured = pick_equally_long(test)
-    n_source, n_target = len(measured[0].src), len(measured[0].tgt)
-    return {
-        "gradients": partial(measure_gradients, examples=measured),
-        "sequential_steps": partial(count_sequential_steps, n_source=n_source, n_target=n_target),
-    }
 
 
 def count_sequential_steps(
@@ -169,8 +157,9 @@ def count_sequential_steps(
 ) -> Rows:
     """Return a row with how many layers, or steps of a recurrence, follow one another in training.
 
-    Layers are computed one after the other; a recurrent one takes a step per token of this pair's
-    lengths. A model of another kind than Bahdanau's or the Transformer has no row.
+    Layers are computed one after the other; a recurrent one takes a step per token of the longest
+    source in training, or of its target. A model of another kind than Bahdanau's or the Transformer
+    has no row.
     """
     from seqmodels.models.bahdanau import Bahdanau
     from seqmodels.models.transformer import Transformer

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import pytest
 import torch
 import torch.nn.functional as F
-from conftest import TINY, Pairs, Tiny
+from conftest import Tiny
 from fake_records import as_records, fake_record
 from torch import Tensor, nn
 from torch.testing import assert_close
@@ -19,14 +19,12 @@ from toys import TOKENIZER, options, toy
 from seqmodels.data.batches import Example, collate
 from seqmodels.experiments.launch import compare
 from seqmodels.inference import load
-from seqmodels.interface import EOS, PAD, Batch, SequenceModel
-from seqmodels.models import PAPERS, build
-from seqmodels.models.memory import rotate
+from seqmodels.interface import EOS, PAD, SequenceModel
+from seqmodels.models import build
 from seqmodels.records import io
 from seqmodels.report import load as report
 from seqmodels.report import style
 from seqmodels.search import unroll
-from tasks import analyses
 from tasks.bottleneck import best_state, figure, kept, latent
 from tasks.bottleneck.best_state import BestState
 from tasks.bottleneck.halves import (
@@ -289,52 +287,6 @@ def test_an_autoencoder_reads_what_it_writes() -> None:
     (before,), (after,) = TASK.tests, task.tests
     assert [e.src for e in after.examples] == [e.tgt for e in before.examples]
     assert after.x == before.x
-
-
-# --------------------------------------------------------------------------------------- Gradients
-
-
-class Decay(SequenceModel):
-    """h_n = a h_{n-1} + e_n, and the logits are h: a linear recurrence."""
-
-    def __init__(self, a: float):
-        super().__init__(SimpleNamespace(vocab_size=9))
-        self.a, self.embed = a, nn.Embedding(9, 9)
-
-    def forward(self, src: Tensor, src_mask: Tensor, tgt_in: Tensor) -> Tensor:
-        h, logits = torch.zeros(len(src), 9), []
-        for e in [*self.embed(src).unbind(1), *self.embed(tgt_in).unbind(1)]:
-            h = self.a * h + e
-            logits.append(h)
-        return torch.stack(logits[src.shape[1] :], 1)
-
-
-def test_the_gradient_of_a_linear_recurrence_is_known() -> None:
-    """Quartiles have their own names, and a median is no mean."""
-    examples = [Example([4, 5, 6, 7], [4, 5, 6, 7]), Example([8, 8, 4, 6], [8, 8, 4, 6])]
-    norms = analyses.gradient_norms(Decay(0.5), collate(examples))
-    place = torch.arange(4)
-    assert_close(norms, 0.5 ** (4 + place.view(4, 1) - place).float().expand(2, 4, 4))
-    rows = analyses.measure_gradients(Decay(2.0), Decay(0.5), examples)
-    for when, a in (("before", 0.5), ("after", 2.0)):
-        medians = {row["distance"]: row["median"] for row in rows if row["when"] == when}
-        assert medians == pytest.approx({d: a ** (d - 4) for d in range(1, 8)})
-    row, *_ = analyses.by_distance(torch.tensor([1.0, 1, 2, 5, 100]).view(5, 1, 1))
-    assert row == {"distance": 1, "low": 0.5, "median": 1.0, "high": 2.5}
-
-
-def test_gradients_reach_exactly_the_source_tokens(name: str, tiny: Tiny, pairs: Pairs) -> None:
-    model, (src, src_mask, tgt_in) = tiny(name), pairs
-    if "is_reversed" in TINY[name] or name == "lstm_seq2seq":
-        model = tiny(name, is_reversed=False)
-    batch = Batch(src, src_mask, tgt_in, tgt_in)
-    logits, embedded = analyses.source_embeddings(model, batch)
-    assert_close(logits, model(src, src_mask, tgt_in))
-    (grad,) = torch.autograd.grad(logits[:, -1].square().sum(), embedded, retain_graph=True)
-    is_used = grad[:, : src.shape[1]].norm(dim=-1) > 1e-9
-    if PAPERS[name].memory == "fixed":  # pads are read first
-        src_mask = rotate(src_mask, src_mask.sum(1))
-    assert torch.equal(is_used, src_mask)
 
 
 # ----------------------------------------------------------------------------------------- Figures
