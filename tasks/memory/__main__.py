@@ -15,7 +15,6 @@ Question
     python -m tasks.memory --preset again      keys are given again: their last values are asked for
     python -m tasks.memory --preset hops       the value of a key is a key, whose value is asked for
     python -m tasks.memory --preset cups-3     three cups, trained on up to 8 moves; or cups-2, -5
-    python -m tasks.memory.mirror              swaps in one matrix, without training
 
     9 minutes on two cores. A model that knows the values of a source, but not their keys, is right
     once in n times with n pairs; one that knows nothing of the moves finds all balls once in n!

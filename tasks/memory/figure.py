@@ -5,7 +5,7 @@ Scores by memory are after Arora et al. 2023 (Zoology, arXiv:2312.04927).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any
 
@@ -22,40 +22,6 @@ from ..figures import mark_trained
 LEARNED = 95.0
 """Validation accuracy (%) from which a task counts as learned."""
 Folders = Sequence[Sequence[Record]]
-
-
-def draw_comparisons(
-    title: str,
-    caption: str,
-    comparisons: Sequence[Sequence[Record]],
-    line_styles: Mapping[str, style.LineStyle],
-    key: Sequence[style.LineStyle],
-) -> Figure:
-    """Draw the first test's score by bucket, in a panel for each comparison, named by its data."""
-    records = [r for own in comparisons for r in own]
-    first = records[0].tests[0]
-    caption += (
-        " Line: mean of the seeds; whisker: lowest to highest seed. Dotted: "
-        f"{load.name_baseline(first)}. Vertical: the most {first.unit} in training."
-    )
-    texts = title, format_subtitle(records), caption
-    figure, axes = style.make_panels(texts, key, n_columns=len(comparisons))
-    for ax, own in zip(axes[0], comparisons, strict=True):
-        test, name = own[0].tests[0], own[0].data.name
-        buckets = [format_bucket(bucket) for bucket in test.buckets]
-        groups = load.group_by_model(own)
-        for model, line_style in line_styles.items():
-            if seeds := groups.get(model):
-                scores = load.score_array(seeds, test.name, test.primary_metric)[:, 1:, 0]
-                style.draw_seeds(ax, line_style, dict(enumerate(scores.T)))
-        if test.baseline:
-            baseline = [bucket["baseline"].value for bucket in test.buckets]
-            ax.plot(baseline, ls=":", lw=1.8, color=style.INK, zorder=5)
-        mark_trained(ax, test)
-        ax.set_xticks(range(len(buckets)), buckets)
-        ax.set(title=load.capitalise(name), xlabel=test.axis)
-        ax.set_ylim(0, 100 if metric_of(test.primary_metric).is_percent else None)
-    return figure
 
 
 def draw_transition(records: Sequence[Record]) -> dict[str, Figure]:
@@ -135,14 +101,29 @@ def draw_tracking(folders: Folders) -> dict[str, Figure]:
             by_cups[n_cups] = max(by_cups.get(n_cups, []), folder, key=len)
     if not by_cups:
         return {}
-    records = [r for own in by_cups.values() for r in own]
-    return {"tracking": draw_comparisons(
-        "Sources whose balls are all found (%), by moves",
-        "Each ball starts under its own cup, and each move swaps two cups or none.",
-        [by_cups[n_cups] for n_cups in sorted(by_cups)],
-        style.line_styles_for(load.group_by_model(records)),
-        style.label_line_styles(records),
-    )}  # fmt: skip
+    folders = [by_cups[n_cups] for n_cups in sorted(by_cups)]
+    records = [r for own in folders for r in own]
+    caption = (
+        "Each ball starts under its own cup, and each move swaps two cups or none. Line: mean of "
+        "the seeds; whisker: lowest to highest seed. Dotted: "
+        f"{load.name_baseline(records[0].tests[0])}. Vertical: the most moves in training."
+    )
+    texts = "Sources whose balls are all found (%), by moves", format_subtitle(records), caption
+    looks = style.line_styles_for(load.group_by_model(records))
+    figure, axes = style.make_panels(
+        texts, style.label_line_styles(records), n_columns=len(folders)
+    )
+    for ax, own in zip(axes[0], folders, strict=True):
+        test = own[0].tests[0]
+        for model, seeds in load.group_by_model(own).items():
+            scores = load.score_array(seeds, test.name, test.primary_metric)[:, 1:, 0]
+            style.draw_seeds(ax, looks[model], dict(enumerate(scores.T)))
+        baseline = [bucket["baseline"].value for bucket in test.buckets if test.baseline]
+        ax.plot(baseline, ls=":", lw=1.8, color=style.INK, zorder=5)
+        mark_trained(ax, test)
+        ax.set_xticks(range(len(test.buckets)), [format_bucket(bucket) for bucket in test.buckets])
+        ax.set(title=load.capitalise(own[0].data.name), xlabel=test.axis, ylim=(0, 100))
+    return {"tracking": figure}
 
 
 FIGURES = [draw_transition]

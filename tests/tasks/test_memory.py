@@ -6,18 +6,17 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from conftest import RESULTS
 from fake_records import as_arm, as_records, fake_record, metric
 
 from seqmodels import EOS
 from seqmodels.experiments.sweep import make_spec, model_sizes
 from seqmodels.experiments.task import Task
-from seqmodels.models import PAPERS, gated_deltanet
+from seqmodels.models import PAPERS
 from seqmodels.records.io import load
 from seqmodels.report import style
 from tasks.memory import __main__ as memory
-from tasks.memory import figure, lookup, mirror, tracking
+from tasks.memory import figure, lookup, tracking
 
 
 def make(*flags: str) -> Task:
@@ -186,27 +185,6 @@ def test_moves_are_equally_likely_and_few_of_them_are_frequent(monkeypatch: Any)
     lengths = Counter(len(pair.src.split()) - 4 for pair in pairs)
     shares = {k: lengths[k] / 6000 for k in (1, 2, 3)}
     assert shares == pytest.approx({1: 6 / 11, 2: 3 / 11, 3: 2 / 11}, abs=0.02)
-
-
-def test_a_mirror_follows_4096_swaps_and_beta_1_none() -> None:
-    counted = [mirror.count_swaps(beta, 0.0, 3) for beta in (0.5, 1.0, 2.0)]
-    assert counted == [1, 1, mirror.N_SWAPS]
-    assert 1 < mirror.count_swaps(2.0, 0.05, 3) < 200
-
-
-@pytest.mark.parametrize("beta", [1.0, 2.0])
-def test_a_pair_is_written_as_in_the_chapter(beta: float) -> None:
-    rng, shape = np.random.default_rng(3), (2, 3, 150)
-    q, k, v = (rng.normal(size=(*shape, 5)) for _ in range(3))
-    k /= np.linalg.norm(k, axis=-1, keepdims=True)
-    s = start = rng.normal(size=(2, 3, 5, 5))
-    for t in range(shape[2]):
-        s = mirror.write_pair(s, k[:, :, t], v[:, :, t], beta)
-    a, b = np.zeros((*shape, 1)), np.full((*shape, 1), beta)
-    *tokens, start = (torch.from_numpy(x) for x in (q, k, v, a, b, start))
-    assert (
-        np.abs(gated_deltanet.read_chunks(tuple(tokens), start, True)[1].numpy() - s).max() < 1e-9
-    )
 
 
 # ---------------------------------------------------------------------------------------- Figures
