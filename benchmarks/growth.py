@@ -6,20 +6,22 @@ import statistics
 import time
 from collections.abc import Callable, Sequence
 from itertools import product
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
-from benchmarks.workloads import Size, build_model, make_trainer
-from seqmodels.interface import Batch
-from seqmodels.models import PAPERS
+from seqmodels.interface import Batch, SequenceModel
+from seqmodels.models import PAPERS, build
 from seqmodels.models.cache import tensors_of
 from seqmodels.report import style
 from seqmodels.report.load import format_short
 from seqmodels.training import loop
+from seqmodels.training.config import TrainConfig
+from seqmodels.training.trainer import Trainer
+from tools.sizes import sizes_of
 
 MODELS = tuple(PAPERS)
 VOCAB = 1_000
@@ -27,6 +29,35 @@ N_DECODED, N_ROWS = 32, 8
 """Decoding steps and rows of a batch."""
 
 Point = dict[str, Any]
+
+
+class Size(NamedTuple):
+    """The sizes of the models and texts."""
+
+    seconds: float
+    """The least time of a measurement."""
+    width: int
+    n_layers: int
+    """Layers of GPT; the Transformer has half as many on each side."""
+    lengths: tuple[int, ...]
+    """Source and target tokens."""
+
+
+SIZES = {
+    "smoke": Size(0.0, 16, 2, (8, 16)),
+    "full": Size(1.0, 256, 6, tuple(2**k for k in range(3, 11))),
+}
+
+
+def build_model(name: str, size: Size, n_positions: int) -> SequenceModel:
+    """Build a model at the width of a size, without dropout."""
+    n, d = size.n_layers, size.width
+    layers = {"lstm_seq2seq": 2, "transformer": n // 2, "mamba2": 2 * n}
+    sizes = sizes_of(
+        name, d_model=d, d_embed=d, d_maxout=d // 2, d_align=d, d_ff=4 * d, d_state=32, n_heads=4,
+        n_layers=layers.get(name, n), n_positions=n_positions, dropout=0.0,
+    )  # fmt: skip
+    return build(name, VOCAB, **sizes)
 
 
 def draw_batch(rows: int, n: int) -> Batch:
@@ -48,16 +79,17 @@ def median_time(run: Callable[[], object], seconds: float) -> float:
 
 def measure_training(name: str, n: int, size: Size) -> Point:
     """Time a training step on one sequence."""
-    trainer = make_trainer(build_model(name, VOCAB, size, 2 * n + 2))
+    config = TrainConfig(tokens=10**9, lr=1e-4)  # nothing diverges; speed does not depend on it
+    trainer = Trainer(build_model(name, size, 2 * n + 2).train(), config)
     batch = trainer.prepare(draw_batch(1, n))
-    step_s = median_time(lambda: loop.training_step(trainer, batch), size.seconds / 2)
+    step_s = median_time(lambda: loop.training_step(trainer, batch), size.seconds)
     return {"rows": 1, "step_s": step_s}
 
 
 @torch.inference_mode()
 def measure_decoding(name: str, n: int, size: Size) -> Point:
     """Time the decoding steps after a source of `n` tokens, and count what is kept of it."""
-    model = build_model(name, VOCAB, size, 2 * max(n, N_DECODED) + 2).eval()
+    model = build_model(name, size, 2 * max(n, N_DECODED) + 2).eval()
     batch = draw_batch(N_ROWS, n)
     first = model.encode(batch.src, batch.src_mask)
 
@@ -67,7 +99,7 @@ def measure_decoding(name: str, n: int, size: Size) -> Point:
             _, state = model.step(batch.src[:, 0], state)
 
     kept = sum(tensor.nbytes for tensor in tensors_of(first))
-    token_s = median_time(decode, size.seconds / 2) / N_DECODED
+    token_s = median_time(decode, size.seconds) / N_DECODED
     return {"rows": N_ROWS, "token_s": token_s, "state_bytes": kept}
 
 

@@ -20,8 +20,8 @@ LINES: dict[str, tuple[int, tuple[str, ...], tuple[str, ...]]] = {
     "tasks": (6_321, ("tasks",), CODE),
     "lesson": (2_900, ("lesson",), CODE),
     "lesson, web": (2_600, ("lesson",), WEB),
-    "tools and benchmarks": (1_271, ("tools", "benchmarks"), CODE),
-    "tests": (12_504, ("tests",), (*CODE, ".js")),
+    "tools and benchmarks": (1_200, ("tools", "benchmarks"), CODE),
+    "tests": (12_500, ("tests",), (*CODE, ".js")),
     "pages": (3_300, (".",), PAGES),
 }
 """The most lines of each part, its folders, and the endings of its files. They only go down."""
