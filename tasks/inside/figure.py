@@ -8,14 +8,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from seqmodels.records.schema import Record
 from seqmodels.report import load, style
 from seqmodels.report.load import AnalysisRow, describe_run, format_subtitle, label_of, rows_of
-from seqmodels.report.style import GREY, LineStyle
+from seqmodels.report.style import GREY
 
 from ..figures import CHANGES, average, make_grid
 
@@ -78,33 +77,21 @@ def draw_muted(r: Record, analysis: str) -> Figure:
     return figure
 
 
-def draw_layers(ax: Axes, look: LineStyle, columns: np.ndarray) -> None:
-    """Draw a line of values by layer, and in grey its controls."""
-    layer, value, control = columns
-    ax.plot(layer, control, color="#AAAAAA", lw=0.9, zorder=1)
-    ax.plot(layer, value, look.marker, color=look.colour, ls=look.dashes, lw=1.7, ms=4.5)
-    ax.set(xlabel="layer", ylim=(0, 104))
-    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
-
-
 def draw_neighbours(records: Sequence[Record]) -> Figure:
-    """Draw whether the nearest word by embedding, and the nearest "that" by layer, are alike."""
+    """Draw how often the nearest word by embedding is of the same gender, meaning or kind."""
     groups = load.group_by_model(records)
     caption = (
-        "Left: how often the nearest noun has the same German gender or meaning, and the nearest "
-        "content word the same part of speech. Right: how often the nearest other “that” is the "
-        "same part of speech, a conjunction or a relative pronoun. Grey: chance."
+        "How often the nearest noun has the same German gender or meaning, and the nearest content "
+        "word the same part of speech."
     )
     texts = "Which words are near each other?", format_subtitle(records), caption
     looks = style.line_styles_for(groups)
-    figure, (left, right) = make_grid(texts, 2, 2, 2.4, [*looks.values()])
+    figure, (ax,) = make_grid(texts, 1, 1, 2.4, [*looks.values()])
     for model, look in looks.items():
         rows = rows_of(groups[model][0], "neighbours", layer=0)
         labels, same = ([row[key] for row in rows] for key in ("label", "same"))
-        left.plot(labels, same, look.marker, color=look.colour, ms=5.5)
-        draw_layers(right, look, average(groups[model], "senses", "layer", "same", "chance"))
-    left.set(title="Nearest word: same (%)", ylim=(0, 104))
-    right.set_title("“That”: same role (%)")
+        ax.plot(labels, same, look.marker, color=look.colour, ms=5.5)
+    ax.set(title="Nearest word: same (%)", ylim=(0, 104))
     return figure
 
 
@@ -121,8 +108,11 @@ def draw_probes(records: Sequence[Record]) -> Figure:
     for ax, name in zip(axes, names, strict=True):
         for model, look in looks.items():
             columns = "layer", "score", "control"
-            draw_layers(ax, look, average(groups[model], "probes", *columns, property=name))
-        ax.set_title(f"{name.capitalize()} (%)")
+            layer, score, control = average(groups[model], "probes", *columns, property=name)
+            ax.plot(layer, control, color="#AAAAAA", lw=0.9, zorder=1)
+            ax.plot(layer, score, look.marker, color=look.colour, ls=look.dashes, lw=1.7, ms=4.5)
+        ax.set(title=f"{name.capitalize()} (%)", xlabel="layer", ylim=(0, 104))
+        ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     return figure
 
 
@@ -149,24 +139,13 @@ def draw_said(records: Sequence[Record]) -> Figure:
 
 def draw_smoothing(group: Sequence[Record]) -> Figure:
     """Draw the loss with other weights in place of the learned ones."""
-    caption = (
-        "Weights are replaced in all heads at test time; nothing is trained again. Dotted: the "
-        "learned ones. A bandwidth of f h divides the scores by f²√d."
-    )
+    caption = "Weights are replaced in all heads at test time; nothing is trained again."
     texts = f"{label_of(group[0])}: attention as kernel smoothing", format_subtitle(group), caption
-    figure, (bars, bandwidth) = make_grid(texts, 2, 2, 2.6, [])
+    figure, (ax,) = make_grid(texts, 1, 1, 2.6, [])
     names = ["softmax", "kernel", "equal lengths"]
     nats = [average(group, "kernel", "nats", weights=name)[0, 0] for name in names]
-    bars.bar(names, nats, 0.6, color="#444444")
-    bars.set_title("Nats per token, by weights")
-    for r in group:
-        rows = [row for name in ("kernel", "bandwidth") for row in r.analyses.get(name, [])]
-        factors = {row["factor"]: row["nats"] for row in rows if "factor" in row}
-        bandwidth.plot([*factors], [*factors.values()], "o-", color=style.INK, lw=1.4, ms=3.5)
-    bandwidth.axhline(nats[0], color=GREY, lw=0.8, ls=":")
-    style.set_log(bandwidth, "x", "{x:g}", base=2)
-    style.set_log(bandwidth, "y", "{x:g}")
-    bandwidth.set(title="Nats per token", xlabel="multiple of the bandwidth h")
+    ax.bar_label(ax.bar(names, nats, 0.6, color="#444444"), fmt="{:.2g}", size=8, color=GREY)
+    ax.set_title("Nats per token, by weights")
     return figure
 
 

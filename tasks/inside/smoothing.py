@@ -37,8 +37,6 @@ EXACT = (transformer.MultiHeadAttention, gpt.MultiHeadAttention)
 """Attention with the scores q·k / √d_k."""
 Weigh = Callable[[Tensor, Tensor, Tensor], Tensor]
 """Returns weights (B,H,N,M) from queries, keys and a mask."""
-FACTORS = [2 ** (i / 2) for i in range(-4, 5)]
-"""Multiples of the bandwidth."""
 
 
 def list_smoothers(model: SequenceModel) -> list[Attention]:
@@ -66,9 +64,9 @@ def compute_loss(model: SequenceModel, examples: Sequence[Example]) -> float:
     return float(sum(row["nats"] for row in rows) / sum(row["n_tokens"] for row in rows))
 
 
-def softmax_weights(q: Tensor, k: Tensor, mask: Tensor, factor: float = 1) -> Tensor:
-    """Return the chapter's weights, with this multiple of its bandwidth."""
-    return softmax(q @ k.mT / (q.shape[-1] ** 0.5 * factor**2), mask)
+def softmax_weights(q: Tensor, k: Tensor, mask: Tensor) -> Tensor:
+    """Return the chapter's weights."""
+    return softmax(q @ k.mT / q.shape[-1] ** 0.5, mask)
 
 
 def kernel_weights(
@@ -93,10 +91,7 @@ def equal_weights(q: Tensor, k: Tensor, mask: Tensor) -> Float[Tensor, "B H N M"
 
 
 def measure_kernel(reader: Reader) -> Rows:
-    """Return the loss with the learned weights, the kernel alone, and keys of equal length.
-
-    Then with each multiple of the bandwidth: f h divides the scores by f² √d_k, a temperature.
-    """
+    """Return the loss with the learned weights, the kernel alone, and keys of equal length."""
     if not (attentions := list_smoothers(reader.model)):
         return []
     examples = reader.take(N_MEASURED).examples
@@ -105,13 +100,10 @@ def measure_kernel(reader: Reader) -> Rows:
         "kernel": partial(kernel_weights, has_prior=False),
         "equal lengths": equal_weights,
     }
-    tried: list[tuple[dict[str, float | str], Weigh]]
-    tried = [({"weights": name}, weigh) for name, weigh in weights.items()]
-    tried += [({"factor": f}, partial(softmax_weights, factor=f)) for f in FACTORS]
     rows: Rows = []
-    for about, weigh in tried:
+    for name, weigh in weights.items():
         with replace_weights(attentions, weigh):
-            rows.append({**about, "nats": compute_loss(reader.model, examples)})
+            rows.append({"weights": name, "nats": compute_loss(reader.model, examples)})
     return rows
 
 

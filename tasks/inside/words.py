@@ -78,24 +78,6 @@ def compare_nouns(reader: Reader) -> Rows:
     ]
 
 
-def compare_senses(reader: Reader) -> Rows:
-    """Return whether the nearest "that" is the same part of speech, layer by layer.
-
-    The lexicon's ambiguous word: a conjunction (dass) or a relative pronoun (der, die, das …).
-    """
-    by_kind = {
-        kind: [i for i, w in enumerate(reader.words) if (w.text, w.kind) == ("that", kind)]
-        for kind in ("conjunction", "relative pronoun")
-    }
-    n = min(map(len, by_kind.values()))
-    places = [i for own in by_kind.values() for i in own[:n]]
-    kinds = [reader.words[i].kind for i in places]
-    return [
-        {"layer": layer, **compare_nearest(x[places], kinds)}
-        for layer, x in enumerate(reader.layers)
-    ]
-
-
 # ---------------------------------------------------------------------------------------- Probes
 
 PROPERTIES: dict[str, Callable[[Any], Any]] = {
@@ -230,7 +212,6 @@ def describe_said(reader: Reader) -> Rows:
 MEASURES: dict[str, Callable[[Reader], Rows]] = {
     "neighbours": describe_neighbours,
     "nearest": compare_nouns,
-    "senses": compare_senses,
     "probes": probe_layers,
     "said": describe_said,
 }
