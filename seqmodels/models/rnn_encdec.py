@@ -7,11 +7,20 @@ Paper
 
 Before
     Translation looked up phrases in tables of counts, each scored by itself. Feed-forward networks
-    needed inputs of one fixed length.
+    needed inputs of one fixed length. Forcada and Ñeco (1997) had trained small recurrent networks
+    as encoder and decoder; Kalchbrenner and Blunsom (2013) read a sentence into a vector by
+    convolutions.
 
 Idea
     One recurrent network reads the source and ends in a vector c; a second one writes the target
     from c. A new gated unit, later named GRU, learns what to keep and what to forget.
+
+        time      1       2            S              1       2            T
+        read     x_1     x_2    …     x_S            BOS     y_1   …    y_{T-1}
+                  ↓       ↓            ↓              ↓       ↓            ↓
+        state    h<1> →  h<2> → … →  h<S> →  c  →   h'<1> → h'<2> → … →  h'<T>    D wide
+                                             └────────┴───────┴────────────┘      c to each step
+        write                                        y_1     y_2   …      y_T     and output
 
 Symbols
     paper       code    shape      meaning
@@ -37,7 +46,8 @@ Differs
     2. The paper contradicts itself. In the decoder r acts on the state alone, as in eq. (8) and in
        the code; A.1.2 prints it around U' h' + C c.
     3. One vocabulary and one embedding serve both languages, as in all models here.
-    4. Full-rank output matrix W_o (paper: rank 100); AdamW (paper: Adadelta); dropout is ours;
+    4. Sizes are those of 4.1.1; A.1.1 embeds words in 500 numbers, and A.1.2 prints a G of rank
+       500. Here W_o has full rank (4.1.1: rank 100). AdamW (paper: Adadelta); dropout is ours;
        non-recurrent weights start at N(0, 1/fan-in) (paper: N(0, 0.01²), for width 1000).
     5. It translates whole sentences by itself (paper: rescores phrases of another system).
     6. The first word is written after reading BOS (A.1.2: e(y_0) is a vector of zeros). The authors
@@ -106,6 +116,7 @@ class GatedUnit(nn.Module):
 
     def forward(self, x: Float[Tensor, "R D3"], h: Float[Tensor, "R D"]) -> Float[Tensor, "R D"]:
         """Return the next state."""
+        # x holds the inputs of z, r and h_new side by side.
         x_zr, x_h = x.split([2 * h.shape[-1], h.shape[-1]], -1)
         z, r = torch.sigmoid(x_zr + self.U_zr(h)).chunk(2, -1)  #                      (6), (5)
         h_new = torch.tanh(x_h + self.U(r * h))  #                                          (8)
@@ -130,7 +141,7 @@ class Encoder(nn.Module):
         for x_t in self.W(e).unbind(1):
             h = self.unit(x_t, h)
             states.append(h)
-        n = src_mask.sum(1)  # words of each source
+        n = src_mask.sum(1)  # words of each source; row b: the state after its n[b] words
         return torch.stack(states, 1)[torch.arange(len(n), device=n.device), n]
 
 
