@@ -7,11 +7,20 @@ Paper
 Before
     The RNN encoder–decoder reads every source into one vector; its BLEU fell with length (Cho et
     al. 2014, arXiv:1409.1259). The authors conjecture that a vector of fixed length is a
-    bottleneck.
+    bottleneck. Graves (2013, arXiv:1308.0850) wrote by hand what a soft window over the text
+    showed, which moves only forwards (6.1).
 
 Idea
     Keep one annotation per source word, read in both directions. Before each target word, score all
     annotations against the decoder's state and read their weighted mean: a soft alignment.
+
+        time      1        2            S              i-1         i
+        read     x_1      x_2    …     x_S           y_{i-2}    y_{i-1}
+                  ↓        ↓            ↓               ↓          ↓
+        state    h_1  ⇄   h_2  ⇄ … ⇄   h_S           s_{i-1}  →   s_i            h 2D, s D wide
+        weight  α_i1     α_i2    …    α_iS    ←  score  ┘          ↑             Σ_j α_ij = 1
+        mean      └────────┴────────────┴─────────────────→  Σ_j α_ij h_j = c_i
+        write                                                     y_i
 
 Symbols
     paper       code    shape      meaning
@@ -106,6 +115,7 @@ class GatedUnit(nn.Module):
 
     def forward(self, x: Float[Tensor, "R D3"], h: Float[Tensor, "R D"]) -> Float[Tensor, "R D"]:
         """Return the next state; z lets the new one in; that of `rnn_encdec` keeps the old."""
+        # x holds the inputs of z, r and h_new side by side.
         x_zr, x_h = x.split([2 * h.shape[-1], h.shape[-1]], -1)
         z, r = torch.sigmoid(x_zr + self.U_zr(h)).chunk(2, -1)  #                         A.1.1
         h_new = torch.tanh(x_h + self.U(r * h))  #                                        A.1.1
