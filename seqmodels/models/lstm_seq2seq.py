@@ -17,6 +17,14 @@ Idea
     that the first words of both languages are close together (the last ones are further apart).
     With four layers of width 1,000, it "did not have difficulty on long sentences" (abstract).
 
+        time      1            S           1       2            T
+        read     x_S    …     x_1         BOS     y_1   …    y_{T-1}
+                  ↓            ↓           ↓       ↓            ↓
+        layer 1  h, c → … →  h, c   →    h, c →  h, c → … →   h, c      two vectors, D wide,
+                  ↓            ↓           ↓       ↓            ↓       in each of L layers
+        layer L  h, c → … →  h, c   →    h, c →  h, c → … →   h, c
+        write                             y_1     y_2   …      y_T
+
 Symbols
     paper       code    shape      meaning
     x_t, y_t    src, y  (B,)       token
@@ -30,8 +38,9 @@ Differs
        would be 24,000 of its 64 M recurrent parameters (2 × 4 layers × 8 M).
     2. One vocabulary and one embedding serve both languages, as in all models here.
     3. AdamW (paper: SGD at 0.7, halved); dropout is ours; one model (paper: an ensemble of five).
-    4. `init_range` and `forget_bias` (Jozefowicz et al., ICML 2015) can be set; the defaults are
-       the paper's. In most tasks, the narrow layers start from a wider range and with a bias of 2.
+    4. `init_range` and `forget_bias` (Gers et al. 2000; Jozefowicz et al., ICML 2015) can be set;
+       the defaults are the paper's. In most tasks, the narrow layers start from a wider range and
+       with a bias of 2.
     5. The first word is written after reading BOS. In the paper (figure 1) it is written where the
        source's end-of-sequence token is read, and there is no BOS; here each task decides whether
        sources end with that token, which stays at the end of a reversed source.
