@@ -5,7 +5,9 @@ Paper
     I. Polosukhin: Attention Is All You Need. NIPS 2017, arXiv:1706.03762v7 (eqs., sections).
 
 Before
-    Attention sat on top of recurrence, where each state waits for the one before it.
+    Attention mostly sat on top of recurrence, where each state waits for the one before it. ByteNet
+    (arXiv:1610.10099) and ConvS2S (arXiv:1705.03122) trained all positions at once by convolutions,
+    through which distant words meet only after several layers (2).
 
 Idea
     Every position attends to every other in one step, by softmax(Q Kᵀ / √d_k) V: queries meet keys,
@@ -16,6 +18,13 @@ Idea
     trained at once, behind a mask that hides what comes later. Attention sees a set, without order:
     sinusoids are added to tell the positions apart.
 
+        time      1     2          S                1     2           T       all at once
+        read     x_1   x_2   …    x_S              BOS   y_1   …   y_{T-1}    + sinusoids
+                  ↓     ↓          ↓                ↓     ↓           ↓
+        layers    o  ⇄  o  ⇄ … ⇄   o                o  →  o  → … →    o       L a side, D wide
+                  └─────┴──────────┴── K, V ───→    ↑     ↑           ↑       in each layer
+        write                                      y_1   y_2   …     y_T
+
 Symbols
     paper       code      shape        meaning
     Q, K, V     q, k, v   (B,H,N,K)    queries, keys, values of H heads; (B,H,N,Kv) for values
@@ -25,7 +34,8 @@ Symbols
 
 Differs
     1. `is_prenorm` (off) normalises before sublayers and after each stack, as most later code does.
-    2. Dropout also acts on attention weights, as in the authors' code (5.4 names two places).
+    2. Dropout also acts on attention weights. 5.4 names two other places, and the authors' code has
+       none here in `transformer_base_v1`; its later settings have 0.1.
     3. AdamW with linear decay (paper: Adam, inverse square root); label smoothing where a task asks
        for it (paper: 0.1); the best weights, not the mean of the last 5 or 20 checkpoints (6.1).
     4. The paper does not say how weights start: here Glorot's, and N(0, 1/D) for embeddings.
