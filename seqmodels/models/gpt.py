@@ -8,11 +8,20 @@ Paper
     "2017" is the paper of `transformer.py`.
 
 Before
-    The Transformer has two stacks, and needs pairs of texts to train them.
+    The Transformer has two stacks, and needs pairs of texts to train them. Liu et al. (2018,
+    arXiv:1801.10198) kept the decoder alone and joined source and target into one text; McCann et
+    al. (2018, arXiv:1806.08730) stated every task as text.
 
 Idea
     Keep only the decoder's self-attention. Every task is a text to continue: a source is just
     what comes before the target.
+
+        time      1      2           S      S+1     S+2        S+T       all at once
+        read     x_1    x_2    …    x_S     BOS     y_1   …  y_{T-1}     + learned positions
+                  ↓      ↓           ↓       ↓       ↓          ↓
+        layers    o  →   o  → … →    o   →   o   →   o  → … →   o        L layers, D wide
+                  ↓      ↓           ↓       ↓       ↓          ↓
+        write    x_2    x_3    …     –      y_1     y_2   …    y_T       x: 2018's loss alone
 
 Symbols
     paper       code      shape        meaning
@@ -27,7 +36,8 @@ Differs
        unless the training's `source_loss` adds the source's (2018, 3.2: L_3 = L_2 + λ L_1).
     2. `init_std` lets narrow models start from larger weights; its default is the paper's. It also
        applies to positions, for which OpenAI's released code uses 0.01.
-    3. AdamW with linear decay (2018, section 4.1: Adam with a cosine; 2019 does not say).
+    3. Heads and dropout are those of 2018 (4.1); 2019 states neither.
+    4. AdamW with linear decay (2018, section 4.1: Adam with a cosine; 2019 does not say).
 
 Cost
     Time O(L ((S+T) D² + (S+T)² D)), memory O(L (S+T) D); training takes O(1) sequential
@@ -51,14 +61,14 @@ from seqmodels.models.cache import KVCache, attend, head_width
 
 @dataclass(frozen=True, kw_only=True)
 class Config:
-    """Sizes; the defaults are GPT-2 small's (table 2, first row)."""
+    """Sizes; the defaults are GPT-2 small's: its width and layers are table 2's, first row."""
 
     vocab_size: Size
     """Tokens in the vocabulary (section 2.3: 50,257)."""
     d_model: Size = 768
     """Width; a multiple of n_heads."""
     n_heads: Size = 12
-    """Heads."""
+    """Heads (2018, section 4.1)."""
     n_layers: Size = 12
     """Blocks."""
     n_positions: Size = 1024
@@ -66,7 +76,7 @@ class Config:
     init_std: NonNegative = 0.02
     """Weights start at N(0, this²) (2018, section 4.1); the tasks' narrow models: larger."""
     dropout: Share = 0.1
-    """Dropout probability."""
+    """Dropout probability (2018, section 4.1)."""
 
     def source_floats(self, n: int) -> int:
         """Return how many numbers about a source of n tokens the paper gives its decoder."""
