@@ -117,7 +117,8 @@ class LSTMLayer(nn.Module):
     ) -> tuple[Float[Tensor, "R D"], Float[Tensor, "R D"]]:
         """Take one step; the caller computes x = W e."""
         i, f, g, o = (x + self.U(h)).chunk(4, -1)
-        c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)  #      Graves (7), (8), (9)
+        i, f = torch.sigmoid(i), torch.sigmoid(f)  #                            Graves (7), (8)
+        c = f * c + i * torch.tanh(g)  #                                             Graves (9)
         h = torch.sigmoid(o) * torch.tanh(c)  #                               Graves (10), (11)
         return h, c
 
@@ -146,14 +147,12 @@ class DeepLSTM(nn.Module):
         self, x: Float[Tensor, "R N E"], state: State, n: Int[Tensor, " R"] | None = None
     ) -> tuple[Float[Tensor, "R N D"], State]:
         """Return the top layer's outputs, and the State after n words (None: after all of them)."""
-        last: tuple[slice | Tensor, int | Tensor] = slice(None), -1
-        if n is not None:
-            last = torch.arange(len(x), device=x.device), n - 1
+        row, last = torch.arange(len(x), device=x.device), -1 if n is None else n - 1
         hs, cs = [], []
         for layer, h, c in zip(self.layers, state.h.unbind(1), state.c.unbind(1), strict=True):
             x, cells = layer(self.dropout(x), h, c)
-            hs.append(x[last])
-            cs.append(cells[last])
+            hs.append(x[row, last])
+            cs.append(cells[row, last])
         return self.dropout(x), State(torch.stack(hs, 1), torch.stack(cs, 1))
 
 
