@@ -103,7 +103,7 @@ class KVCache:
 
     @property
     def mask(self) -> Bool[Tensor, "B 1 J N"]:
-        """The slots that each row sees, the rows of one source side by side."""
+        """The slots that each row sees, (R,N) cut into B sources of J rows, alike for all heads."""
         return self.visible.unflatten(0, (self.n_sources, 1, -1))
 
     @property

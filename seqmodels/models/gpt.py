@@ -127,10 +127,10 @@ class MultiHeadAttention(nn.Module):
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Float[Tensor, "B N D"]:
         """Return softmax(Q Kᵀ / √d_k) V of all heads, merged with W_o."""
-        if not self.is_fused:
-            heads = self.dropout(softmax(q @ k.mT / q.shape[-1] ** 0.5, mask)) @ v  #  2017, (1)
-        else:  # the same in one kernel
+        if self.is_fused:  # dropout(softmax(q kᵀ / √d_k)) v, as below, by torch's fused kernel
             heads = attend(q, k, v, mask, self.dropout.p * self.training)
+        else:
+            heads = self.dropout(softmax(q @ k.mT / q.shape[-1] ** 0.5, mask)) @ v  #  2017, (1)
         return self.W_o(heads.transpose(1, 2).flatten(2))
 
 
@@ -149,15 +149,21 @@ class Layer(nn.Module):
     def forward(
         self, x: Tensor, mask: Tensor, cache: KVCache, n_out: int
     ) -> Float[Tensor, "B _ D"]:
-        """Attend to this text where the mask is True; return the rows of its last tokens.
+        """Attend to this text where the mask is True; return the rows of its last n_out tokens."""
+        attended = self.attend_to_text(self.norm_1(x), mask, cache, n_out)
+        x = x[:, -n_out:] + self.dropout(attended)  #                                       2.3
+        return x + self.dropout(self.ff(self.norm_2(x)))  #                                 2.3
+
+    def attend_to_text(
+        self, x: Tensor, mask: Tensor, cache: KVCache, n_out: int
+    ) -> Float[Tensor, "B _ D"]:
+        """Attend to the tokens in the cache, then to those of x; the last n_out of x ask.
 
         Only in the last layer are these fewer than all: what nothing reads is not computed.
         """
-        q, k, v = self.self_attention.qkv(self.norm_1(x))
+        q, k, v = self.self_attention.qkv(x)
         k, v = cache.update(self.index, k, v)
-        x, q, mask = x[:, -n_out:], q[:, :, -n_out:], mask[..., -n_out:, :]
-        x = x + self.dropout(self.self_attention(q, k, v, mask))  #                         2.3
-        return x + self.dropout(self.ff(self.norm_2(x)))  #                                 2.3
+        return self.self_attention(q[:, :, -n_out:], k, v, mask[..., -n_out:, :])
 
 
 # -------------------------------------------------------------------------------------- Model

@@ -49,8 +49,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -147,10 +146,10 @@ class MultiHeadAttention(nn.Module):
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Float[Tensor, "B N D"]:
         """Return softmax(Q Kᵀ / √d_k) V of all heads, merged with W_o."""
-        if not self.is_fused:
-            heads = self.dropout(softmax(q @ k.mT / q.shape[-1] ** 0.5, mask)) @ v  #        (1)
-        else:  # the same in one kernel
+        if self.is_fused:  # dropout(softmax(q kᵀ / √d_k)) v, as below, by torch's fused kernel
             heads = attend(q, k, v, mask, self.dropout.p * self.training)
+        else:
+            heads = self.dropout(softmax(q @ k.mT / q.shape[-1] ** 0.5, mask)) @ v  #        (1)
         return self.W_o(heads.transpose(1, 2).flatten(2))  #                               3.2.2
 
 
@@ -163,12 +162,12 @@ class Residual(nn.Module):
         self.is_prenorm = cfg.is_prenorm
 
     def forward(
-        self, x: Float[Tensor, "B N D"], sublayer: Callable[[Tensor], Tensor]
+        self, x: Float[Tensor, "B N D"], sublayer: Callable[..., Tensor], *args: Any
     ) -> Float[Tensor, "B N D"]:
-        """Return LayerNorm(x + Dropout(Sublayer(x))), or its pre-norm variant."""
+        """Return LayerNorm(x + Dropout(Sublayer(x, …))), or its pre-norm variant."""
         if self.is_prenorm:
-            return x + self.dropout(sublayer(self.norm(x)))
-        return self.norm(x + self.dropout(sublayer(x)))  #                                  3.1
+            return x + self.dropout(sublayer(self.norm(x), *args))
+        return self.norm(x + self.dropout(sublayer(x, *args)))  #                           3.1
 
 
 class Layer(nn.Module):
@@ -187,9 +186,9 @@ class Layer(nn.Module):
         self, x: Tensor, mask: Tensor, cache: KVCache | None = None, memory: KVCache | None = None
     ) -> Float[Tensor, "B N D"]:
         """Attend to this text where the mask is True, then to the source, if it is given."""
-        x = self.self_residual(x, partial(self.attend_to_text, mask=mask, cache=cache))
+        x = self.self_residual(x, self.attend_to_text, mask, cache)
         if memory is not None:
-            x = self.src_residual(x, partial(self.attend_to_source, memory=memory))
+            x = self.src_residual(x, self.attend_to_source, memory)
         return self.ff_residual(x, self.ff)
 
     def attend_to_text(
@@ -203,7 +202,7 @@ class Layer(nn.Module):
 
     def attend_to_source(self, x: Tensor, memory: KVCache) -> Float[Tensor, "B N D"]:
         """Attend to the source, whose keys and values were computed once."""
-        k, v = memory[self.index]
+        k, v = memory[self.index]  # the mask: (B,1,J,S), J beams of each source
         return self.src_attention(self.src_attention.queries(x), k, v, memory.mask)
 
 

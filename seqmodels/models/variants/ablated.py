@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from jaxtyping import Float
@@ -73,10 +73,10 @@ class WithoutResidual(Residual):
     """A sublayer whose output replaces its argument."""
 
     def forward(
-        self, x: Float[Tensor, "B N D"], sublayer: Callable[[Tensor], Tensor]
+        self, x: Float[Tensor, "B N D"], sublayer: Callable[..., Tensor], *args: Any
     ) -> Float[Tensor, "B N D"]:
-        """Return LayerNorm(Dropout(Sublayer(x)))."""
-        return self.norm(self.dropout(sublayer(x)))
+        """Return LayerNorm(Dropout(Sublayer(x, …)))."""
+        return self.norm(self.dropout(sublayer(x, *args)))
 
 
 class AblatedLayer(Layer):
