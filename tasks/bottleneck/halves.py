@@ -14,7 +14,7 @@ from seqmodels.experiments.task import Task
 from seqmodels.inference import load
 from seqmodels.interface import BOS, SequenceModel
 from seqmodels.models import ancestors
-from seqmodels.models.variants.encoders import FreshDecoder
+from seqmodels.models.variants.fresh import FreshDecoder
 from seqmodels.search import unroll
 
 from . import FRESH

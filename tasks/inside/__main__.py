@@ -42,10 +42,7 @@ PARSER.add_argument("runs", nargs="*", default=TRAINED, metavar="RUN",
                     f"a shipped one (default: {', '.join(TRAINED)})")  # fmt: skip
 PARSER.add_argument("--out", type=Path, default=Path("runs/inside"), metavar="DIR",
                     help="folder for records and figures (default: runs/inside)")  # fmt: skip
-OTHERS = (
-    *("rnn_encdec_both", "rnn_encdec_pooled"),
-    *("transformer_recurrent", "transformer_no_feed_forward"),
-)
+OTHERS = "transformer_recurrent", "transformer_no_feed_forward"
 """Variants without the parts of their model."""
 
 

@@ -240,20 +240,17 @@ def test_words_kept_by_place_and_by_words_read(monkeypatch: pytest.MonkeyPatch) 
 def test_only_the_encoder_learns_for_a_frozen_decoder(tmp_path: Path) -> None:
     first = compare(toy(), options(out=tmp_path / "first", models=["rnn_encdec"]))
     assert first is not None
-    models = ["rnn_encdec", "rnn_encdec_pooled", "rnn_encdec_attention"]
-    task = with_frozen_half(toy(), first, models, [1])
-    out = compare(task, options(out=tmp_path / "second", models=models, seeds=[1]))
+    task = with_frozen_half(toy(), first, ["rnn_encdec"], [1])
+    out = compare(task, options(out=tmp_path / "second", models=["rnn_encdec"], seeds=[1]))
     assert out is not None
     before = load(first / "rnn_encdec-seed1").model
-    for name in models:
-        after = load(out / f"{name}-seed1").model
-        used = list_decoder_parameters(after)
-        assert {"embed.weight", "C.weight", "V_start.bias", "output.W_o.weight"} <= {*used}
-        assert not any(part in key for key in used for part in ("encoder.", "reader", "V.weight"))
-        for key in used:
-            assert torch.equal(after.get_parameter(key), before.get_parameter(key)), key
-    learned = "encoder.unit.U.weight"
     after = load(out / "rnn_encdec-seed1").model
+    used = list_decoder_parameters(after)
+    assert {"embed.weight", "C.weight", "V_start.bias", "output.W_o.weight"} <= {*used}
+    assert not any(part in key for key in used for part in ("encoder.", "V.weight"))
+    for key in used:
+        assert torch.equal(after.get_parameter(key), before.get_parameter(key)), key
+    learned = "encoder.unit.U.weight"
     assert not torch.equal(after.get_parameter(learned), before.get_parameter(learned))
     with pytest.raises(ValueError, match="has no weights of rnn_encdec-seed2"):
         with_frozen_half(toy(), first, ["rnn_encdec"], [2])

@@ -28,8 +28,7 @@ def variant(of: str, class_path: str, **others: object) -> dict[str, Any]:
 
 STEPS = "bahdanau_to_transformer"
 CLASSES: dict[str, dict[str, Any]] = {
-    "rnn_encdec_both": variant("rnn_encdec", "encoders:OtherEncoder"),
-    "rnn_encdec_fresh": variant("rnn_encdec", "encoders:FreshDecoder"),
+    "rnn_encdec_fresh": variant("rnn_encdec", "fresh:FreshDecoder"),
     "lstm_seq2seq_last": variant("lstm_seq2seq", "ladder:Ladder"),
     "lstm_seq2seq_dot": variant("lstm_seq2seq", "ladder:Ladder", memory="grows", attends=True),
     "bahdanau_dot": variant("bahdanau", f"{STEPS}:DotBahdanau"),
@@ -54,12 +53,13 @@ CLASSES: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 """The variants that lists show: each class, or published model, by its name."""
 GONE = {
+    "rnn_encdec_both": variant("rnn_encdec", "encoders:OtherEncoder"),
     "rnn_encdec_units": variant("rnn_encdec", "units:RNNWithUnits"),
     "linear_attention_favor": variant("linear_attention", "favor:Favor"),
     "transformer_conv": variant("transformer", "convolved:ConvolvedTransformer"),
     "gpt_conv": variant("gpt", "convolved:ConvolvedGPT"),
 }
-"""Classes of the first edition, whose records can still be read."""
+"""Classes of earlier commits, whose records can still be read."""
 POSITIONS = {
     "sinusoids": "sinusoids", "learned": "learned positions", "rotary": "rotary positions",
     "alibi": "linear biases", "none": "no positions",

@@ -1,0 +1,50 @@
+"""A decoder that learns to read the vector of a trained encoder."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import torch
+from jaxtyping import Bool, Int
+from torch import Tensor, nn
+
+from seqmodels.interface import Size
+from seqmodels.models import rnn_encdec
+from seqmodels.models.rnn_encdec import RNNEncDec, State
+
+
+@dataclass(frozen=True, kw_only=True)
+class FreshConfig(rnn_encdec.Config):
+    """Sizes of the decoder, and of the vector that it reads."""
+
+    d_vector: Size = 1000
+    """Width of the trained encoder's vector."""
+
+    def source_floats(self, n: int) -> int:
+        """Return how many numbers about a source of n tokens the decoder is given."""
+        return self.d_vector
+
+
+class FreshDecoder(RNNEncDec):
+    """A decoder for the vector of a trained encoder, which has embeddings of its own.
+
+    `tasks.bottleneck --frozen` loads the encoder and keeps it as it is. A decoder of another width
+    reads a projection of the vector.
+    """
+
+    config_type = FreshConfig
+
+    def __init__(self, cfg: FreshConfig):
+        super().__init__(cfg)
+        self.embed_source = nn.Embedding(cfg.vocab_size, cfg.d_embed)
+        self.encoder = rnn_encdec.Encoder(replace(cfg, d_model=cfg.d_vector))
+        self.V = nn.Linear(cfg.d_vector, cfg.d_vector)
+        is_wider = cfg.d_model != cfg.d_vector
+        self.W_c = nn.Linear(cfg.d_vector, cfg.d_model, bias=False) if is_wider else nn.Identity()
+        rnn_encdec.init(self)
+
+    def encode(self, src: Int[Tensor, "B S"], src_mask: Bool[Tensor, "B S"]) -> State:
+        """Read the source as the trained encoder does."""
+        h = self.encoder(self.dropout(self.embed_source(src)), src_mask)
+        c = self.W_c(torch.tanh(self.V(h)))
+        return State(c, torch.tanh(self.V_start(c)))
