@@ -10,7 +10,7 @@ Question
     al. 2024, arXiv:2404.08819).
 
     python -m tasks.memory                     look-up at equal parameters
-    python -m tasks.memory --width 64          equal widths: accuracy against bytes of memory
+    python -m tasks.memory --width 64          equal widths
     python -m tasks.memory --pairs 32          up to 32 pairs in training and 64 in test
     python -m tasks.memory --preset again      keys are given again: their last values are asked for
     python -m tasks.memory --preset hops       the value of a key is a key, whose value is asked for

@@ -1,18 +1,12 @@
-"""Draw when look-up is learned, scores by memory, and how far balls are followed. No torch.
-
-Scores by memory are after Arora et al. 2023 (Zoology, arXiv:2312.04927).
-"""
+"""Draw when look-up is learned, and how far balls are followed. No torch."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 from matplotlib.figure import Figure
 
-from seqmodels.evaluation.metrics import metric_of
 from seqmodels.records.schema import Record
 from seqmodels.report import load, style
 from seqmodels.report.load import format_bucket, format_short, format_subtitle
@@ -41,56 +35,6 @@ def draw_transition(records: Sequence[Record]) -> dict[str, Figure]:
     ax.set(xlabel="training steps", xlim=(0, None), ylim=(0, 100))
     ax.xaxis.set_major_formatter(format_short)
     return {"transition": figure}
-
-
-def group_by_bytes(records: Iterable[Record]) -> dict[str, dict[float, list[Record]]]:
-    """Group records by model, then by the bytes that they keep of a source, fewest first."""
-    groups: dict[str, dict[float, list[Record]]] = {}
-    for r in sorted(records, key=load.order_of):
-        kept = np.interp(r.data.count("n_tokens_source"), *np.array(r.cache_bytes, float).T)
-        groups.setdefault(r.base, {}).setdefault(float(kept), []).append(r)
-    return {model: dict(sorted(sizes.items())) for model, sizes in groups.items()}
-
-
-def draw_widths(folders: Folders) -> dict[str, Figure]:
-    """Draw look-ups at the most pairs in training against the bytes kept.
-
-    There is a panel for each data and budget at which a model keeps more or fewer bytes.
-    """
-    by_data: dict[tuple[str, int], list[Record]] = {}
-    for r in (r for own in folders for r in own if r.tests[0].name == "query"):
-        by_data.setdefault((r.data.sha256, r.train_config.tokens), []).append(r)
-    comparisons = [
-        own for own in by_data.values()
-        if any(len(sizes) > 1 for sizes in group_by_bytes(own).values())
-    ]  # fmt: skip
-    if not comparisons:
-        return {}
-    records = [r for own in comparisons for r in own]
-    first = {r.base: [r] for r in sorted(records, key=load.order_of, reverse=True)}
-    looks = style.line_styles_for(first)
-    caption = (
-        "Line: mean of the seeds; whisker: lowest to highest. Bytes: all that a model keeps of a "
-        "source, by its width or number of heads. Dotted: the best guess from the values alone."
-    )
-    texts = "Queries answered (%), by memory", format_subtitle(records), caption
-    figure, axes = style.make_panels(texts, [*looks.values()], n_columns=len(comparisons))
-    for ax, own in zip(axes[0], comparisons, strict=True):
-        test, groups = own[0].tests[0], group_by_bytes(own)
-        place = load.longest_trained_bucket(test) or 0
-        bucket = test.buckets[place]
-        for model, look in looks.items():
-            scores = {}
-            for size, seeds in groups.get(model, {}).items():
-                cells = load.score_array(seeds, test.name, test.primary_metric)
-                scores[size] = cells[:, place + 1, 0]
-            style.draw_seeds(ax, look, scores, lw=0.9)
-        style.set_log(ax, "x", partial(format_short, unit="B"))
-        ax.axhline(bucket["baseline"].value, ls=":", lw=1.8, color=style.INK)
-        ax.set_title(f"{format_bucket(bucket)} pairs")
-        ax.set(xlabel="bytes kept of a source")
-        ax.set_ylim(0, 100 if metric_of(test.primary_metric).is_percent else None)
-    return {"widths-lookup": figure}
 
 
 def draw_tracking(folders: Folders) -> dict[str, Figure]:
@@ -127,4 +71,4 @@ def draw_tracking(folders: Folders) -> dict[str, Figure]:
 
 
 FIGURES = [draw_transition]
-ACROSS = [draw_widths, draw_tracking]
+ACROSS = [draw_tracking]

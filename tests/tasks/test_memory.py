@@ -4,17 +4,15 @@ import random
 from collections import Counter
 from typing import Any
 
-import numpy as np
 import pytest
 from conftest import RESULTS
-from fake_records import as_arm, as_records, fake_record, metric
+from fake_records import as_records, fake_record
 
 from seqmodels import EOS
 from seqmodels.experiments.sweep import make_spec, model_sizes
 from seqmodels.experiments.task import Task
 from seqmodels.models import PAPERS
 from seqmodels.records.io import load
-from seqmodels.report import style
 from tasks.memory import __main__ as memory
 from tasks.memory import figure, lookup, tracking
 
@@ -190,44 +188,15 @@ def test_moves_are_equally_likely_and_few_of_them_are_frequent(monkeypatch: Any)
 # ---------------------------------------------------------------------------------------- Figures
 
 
-def wide(model: str, seed: int, d_model: int, score: float) -> dict[str, Any]:
-    """Make a record that keeps 3 d_model bytes per token, with this score."""
+def look_up(model: str, seed: int) -> dict[str, Any]:
+    """Make a record of look-ups."""
     record = fake_record(model, seed)
-    record["model_config"] = {"d_model": d_model}
-    record["data"] |= {"n_tokens_source": 17, "name": "keys"}
-    lengths = [(n, n if model != "lstm_seq2seq" else 1) for n in (8, 16, 32)]
-    record["cache_bytes"] = [[n, 3 * d_model * k] for n, k in lengths]
-    record["tests"][0] |= {"baseline": "knows nothing", "name": "query"}
-    for i, bucket in enumerate(record["tests"][0]["buckets"]):  # the fourth is the longest trained
-        bucket["bleu"] = metric(score if i == 3 else float(i), 0)
-        bucket["baseline"] = {"value": 7.0 + i, "low": None, "high": None}
+    record["tests"][0]["name"] = "query"
     return record
 
 
-def test_a_point_is_its_bytes_and_its_score() -> None:
-    one, two = (
-        [wide("gpt", 1, d, 60 + d), wide("gpt", 2, d, 64 + d), wide("lstm_seq2seq", 1, d, d)]
-        for d in (16, 32)
-    )
-    arm = [as_arm(wide("gpt", 1, 8, 50), sizes={"n_heads": 1})]
-    other = [r | {"data": r["data"] | {"sha256": "11"}} for r in two]
-    assert figure.draw_widths([*map(as_records, (one, other))]) == {}
-    cups = as_records([fake_record("gpt", 1)])
-    drawn = figure.draw_widths([*map(as_records, (other, one, two, arm)), cups])
-    (ax,) = drawn["widths-lookup"].axes
-    for model, sizes, means in (
-        ("gpt", [17 * 24, 17 * 48, 17 * 96], [50, 78, 94]), ("lstm_seq2seq", [48, 96], [16, 32]),
-    ):  # fmt: skip
-        colour = style.line_style_of(model).colour
-        line = next(its for its in ax.lines if its.get_color() == colour)
-        assert np.allclose(line.get_xdata(), sizes)
-        assert np.allclose(line.get_ydata(), means)
-
-
 def test_each_seed_has_its_curve() -> None:
-    records = as_records(
-        [wide(model, seed, 8, 1) for model in ("gpt", "bahdanau") for seed in (1, 2)]
-    )
+    records = as_records([look_up(model, seed) for model in ("gpt", "bahdanau") for seed in (1, 2)])
     (ax,) = figure.draw_transition(records)["transition"].axes
     assert len(ax.lines) == 4 + 1  # and the line at 95 %
     assert [*ax.lines[-2].get_ydata()] == [p.valid_accuracy for p in records[1].curve]
@@ -235,7 +204,7 @@ def test_each_seed_has_its_curve() -> None:
 
 
 def test_each_number_of_cups_has_its_panel() -> None:
-    folders = [as_records([wide("gpt", 1, 8, 1)])]
+    folders = [as_records([look_up("gpt", 1)])]
     for n_cups, models in ((5, ["gpt"]), (2, ["gpt", "lstm_seq2seq"]), (2, ["gpt"])):
         records = [fake_record(model, seed) for model in models for seed in (1, 2)]
         for record in records:
