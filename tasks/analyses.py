@@ -13,9 +13,6 @@ from seqmodels.data.batches import Example, batches_by_length, collate
 from seqmodels.evaluation.evaluate import BATCH_TOKENS
 from seqmodels.interface import Batch, SequenceModel, device_of
 
-Rows = list[dict[str, float | str]]
-"""Rows of an analysis, as a record holds them."""
-
 
 def batch_of(model: SequenceModel, examples: Sequence[Example]) -> Batch:
     """Collate examples on the model's device."""

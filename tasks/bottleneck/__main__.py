@@ -94,7 +94,7 @@ def make_task(args: argparse.Namespace) -> Task:
 
     sentences: list[Sentence] = []
     if args.data:
-        task = translation.corpus_task(args)
+        task = translation.make_task(args)
     else:
         corpus = translation.draw_corpus(args)
         task = translation.builtin_task(args, corpus)

@@ -19,10 +19,9 @@ from seqmodels.data.batches import Example
 from seqmodels.data.tokenizers import Tokenizer
 from seqmodels.evaluation.evaluate import generate_targets
 from seqmodels.evaluation.metrics import make_bleu, map_buckets
-from seqmodels.experiments.task import TestSet
+from seqmodels.experiments.task import Rows, TestSet
 from seqmodels.interface import EOS, SequenceModel
 
-from ..analyses import Rows
 from .latent import (
     FromStates,
     Ranges,

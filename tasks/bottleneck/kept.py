@@ -12,9 +12,9 @@ from seqmodels.data.batches import Example
 from seqmodels.data.tokenizers import Tokenizer
 from seqmodels.evaluation.evaluate import generate_targets
 from seqmodels.evaluation.metrics import map_buckets
+from seqmodels.experiments.task import Rows
 from seqmodels.interface import EOS, SequenceModel
 
-from ..analyses import Rows
 from ..synthetic.trees import Sentence
 from ..synthetic.words import english_words, german_words
 from .best_state import BestState

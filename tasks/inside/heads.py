@@ -10,9 +10,10 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from seqmodels.experiments.task import Rows
 from seqmodels.interface import PAD, SequenceModel, watch_attention
 
-from ..analyses import Rows, batch_of
+from ..analyses import batch_of
 from .pairs import Grid, make_grid
 from .reader import Reader, Sample, heads_of, list_attentions, read
 

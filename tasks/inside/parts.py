@@ -12,10 +12,10 @@ import torch
 from torch import nn
 
 from seqmodels.evaluation.evaluate import generate_targets
+from seqmodels.experiments.task import Rows
 from seqmodels.interface import SequenceModel, mute_heads
 from seqmodels.models.transformer import Transformer
 
-from ..analyses import Rows
 from ..synthetic.changes import CHANGES, classify_changes
 from .reader import Reader, Sample, heads_of, is_one_text
 

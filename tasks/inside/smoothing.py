@@ -24,11 +24,11 @@ from torch import Tensor
 
 from seqmodels.data.batches import Example
 from seqmodels.evaluation.evaluate import score_teacher_forced
+from seqmodels.experiments.task import Rows
 from seqmodels.interface import SequenceModel
 from seqmodels.models import gpt, transformer
 from seqmodels.models.transformer import softmax
 
-from ..analyses import Rows
 from .reader import Attention, Reader, list_attentions
 
 N_MEASURED = 200
@@ -107,6 +107,4 @@ def measure_kernel(reader: Reader) -> Rows:
     return rows
 
 
-MEASURES: dict[str, Callable[[Reader], Rows]] = {
-    "kernel": measure_kernel,
-}
+MEASURES: dict[str, Callable[[Reader], Rows]] = {"kernel": measure_kernel}

@@ -11,7 +11,8 @@ from jaxtyping import Bool, Float
 from scipy.stats import rankdata
 from torch import Tensor
 
-from ..analyses import Rows
+from seqmodels.experiments.task import Rows
+
 from ..synthetic.lexicon import NOUNS
 from ..synthetic.trees import Sentence
 from ..synthetic.words import KINDS, english_words

@@ -9,10 +9,11 @@ import torch
 import torch.nn.functional as F
 
 from seqmodels.data.batches import Example
+from seqmodels.experiments.task import Rows
 from seqmodels.interface import PAD, SequenceModel
 from seqmodels.search import unroll
 
-from ..analyses import Rows, batches_of
+from ..analyses import batches_of
 
 N_PADS = 20
 """Pads that are added to each source."""

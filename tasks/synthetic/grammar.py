@@ -335,8 +335,6 @@ class Sampler:
 
 # ---- Corpus ----------------------------------------------------------------------------------
 
-LENGTH_EXPONENT = 1  # train and valid: probability of a length ∝ 1 / length ** LENGTH_EXPONENT
-
 
 class Splits(NamedTuple):
     """The three parts of a corpus; no English sentence occurs twice."""
@@ -356,16 +354,11 @@ def draw_corpus(
 ) -> Splits:
     """Draw a corpus: test first, so that neither it nor valid depends on the train size.
 
-    Lengths in train and valid are 4 to `max_train` English words, drawn by `LENGTH_EXPONENT`: every
-    length has about as many words in all.
+    Lengths in train and valid are 4 to `max_train` English words, each with a
+    probability in proportion to 1 / length: every length has about as many words in all.
     Test holds `per_bucket` sentences of 4–10, 11–20, … up to `max_test` words, cycling through the
     lengths of a bucket.
     """
-    if max_train < 4 or max_test < 10 or max_test % 10:
-        raise ValueError(
-            f"max_train={max_train}, max_test={max_test}: lengths start at 4 words and test "
-            "buckets are tens; give max_train ≥ 4 and a max_test that is a multiple of 10"
-        )
     rng = random.Random(seed)
     seen: set[tuple[str, ...]] = set()
     test = []
@@ -374,7 +367,7 @@ def draw_corpus(
         each = (lengths[i % len(lengths)] for i in range(per_bucket))
         test += [draw_unseen(rng, n_words, seen).sentence for n_words in each]
     lengths = range(4, max_train + 1)
-    ladder = list(accumulate(1 / n**LENGTH_EXPONENT for n in lengths))
+    ladder = list(accumulate(1 / n for n in lengths))
 
     def draw() -> Sentence:
         n_words = lengths[bisect(ladder, rng.random() * ladder[-1])]

@@ -120,8 +120,6 @@ def draw_corpus(
     are log-uniform over 8 ... `max_train`, and half of those stories with room for it also need
     another word on the way, for a denser training signal. Kinds alternate.
     """
-    if (least := min(max_train, max_test)) < NEAREST:
-        raise ValueError(f"the longest distance is {least} words; give at least {NEAREST}")
     rng = random.Random(seed)
     seen: set[str] = set()
     # Sums of 1/d, because powers and logarithms differ between machines.

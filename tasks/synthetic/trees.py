@@ -399,12 +399,11 @@ class Tags(NamedTuple):
 
 
 class Parse(NamedTuple):
-    """A sentence pair, with the tags of both sides, and the clauses that it was rendered from."""
+    """A sentence pair, with the tags of both sides."""
 
     sentence: Sentence
     en: Tags
     de: Tags
-    clauses: Sequence[Clause]
     forms: tuple[Forms | None, ...]
     """Of the English nouns and names; other words have none."""
 
@@ -434,4 +433,4 @@ def parse(clauses: Sequence[Clause], coordinators: Sequence[str] = ()) -> Parse:
     en_words, de_words = (tuple(word for word, _ in side) for side in (en, de))
     sentence = Sentence(en_words, de_words, tuple(links))
     forms = tuple(node.forms if node else None for _, node in en)
-    return Parse(sentence, _tag(en), _tag(de), clauses, forms)
+    return Parse(sentence, _tag(en), _tag(de), forms)

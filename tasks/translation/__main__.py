@@ -119,17 +119,12 @@ def builtin_task(args: argparse.Namespace, corpus: Splits) -> Task:
     )
 
 
-def corpus_task(args: argparse.Namespace) -> Task:
-    """Return the task on the corpus that --data names."""
-    from . import corpus
-
-    return corpus.make_task(args)
-
-
 def make_task(args: argparse.Namespace) -> Task:
     """Return the task on built-in data, that of a preset, or on the data that --data names."""
     if args.data:
-        return corpus_task(args)
+        from . import corpus
+
+        return corpus.make_task(args)
     return presets.make_task(args) if args.preset else builtin_task(args, draw_corpus(args))
 
 
