@@ -38,7 +38,7 @@ FORMAT = 15
 TOKENIZER, TEST_TEXTS = "tokenizer.json", "test.json"
 """Files in the folder of a corpus, beside those of `batches`."""
 MAX_TOKENS = {"train": 200, "valid": 200, "test": 400}
-"""Of a side, with a source's EOS; longer pairs are left out and counted."""
+"""Most tokens of a source, EOS included, or of a target; longer pairs are left out and counted."""
 Split = TypeVar("Split", TokenizedPairs, TokenStream)
 
 

@@ -33,7 +33,7 @@ SPLIT_NAMES = {
 }
 """What files and the hub call a split; Multi30k has several test sets."""
 Languages = Sequence[str | None]
-"""Of source and target; None where it follows from the data."""
+"""Languages of source and target; None where one follows from the data."""
 Reader = Callable[[], Iterator[Any]]
 """Read a split from its beginning: its pairs, or pieces of its text."""
 
@@ -55,7 +55,7 @@ class Corpus(NamedTuple):
     origins: Sequence[str]
     """Where each side of the pairs is from, or the text."""
     languages: Sequence[str] = ()
-    """Of source and target; none for running text."""
+    """Languages of source and target; none for running text."""
 
     def first_lines(self) -> str:
         """Describe the origins, and the beginning of each split."""
@@ -275,7 +275,7 @@ def open_rows(data: str, limit: int | None) -> tuple[dict[str, RowReader], str]:
 
 
 def read_tables(paths: Sequence[Path]) -> Rows:
-    """Yield the rows of files, one file after the other; what is no table has lines of text."""
+    """Yield the rows of files in their order; each line of a file that is not a table is a row."""
     for path in paths:
         yield from TABLES.get(path.suffix.lower(), read_text_rows)(path)
 

@@ -77,7 +77,7 @@ class Pair(Strict):
     is_separated: bool
     """Whether the lowest seed of one is above the highest of the other, of two seeds or more."""
     p: float | None = None
-    """Of the difference over all examples, corrected for its family; None: it is not tested."""
+    """p-value of the difference over all examples, corrected for its family; None: not tested."""
     overall: Difference
     buckets: list[Difference]
 
@@ -143,7 +143,7 @@ class Part(NamedTuple):
     seeds: Mapping[str, np.ndarray]
     """The scores of each model, one for each seed."""
     covariance: np.ndarray
-    """Of the models' means over draws of the examples: (models, models)."""
+    """Covariance of the models' means over draws of the examples: (models, models)."""
     n_groups: int
 
 

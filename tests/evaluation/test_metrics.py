@@ -141,7 +141,7 @@ def test_shares_of_single_rows_have_wilsons_interval() -> None:
 
 
 def test_a_better_score_does_not_have_a_worse_end() -> None:
-    """Of 80 sentences, all right or one of them wrong in part."""
+    """80 sentences are right, or 79 of them and a part of the last."""
     lows = []
     for share in (0.0, 0.4, 0.9, 0.97, 1.0):
         columns = np.stack([np.r_[100 * share, np.full(79, 100.0)], np.ones(80)], 1)
@@ -163,7 +163,7 @@ def test_an_interval_of_a_loss_stays_positive() -> None:
 
 
 def test_intervals_of_shares_cover_them() -> None:
-    """Of sentences of which some are right, few are wrong, and most in part."""
+    """Some sentences are right; of the others, most are right in part and few are wrong."""
     for right, n in ((0.5, 100), (0.9, 100), (0.97, 300)):
         n_held = 0
         for i in range(400):

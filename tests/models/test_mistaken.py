@@ -60,7 +60,7 @@ def test_without_a_mistake_it_is_the_chapter(tiny: Tiny, pairs: Pairs) -> None:
 
 # ------------------------------------------------------------------------------- Weights by hand
 SCORES = torch.tensor([[1.0, 2.0, 3.0], [0.5, 0.0, -1.0]])
-"""Of two queries and three keys."""
+"""Scores of two queries and three keys."""
 MASK = torch.tensor([[True, False, False], [True, True, False]])
 
 
