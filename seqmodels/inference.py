@@ -10,7 +10,6 @@ import sys
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from html import escape
 from itertools import islice
 from pathlib import Path
@@ -23,12 +22,12 @@ from pydantic import validate_call
 from seqmodels import search
 from seqmodels.data import tokenizers
 from seqmodels.data.batches import Example, collate
-from seqmodels.evaluation.evaluate import generate_targets, search_in_batches
+from seqmodels.evaluation.evaluate import generate_targets
 from seqmodels.interface import BOS, EOS, PAD, SequenceModel
 from seqmodels.models import PAPERS
 from seqmodels.records import io as record
 from seqmodels.records.schema import Record
-from seqmodels.search import LENGTH_PENALTY, Hypothesis
+from seqmodels.search import LENGTH_PENALTY
 from seqmodels.training.checkpoint import load_model
 from seqmodels.utils.imports import SHIPPED
 
@@ -118,19 +117,6 @@ class TrainedModel:
         examples = [Example(src, src) for src in sources if src]
         best = iter(generate_targets(self.model, examples, beam, length_penalty=length_penalty))
         return [next(best) if src else [] for src in sources]
-
-    def search_n_best(
-        self,
-        sources: Sequence[list[int]],
-        n: int,
-        beam: int,
-        length_penalty: float = LENGTH_PENALTY,
-    ) -> list[list[Hypothesis]]:
-        """Return the n best hypotheses of a beam for each source, the best first."""
-        examples = [Example(src, src) for src in sources if src]
-        find = partial(search.search_beams, width=beam, length_penalty=length_penalty)
-        ranked = iter(search_in_batches(find, self.model, examples, beam))
-        return [next(ranked)[:n] if src else [Hypothesis([], 0.0)] for src in sources]
 
     def encode_source(self, text: str) -> list[int]:
         """Return the source's tokens, with EOS if the run was trained with it; BOS if empty."""

@@ -6,10 +6,8 @@ the number of tokens, EOS included, after which a text is cut: one for all rows,
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -179,14 +177,7 @@ LENGTH_PENALTY = 1.0
 """The default power of the length by which a beam divides log-probabilities."""
 
 
-class Hypothesis(NamedTuple):
-    """A target that a beam search found."""
-
-    tokens: list[int]
-    log_p: float
-    """Its log-probability in nats, EOS included if it ends there."""
-
-
+@torch.inference_mode()
 def beam(
     model: SequenceModel,
     src: Int[Tensor, "B S"],
@@ -195,28 +186,13 @@ def beam(
     width: int,
     length_penalty: float = LENGTH_PENALTY,
 ) -> list[list[int]]:
-    """Return the best hypothesis of a beam search for each source."""
-    ranked = search_beams(model, src, src_mask, max_len, width, length_penalty)
-    return [hypotheses[0].tokens for hypotheses in ranked]
-
-
-@torch.inference_mode()
-def search_beams(
-    model: SequenceModel,
-    src: Int[Tensor, "B S"],
-    src_mask: Bool[Tensor, "B S"],
-    max_len: int | Int[Tensor, " B"],
-    width: int,
-    length_penalty: float = LENGTH_PENALTY,
-) -> list[list[Hypothesis]]:
-    """Keep the `width` most likely hypotheses of each source; return them, the best first.
+    """Keep the `width` most likely hypotheses of each source; return the best one.
 
     The best has the highest log p / length ** length_penalty, where the length counts EOS. A
-    finished hypothesis stays in the beam and is not extended. There are fewer than `width` where
-    so few targets are possible.
+    finished hypothesis stays in the beam and is not extended.
     """
     limits, shared = LengthLimits(max_len, src), model.beam_shared_fields
-    beams, ranked = Beams.start(src, width, limits.longest), dict[int, list[Hypothesis]]()
+    beams, best = Beams.start(src, width, limits.longest), dict[int, list[int]]()
     rows = beams.sources.repeat_interleave(width)
     state = reorder(model.encode(src, src_mask), rows, shared=shared)
     y = torch.full_like(rows, BOS)
@@ -224,13 +200,13 @@ def search_beams(
         logits, state = model.step(y, state)
         parent, token = beams.expand(logits, t)
         if (kept := limits.unfinished(t + 1, beams.is_finished.all(1))) is not None:
-            ranked |= beams.finish(kept, t + 1, length_penalty)
+            best |= beams.finish(kept, t + 1, length_penalty)
             if not len(kept):
                 break
             parent, token = parent[kept], token[kept]
         state = reorder(state, parent.flatten(), kept, shared)
         y = token.flatten()
-    return [ranked[source] for source in range(len(src))]
+    return [best[source] for source in range(len(src))]
 
 
 @dataclass
@@ -282,30 +258,16 @@ class Beams:
 
     def finish(
         self, kept: Int[Tensor, " B2"], length: int, length_penalty: float
-    ) -> dict[int, list[Hypothesis]]:
-        """Drop all sources but these; return the ranked hypotheses of the dropped ones."""
+    ) -> dict[int, list[int]]:
+        """Drop all sources but these; return the best hypothesis of each dropped one."""
         is_dropped = torch.ones_like(self.sources, dtype=torch.bool).index_fill(0, kept, False)
         tokens = self.tokens.unflatten(0, self.log_p.shape)
-        ranked = rank_hypotheses(
-            tokens[is_dropped, :, :length], self.log_p[is_dropped], length_penalty
-        )
+        generated = tokens[is_dropped, :, :length]
+        n_tokens = (generated != PAD).sum(2)
+        best = (self.log_p[is_dropped] / n_tokens**length_penalty).argmax(1)
+        targets = generated[torch.arange(len(best), device=best.device), best].tolist()
         dropped = self.sources[is_dropped].tolist()
         self.sources, self.first = self.sources[kept], self.first[: len(kept)]
         self.log_p, self.is_finished = self.log_p[kept], self.is_finished[kept]
         self.tokens = tokens[kept].flatten(0, 1)
-        return dict(zip(dropped, ranked, strict=True))
-
-
-def rank_hypotheses(
-    generated: Int[Tensor, "B J T"],
-    log_p: Float[Tensor, "B J"],
-    length_penalty: float,
-) -> list[list[Hypothesis]]:
-    """Return the hypotheses of each source, the best first, without impossible ones."""
-    length = (generated != PAD).sum(2)
-    order = (log_p / length**length_penalty).argsort(dim=1, descending=True, stable=True)
-    tokens = generated.gather(1, order.unsqueeze(2).expand_as(generated)).tolist()
-    return [
-        [Hypothesis(trim_at_eos(y), p) for y, p in zip(*row, strict=True) if p != -math.inf]
-        for row in zip(tokens, log_p.gather(1, order).tolist(), strict=True)
-    ]
+        return dict(zip(dropped, map(trim_at_eos, targets), strict=True))

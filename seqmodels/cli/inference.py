@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from seqmodels.cli.arguments import Add, add_run, add_text, read_text, warn_unknown
 from seqmodels.utils.files import claim_file
-from seqmodels.utils.terminal import non_negative, positive, print_json
+from seqmodels.utils.terminal import non_negative, positive
 
 if TYPE_CHECKING:
     from seqmodels.inference import TrainedModel
@@ -27,13 +26,9 @@ def add_translate(arg: Add) -> None:
     add_run(arg)
     add_text(arg, "its lines are translated one by one")
     arg("--beam", type=positive, default=1, metavar="K", help="default: 1, greedy")
-    arg("--n-best", type=positive, metavar="N",
-        help="print the N best hypotheses of each line: number of the line, log-probability "
-        "and text, separated by tabs")  # fmt: skip
     arg("--length-penalty", type=float, default=1.0, metavar="A",
         help="the best has the highest log-probability / length^A; default: 1")  # fmt: skip
     arg("--alignment", type=Path, metavar="FILE.svg", help="draw the attention to the source")
-    arg("--json", action="store_true", help="print a line of JSON for each translation")
 
 
 def translate(args: argparse.Namespace) -> None:
@@ -44,8 +39,6 @@ def translate(args: argparse.Namespace) -> None:
 
     if args.beam == 1 and args.length_penalty != 1:
         raise ValueError("--length-penalty chooses from a beam; give --beam 2 or more")
-    if args.n_best and args.n_best > args.beam:
-        raise ValueError(f"--n-best {args.n_best}: give a --beam of {args.n_best} or more")
     if args.alignment:
         check_alignment(args)
     run = load(args.run)
@@ -58,10 +51,8 @@ def translate(args: argparse.Namespace) -> None:
     with tqdm(unit=" lines", disable=None if args.text == "-" else True) as bar:
         while chunk := [run.encode_line(line) for line in islice(rest, LINES_AT_ONCE)]:
             bar.update(len(chunk))
-            for row in translate_sources(run, chunk, len(sources), args):
-                fields = row["line"], f"{row.get('log_p', 0):z.4f}", row["text"]
-                text = "\t".join(map(str, fields)) if args.n_best else row["text"]
-                print_json(row) if args.json else print(text, flush=True)
+            for tokens in run.search(chunk, args.beam, args.length_penalty):
+                print(run.tokenizer.decode(tokens), flush=True)
             sources += chunk
     if args.alignment:
         draw_translation(run, args)
@@ -72,25 +63,7 @@ def check_alignment(args: argparse.Namespace) -> None:
     """Raise ValueError if there is not one translation whose attention can be drawn."""
     if args.text == "-" or "\n" in args.text or not args.text.strip():
         raise ValueError("--alignment draws one sentence; give one")
-    if args.n_best:
-        raise ValueError("--alignment draws one translation; leave --n-best out")
     claim_file(args.alignment)
-
-
-def translate_sources(
-    run: TrainedModel, sources: Sequence[list[int]], n_before: int, args: argparse.Namespace
-) -> Iterator[dict[str, int | float | str]]:
-    """Yield line number and text of each translation and, with --n-best, its log-probability."""
-    decode = run.tokenizer.decode
-    if not args.n_best:
-        best = run.search(sources, args.beam, args.length_penalty)
-        for number, tokens in enumerate(best, n_before + 1):
-            yield {"line": number, "text": decode(tokens)}
-        return
-    found = run.search_n_best(sources, args.n_best, args.beam, args.length_penalty)
-    for number, hypotheses in enumerate(found, n_before + 1):
-        for tokens, log_p in hypotheses:
-            yield {"line": number, "log_p": log_p, "text": decode(tokens)}
 
 
 def draw_translation(run: TrainedModel, args: argparse.Namespace) -> None:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import TypeVar
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
 
 from seqmodels.data.batches import Example, batches_by_length, collate
 from seqmodels.evaluation.intervals import Row
@@ -18,7 +16,6 @@ from seqmodels.search import LENGTH_PENALTY, beam, greedy
 from seqmodels.utils.progress import SILENT, ProgressBar
 
 BATCH_TOKENS = 6000
-Found = TypeVar("Found")
 
 
 @torch.no_grad()  # inference mode would spoil the buffers of weights that are shared out
@@ -50,30 +47,19 @@ def generate_targets(
     bar: ProgressBar = SILENT,
     length_penalty: float = LENGTH_PENALTY,
 ) -> list[list[int]]:
-    """Generate each target from its source only: greedily, or with a beam if `width` > 1."""
-    search = greedy if width == 1 else partial(beam, width=width, length_penalty=length_penalty)
-    return search_in_batches(search, model, examples, width, bar)
-
-
-def search_in_batches(
-    search: Callable[[SequenceModel, Tensor, Tensor, Tensor], list[Found]],
-    model: SequenceModel,
-    examples: Sequence[Example],
-    width: int,
-    bar: ProgressBar = SILENT,
-) -> list[Found]:
-    """Return what a search with beams of this width finds for each source.
+    """Generate each target from its source only: greedily, or with a beam if `width` > 1.
 
     The length limit depends on a target's own source (see `max_target_length`), not on its batch.
     """
+    search = greedy if width == 1 else partial(beam, width=width, length_penalty=length_penalty)
     model.eval()
-    found: dict[int, Found] = {}
+    generated: dict[int, list[int]] = {}
     lots = batches_by_length(examples, BATCH_TOKENS // width) if examples else []
     for indices in bar.track("search", lots):
         batch = collate([examples[i] for i in indices], device_of(model))
         max_len = torch.tensor([max_target_length(model, len(examples[i].src)) for i in indices])
-        found |= zip(indices, search(model, batch.src, batch.src_mask, max_len), strict=True)
-    return [found[i] for i in range(len(examples))]
+        generated |= zip(indices, search(model, batch.src, batch.src_mask, max_len), strict=True)
+    return [generated[i] for i in range(len(examples))]
 
 
 def max_target_length(model: SequenceModel, n_source: int) -> int:
