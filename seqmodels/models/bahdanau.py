@@ -7,8 +7,8 @@ Paper
 Before
     The RNN encoder–decoder reads every source into one vector; its BLEU fell with length (Cho et
     al. 2014, arXiv:1409.1259). The authors conjecture that a vector of fixed length is a
-    bottleneck. Graves (2013, arXiv:1308.0850) wrote by hand what a soft window over the text
-    showed, which moves only forwards (6.1).
+    bottleneck. Graves (2013, arXiv:1308.0850) generated handwriting from a text that it reads
+    through a soft window, which moves only forwards (6.1).
 
 Idea
     Keep one annotation per source word, read in both directions. Before each target word, score all
