@@ -273,6 +273,7 @@ def test_only_the_decoder_learns_for_a_frozen_encoder(tmp_path: Path) -> None:
         c = fresh.encode(src, src != PAD).c
         assert_close(c, fresh.W_c(vectors))
         assert c.shape[1] == fresh.config.d_model
+        assert fresh.config.source_floats(9) == width
         assert (not torch.equal(c, vectors)) == bool(changed)
         assert not torch.equal(fresh.embed.weight, trained.embed.weight)
         assert not torch.equal(fresh.output.W_o.weight, trained.output.W_o.weight)
