@@ -47,7 +47,8 @@ def test_formats_at_their_borders() -> None:
     short = {0: "0", 0.0005: "5e-4", 0.001: "0.001", 999: "999", 1000: "1 k", 1e6: "1 M"}
     assert {n: load.format_short(n) for n in short} == short
     fields = {
-        ("n_heads", 1): "1 head", ("n_queries", 1): "1 vector", ("n_layers", 4): "4 layers", ("d_k", 4): "d_k 4",
+        ("n_heads", 1): "1 head", ("n_layers", 4): "4 layers", ("d_k", 4): "d_k 4",
+        ("n_queries", 1): "1 vector",
         ("tokens", 15e6): "15 M target tokens", ("label_smoothing", 0.1): "label smoothing 0.1",
         ("is_prenorm", True): "pre-norm", ("is_reversed", False): "no reversed",
         ("optimizer", "muon"): "optimizer muon", ("width", 2): "2 × width",
