@@ -11,6 +11,7 @@ import ast
 import re
 import tomllib
 from pathlib import Path
+from textwrap import dedent
 from typing import Any, NamedTuple
 
 from latex2mathml.converter import convert
@@ -74,6 +75,8 @@ class Chapter(NamedTuple):
     title: str
     parts: dict[str, str]
     """The sections of the docstring by heading: Paper, Before, Idea …"""
+    drawing: str
+    """What flows where, in lines of text, at the end of Idea; empty: there is none."""
     units: list[Unit]
     own_class: str
     """The name of the model's class."""
@@ -94,8 +97,10 @@ def read_chapter(name: str) -> Chapter:
         r"\n\n(?=[A-Z][a-z]+\n    )", ast.get_docstring(ast.parse(text)) or ""
     )
     parts = dict(block.split("\n", 1) for block in blocks)
+    parts["Idea"], _, drawing = parts["Idea"].partition("\n\n        ")
+    drawing = dedent(f"        {drawing}")
     units = split_into_units(text, own_class)
-    return Chapter(name, PAPERS[name], path, title, parts, units, own_class)
+    return Chapter(name, PAPERS[name], path, title, parts, drawing, units, own_class)
 
 
 def read_letters(chapter: Chapter) -> dict[str, str]:

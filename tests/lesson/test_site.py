@@ -20,6 +20,7 @@ import seqmodels
 from lesson import attention, build, essays, layout, pair, source, trace
 from seqmodels.cli import pages
 from seqmodels.data.batches import Example, collate
+from seqmodels.models import FIVE
 
 CHAPTERS = {chapter.name: chapter for chapter in source.read_chapters()}
 CONSECUTIVE = [*pairwise(CHAPTERS)]
@@ -52,6 +53,15 @@ def check_code(chapter: source.Chapter, cells: list[str]) -> None:
     for number, line in lines.items():
         assert text.splitlines()[number - 1].startswith(line.partition("  # ")[0])
     assert dump_code("\n".join(lines.values())) == dump_code(text)
+
+
+@pytest.mark.parametrize("name", FIVE)
+def test_a_drawing_keeps_its_columns(site_folder: Path, name: str) -> None:
+    (drawn,) = re.findall('<pre class="drawing">(.*?)</pre>', page(site_folder, name))
+    lines = html.unescape(drawn).split("<br>")[:-1]
+    assert (lines[0][:10], lines[-1][:5]) == ("time      ", "write")
+    indented = "".join(f"        {line}\n" for line in lines)
+    assert f"\n\n{indented}\nSymbols" in CHAPTERS[name].path.read_text(encoding="utf-8")
 
 
 def test_pages_hold_all_code(site_folder: Path) -> None:
