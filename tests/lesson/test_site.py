@@ -57,7 +57,7 @@ def check_code(chapter: source.Chapter, cells: list[str]) -> None:
 
 @pytest.mark.parametrize("name", FIVE)
 def test_a_drawing_keeps_its_columns(site_folder: Path, name: str) -> None:
-    (drawn,) = re.findall('<pre class="drawing">(.*?)</pre>', page(site_folder, name))
+    (drawn,) = re.findall('<pre class="drawing" tabindex="0">(.*?)</pre>', page(site_folder, name))
     lines = html.unescape(drawn).split("<br>")[:-1]
     assert (lines[0][:10], lines[-1][:5]) == ("time      ", "write")
     indented = "".join(f"        {line}\n" for line in lines)
