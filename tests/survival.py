@@ -22,8 +22,8 @@ from typing import Any
 
 ROOT = Path(__file__).parents[1]
 PHASES = {
-    "training": r"\.checkpoint-",
-    "checkpointing": r"\.checkpoint-.*\.part$",
+    "training": r"\.checkpoint\.",
+    "checkpointing": r"\.checkpoint\..*\.part$",
     "evaluation": r"-seed\d+\.safetensors$",
     "recording": r"-seed\d+\.json.*\.part$",
     "drawing": r"\.(svg|png).*\.part$",

@@ -20,7 +20,7 @@ from seqmodels.data.text import Corpus, Pair
 from seqmodels.experiments import task
 from seqmodels.experiments.sweep import Options
 from seqmodels.training import loop
-from seqmodels.training.checkpoint import Checkpoints
+from seqmodels.training.checkpoint import Checkpoint
 from seqmodels.training.config import TrainConfig
 from seqmodels.training.trainer import Trainer
 from tools.sizes import sizes_of
@@ -118,8 +118,8 @@ def examples(n: int = 60) -> list[Example]:
 
 
 def finish(one: Trainer, save: Any = lambda: None, is_due: Any = lambda: False) -> dict[str, Any]:
-    checkpoints = Mock(spec=Checkpoints, is_due=is_due, save=lambda *_: save())
-    curve = loop.train(one, examples()[10:], examples()[:10], checkpoints)
+    checkpoint = Mock(spec=Checkpoint, is_due=is_due, save=lambda *_: save())
+    curve = loop.train(one, examples()[10:], examples()[:10], checkpoint)
     points = [{k: v for k, v in point.items() if k != "seconds"} for point in curve]
     return {"weights": {k: v.clone() for k, v in one.model.state_dict().items()}, "curve": points}
 

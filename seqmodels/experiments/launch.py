@@ -28,7 +28,7 @@ from seqmodels.experiments.sweep import Options, Run, check_same_settings, list_
 from seqmodels.experiments.task import Task
 from seqmodels.models import register
 from seqmodels.records import io as record
-from seqmodels.training.checkpoint import Checkpoints
+from seqmodels.training.checkpoint import SUFFIX, Checkpoint
 from seqmodels.utils import files, progress
 from seqmodels.utils.terminal import defer_signals, raise_stopped, signals_handled_by, wrap
 
@@ -133,8 +133,8 @@ def check_folder(out: Path, runs: Sequence[Run], is_fresh: bool) -> dict[Path, r
     """
     planned, recorded = {run.path: run for run in runs}, dict[Path, record.Record]()
     first, common = runs[0].settings(), {"beam", *runs[0].task.training}
-    names = {part.name.partition(".checkpoint-")[0] for part in out.glob("*-seed*.checkpoint-*")}
-    paths = {*out.glob("*-seed*[0-9].json"), *(out / f"{name}.json" for name in names)}
+    stopped = [out / path.name.replace(SUFFIX, ".json") for path in out.glob(f"*-seed*{SUFFIX}")]
+    paths = {*out.glob("*-seed*[0-9].json"), *stopped}
     for path in sorted(paths - (planned.keys() if is_fresh else set())):
         varied = {key for key in common if f"-{key}-" in path.name}
         now = {k: v for k, v in first.items() if k.startswith("data.") or k in common - varied}
@@ -144,8 +144,9 @@ def check_folder(out: Path, runs: Sequence[Run], is_fresh: bool) -> dict[Path, r
             check_same_settings(path, recorded_settings(old), now)
             if path in planned:
                 recorded[path] = old
-        elif checkpoint := Checkpoints(path).latest(lambda line: None):
-            check_same_settings(path, checkpoint.state["settings"], now)
+        else:
+            _, state = Checkpoint(path).load()
+            check_same_settings(path, state["settings"], now)
     return recorded
 
 
@@ -170,7 +171,7 @@ def prepare_folder(out: Path, runs: Sequence[Run], missing: Sequence[Run]) -> No
     files.remove_partial(out)
     for run in runs:
         if run not in missing:
-            Checkpoints(run.path).remove()
+            run.path.with_suffix(SUFFIX).unlink(missing_ok=True)
             print(wrap(f"{run.title}: recorded in {run.path}"))
         elif run.options.fresh:
             remove(run)

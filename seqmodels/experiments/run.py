@@ -34,11 +34,11 @@ from seqmodels.experiments.sweep import (
 )
 from seqmodels.experiments.task import Rows, Task, TestSet
 from seqmodels.interface import EOS, SequenceModel
-from seqmodels.models import Fields, Value
+from seqmodels.models import Value
 from seqmodels.records import io as record
 from seqmodels.records import provenance
 from seqmodels.records.schema import Event, Record
-from seqmodels.training.checkpoint import Checkpoint, Checkpoints, load_model, save_weights
+from seqmodels.training.checkpoint import SUFFIX, Checkpoint, load_model, save_weights
 from seqmodels.training.config import Progress
 from seqmodels.training.curves import open_curves
 from seqmodels.training.loop import train
@@ -74,9 +74,17 @@ def fit(run: Run, bar: ProgressBar = SILENT) -> tuple[SequenceModel, Progress]:
     if trained := load_trained(run, model):
         return model, trained
     trainer = Trainer(model, run.cfg, bar)
-    checkpoints = Checkpoints(run.path, run.options.checkpoint_every, run.settings())
-    if saved := checkpoints.latest(trainer.log):
-        resume(trainer, saved, run.settings())
+    checkpoint = Checkpoint(run.path, run.options.checkpoint_every, run.settings())
+    if checkpoint.path.exists():
+        tensors, state = checkpoint.load()
+        try:
+            trainer.restore(tensors, state["progress"])
+        except RuntimeError as error:  # a class of the user's own has changed
+            raise ValueError(
+                f"{checkpoint.path} does not fit: {str(error)[:200]}; --fresh starts again"
+            ) from None
+        share = f"{trainer.progress.tokens:,} of {trainer.cfg.tokens:,} tokens"
+        trainer.log_event("resumed", f"resumed after {share}")
     else:
         if not run.spec.lineage.keys() & run.task.recipes.keys():
             trainer.log_event(
@@ -85,7 +93,7 @@ def fit(run: Run, bar: ProgressBar = SILENT) -> tuple[SequenceModel, Progress]:
         trainer.log(f"training on {run.cfg.tokens:,} tokens")
     step, is_drawn = trainer.progress.step, run.options.tensorboard
     with open_curves(curves_of(run), step) if is_drawn else nullcontext() as curves:
-        train(trainer, run.task.train, run.task.valid, checkpoints, curves)
+        train(trainer, run.task.train, run.task.valid, checkpoint, curves)
     return model, trainer.progress
 
 
@@ -96,19 +104,6 @@ def build_model(run: Run) -> SequenceModel:
     if run.task.begin:
         run.task.begin(model, [*run.spec.lineage], run.cfg.seed)
     return model.to(run.device)
-
-
-def resume(trainer: Trainer, saved: Checkpoint, settings: Fields) -> None:
-    """Restore a checkpoint; raise ValueError if it belongs to another run."""
-    check_same_settings(saved.path, saved.state["settings"], settings)
-    try:
-        trainer.restore(saved.tensors, saved.state)
-    except ValueError as error:
-        raise ValueError(
-            f"{saved.path} does not fit this run: {error}; --fresh starts again"
-        ) from None
-    share = f"{trainer.progress.tokens:,} of {trainer.cfg.tokens:,} tokens"
-    trainer.log_event("resumed", f"resumed after {share}")
 
 
 def load_trained(run: Run, model: SequenceModel) -> Progress | None:
@@ -292,14 +287,13 @@ def write(run: Run, model: SequenceModel, result: Record, rows: Sequence[Row]) -
         sha256 = save_weights(run.path.with_suffix(".safetensors"), model.state_dict())
         result = result.model_copy(update={"weights_sha256": sha256})
         record.save(run.path, result, rows)
-        Checkpoints(run.path).remove()
+        run.path.with_suffix(SUFFIX).unlink(missing_ok=True)
     return result
 
 
 def remove(run: Run) -> None:
     """Delete all files of a run, which is to start again."""
-    Checkpoints(run.path).remove()
-    for suffix in (".json", ".jsonl", record.SUMS_SUFFIX, ".safetensors"):
+    for suffix in (SUFFIX, ".json", ".jsonl", record.SUMS_SUFFIX, ".safetensors"):
         run.path.with_suffix(suffix).unlink(missing_ok=True)
     shutil.rmtree(curves_of(run), ignore_errors=True)
 

@@ -11,6 +11,7 @@ import time
 from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
+from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -23,7 +24,7 @@ from torch.nn.utils import clip_grad_norm_
 from seqmodels.data.batches import Example
 from seqmodels.evaluation.evaluate import score_teacher_forced
 from seqmodels.interface import PAD, Batch, SequenceModel
-from seqmodels.training.checkpoint import Checkpoints
+from seqmodels.training.checkpoint import Checkpoint
 from seqmodels.training.config import Point, Progress, TrainConfig
 from seqmodels.training.optimizers import groups_of
 from seqmodels.training.trainer import PreparedBatch, Trainer
@@ -40,7 +41,7 @@ def train(
     trainer: Trainer,
     examples: Sequence[Example],
     valid: Sequence[Example],
-    checkpoints: Checkpoints | None = None,
+    checkpoint: Checkpoint | None = None,
     curves: SummaryWriter | None = None,
 ) -> list[Point]:
     """Train until the budget is spent; leave the model with its best weights, return the curve.
@@ -53,8 +54,8 @@ def train(
     trainer.begin(partial(loss_of, trainer.model, cfg))
 
     def save() -> None:
-        if checkpoints:
-            checkpoints.save(trainer.tensors(), trainer.state())
+        if checkpoint:
+            checkpoint.save(trainer.tensors(), asdict(progress))
 
     try:
         with flush_denormals(), closing(prefetch(trainer.batches(examples), trainer.device)) as its:
@@ -69,7 +70,7 @@ def train(
                 batch = next(its)
                 with defer_signals():  # a step is taken completely or not at all
                     training_step(trainer, batch)
-                if checkpoints and checkpoints.is_due():
+                if checkpoint and checkpoint.is_due():
                     save()
     except KeyboardInterrupt:
         save()

@@ -6,7 +6,6 @@ import math
 import os
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict
 from itertools import product
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -141,74 +140,45 @@ class Trainer:
     # --------------------------------------------------------------------------- Resume
 
     def tensors(self) -> dict[str, Tensor]:
-        """Return all tensors needed to resume: weights, the best ones, the optimisers' moments."""
+        """Return all tensors needed to resume: weights, the best ones, the optimisers' moments.
+
+        The states of the random generators are among them.
+        """
         tensors = {f"model/{name}": tensor for name, tensor in self.model.state_dict().items()}
         tensors |= {f"best/{name}": tensor for name, tensor in self.best.items()}
         names: dict[Tensor, str] = {p: name for name, p in self.model.named_parameters()}
         for optimizer in self.optimizers:
             for p, moments in optimizer.state.items():
                 tensors |= {f"{key}/{names[p]}": t for key, t in moments.items()}
+        tensors["generator/cpu"] = torch.get_rng_state()
+        if self.device.type == "cuda":
+            tensors["generator/cuda"] = torch.cuda.get_rng_state(self.device)
         return tensors
 
-    def state(self) -> dict[str, object]:
-        """Return everything else needed to resume, in JSON types."""
-        cpu, *cuda = (state.numpy().tobytes().hex() for state in rng_states())
-        return {"progress": asdict(self.progress), "generators": {"torch": cpu, "cuda": cuda}}
+    def restore(self, tensors: Mapping[str, Tensor], progress: Mapping[str, Any]) -> None:
+        """Resume from `tensors` and `progress`.
 
-    def restore(self, tensors: Mapping[str, Tensor], state: Mapping[str, Any]) -> None:
-        """Resume from `tensors` and `state`.
-
-        Raises ValueError that names what does not match.
+        Raises RuntimeError that names what does not match.
         """
         kinds: dict[str, dict[str, Tensor]] = defaultdict(dict)
         for name, tensor in tensors.items():
             kind, _, parameter = name.partition("/")
             kinds[kind][parameter] = tensor
-        weights, best = kinds.pop("model", {}), kinds.pop("best", {})
-        check_shapes(weights, self.model.state_dict())
-        check_shapes(best, self.model.state_dict() if best else {})
-        self.model.load_state_dict(weights)
-        self.best = {name: tensor.to(self.device) for name, tensor in best.items()}
+        self.model.load_state_dict(kinds.pop("model"))
+        self.best = {k: tensor.to(self.device) for k, tensor in kinds.pop("best", {}).items()}
+        generators = kinds.pop("generator")
+        torch.set_rng_state(generators["cpu"])
+        if self.device.type == "cuda" and "cuda" in generators:
+            torch.cuda.set_rng_state(generators["cuda"], self.device)
         names = {p: name for name, p in self.model.named_parameters()}
         for optimizer in self.optimizers:
             parameters = [p for group in optimizer.param_groups for p in group["params"]]
             for key, p in product(kinds, parameters):
                 if names[p] in kinds[key]:  # none before the first step
                     optimizer.state[p][key] = kinds[key][names[p]].to(self.device)
-        known = asdict(Progress())  # earlier versions have more fields
-        self.progress = Progress(**{k: v for k, v in state["progress"].items() if k in known})
-        generators = [state["generators"]["torch"], *state["generators"]["cuda"]]
-        bits = [torch.frombuffer(bytearray.fromhex(text), dtype=torch.uint8) for text in generators]
-        set_rng_states(bits)
+        self.progress = Progress(**progress)
 
 
 def lr_factor(spent: float, warmup: float) -> float:
     """Return the learning rate, as a share of its peak, once a share of the budget is spent."""
     return min(spent / warmup if warmup else 1.0, max(0.0, 1 - spent) / (1 - warmup), 1.0)
-
-
-def check_shapes(tensors: Mapping[str, Tensor], expected: Mapping[str, Tensor]) -> None:
-    """Raise ValueError that names a tensor which is missing, unknown, or of another shape."""
-    for name in sorted({*tensors, *expected}):
-        actual, wanted = (
-            f"{t[name].dtype} {list(t[name].shape)}" if name in t else "missing"
-            for t in (tensors, expected)
-        )
-        if actual != wanted:
-            raise ValueError(f"{name} is {actual}, expected {wanted}")
-
-
-# ------------------------------------------------------------------------------ Random generator
-
-
-def rng_states() -> list[Tensor]:
-    """Return the state of torch's generator on the CPU, and of those on the GPUs."""
-    cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []
-    return [torch.get_rng_state(), *cuda]
-
-
-def set_rng_states(states: Sequence[Tensor]) -> None:
-    """Restore torch's generators; those of GPUs that are not here are left out."""
-    torch.set_rng_state(states[0])
-    for i, state in enumerate(states[1 : 1 + torch.cuda.device_count()]):
-        torch.cuda.set_rng_state(state, i)

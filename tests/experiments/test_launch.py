@@ -324,7 +324,7 @@ def test_a_signal_stops_all_processes(
     assert program.returncode == code
     if number != signal.SIGKILL:
         check_one_line((program.returncode, out, err), "translation: stopped", code=code)
-        assert len([*tmp_path.glob("*.checkpoint-000001-*")]) == threads
+        assert len([*tmp_path.glob("*.checkpoint.safetensors")]) == threads
         assert not list(tmp_path.glob(".*.part"))
     if to == "worker":
         check_one_line((program.returncode, out, err), "BrokenProcessPool", code=code)
