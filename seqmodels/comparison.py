@@ -43,18 +43,6 @@ def compare(task: str, **flags: Any) -> Comparison | None:
     return Comparison(out)
 
 
-def show(out: Path) -> None:
-    """Draw the records that a folder has so far, and print their scores on the first test set."""
-    from seqmodels.report import figures, load, tables
-
-    folder = load.load_folder(out)
-    records = [*folder.records.values()]
-    figures.plot_folder(folder)
-    first = next(iter(load.tests_by_name(records).values()))
-    scores = tables.format_scores(records, first)
-    print("\n".join(["", *scores, wrap(f"Figures and tables so far are in {out}."), ""]))
-
-
 def draw_and_print(out: Path) -> None:
     """Draw and print a folder's records."""
     from seqmodels.report import figures

@@ -160,12 +160,12 @@ def run(parser: TaskParser, make_task: MakeTask, argv: Sequence[str] | None = No
     args = parser.parse_args(argv)
 
     def run_comparison() -> None:
-        from seqmodels.comparison import draw_and_print, show
+        from seqmodels.comparison import draw_and_print
         from seqmodels.experiments import launch  # imports torch
 
         task, options = read_task(make_task, args)
         try:
-            out = launch.compare(task, options, show=show)
+            out = launch.compare(task, options, show=draw_and_print)
         except launch.FailedRunsError as failed:
             draw_and_print(failed.out)
             raise

@@ -6,12 +6,10 @@ import argparse
 import sys
 
 from seqmodels.cli.arguments import Add
-from seqmodels.utils.terminal import print_json
 
 
 def add_models(arg: Add) -> None:
     """Add the arguments of `seqmodels models`."""
-    arg("--json", action="store_true", help="print one line of JSON")
     arg("--all", action="store_true", help="also list the variants, a name for each class")
 
 
@@ -21,19 +19,13 @@ def models(args: argparse.Namespace) -> None:
     from seqmodels.models import MODELS, PAPERS, list_models, paper_of
     from seqmodels.training.checkpoint import on_meta
 
-    rows = []
+    print(f"{'name':16} {'year':5} {'label':20} {'paper':39} {'parameters':>12}  file")
     for name, model_type in MODELS.items():
         paper, module = PAPERS[name], sys.modules[model_type.__module__]
         with on_meta():
             n = count_parameters(model_type(getattr(module, paper.config)))
-        about = {"name": name, "year": paper.year, "label": paper.label, "paper": paper.cite}
-        rows.append(about | {"parameters": n, "file": module.__file__})
-    if args.json:
-        print_json(rows)
-        return
-    print(f"{'name':16} {'year':5} {'label':20} {'paper':39} {'parameters':>12}  file")
-    for row in rows:
-        print("{name:16} {year:<5} {label:20} {paper:39} {parameters:12,}  {file}".format(**row))
+        about = f"{name:16} {paper.year:<5} {paper.label:20} {paper.cite:39} {n:12,}"
+        print(f"{about}  {module.__file__}")
     print("\nParameters at the paper's sizes and vocabulary (the first Config in each file).")
     for name in list_models()[len(PAPERS) :] if args.all else ():
         info = paper_of(name)

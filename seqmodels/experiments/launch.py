@@ -12,9 +12,9 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
 from statistics import mean
@@ -32,8 +32,8 @@ from seqmodels.training.checkpoint import SUFFIX, Checkpoint
 from seqmodels.utils import files, progress
 from seqmodels.utils.terminal import defer_signals, raise_stopped, signals_handled_by, wrap
 
-Show = Callable[[Path], None]
-"""Shows the records that a folder has so far."""
+Show = Callable[[Path], object]
+"""Draws and prints the records that a folder has so far."""
 SHOW_EVERY_S = 20.0
 """Least time between two such views: short runs have one, at their end."""
 DAY_MIN = 24 * 60
@@ -186,23 +186,39 @@ def run_all(
 ) -> list[str]:
     """Carry out runs, in their order; return a line for each failure.
 
-    Without an executor, `n_parallel` runs at a time share the threads of this machine.
+    Without an executor, `n_parallel` runs at a time share the threads of this machine. The end of
+    each run is printed and, at intervals while others train, the folder is shown.
     """
-    reporter, threads = Reporter(len(missing), show), torch.get_num_threads()
-    if executor:
-        return submit_all(missing, executor, N_REMOTE_THREADS, reporter)
-    if n_parallel > 1 and missing:
-        with process_pool(n_parallel) as pool:
-            return submit_all(missing, pool, threads // n_parallel, reporter)
-    return [line for run in missing for line in reporter.end(run, execute(run, threads))]
+    failures, threads, shown_s = list[str](), torch.get_num_threads(), time.monotonic()
+    with ExitStack() as stack:
+        ended: Generator[tuple[Run, str]] = ((run, execute(run, threads)) for run in missing)
+        if executor:
+            ended = submit_all(missing, executor, N_REMOTE_THREADS)
+        elif n_parallel > 1 and missing:
+            pool = stack.enter_context(process_pool(n_parallel))
+            ended = submit_all(missing, pool, threads // n_parallel)
+        for n_ended, (run, error) in enumerate(stack.enter_context(closing(ended)), 1):
+            if error:
+                failures.append(f"{run.title}: {error}")
+                tqdm.write(wrap(failures[-1]))
+                continue
+            result = record.load(run.path)
+            seconds = f"trained in {result.train_s:.0f} s, evaluated in {result.evaluate_s:.0f} s"
+            tqdm.write(wrap(f"{run.title}: {record.format_first_score(result)}, {seconds}"))
+            is_due = time.monotonic() >= shown_s + SHOW_EVERY_S
+            if show and n_ended < len(missing) and is_due:
+                with suppress(ValueError, OSError):  # the other runs go on
+                    show(run.path.parent)
+                shown_s = time.monotonic()
+    return failures
 
 
-def submit_all(runs: Sequence[Run], executor: Any, threads: int, reporter: Reporter) -> list[str]:
-    """Submit each run with so many threads; return a line for each failure.
+def submit_all(runs: Sequence[Run], executor: Any, threads: int) -> Generator[tuple[Run, str]]:
+    """Submit each run with so many threads; yield those that have ended, and why they failed.
 
     The loop polls: a signal to a suspended process can reach a thread that wakes no other.
     """
-    failures, waiting = list[str](), dict[Any, Run]()
+    waiting = dict[Any, Run]()
     try:
         for run in runs:
             waiting[executor.submit(execute, run, threads)] = run
@@ -213,38 +229,12 @@ def submit_all(runs: Sequence[Run], executor: Any, threads: int, reporter: Repor
                     error = future.result()
                 except Exception as lost:  # with its process, or with its machine
                     error = f"lost ({type(lost).__name__}: {lost}); the same command resumes it"
-                failures += reporter.end(run, error)
+                yield run, error
             time.sleep(0.1 if waiting else 0.0)
-    except BaseException:
+    finally:
         with defer_signals():
             for future in waiting:
                 future.cancel()
-        raise
-    return failures
-
-
-class Reporter:
-    """Prints the end of each run and, at intervals while others train, shows the folder."""
-
-    def __init__(self, n_left: int, show: Show | None):
-        self.n_left, self.show, self.shown_s = n_left, show, time.monotonic()
-
-    def end(self, run: Run, error: str) -> list[str]:
-        """Print a run's first score and how long it took, or return a line about its failure."""
-        self.n_left -= 1
-        if error:
-            tqdm.write(wrap(f"{run.title}: {error}"))
-            return [f"{run.title}: {error}"]
-        result = record.load(run.path)
-        seconds = f"trained in {result.train_s:.0f} s, evaluated in {result.evaluate_s:.0f} s"
-        tqdm.write(wrap(f"{run.title}: {record.format_first_score(result)}, {seconds}"))
-        if self.show and self.n_left and time.monotonic() >= self.shown_s + SHOW_EVERY_S:
-            try:
-                self.show(run.path.parent)
-            except (ValueError, OSError) as failed:  # the other runs go on
-                tqdm.write(wrap(f"nothing is drawn yet: {failed}"))
-            self.shown_s = time.monotonic()
-        return []
 
 
 def execute(run: Run, threads: int) -> str:

@@ -40,7 +40,6 @@ from seqmodels.records import provenance
 from seqmodels.records.schema import Event, Record
 from seqmodels.training.checkpoint import SUFFIX, Checkpoint, load_model, save_weights
 from seqmodels.training.config import Progress
-from seqmodels.training.curves import open_curves
 from seqmodels.training.loop import train
 from seqmodels.training.trainer import Trainer
 from seqmodels.utils.progress import SILENT, ProgressBar
@@ -91,10 +90,18 @@ def fit(run: Run, bar: ProgressBar = SILENT) -> tuple[SequenceModel, Progress]:
                 "recipe", "no recipe of its own: default sizes, default lr for its kind of memory"
             )
         trainer.log(f"training on {run.cfg.tokens:,} tokens")
-    step, is_drawn = trainer.progress.step, run.options.tensorboard
-    with open_curves(curves_of(run), step) if is_drawn else nullcontext() as curves:
+    with open_curves(run, trainer.progress.step) as curves:
         train(trainer, run.task.train, run.task.valid, checkpoint, curves)
     return model, trainer.progress
+
+
+def open_curves(run: Run, first_step: int) -> Any:
+    """Return the writer of TensorBoard's curves, if any, from the first step on."""
+    if not run.options.tensorboard:
+        return nullcontext()
+    from torch.utils.tensorboard import SummaryWriter
+
+    return SummaryWriter(str(curves_of(run)), purge_step=first_step, flush_secs=20)
 
 
 def build_model(run: Run) -> SequenceModel:

@@ -10,7 +10,7 @@ import math
 import time
 from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager
+from contextlib import closing
 from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -26,6 +26,7 @@ from seqmodels.evaluation.evaluate import score_teacher_forced
 from seqmodels.interface import PAD, Batch, SequenceModel
 from seqmodels.training.checkpoint import Checkpoint
 from seqmodels.training.config import Point, Progress, TrainConfig
+from seqmodels.training.graphs import BackwardGraphs
 from seqmodels.training.optimizers import groups_of
 from seqmodels.training.trainer import PreparedBatch, Trainer
 from seqmodels.utils.progress import SILENT, ProgressBar
@@ -51,14 +52,20 @@ def train(
     stop, and at the end.
     """
     cfg, progress = trainer.cfg, trainer.progress
-    trainer.begin(partial(loss_of, trainer.model, cfg))
+    if not progress.step:
+        torch.manual_seed(cfg.seed)
+    trainer.model.train()
+    if trainer.device.type == "cuda":
+        loss = partial(loss_of, trainer.model, cfg)
+        trainer.graphs = BackwardGraphs(loss, trainer.model.parameters())
 
     def save() -> None:
         if checkpoint:
             checkpoint.save(trainer.tensors(), asdict(progress))
 
+    torch.set_flush_denormal(True)  # numbers below 1e-38 make a CPU many times slower
     try:
-        with flush_denormals(), closing(prefetch(trainer.batches(examples), trainer.device)) as its:
+        with closing(prefetch(trainer.batches(examples), trainer.device)) as its:
             while True:
                 if is_validation_due(progress, cfg):
                     scores = validate(trainer.model, valid, trainer.bar)
@@ -75,6 +82,8 @@ def train(
     except KeyboardInterrupt:
         save()
         raise
+    finally:
+        torch.set_flush_denormal(False)
     save()
     trainer.model.load_state_dict(trainer.best)
     return progress.curve
@@ -191,16 +200,3 @@ def prefetch(items: Iterator[T], device: torch.device) -> Generator[T]:
         while (item := following.result()) is not None:
             following = pool.submit(next, items, None)
             yield item
-
-
-@contextmanager
-def flush_denormals() -> Iterator[None]:
-    """Let numbers below 1e-38 be zero: a CPU is many times slower with them.
-
-    The gradients of a model that has learned its task are full of them.
-    """
-    torch.set_flush_denormal(True)
-    try:
-        yield
-    finally:
-        torch.set_flush_denormal(False)

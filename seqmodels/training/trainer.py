@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -16,7 +16,6 @@ from torch import Tensor
 from seqmodels.data.batches import Example, batch_indices, collate
 from seqmodels.interface import PAD, Batch, SequenceModel
 from seqmodels.training.config import Progress, TrainConfig
-from seqmodels.training.curves import add_points
 from seqmodels.training.graphs import BackwardGraphs
 from seqmodels.training.optimizers import make_optimizers
 from seqmodels.utils.progress import SILENT, ProgressBar
@@ -27,8 +26,10 @@ if TYPE_CHECKING:
 # oneDNN caches kernels for 1,024 shapes; the shapes of batches seldom recur.
 os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
 
-N_LOSSES = 100
-"""Number of recent losses that are kept, for progress bars and TensorBoard."""
+N_LOSSES = 20
+"""Number of recent losses that are kept, whose mean a progress bar shows."""
+EVERY = 10
+"""Steps between two points of the training loss in TensorBoard."""
 
 
 class PreparedBatch(NamedTuple):
@@ -73,27 +74,32 @@ class Trainer:
         rows = Batch(*(tensor.to(self.device, non_blocking=True) for tensor in batch))
         return PreparedBatch(rows, n_targets)
 
-    def begin(self, loss_of: Callable[[Batch], Tensor]) -> None:
-        """Make ready for the next step; on a GPU, the gradients of this loss are recorded."""
-        if not self.progress.step:
-            torch.manual_seed(self.cfg.seed)
-        self.model.train()
-        if self.device.type == "cuda":
-            self.graphs = BackwardGraphs(loss_of, self.model.parameters())
-
     # ------------------------------------------------------------------------- Progress
 
     def show(self, curves: SummaryWriter | None) -> None:
         """Draw how far the training is, and its latest losses."""
         progress, n = self.progress, self.cfg.tokens
         if curves:
-            add_points(curves, progress, self.cfg.lr * self.next_lr_factor())
+            for name, value in self.points().items():
+                curves.add_scalar(name, value, progress.step)
         last = {
-            "train": progress.losses[-20:],
+            "train": progress.losses,
             "valid": [p["valid_nats"] for p in progress.curve[-1:]],
         }
         note = ", ".join(f"{name} {fmean(values):.3f}" for name, values in last.items() if values)
         self.bar.update("training", min(progress.tokens, n), n, note)
+
+    def points(self) -> dict[str, float]:
+        """Return the points of the latest step for TensorBoard; those of training are means."""
+        progress, points = self.progress, dict[str, float]()
+        if progress.losses and progress.step % EVERY == 0:
+            points["loss/train (nats per token)"] = fmean(progress.losses[-EVERY:])
+            points["training/learning rate"] = self.cfg.lr * self.next_lr_factor()
+            points["training/tokens per second"] = progress.tokens / progress.seconds
+        if progress.curve and progress.curve[-1]["step"] == progress.step:
+            points["loss/valid (nats per token)"] = progress.curve[-1]["valid_nats"]
+            points["accuracy/valid (%)"] = progress.curve[-1]["valid_accuracy"]
+        return points
 
     def next_lr_factor(self) -> float:
         """Return the learning rates of the next step, as a share of their peaks."""

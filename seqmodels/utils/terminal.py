@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import io
-import json
 import logging
 import math
 import os
@@ -118,11 +117,6 @@ def printable(text: str) -> str:
 def one_line(text: str) -> str:
     """Return the text on one line, with unprintable characters escaped."""
     return printable(" ".join(text.split()))
-
-
-def print_json(value: object) -> None:
-    """Print a value as one line of JSON."""
-    print(json.dumps(value, ensure_ascii=False), flush=True)
 
 
 def print_error(prog: str, message: object, code: int = 2) -> int:

@@ -14,7 +14,7 @@ from seqmodels.cli import main
 
 RUN = RESULTS / "translation-live" / "bahdanau-seed1"
 CHEAP = {
-    "models --json": "",
+    "models": "",
     "exercise bahdanau --hide '(5)' --out week": "cwd/week",
     "translate bahdanau 'The cat sleeps.' --beam 2 --alignment map.svg": "cwd/map.svg",
     "generate gpt The --length 3": "",
