@@ -132,12 +132,9 @@ class TrainedModel:
 
     def encode(self, text: str) -> list[int]:
         """Return the tokens of a text, in normal form C and lower case as those of training."""
-        return self.tokenizer.encode(self.normalize(text))
-
-    def normalize(self, text: str) -> str:
-        """Return the text as the run's training text was: in normal form C, in lower case."""
         text = unicodedata.normalize("NFC", text)
-        return text.lower() if self.record.data.get("case") == "lower" else text
+        is_lower = self.record.data.get("case") == "lower"
+        return self.tokenizer.encode(text.lower() if is_lower else text)
 
 
 @validate_call

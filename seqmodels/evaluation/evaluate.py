@@ -49,7 +49,7 @@ def generate_targets(
 ) -> list[list[int]]:
     """Generate each target from its source only: greedily, or with a beam if `width` > 1.
 
-    The length limit depends on a target's own source (see `max_target_length`), not on its batch.
+    The length limit depends on a target's own source, not on its batch.
     """
     search = greedy if width == 1 else partial(beam, width=width, length_penalty=length_penalty)
     model.eval()
@@ -57,14 +57,10 @@ def generate_targets(
     lots = batches_by_length(examples, BATCH_TOKENS // width) if examples else []
     for indices in bar.track("search", lots):
         batch = collate([examples[i] for i in indices], device_of(model))
-        max_len = torch.tensor([max_target_length(model, len(examples[i].src)) for i in indices])
+        lengths = [len(examples[i].src) for i in indices]
+        max_len = torch.tensor([min(2 * n + 10, model.max_target(n)) for n in lengths])
         generated |= zip(indices, search(model, batch.src, batch.src_mask, max_len), strict=True)
     return [generated[i] for i in range(len(examples))]
-
-
-def max_target_length(model: SequenceModel, n_source: int) -> int:
-    """Return the length limit of a target whose source has `n_source` tokens."""
-    return min(2 * n_source + 10, model.max_target(n_source))
 
 
 def compare_tokens(hyp: Sequence[int], tgt: Sequence[int]) -> Row:
@@ -72,14 +68,6 @@ def compare_tokens(hyp: Sequence[int], tgt: Sequence[int]) -> Row:
     ref = [token for token in tgt if token != EOS]
     n_same = sum(h == r for h, r in zip(hyp, ref, strict=False))
     return {"n_same": n_same, "n_places": max(len(hyp), len(ref)), "exact_match": list(hyp) == ref}
-
-
-@torch.inference_mode()
-def align_target(model: SequenceModel, example: Example) -> list[list[float]]:
-    """Return the attention of each token of an example's target, EOS left out, to its source."""
-    batch = collate([example], device_of(model))
-    alpha = model.align(batch.src, batch.src_mask, batch.tgt_in)[0]
-    return alpha[: sum(token != EOS for token in example.tgt)].tolist()
 
 
 @torch.inference_mode()

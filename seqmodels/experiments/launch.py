@@ -23,6 +23,7 @@ from typing import Any
 import torch
 from tqdm import tqdm
 
+from seqmodels.evaluation.metrics import metric_of
 from seqmodels.experiments.run import recorded_settings, remove, train_and_record
 from seqmodels.experiments.sweep import Options, Run, check_same_settings, list_runs
 from seqmodels.experiments.task import Task
@@ -87,7 +88,6 @@ def compare(
             if options.launcher:
                 executor = {"ray": Ray, "slurm": Slurm}[options.launcher](device, out)
             failed = run_all(missing, n_parallel, executor, show)
-            files.remove_partial(out)  # of processes that were killed
     except KeyboardInterrupt as stopped:
         without = " without --fresh" if options.fresh else ""
         stopped.add_note(f"the same command{without} resumes it")
@@ -204,7 +204,10 @@ def run_all(
                 continue
             result = record.load(run.path)
             seconds = f"trained in {result.train_s:.0f} s, evaluated in {result.evaluate_s:.0f} s"
-            tqdm.write(wrap(f"{run.title}: {record.format_first_score(result)}, {seconds}"))
+            test = result.tests[0]
+            metric, score = metric_of(test.primary_metric), test.overall[test.primary_metric]
+            first = f"{metric.label} {score.value:.{metric.digits}f} {metric.unit}".rstrip()
+            tqdm.write(wrap(f"{run.title}: {first}, {seconds}"))
             is_due = time.monotonic() >= shown_s + SHOW_EVERY_S
             if show and n_ended < len(missing) and is_due:
                 with suppress(ValueError, OSError):  # the other runs go on

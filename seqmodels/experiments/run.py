@@ -14,8 +14,8 @@ from typing import Any
 
 import torch
 
+from seqmodels.data.batches import collate
 from seqmodels.evaluation.evaluate import (
-    align_target,
     compare_tokens,
     generate_targets,
     measure_cache_bytes,
@@ -30,10 +30,9 @@ from seqmodels.experiments.sweep import (
     Run,
     check_same_settings,
     count_parameters,
-    flatten_settings,
 )
 from seqmodels.experiments.task import Rows, Task, TestSet
-from seqmodels.interface import EOS, SequenceModel
+from seqmodels.interface import EOS, SequenceModel, device_of
 from seqmodels.models import Value
 from seqmodels.records import io as record
 from seqmodels.records import provenance
@@ -133,8 +132,8 @@ def load_trained(run: Run, model: SequenceModel) -> Progress | None:
 
 def recorded_settings(old: Record) -> dict[str, Value]:
     """Return a record's settings, as `Run.settings` does."""
-    training, data = old.train_config.model_dump(), old.data.model_dump()
-    return flatten_settings(old.model, old.settings, training, data, old.beam)
+    data = {f"data.{name}": value for name, value in old.data}
+    return {**data, "beam": old.beam, "model": old.model, **old.settings, **dict(old.train_config)}
 
 
 # ------------------------------------------------------------------------------------- 2. Evaluate
@@ -210,16 +209,19 @@ def analyse(run: Run, model: SequenceModel, bar: ProgressBar = SILENT) -> dict[s
     return analyses
 
 
+@torch.inference_mode()
 def align_example(model: SequenceModel, task: Task) -> dict[str, Any] | None:
-    """Return the attention weights for the shown example's reference target, if there are any."""
+    """Return the attention of the shown example's reference to its source, if there is any."""
     if task.alignment_example is None or not model.cross_attentions:
         return None
     example, links = task.alignment_example
+    batch = collate([example], device_of(model))
     tgt = [token for token in example.tgt if token != EOS]
+    alpha = model.align(batch.src, batch.src_mask, batch.tgt_in)[0, : len(tgt)]
     return {
         "src": task.tokenizer.tokens(example.src),
         "tgt": task.tokenizer.tokens(tgt),
-        "alpha": [[round(a, 4) for a in row] for row in align_target(model, example)],
+        "alpha": [[round(a, 4) for a in row] for row in alpha.tolist()],
         "gold": links,
     }
 
@@ -278,11 +280,11 @@ def list_contrasts(run: Run) -> list[str] | None:
     A changed model is compared with the unchanged one, and with the same change of the models that
     the unchanged one is compared with.
     """
-    if not run.spec.is_changed:
-        return run.task.contrasts_of(run.name)
-    base = run.spec.info.variant_of
-    change, named = run.name.removeprefix(base), run.task.contrasts_of(base) or []
-    return [base, *(f"{other}{change}" for other in named)]
+    base = run.spec.info.variant_of if run.spec.is_changed else run.name
+    named = [column for row, column in run.task.contrasts if row == base]
+    if run.spec.is_changed:
+        return [base, *(f"{other}{run.name.removeprefix(base)}" for other in named)]
+    return named if any(base in pair for pair in run.task.contrasts) else None
 
 
 # ---------------------------------------------------------------------------------------- 5. Write

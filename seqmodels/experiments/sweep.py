@@ -322,9 +322,10 @@ class Run(NamedTuple):
         return f"{self.name}, seed {self.cfg.seed}"
 
     def settings(self) -> dict[str, Value]:
-        """Return everything its result depends on; see `flatten_settings`."""
-        task = self.task
-        return flatten_settings(self.name, self.sizes, self.cfg.settings(), task.data, task.beam)
+        """Return everything its result depends on, as `recorded_settings` does."""
+        data = {f"data.{name}": value for name, value in self.task.data.items()}
+        own = {"model": self.name, **self.sizes, **self.cfg.settings()}
+        return {**data, "beam": self.task.beam, **own}
 
 
 def list_runs(task: Task, options: Options, out: Path, device: str) -> list[Run]:
@@ -346,14 +347,6 @@ def list_runs(task: Task, options: Options, out: Path, device: str) -> list[Run]
         path = out / f"{spec.name}-seed{seed}.json"
         runs.append(Run(spec, task, cfg, sizes, path, device, options))
     return runs
-
-
-def flatten_settings(
-    model: str, sizes: Fields, training: Fields, data: Fields, beam: int
-) -> dict[str, Value]:
-    """Return everything that a run's result depends on, as a flat dictionary."""
-    of_data = {f"data.{key}": value for key, value in data.items()}
-    return {**of_data, "beam": beam, "model": model, **sizes, **training}
 
 
 def check_same_settings(path: Path, was: Fields, now: Fields) -> None:

@@ -113,12 +113,6 @@ class Task:
     """Changes a model before its training: its weights, or what is frozen. It is given its name and
     those of the models that it varies, itself first, and its seed."""
 
-    def contrasts_of(self, name: str) -> list[str] | None:
-        """Return the models from which a model's difference is tested; None: all others."""
-        if name not in {model for pair in self.contrasts for model in pair}:
-            return None
-        return [column for row, column in self.contrasts if row == name]
-
     def recipe(self, name: str) -> Recipe:
         """Return a model's recipe; a variant without one gets that of the model that it varies.
 

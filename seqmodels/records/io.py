@@ -64,22 +64,10 @@ def parse(path: Path, value: object) -> Record:
         record = validate(Record, value)
     except ValueError as error:
         raise ValueError(f"{path} is not a record: {error}") from None
-    return record.model_copy(update={"task": find_task(record)})
-
-
-def find_task(record: Record) -> str:
-    """Return the present name of a record's task; a later task is called bottleneck as well."""
-    if record.task == "bottleneck" and record.data.get("n_symbols"):
-        return "copy"
-    return OLD_TASKS.get(record.task, record.task)
-
-
-def format_first_score(record: Record) -> str:
-    """Format the score on a record's first test set, with its name and unit."""
-    test = record.tests[0]
-    metric = metric_of(test.primary_metric)
-    value = f"{test.overall[test.primary_metric].value:.{metric.digits}f}"
-    return f"{metric.label} {value} {metric.unit}".rstrip()
+    # a later task is called bottleneck as well
+    is_copy = record.task == "bottleneck" and record.data.get("n_symbols")
+    task = "copy" if is_copy else OLD_TASKS.get(record.task, record.task)
+    return record.model_copy(update={"task": task})
 
 
 def sums_path(folder: Path, record: Record) -> Path:
@@ -141,6 +129,10 @@ def save_sums(path: Path, record: Record, rows: Sequence[Row]) -> None:
         terms = metric_of(test.primary_metric).terms(own_rows, record.data.bleu_tokenize)
         if terms is None:
             continue
+        losses = None
+        if "nats" in own_rows[0] and not metric_of(test.primary_metric).is_loss:
+            nats = [round(row["nats"], 5) for row in own_rows]
+            losses = [nats, [row["n_tokens"] for row in own_rows]]
         examples = json.dumps([(row["x"], row["ref"], row.get("group")) for row in own_rows])
         groups = groups_of(own_rows)
         tests[test.name] = {
@@ -148,17 +140,10 @@ def save_sums(path: Path, record: Record, rows: Sequence[Row]) -> None:
                 [int(number) if number.is_integer() else number for number in column]
                 for column in terms.T.tolist()
             ],
-            "losses": list_losses(own_rows, test.primary_metric),
+            "losses": losses,
             "x": [row["x"] for row in own_rows],
             "groups": groups and number_groups(groups),
             "examples": hashlib.sha256(examples.encode()).hexdigest(),
         }
     text = json.dumps({"schema": "seqmodels.sums/1", "tests": tests}, separators=(",", ":"))
     files.write(path, gzip.compress(text.encode(), mtime=0))
-
-
-def list_losses(rows: Sequence[Row], primary_metric: str) -> list[list[float]] | None:
-    """Return the nats and the tokens of each row; None if the primary metric holds them."""
-    if metric_of(primary_metric).is_loss or "nats" not in rows[0]:
-        return None
-    return [[round(row["nats"], 5) for row in rows], [row["n_tokens"] for row in rows]]

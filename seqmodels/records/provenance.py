@@ -22,37 +22,35 @@ def read_commit() -> str | None:
     The commit is read once: the clone can change later, but the loaded code does not. An installed
     copy inside another project's clone is outside, because git does not track this file.
     """
-    git = ["git", "-C", str(Path(__file__).parent)]
+
+    def ask(*words: str) -> str:
+        git = ["git", "-C", str(Path(__file__).parent), *words]
+        return subprocess.run(git, capture_output=True, check=True, text=True).stdout.strip()
+
     with suppress(OSError, subprocess.CalledProcessError):
-        is_tracked = [*git, "ls-files", "--error-unmatch", Path(__file__).name]
-        subprocess.run(is_tracked, capture_output=True, check=True)
-        head = subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, check=True)
+        ask("ls-files", "--error-unmatch", Path(__file__).name)
         code = ("--", ":/", ":(exclude,top)results")  # new records do not change the program
-        status = [*git, "status", "--porcelain", "--untracked-files=no", *code]
-        changed = subprocess.run(status, capture_output=True, check=True)
-        return head.stdout.decode().strip() + ("+" if changed.stdout else "")
+        is_changed = bool(ask("status", "--porcelain", "--untracked-files=no", *code))
+        return ask("rev-parse", "HEAD") + "+" * is_changed
     return None
-
-
-def read_processor_name() -> str:
-    """Return the processor's name as reported by the system."""
-    with suppress(OSError):
-        for line in Path("/proc/cpuinfo").read_text().splitlines():
-            if line.startswith("model name"):
-                return line.split(":", 1)[1].strip()
-    return platform.processor() or platform.machine()
 
 
 def collect(device: str) -> dict[str, Any]:
     """Return the date, commit, versions and hardware of a run."""
     import torch
 
+    processor = platform.processor() or platform.machine()
+    with suppress(OSError):
+        cpus = Path("/proc/cpuinfo").read_text().splitlines()
+        processor = next(
+            (cpu.split(": ")[1] for cpu in cpus if cpu.startswith("model name")), processor
+        )
     packages = ("torch", "numpy", "sacrebleu", "tiktoken", "tokenizers")
     return {
         "date": datetime.date.today().isoformat(),
         "commit": read_commit(),
         "versions": {"python": platform.python_version(), **{p: version(p) for p in packages}},
         "system": f"{platform.system()} {platform.machine()}",
-        "device": torch.cuda.get_device_name() if device == "cuda" else read_processor_name(),
+        "device": torch.cuda.get_device_name() if device == "cuda" else processor,
         "threads": torch.get_num_threads(),
     }

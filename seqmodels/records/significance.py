@@ -38,7 +38,7 @@ from seqmodels.evaluation.intervals import (
 )
 from seqmodels.evaluation.metrics import metric_of
 from seqmodels.records.io import load_sums, sums_path
-from seqmodels.records.schema import Record, Strict, Sums, Test
+from seqmodels.records.schema import Interval, Record, Strict, Sums, Test
 
 SCHEMA = "seqmodels.significance/3"
 FILE = "significance.json"
@@ -59,14 +59,6 @@ Records = Mapping[str, Record]
 # --------------------------------------------------------------------------------------- The file
 
 
-class Difference(Strict):
-    """A difference with its 95 % interval, which is None below MIN_ROWS groups."""
-
-    value: float
-    low: float | None = None
-    high: float | None = None
-
-
 class Pair(Strict):
     """The score of one model, the row, minus that of another, the column."""
 
@@ -78,8 +70,8 @@ class Pair(Strict):
     """Whether the lowest seed of one is above the highest of the other, of two seeds or more."""
     p: float | None = None
     """p-value of the difference over all examples, corrected for its family; None: not tested."""
-    overall: Difference
-    buckets: list[Difference]
+    overall: Interval
+    buckets: list[Interval]
 
     @property
     def is_significant(self) -> bool:
@@ -244,7 +236,7 @@ def compare_models(family: Family) -> Comparison:
             value, low, high = part.seeds[row].mean() - part.seeds[column].mean(), None, None
             if part.n_groups >= MIN_ROWS:
                 value, low, high, _ = estimate(part, (column, row), is_percent)
-            differences.append(Difference(value=value, low=low, high=high))
+            differences.append(Interval(value=value, low=low, high=high))
         a, b = seeds[row], seeds[column]
         is_separated = min(len(a), len(b)) > 1 and (min(a) > max(b) or min(b) > max(a))
         pairs.append(Pair(row=row, column=column, n_seeds=[len(a), len(b)],

@@ -16,8 +16,8 @@ import numpy as np
 from seqmodels.evaluation.metrics import metric_of
 from seqmodels.models import INFOS, PAPERS, ModelInfo, model_of
 from seqmodels.records.io import is_record, parse
-from seqmodels.records.schema import SCHEMA, Bucket, Record, Test, Value
-from seqmodels.records.significance import MIN_SEEDS, Comparison, Difference, Pair
+from seqmodels.records.schema import SCHEMA, Bucket, Interval, Record, Test, Value
+from seqmodels.records.significance import MIN_SEEDS, Comparison, Pair
 from seqmodels.utils import files
 
 NAMES = {
@@ -265,7 +265,7 @@ def format_signed(value: float, metric: str) -> str:
     return text.replace("-", "−") if float(text) else f"±{text[1:]}"
 
 
-def format_interval(difference: Difference, metric: str) -> str:
+def format_interval(difference: Interval, metric: str) -> str:
     """Format the interval of a difference."""
     if difference.low is None or difference.high is None:
         return "[–]"

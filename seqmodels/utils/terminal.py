@@ -213,16 +213,11 @@ def run_cli(prog: str, run: Callable[[], None]) -> None:
     except BrokenPipeError:  # what read the output, such as `head`, has gone
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
-    except Exception as error:
-        if (sentence := explain_mistake(error)) is None:
+    except MemoryError:
+        sys.exit(print_error(prog, "out of memory"))
+    except (ValueError, OSError) as error:
+        sys.exit(print_error(prog, error))
+    except ModuleNotFoundError as error:
+        if (sentence := explain_missing(error)) is None:
             raise
         sys.exit(print_error(prog, sentence))
-
-
-def explain_mistake(error: Exception) -> str | None:
-    """Return the sentence about an error that a person can correct; None for a fault of ours."""
-    if isinstance(error, ModuleNotFoundError):
-        return explain_missing(error)
-    if isinstance(error, MemoryError):
-        return "out of memory"
-    return str(error) if isinstance(error, ValueError | OSError) else None

@@ -19,8 +19,8 @@ from fake_records import (
 from matplotlib.colors import same_color, to_rgba
 
 from seqmodels.models import paper_of
-from seqmodels.records.schema import Alignment
-from seqmodels.records.significance import Comparison, Difference, Pair, Significance
+from seqmodels.records.schema import Alignment, Interval
+from seqmodels.records.significance import Comparison, Pair, Significance
 from seqmodels.report import alignment, effects, figures, style, tables
 
 
@@ -254,7 +254,7 @@ def test_a_sweep_is_drawn_over_the_values_of_one_field() -> None:
 
 def test_the_effect_of_a_change_is_the_arm_minus_the_model_as_it_is() -> None:
     noise, rise, fall = (
-        Difference(value=value, low=value - 1.5, high=value + 4.0) for value in (1.0, 9.0, -9.0)
+        Interval(value=value, low=value - 1.5, high=value + 4.0) for value in (1.0, 9.0, -9.0)
     )
     records = [fake_record("gpt", 1), swept(3.0, lr=0.5)]
     records += [swept(7.0, tokens=400_000, lr=0.5), fake_record("transformer", 1)]

@@ -8,11 +8,10 @@ import pytest
 from fake_records import MODELS, as_arm, as_records, fake_record, row, scored, several, write
 
 from seqmodels.models import PAPERS
-from seqmodels.records.schema import Record
+from seqmodels.records.schema import Interval, Record
 from seqmodels.records.significance import (
     ALPHA,
     Comparison,
-    Difference,
     Pair,
     Significance,
 )
@@ -104,7 +103,7 @@ def test_the_table_has_a_verdict_over_all_examples_alone() -> None:
     for record in made:
         record["tests"][0]["buckets"] = record["tests"][0]["buckets"][:2]
     records = as_records(made)
-    overall, near, far = (Difference(value=x, low=x - 2, high=x + 3) for x in (-30.0, 20.0, 40.0))
+    overall, near, far = (Interval(value=x, low=x - 2, high=x + 3) for x in (-30.0, 20.0, 40.0))
     buckets = [near, far.model_copy(update={"low": None, "high": None})]
     pair = Pair(row="bahdanau", column="rnn_encdec", n_seeds=[3, 2], is_separated=True, p=ALPHA,
                 overall=overall, buckets=buckets)  # fmt: skip
