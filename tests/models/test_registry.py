@@ -7,7 +7,7 @@ from conftest import COMPUTED, RESULTS, Tiny, V
 from toys import toy
 
 from seqmodels import MODELS, build, models
-from seqmodels.experiments.sweep import make_spec, model_sizes
+from seqmodels.experiments.sweep import expand_specs, model_sizes
 from seqmodels.experiments.task import Recipe
 from seqmodels.models import INFOS, OLD_NAMES, PAPERS, VARIANTS, list_models
 from seqmodels.records.io import load as load_record
@@ -69,7 +69,8 @@ def test_an_old_name_is_a_class_with_changed_fields() -> None:
     more = models.derive({"variant_of": "bahdanau_4"}, "more", {"dropout": 0.1, "width": 2})
     assert more.sizes == {"n_queries": 4, "dropout": 0.1}
     assert (more.label, more.width, more.memory) == ("Bahdanau, 4 vectors, more", 2, "fixed")
-    fitted, wide = (model_sizes(make_spec(f"rnn_encdec{x}"), toy()) for x in ("", "_x4"))
+    specs = expand_specs(["rnn_encdec"], [("width", ["4"])])
+    fitted, wide = (model_sizes(spec, toy()) for spec in specs)
     assert wide == fitted | {"d_model": 4 * fitted["d_model"]}
 
 

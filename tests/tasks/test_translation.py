@@ -164,7 +164,9 @@ def test_which_sources_end_with_eos(
 
 def test_the_five_papers_have_a_figure_with_their_names_at_the_lines() -> None:
     five = as_records(scored(dict.fromkeys(FIVE, (80, 40, 20))))
-    others = as_records(scored(dict.fromkeys(("linear_attention", "rnn_encdec_x2"), (80, 40, 20))))
+    others = as_records(
+        scored(dict.fromkeys(("linear_attention", "rnn_encdec_tanh"), (80, 40, 20)))
+    )
     with style.context():
         (drawn,) = figure.draw_five([others[1], *five, others[0]]).values()
     (ax,) = drawn.axes

@@ -87,8 +87,6 @@ OLD_NAMES: dict[str, tuple[str, str, Fields]] = {
     "rnn_encdec_pooled": ("rnn_encdec_both", "pooled encoder", {"reads": "pooled"}),
     "rnn_encdec_attention": ("rnn_encdec_both", "attention's encoder", {"reads": "attention"}),
     "rnn_encdec_fresh": ("rnn_encdec_fresh", "fresh decoder", {}),
-    **{f"{of}_x{n}": (of, f"{n} × width", {"width": n})
-       for of in ("rnn_encdec", "lstm_seq2seq") for n in (2, 4)},
     "lstm_seq2seq_forward": ("lstm_seq2seq", "source not reversed", {"is_reversed": False}),
     **{f"lstm_seq2seq_{name}{fed and '_fed'}": (
         f"lstm_seq2seq_{'last' if name == 'last' else 'dot'}",
