@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import io
 import logging
-import math
 import os
 import re
 import shutil
@@ -14,13 +13,14 @@ import sys
 import textwrap
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from difflib import get_close_matches
 from functools import wraps
 from types import FrameType
 from typing import Any, NoReturn, TypeVar
 
 from seqmodels.utils.imports import explain_missing
+from seqmodels.utils.values import Positive, Seed, Size, parse_field
 
 logging.getLogger("matplotlib").setLevel(logging.ERROR)  # no warning about a read-only home folder
 T = TypeVar("T")
@@ -84,26 +84,12 @@ def argument(parse: Callable[[str], T]) -> Callable[[str], T]:
     return parse_argument
 
 
-def non_negative(text: str, least: int = 0) -> int:
-    """Parse a whole number that is not below the least one: 1000000, 1_000_000 or 1e6."""
-    with suppress(ValueError):
-        number = float(text)
-        if least <= number <= 2**53 and number == int(number):
-            return int(number)
-    raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from {least}")
+def number(hint: Any) -> Callable[[str], Any]:
+    """Return what parses an argument as a number of a type, such as Size."""
+    return argument(lambda text: parse_field("value", hint, text))
 
 
-def positive(text: str) -> int:
-    """Parse a whole number above zero."""
-    return non_negative(text, 1)
-
-
-def positive_float(text: str) -> float:
-    """Parse a finite number above zero."""
-    with suppress(ValueError):
-        if 0 < (number := float(text)) < math.inf:
-            return number
-    raise argparse.ArgumentTypeError(f"{text!r} is not a finite number above zero")
+non_negative, positive, positive_float = number(Seed), number(Size), number(Positive)
 
 
 # ----------------------------------------------------------------------------------------- Output

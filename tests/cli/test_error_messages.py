@@ -40,7 +40,7 @@ CALLS: list[tuple[ModuleType, str, tuple[str, ...]]] = [
     (main, "generate bahdanau a --top-p 0", ("top-p 0",)),
     (main, "generate bahdanau a --seed -1", ("--seed", "'-1'")),
     (copy, "--mod gpt", ("--mod",)),
-    (copy, f"--tokens {'9' * 20}", ("--tokens", "whole number")),
+    (copy, "--tokens 0", ("--tokens", "'0'")),
     (copy, "--lr inf", ("--lr", "'inf'")),
     (copy, "--out @/notes.md --size smoke", ("notes.md",)),
     (copy, "--models transformer --vary n_heads=two", ("n_heads='two'",)),
