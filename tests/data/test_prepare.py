@@ -54,10 +54,9 @@ def test_text_is_brought_to_normal_form_c() -> None:
     assert "train: left out: 0 blank, 0 longer than 200 tokens on a side" in summary
     assert ready.data["n_test_sources_in_train"] == 1
     assert uniform_hash("E\u0301t") == uniform_hash("ét")
-    run = TrainedModel(Mock(), ready.tokenizer, Mock(data=ready.data))
-    assert (
-        run.encode("E\u0301t") == ready.tokenizer.encode("Ét") != ready.tokenizer.encode("E\u0301t")
-    )
+    run = Mock(tokenizer=ready.tokenizer, record=Mock(data=ready.data))
+    composed, apart = ready.tokenizer.encode("Ét"), ready.tokenizer.encode("E\u0301t")
+    assert TrainedModel.encode(run, "E\u0301t") == composed != apart
 
 
 def test_checksum_is_of_the_content() -> None:
