@@ -75,7 +75,7 @@ def own_run(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         (folder / f"own.{side}").write_text(text, encoding="utf-8")
     command = [sys.executable, "tests/traced.py", "tasks.translation", "--size", "smoke", "--data"]
     command += [str(folder / "own.de"), str(folder / "own.en"), "--models", "transformer"]
-    command += ["--out", str(folder / "out")]
+    command += ["--tokens", "500", "--out", str(folder / "out")]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     report: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return report

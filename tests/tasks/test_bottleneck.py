@@ -237,13 +237,12 @@ def test_words_kept_by_place_and_by_words_read(monkeypatch: pytest.MonkeyPatch) 
     assert all(row["share_value"] > 95 > 60 > row["chance"] for row in rows)
 
 
-def test_only_the_encoder_learns_for_a_frozen_decoder(tmp_path: Path) -> None:
-    first = compare(toy(), options(out=tmp_path / "first", models=["rnn_encdec"]))
-    assert first is not None
-    task = with_frozen_half(toy(), first, ["rnn_encdec"], [1])
-    out = compare(task, options(out=tmp_path / "second", models=["rnn_encdec"], seeds=[1]))
+@pytest.mark.usefixtures("undrawn")
+def test_only_the_encoder_learns_for_a_frozen_decoder(compared: Path, tmp_path: Path) -> None:
+    task = with_frozen_half(toy(), compared, ["rnn_encdec"], [1])
+    out = compare(task, options(out=tmp_path, models=["rnn_encdec"], seeds=[1]))
     assert out is not None
-    before = load(first / "rnn_encdec-seed1").model
+    before = load(compared / "rnn_encdec-seed1").model
     after = load(out / "rnn_encdec-seed1").model
     used = list_decoder_parameters(after)
     assert {"embed.weight", "C.weight", "V_start.bias", "output.W_o.weight"} <= {*used}
@@ -253,19 +252,18 @@ def test_only_the_encoder_learns_for_a_frozen_decoder(tmp_path: Path) -> None:
     learned = "encoder.unit.U.weight"
     assert not torch.equal(after.get_parameter(learned), before.get_parameter(learned))
     with pytest.raises(ValueError, match="has no weights of rnn_encdec-seed2"):
-        with_frozen_half(toy(), first, ["rnn_encdec"], [2])
+        with_frozen_half(toy(), compared, ["rnn_encdec"], [2])
 
 
-def test_only_the_decoder_learns_for_a_frozen_encoder(tmp_path: Path) -> None:
+@pytest.mark.usefixtures("undrawn")
+def test_only_the_decoder_learns_for_a_frozen_encoder(compared: Path, tmp_path: Path) -> None:
     """A decoder of another width reads the same vector; its embeddings are its own."""
-    first = compare(toy(), options(out=tmp_path / "first", models=["rnn_encdec"]))
-    assert first is not None
-    task = with_frozen_half(toy(), first, ["rnn_encdec_fresh"], [1])
-    width = load(first / "rnn_encdec-seed1").model.config.d_model
+    task = with_frozen_half(toy(), compared, ["rnn_encdec_fresh"], [1])
+    trained: Any = load(compared / "rnn_encdec-seed1").model
+    width = trained.config.d_model
     wider: dict[str, Any] = {"models": ["rnn_encdec_fresh"], "vary": [("d_model", [width + 3])]}
-    out = compare(task, options(out=tmp_path / "second", seeds=[1], **wider))
+    out = compare(task, options(out=tmp_path, seeds=[1], **wider))
     assert out is not None
-    trained: Any = load(first / "rnn_encdec-seed1").model
     src = torch.tensor([[4, 6, 5, PAD], [7, 5, 4, 6]])
     vectors = trained.encode(src, src != PAD).c
     for changed in ("", f"-d_model-{width + 3}"):

@@ -229,7 +229,7 @@ def test_muting_a_head_is_setting_its_columns_to_zero(name: str) -> None:
 def test_a_sublayer_that_adds_nothing_can_be_left_out() -> None:
     model = make("transformer", n_layers=2)
     model.encoder[0].self_attention.W_o.weight.data.zero_()
-    _, *rows = parts.mute_each_sublayer(reader.Reader(model, model, FEW))
+    _, *rows = parts.mute_each_sublayer(reader.Reader(model, model, SAMPLE))
     by_name = {(row["stack"], row["layer"], row["sublayer"]): row for row in rows}
     assert len(by_name) == 2 * 2 + 2 * 3
     assert by_name["encoder", 1, "attention"]["changed"] == 0
@@ -237,8 +237,8 @@ def test_a_sublayer_that_adds_nothing_can_be_left_out() -> None:
     twin = deepcopy(model)
     for p in twin.decoder[1].ff[2].parameters():
         p.data.zero_()
-    found = parts.translate(twin, FEW)
-    changed = parts.compare_translations(FEW, parts.translate(model, FEW), found)
+    found = parts.translate(twin, SAMPLE)
+    changed = parts.compare_translations(SAMPLE, parts.translate(model, SAMPLE), found)
     assert by_name["decoder", 2, "feed-forward"].items() >= changed.items()
 
 
