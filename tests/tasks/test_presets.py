@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.testing import assert_close
 
 from seqmodels import BOS, EOS, build
-from seqmodels.experiments import launch
+from seqmodels.experiments import launch, sweep
 from seqmodels.experiments.sweep import count_parameters, list_runs, make_spec, model_sizes
 from seqmodels.models import paper_of
 from seqmodels.training.optimizers import hidden_matrices
@@ -195,6 +195,7 @@ def test_parts_have_their_own_changes(monkeypatch: pytest.MonkeyPatch) -> None:
 
     specs: list[list[Any]] = []
     monkeypatch.setattr(launch, "compare", note)
+    monkeypatch.setattr(sweep, "fit_width", lambda *_: 64)
     gpt = ["--preset", "gpt-parts"]
     for given in (["--preset", "parts"], ["--preset", "parts", "--models", "transformer"],
                   gpt, [*gpt, "--models", "gpt", "gpt_rms"]):  # fmt: skip
