@@ -22,7 +22,6 @@ from seqmodels.report.load import (
     format_search,
     format_short,
     format_signed,
-    format_significance,
     format_subtitle,
     format_verdict,
     info_of,
@@ -30,8 +29,13 @@ from seqmodels.report.load import (
     longest_trained_bucket,
     name_field,
 )
-from seqmodels.report.style import BETTER, GREY, INK, WORSE, LineStyle
+from seqmodels.report.style import BETTER, GREY, INK, LINE, WORSE, LineStyle
 
+VERDICTS = (
+    "Blue: significantly better · orange: significantly worse · grey: not shown · hollow: not "
+    "tested · line: 95 % interval · *: seeds do not overlap"
+)
+"""What `draw_effects` draws, as it stands below the figure."""
 MIN_VALUES = 3
 """Values of a field from which its scores are a curve."""
 
@@ -92,14 +96,11 @@ def draw_effects(records: Sequence[Record], test: Test, comparison: Comparison) 
     if len({base_of(record) for record in records} - {""}) == 1:
         effects.sort(key=lambda effect: -effect[1].overall.value)
     name = metric_of(metric).name
-    caption = (
-        f"The score with the change minus that without, over all {test.noun} of the test set. "
-        "Blue: significantly better; orange: significantly worse; grey: not shown; hollow: not "
-        f"tested; *: seeds do not overlap. {format_significance(comparison, test)}"
+    figure, ((ax,),) = style.make_figure(
+        f"What each change does to {name}",
+        f"{format_subtitle(records)}\n{VERDICTS}",
+        heights=[LINE * len(effects)],
     )
-    texts = f"What each change does to {name}", format_subtitle(records), caption
-    figure = style.make_figure(0.6 + 0.27 * len(effects), texts)
-    ax = figure.subplots()
     for y, (_, pair) in enumerate(effects):
         part, colour = pair.overall, GREY
         if pair.is_significant:
@@ -177,14 +178,14 @@ def draw_sweep(
         where, part = f"{format_bucket(test.buckets[place])} {test.unit}", place + 1
     records = [r for values in sweep.values() for group in values.values() for r in group]
     label, score = name_field(field), load.capitalise(primary.name)
-    caption = "Line: mean of the seeds; whisker: lowest to highest seed."
-    texts = f"{score} and loss at {where}, by {label}", format_subtitle(records), caption
-    figure, axes = style.make_panels(texts, [*line_styles.values()])
+    title = f"{score} and loss at {where}, by {label}"
+    subtitle = f"{format_subtitle(records)}\n{style.MARKS}"
+    figure, axes = style.make_figure(title, subtitle, [*line_styles.values()], n_columns=2)
     values = sorted({value for own in sweep.values() for value in own})
     for ax, metric in zip(axes[0], (test.primary_metric, "nats"), strict=True):
         for model, line_style in line_styles.items():
-            style.draw_seeds(ax, line_style, {
-                value: load.score_array(group, test.name, metric)[:, part, 0]
+            style.draw_line(ax, line_style, {
+                value: load.score_array(group, test.name, metric)[:, part]
                 for value, group in sweep[model].items()
             })  # fmt: skip
         if values[0] > 0 and values[-1] >= 8 * values[0]:

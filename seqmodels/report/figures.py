@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,6 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from seqmodels.evaluation.intervals import MIN_ROWS
 from seqmodels.evaluation.metrics import metric_of
 from seqmodels.records import significance
 from seqmodels.records.schema import Record, Test
@@ -30,20 +29,15 @@ from seqmodels.report.load import (
     format_short,
     format_subtitle,
 )
-from seqmodels.report.style import GREY, INK, LineStyle, Look
+from seqmodels.report.style import GREY, INK, PANEL, LineStyle, Look
 from seqmodels.utils import files
 from seqmodels.utils.imports import TASKS, import_beside
 
 Draw = Callable[[Any], dict[str, Figure]]
 """Returns figures by the names of their files: of a folder's records, or of several folders'."""
 TABLES = "tables.md"
-SCORES = (
-    "Line: mean of the seeds; whisker: lowest to highest seed; band: 95 % interval over {units}, "
-    "its ends averaged over the seeds. ↑: higher is better. Hollow: fewer than 30 {noun}. Dashed: "
-    "the source in one vector; solid: attends to every word; dash-dotted: a memory of fixed size. "
-    "Bars: {noun} in a bucket. Shaded: longer than any source of training."
-)
-"""The caption of scores by bucket."""
+COUNTS = 0.4
+"""Height of the bars of counts below a panel, in inches."""
 
 # ----------------------------------------------------------------------------------------- Scores
 
@@ -58,19 +52,20 @@ def draw_scores(records: Sequence[Record], test: Test) -> Figure:
         title += f": {test.name.replace('_', ' ')}"
     key = dict(zip(load.group_by_model(records), style.label_line_styles(records), strict=True))
     groups = load.group_by_model(r for r in records if r.test(test.name))
+    lines = [(key[model], group) for model, group in groups.items()]
+    looks = [look for look, _ in lines]
+    if test.baseline:
+        looks.append(LineStyle(load.name_baseline(test), INK, ":", ""))
     has_counts = len({b.n for b in test.buckets}) > 1
-    figure, axes = style.make_panels(
-        (title, format_subtitle(records), explain_scores(test)),
-        [key[model] for model in groups],
-        ratios=(6, 1) if has_counts else (1,),
-    )
-    for column, metric in zip(axes.T, metrics, strict=True):
-        for ax, label in zip(column, ("longer than trained", ""), strict=False):
-            _mark_trained(ax, test, label)
-        _draw_metric(
-            column[0], [(key[model], group) for model, group in groups.items()], test, metric
-        )
+    figure, axes = style.make_figure(
+        title, describe_scores(records), looks, (PANEL, COUNTS) if has_counts else (PANEL,), 2,
+        sharex="col",
+    )  # fmt: skip
+    for column, metric, label in zip(axes.T, metrics, ("longer than trained", ""), strict=True):
+        style.mark_trained(column[0], test, label)
+        _draw_metric(column[0], lines, test, metric)
         if has_counts:
+            style.mark_trained(column[1], test, "")
             _draw_counts(column[1], test)
         _name_buckets(column[-1], test)
     return figure
@@ -79,11 +74,8 @@ def draw_scores(records: Sequence[Record], test: Test) -> Figure:
 def draw_headline(records: Sequence[Record], test: Test, title: str) -> Figure:
     """Draw the primary metric by bucket in one panel, with the names of the lines at their ends."""
     groups, name = load.group_by_model(records), test.primary_metric
-    bars = " · bars: range of the seeds" * (len({r.seed for r in records}) > 1)
-    subtitle = f"{format_subtitle(records)}{bars} · bands: 95 % over {test.noun}"
-    texts = title, subtitle, explain_scores(test)
-    figure, ((ax,),) = style.make_panels(texts, (), n_columns=1)
-    _mark_trained(ax, test)
+    figure, ((ax,),) = style.make_figure(title, describe_scores(records))
+    style.mark_trained(ax, test)
     lines = [(look, groups[model]) for model, look in style.line_styles_for(groups).items()]
     _draw_metric(ax, lines, test, name)
     _name_buckets(ax, test)
@@ -94,6 +86,11 @@ def draw_headline(records: Sequence[Record], test: Test, title: str) -> Figure:
         for end, (look, group) in zip(ends, lines, strict=True)
     ])  # fmt: skip
     return figure
+
+
+def describe_scores(records: Sequence[Record]) -> str:
+    """Return what stands below scores: the runs, and what is drawn of them."""
+    return f"{format_subtitle(records)}\n{style.MARKS}"
 
 
 def name_score(test: Test, name: str) -> str:
@@ -110,30 +107,11 @@ def is_gain(test: Test) -> bool:
     return test.kind == "context" and metric_of(test.primary_metric).is_loss
 
 
-def explain_scores(test: Test) -> str:
-    """Return the caption of scores by bucket."""
-    caption = SCORES.format(units=test.grouped_by or test.noun, noun=test.noun)
-    if is_gain(test):
-        caption = f"The score with context minus that without. {caption}"
-    return f"{caption} Dotted: {load.name_baseline(test)}." if test.baseline else caption
-
-
-def _mark_trained(ax: Axes, test: Test, label: str = "longer than trained") -> None:
-    """Shade the buckets that are longer than all training examples."""
-    n_buckets = len(test.buckets)
-    ax.set_xlim(-0.5, n_buckets - 0.5)
-    beyond = [i for i, b in enumerate(test.buckets) if load.is_beyond(test, b)]
-    for edge in beyond[:1]:
-        ax.axvspan(edge - 0.5, n_buckets - 0.5, color="#F5F2EA", lw=0, zorder=0)
-        ax.axvline(edge - 0.5, color="#999999", lw=0.9, ls=(0, (2, 2)), zorder=1)
-        ax.set_title(label, loc="right", size=8.5, color=GREY)
-
-
 def _draw_metric(
     ax: Axes, lines: Sequence[tuple[LineStyle, Sequence[Record]]], test: Test, name: str
 ) -> None:
     """Draw one metric by bucket: a line for each model, a band, and whiskers for the seeds."""
-    metric, n = metric_of(name), np.array([b.n for b in test.buckets])
+    metric, n = metric_of(name), [b.n for b in test.buckets]
     step = min(0.12, 0.72 / max(len(lines), 1))
     for i, (look, group) in enumerate(lines):
         scores = load.score_array(group, test.name, name)[:, 1:]
@@ -141,7 +119,7 @@ def _draw_metric(
             gains = (scores - scores[:, :1, :1]) * (-1 if metric.is_loss else 1)
             scores = np.where([True, False, False], gains, np.nan)
         x = np.arange(len(n)) + step * (i - (len(lines) - 1) / 2)
-        _draw_line(ax, look, x, n, scores)
+        style.draw_line(ax, look, dict(zip(x, scores.swapaxes(0, 1), strict=True)), n)
     if name == test.primary_metric and test.baseline:
         baseline = [b["baseline"].value for b in test.buckets]
         ax.plot(baseline, ls=":", lw=1.8, color=INK, zorder=5)
@@ -153,24 +131,6 @@ def _draw_metric(
     if metric.is_percent and name == test.primary_metric:
         ax.set_ylim(0, None if metric.count and ax.get_ylim()[1] < 50 else 100)
     ax.tick_params(axis="x", length=0)
-
-
-def _draw_line(ax: Axes, look: LineStyle, x: np.ndarray, n: np.ndarray, seeds: np.ndarray) -> None:
-    """Draw the scores (seeds, buckets, 3) of one model at x, in buckets with n examples.
-
-    The line ends at the last bucket with MIN_EXAMPLES; beyond it are only hollow markers.
-    """
-    mean, low, high = seeds.mean(axis=0).T
-    draw: Look = {"color": look.colour, "clip_on": False, "zorder": 4}
-    enough = np.flatnonzero(np.isfinite(mean) & (n >= MIN_EXAMPLES))
-    end = enough[-1] + 1 if enough.size else 0
-    ax.fill_between(x[:end], low[:end], high[:end], (n >= MIN_ROWS)[:end],
-                    color=look.colour, alpha=0.16, lw=0)  # fmt: skip
-    ax.plot(x[:end], mean[:end], ls=look.dashes, lw=1.9, **draw)
-    ax.vlines(x[:end], seeds[:, :end, 0].min(axis=0), seeds[:, :end, 0].max(axis=0), lw=1.1, **draw)
-    for i in np.flatnonzero(np.isfinite(mean)):
-        few: Look = {"ms": 3.5, "mfc": "white", "mew": 0.7, "alpha": 0.6}
-        ax.plot(x[i], mean[i], look.marker, **draw, **(few if n[i] < MIN_EXAMPLES else {"ms": 4.5}))
 
 
 def _draw_counts(strip: Axes, test: Test) -> None:
@@ -201,20 +161,18 @@ def _name_buckets(ax: Axes, test: Test) -> None:
 
 def draw_curves(records: Sequence[Record]) -> Figure:
     """Draw validation loss against target tokens, one line per seed."""
-    caption = "Loss on the validation split, teacher-forced. Each line is one seed."
-    figure, ((ax,),) = style.make_panels(
-        ("Learning curves", format_subtitle(records), caption),
+    figure, ((ax,),) = style.make_figure(
+        "Learning curves, a line for each seed",
+        format_subtitle(records),
         style.label_line_styles(records),
-        n_columns=1,
     )
     looks = style.line_styles_for(load.group_by_model(records))
     style.set_log(ax, "y", format_short)
     for r in records:
         look = looks[r.model]
         x, y = [p.tokens for p in r.curve], [p.valid_nats for p in r.curve]
-        ax.plot(x, y, color=look.colour, ls=look.dashes, lw=1.4)
-        ax.plot(x[-1:], y[-1:], look.marker, color=look.colour, ms=4.5, zorder=4)
-    ax.set_title("Nats per token, teacher-forced, log scale")
+        ax.plot(x, y, **look.line, markevery=[-1], lw=1.4)
+    ax.set_title("Validation loss: nats per token, teacher-forced, log scale")
     ax.set_xlim(0)
     ax.set_xlabel("target tokens")
     ax.xaxis.set_major_locator(MaxNLocator(5))
@@ -235,23 +193,16 @@ def plot_folder(folder: Path | Folder, out: Path | None = None) -> list[Path]:
     compared = find_significance(folder.path, folder.records)
     files.claim_folder(out, "comparison")
     with style.context():
-        drawings = draw_all(records, compared)
-        paths = style.save_all(drawings, out)
+        paths = style.save_all(draw_all(records, compared), out)
     if compared:
         paths.append(files.write(out / significance.FILE, compared.text()))
-    text = format_folder(folder, drawings, compared)
-    return [*paths, files.write(out / TABLES, text)]
+    return [*paths, files.write(out / TABLES, format_folder(folder, compared))]
 
 
-def format_folder(
-    folder: Folder, drawings: Mapping[str, Figure], compared: significance.Significance | None
-) -> str:
-    """Return the content of tables.md: the captions of the figures of a folder, and its tables."""
+def format_folder(folder: Folder, compared: significance.Significance | None) -> str:
+    """Return the content of tables.md: the name of a folder, its runs and its tables."""
     records = list(folder.records.values())
     parts = [f"# {folder.path.resolve().name}", format_subtitle(records)]
-    for name, figure in drawings.items():
-        title = " ".join(figure.get_suptitle().split())
-        parts.append(f"`{name}.svg`: **{title}**. {figure.get_label()}".strip())
     return "\n\n".join([*parts, tables.format_tables(records, compared)])
 
 
@@ -273,7 +224,8 @@ def draw_all(
     if first := [group[0] for group in attending.values()]:
         looks = style.line_styles_for(attending)
         panels = [(looks[r.model], r.alignment) for r in first if r.alignment]
-        figures["alignment"] = alignment.draw_heat_maps(panels, format_subtitle(first))
+        subtitle = f"{format_subtitle(first)} · open squares: gold links"
+        figures["alignment"] = alignment.draw_heat_maps(panels, subtitle)
     return figures
 
 

@@ -131,15 +131,6 @@ def score_array(group: Sequence[Record], name: str, metric: str) -> np.ndarray:
     return np.array(ends, float)
 
 
-def mean_scores(group: Sequence[Record], name: str, metric: str) -> np.ndarray:
-    """Return the means over seeds, with the lowest and highest end of the seeds' 95 % intervals.
-
-    (1 + buckets, 3). More seeds on the same examples do not make these intervals narrower.
-    """
-    values, lows, highs = np.moveaxis(score_array(group, name, metric), -1, 0)
-    return np.stack([values.mean(axis=0), lows.min(axis=0), highs.max(axis=0)], axis=-1)
-
-
 def is_beyond(test: Test, bucket: Bucket) -> bool:
     """Return whether all of a bucket's examples are longer than those of training."""
     return test.max_train_length is not None and bucket.low > test.max_train_length

@@ -22,13 +22,16 @@ from matplotlib.ticker import LogLocator, MaxNLocator
 from matplotlib.transforms import Bbox
 from numpy.typing import ArrayLike
 
+from seqmodels.evaluation.intervals import MIN_ROWS
 from seqmodels.models import PAPERS, model_of, paper_of
-from seqmodels.records.schema import Record
+from seqmodels.records.schema import Record, Test
 from seqmodels.report.load import (
+    MIN_EXAMPLES,
     Groups,
     format_parameters,
     group_by_model,
     info_of,
+    is_beyond,
     label_of,
     order_of,
 )
@@ -38,6 +41,10 @@ Dashes = str | tuple[float, tuple[float, ...]]
 """Dashes of a line, as matplotlib takes them: a name, or an offset and lengths in points."""
 
 
+Look = dict[str, Any]
+"""Keyword arguments of matplotlib: how something is drawn."""
+
+
 class LineStyle(NamedTuple):
     """The label and the line style of one model."""
 
@@ -45,6 +52,11 @@ class LineStyle(NamedTuple):
     colour: str
     dashes: Dashes
     marker: str
+
+    @property
+    def line(self) -> Look:
+        """The style as keyword arguments of matplotlib's lines."""
+        return {"color": self.colour, "ls": self.dashes, "marker": self.marker}
 
 
 LINE_STYLES = {
@@ -83,20 +95,24 @@ STAMPS: dict[str, dict[str, str | None]] = {
 }
 """Metadata of each kind of file, without what differs between runs; see `files.FILE_MARKS`."""
 
-Look = dict[str, Any]
-"""Keyword arguments of matplotlib: how something is drawn."""
 RC: Look = {
     **{"font.size": 9.5, "text.color": INK, "axes.labelcolor": INK, "axes.labelsize": 9.5},
     **{"axes.spines.right": False, "axes.spines.top": False, "axes.edgecolor": "#999999"},
     **{"axes.grid": True, "axes.grid.axis": "y", "axes.axisbelow": True, "grid.color": "#E6E6E6"},
     **{"xtick.color": GREY, "ytick.color": GREY, "xtick.labelsize": 8.5, "ytick.labelsize": 8.5},
     **{"axes.titlesize": 10.5, "axes.titlelocation": "left", "legend.frameon": False},
+    **{"legend.fontsize": 9, "lines.linewidth": 1.9, "lines.markersize": 4.5},
     "svg.fonttype": "none",  # text stays text: searchable, selectable, accessible
     "svg.hashsalt": "seqmodels",
     "text.parse_math": False,  # a price of $5 is not a formula
 }
-WIDTH = 9.5
-"""Width of a figure in inches; at 800 pixels, a point is 1.17 pixels."""
+WIDTH, PANEL, LINE, MARGIN = 9.5, 2.6, 0.27, 1.5
+"""Inches: a figure's width, the heights of a panel and of a labelled row, and titles and labels."""
+MARKS = (
+    "Line: mean of the seeds · whisker: their range · band: 95 % interval over the examples · "
+    f"hollow: fewer than {MIN_EXAMPLES} examples"
+)
+"""What `draw_line` draws, as it stands below a figure."""
 
 context = partial(matplotlib.style.context, ["default", RC], after_reset=True)
 """Applies this style in a `with` statement, and leaves the caller's settings unchanged."""
@@ -153,9 +169,6 @@ def label_with_year(r: Record) -> str:
 
 # ----------------------------------------------------------------------------------------- Layout
 
-Texts = tuple[str, str, str]
-"""Title and subtitle of a figure, and its caption, which stands beside it in a page."""
-
 
 class Chart(Figure):
     """A figure that a notebook shows as an SVG."""
@@ -167,42 +180,30 @@ class Chart(Figure):
         return re.sub('<svg( [^>]*?) height="[^"]*"', rf"{fitting}\1", content, count=1)
 
 
-def make_figure(body: float, texts: Texts, width: float = WIDTH) -> Figure:
-    """Return a figure with a title above `body` inches of axes and a subtitle below.
-
-    Its caption is its label.
-    """
-    title, subtitle, caption = texts
-    figure = Chart(figsize=(width, body + 0.8), layout="constrained")
+def make_figure(
+    title: str,
+    subtitle: str,
+    key: Sequence[LineStyle] = (),
+    heights: Sequence[float] = (PANEL,),
+    n_columns: int = 1,
+    **shared: Any,
+) -> tuple[Figure, np.ndarray]:
+    """Return a figure with rows of axes of these heights in inches, and a legend beside them."""
+    figure = Chart(figsize=(WIDTH, MARGIN + sum(heights)), layout="constrained")
     figure.suptitle(title, x=0.01, ha="left", size=12.5, weight="bold", wrap=True)
     figure.supxlabel(subtitle, x=0.01, ha="left", size=8.5, color=GREY, wrap=True)
-    figure.set_label(caption)
-    return figure
-
-
-def make_panels(
-    texts: Texts, key: Sequence[LineStyle], ratios: Sequence[float] = (1,), n_columns: int = 2
-) -> tuple[Figure, np.ndarray]:
-    """Return a figure with rows of axes of these heights, which share x, and a legend beside."""
-    wrap = partial(textwrap.fill, width=26)
-    key = [k._replace(label="\n".join(map(wrap, k.label.split("\n")))) for k in key]
-    n_lines = sum(k.label.count("\n") + 1 for k in key)
-    rows = sum(ratio == max(ratios) for ratio in ratios)
-    figure = make_figure(max(2.3 * rows + 1, 0.19 * n_lines + 0.1 * len(key)), texts)
-    axes = figure.subplots(len(ratios), n_columns, sharex="col", squeeze=False,
-                           height_ratios=ratios)  # fmt: skip
-    add_legend(figure, key, loc="outside right upper", handlelength=3, labelspacing=0.6)
+    axes = figure.subplots(len(heights), n_columns, squeeze=False, height_ratios=heights, **shared)
+    if key:
+        handles = [Line2D([], [], label=wrap_lines(k.label), **k.line) for k in key]
+        legend = figure.legend(handles=handles, loc="outside right upper", handlelength=3)
+        height = legend.get_window_extent().height / figure.dpi
+        figure.set_figheight(max(figure.get_figheight(), height))
     return figure, axes
 
 
-def add_legend(figure: Any, key: Sequence[LineStyle], **place: Any) -> None:
-    """Add a legend of these line styles, if there are any."""
-    handles = [
-        Line2D([], [], color=k.colour, ls=k.dashes, marker=k.marker, lw=2, ms=5, label=k.label)
-        for k in key
-    ]
-    if handles:
-        figure.legend(handles=handles, fontsize=9, **place)
+def wrap_lines(label: str) -> str:
+    """Break the long lines of a label."""
+    return "\n".join(textwrap.fill(line, 26) for line in label.split("\n"))
 
 
 class LogTicks(LogLocator):
@@ -235,20 +236,36 @@ def name_lines(ax: Axes, names: Iterable[tuple[float, str, str]]) -> None:
                     weight="bold", va="center", annotation_clip=False)  # fmt: skip
 
 
-def draw_seeds(
-    ax: Axes,
-    line_style: LineStyle,
-    seeds: Mapping[float, np.ndarray],
-    lw: float = 1.9,
-    ms: float = 5,
+def draw_line(
+    ax: Axes, look: LineStyle, seeds: Mapping[float, np.ndarray], n: Sequence[int] = ()
 ) -> None:
-    """Draw the mean and the range of the seeds' scores at each x."""
-    if not seeds:  # an empty line has no place, and would be laid out as if it had
-        return
-    draw: Look = {"color": line_style.colour, "clip_on": False, "zorder": 4}
-    mean, low, high = ([f(v) for v in seeds.values()] for f in (np.mean, np.min, np.max))
-    ax.plot([*seeds], mean, line_style.marker, ls=line_style.dashes, lw=lw, ms=ms, **draw)
-    ax.vlines([*seeds], low, high, lw=1.1, **draw)
+    """Draw the scores of seeds at each x, (seeds, 3), of n examples: value, low and high.
+
+    See `MARKS`. The line ends at the last x with MIN_EXAMPLES; beyond it are hollow markers alone.
+    """
+    x, counts = np.array([*seeds]), np.array(n or [MIN_EXAMPLES] * len(seeds))
+    mean, low, high = np.array([scores.mean(axis=0) for scores in seeds.values()]).T
+    least, most = ([f(scores[:, 0]) for scores in seeds.values()] for f in (np.min, np.max))
+    many, few = np.flatnonzero(counts >= MIN_EXAMPLES), np.flatnonzero(counts < MIN_EXAMPLES)
+    end = max(many[np.isfinite(mean[many])], default=-1) + 1
+    draw: Look = {"clip_on": False, "zorder": 4, "in_layout": False}
+    ax.fill_between(x[:end], low[:end], high[:end], (counts >= MIN_ROWS)[:end],
+                    color=look.colour, alpha=0.16, lw=0)  # fmt: skip
+    ax.plot(x[:end], mean[:end], **look.line, **draw, markevery=[*many[many < end]])
+    ax.vlines(x[:end], least[:end], most[:end], color=look.colour, lw=1.1, **draw)
+    ax.plot(x[few], mean[few], look.marker, color=look.colour, mfc="white", ms=3.5, alpha=0.6,
+            **draw)  # fmt: skip
+
+
+def mark_trained(ax: Axes, test: Test, label: str = "longer than trained") -> None:
+    """Shade the buckets that are longer than all training examples, on an axis of buckets."""
+    n_buckets = len(test.buckets)
+    ax.set_xlim(-0.5, n_buckets - 0.5)
+    beyond = [i for i, bucket in enumerate(test.buckets) if is_beyond(test, bucket)]
+    for edge in beyond[:1]:
+        ax.axvspan(edge - 0.5, n_buckets - 0.5, color="#F5F2EA", lw=0, zorder=0)
+        ax.axvline(edge - 0.5, color="#999999", lw=0.9, ls=(0, (2, 2)), zorder=1)
+        ax.set_title(label, loc="right", size=8.5, color=GREY)
 
 
 def draw_map(
@@ -283,6 +300,8 @@ def save(figure: Figure, path: Path) -> Path:
 def render(figure: Figure, kind: str) -> bytes:
     """Return a figure as .svg, with its texts as title and description, or as .png."""
     buffer = io.BytesIO()
+    for ax in figure.axes:  # the places of a grid beyond its panels
+        ax.set_visible(ax.has_data())
     figure.draw_without_rendering()
     figure.set_layout_engine("none")
     for ax in figure.axes:  # the solver's last digits differ from run to run
@@ -291,7 +310,7 @@ def render(figure: Figure, kind: str) -> bytes:
     figure.savefig(buffer, format=kind[1:], dpi=160, metadata=STAMPS[kind])
     if kind == ".png":
         return buffer.getvalue()
-    about = f"{figure.get_supxlabel()} {figure.get_label()}".strip()
-    head = f"\n <title>{html.escape(figure.get_suptitle())}</title>\n <desc>{html.escape(about)}"
+    title, about = map(html.escape, (figure.get_suptitle(), figure.get_supxlabel()))
+    head = f"\n <title>{title}</title>\n <desc>{about}"
     return re.sub(r"(<svg [^>]*>)", lambda m: f"{m[0]}{head}</desc>",
                   buffer.getvalue().decode(), count=1).encode()  # fmt: skip

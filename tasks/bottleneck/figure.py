@@ -13,9 +13,9 @@ from seqmodels.models import model_of, paper_of
 from seqmodels.records.schema import Record
 from seqmodels.report import load, style
 from seqmodels.report.load import format_bucket, format_short, format_subtitle, rows_of
-from seqmodels.report.style import LineStyle
+from seqmodels.report.style import PANEL, LineStyle
 
-from ..figures import average, draw_with_band, make_grid, mark_trained
+from ..figures import CONTROL, average
 from . import FRESH
 
 Group = Sequence[Record]
@@ -55,11 +55,11 @@ FIGURES = [draw]
 
 
 def name_group(group: Group) -> str:
-    """Return model, numbers and budget of a group."""
+    """Return the model of a group, and the numbers of its vector."""
     first = group[0]
     label = paper_of(model_of(first.base)).label.split()[0]
     numbers = rows_of(first, BEST)[0]["numbers"]
-    return f"{label}, vector of {numbers} numbers, {format_short(first.train_config.tokens)} tokens"
+    return f"{label}, vector of {numbers} numbers"
 
 
 def count_steps(group: Group) -> int:
@@ -72,22 +72,17 @@ def draw_by_length(groups: Sequence[Group], attending: Group, fresh: Group) -> F
 
     If a folder has them, also of fresh decoders that were trained for the encoder with its budget.
     """
-    caption = (
-        "The trained model is frozen. The encoder hands over a State; or it is optimised for each "
-        f"sentence by {count_steps(groups[0])} steps of gradient descent on the loss of its "
-        "reference, a lower bound of what a State can hold for this decoder. Bands: from the "
-        "lowest to the highest end of the seeds’ 95 % intervals. Dotted: the longest in training."
-        + " A fresh decoder is trained for the encoder, which stays as it is."
-        * bool(fresh)
-    )
     subtitle = format_subtitle([r for group in groups for r in group])
-    subtitle += " · bands: 95 % · dotted: longest in training"
-    texts = "Which component limits long sentences?", subtitle, caption
-    key = [look for line, look in LOOKS.items() if fresh or line != FRESH]
-    figure, axes = make_grid(texts, len(groups), min(2, len(groups)), 2.2, key)
+    figure, axes = style.make_figure(
+        "Which component limits long sentences?",
+        f"{subtitle}\n{style.MARKS}",
+        [look for line, look in LOOKS.items() if fresh or line != FRESH],
+        [PANEL] * -(-len(groups) // 2),
+        min(2, len(groups)),
+    )
     test = load.tests_by_name(groups[0])[LENGTH]
     names = [*map(format_bucket, test.buckets)]
-    for ax, group in zip(axes, groups, strict=True):
+    for ax, group in zip(axes.flat, groups, strict=False):
         greedy = "greedy" if group[0].test("greedy") else LENGTH
         lines = {"encoder": (group, greedy), BEST: (group, BEST)}
         tokens, width = group[0].train_config.tokens, group[0].size("d_model")
@@ -99,10 +94,11 @@ def draw_by_length(groups: Sequence[Group], attending: Group, fresh: Group) -> F
         lines |= {FRESH: (its_own, LENGTH)} if its_own else {}
         lines |= {ATTENDING: (attending, greedy)} if attending else {}
         for line, (own, test_name) in lines.items():
-            scores = load.mean_scores(own, test_name, "bleu")[1:]
-            draw_with_band(ax, LOOKS[line], range(len(names)), scores)
-        mark_trained(ax, test)
-        ax.set_title(name_group(group), size=8.5)
+            scores = load.score_array(own, test_name, "bleu")[:, 1:].swapaxes(0, 1)
+            n = [bucket.n for bucket in load.tests_by_name(own)[test_name].buckets]
+            style.draw_line(ax, LOOKS[line], dict(enumerate(scores)), n)
+        style.mark_trained(ax, test)
+        ax.set_title(f"{name_group(group)}\n{format_short(tokens)} tokens", size=8.5)
         ax.set(ylim=(0, 104), ylabel="BLEU", xlabel=test.axis)
         ax.set_xticks(range(0, len(names), 2), names[::2])
     return figure
@@ -113,39 +109,38 @@ def draw_bits(group: Group) -> Figure:
     test = load.tests_by_name(group)[LENGTH]
     longest = test.buckets[load.longest_trained_bucket(test) or -1]
     words, low = format_bucket(longest), longest.low
-    caption = (
-        f"{name_group(group)}, at {words} words. Left: each number is rounded to one of 2^bits "
-        "values, equally spaced over the range that the encoder gives it. Right: content words of "
-        "the source that the translation has, by their place. Means over seeds."
+    figure, ((left, right),) = style.make_figure(
+        f"What an optimised State keeps at {words} words",
+        f"{format_subtitle(group)} · {name_group(group)}",
+        [LOOKS["encoder"], LOOKS[BEST]],
+        n_columns=2,
     )
-    texts = "What an optimised State keeps", format_subtitle(group), caption
-    figure, (left, right) = make_grid(texts, 2, 2, 2.4, [LOOKS["encoder"], LOOKS[BEST]])
     bits = sorted({row["bits"] for row in rows_of(group[0], BEST) if "bits" in row})
     for line, steps in {"encoder": 0, BEST: count_steps(group)}.items():
         scores = [average(group, BEST, "bleu", steps=steps, bits=b, low=low)[0, 0] for b in bits]
         places, shares = average(group, "places", "place", "share", steps=steps, low=low)
         look = LOOKS[line]
         for ax, x, y in ((left, bits, scores), (right, places, shares)):
-            ax.plot(x, y, look.marker, color=look.colour, ls=look.dashes, lw=1.8, ms=4)
-    left.set(title="BLEU", xlabel="bits a number", ylim=(0, 104))
-    right.set(title="Words kept (%)", xlabel="fifth of the source", ylim=(0, 104), xticks=places)
+            ax.plot(x, y, **look.line)
+    left.set(title="BLEU of rounded numbers", xlabel="bits a number", ylim=(0, 104))
+    right.set(title="Content words kept (%)", xlabel="fifth of the source", ylim=(0, 104),
+              xticks=places)  # fmt: skip
     return figure
 
 
 def draw_prefixes(records: Group) -> Figure:
     """Draw the share of content words that the output keeps, by words read."""
-    caption = (
-        "A model reads the first words of a sentence and a full stop, and translates them "
-        "greedily. Mean of the seeds. Grey: the share that the output for another sentence has."
-    )
-    texts = "Content words kept of the words read (%)", format_subtitle(records), caption
     groups, of = load.group_by_model(records), {"cut": "anywhere", "kept": "content words"}
     looks = style.line_styles_for(groups)
-    figure, (ax,) = make_grid(texts, 1, 1, 2.6, [*looks.values()])
+    figure, ((ax,),) = style.make_figure(
+        "Content words kept of the first words of a sentence (%)",
+        format_subtitle(records),
+        [*looks.values(), CONTROL._replace(label="output for another sentence")],
+    )
     for model, look in looks.items():
         columns = average(groups[model], "prefixes", "words", "share_value", "chance", **of)
         words, share, chance = columns
-        ax.plot(words, chance, color="#AAAAAA", lw=0.9, zorder=1)
-        ax.plot(words, share, look.marker, color=look.colour, ls=look.dashes, lw=1.8, ms=4)
+        ax.plot(words, chance, **CONTROL.line, lw=0.9, zorder=1)
+        ax.plot(words, share, **look.line)
     ax.set(xlabel="words read", xlim=(0, None), ylim=(0, 103))
     return figure

@@ -15,8 +15,6 @@ from seqmodels.records.schema import Record
 from seqmodels.report import load, style
 from seqmodels.report.load import Groups, format_subtitle
 
-from ..figures import draw_with_band
-
 ONE_VECTOR = "rnn_encdec"
 """Start of the names of the models that are compared by the width of their vector."""
 
@@ -47,16 +45,16 @@ def draw_bits(records: Sequence[Record]) -> Figure:
     vectors = [model for model in groups if model.startswith(ONE_VECTOR)]
     n = [bucket.low for bucket in records[0].tests[0].buckets]
     all_bits = math.log2(records[0].data.count("n_symbols")) * n[-1]
-    caption = "After this training. Dotted: all bits. Line: mean of the seeds; band: 95 % interval."
     title = "Bits that arrive of random symbols, by length"
-    texts = title, format_subtitle(records), caption
-    figure, ((ax,),) = style.make_panels(texts, (), n_columns=1)
+    subtitle = f"{format_subtitle(records)}\n{style.MARKS}"
+    figure, ((ax,),) = style.make_figure(title, subtitle)
     for model, look in style.line_styles_for(groups).items():
         if model in (*vectors[::2], "bahdanau"):
-            bits = compute_bits(groups[model]).mean(0)
-            draw_with_band(ax, look, n, bits)
-            names.append((bits[-1, 0], look.label, look.colour))
-    ax.plot([0, n[-1]], [0, all_bits], ls=":", lw=1.8, color=style.INK)
+            bits = compute_bits(groups[model]).swapaxes(0, 1)
+            style.draw_line(ax, look, dict(zip(n, bits, strict=True)))
+            names.append((bits[-1, :, 0].mean(), look.label, look.colour))
+    ax.plot([0, n[-1]], [0, all_bits], ls=":", color=style.INK)
+    names.append((all_bits, "all bits", style.INK))
     ax.set(title="Bits transmitted", xlabel="source length (symbols)", xlim=(0, None))
     ax.set_ylim(0)
     style.name_lines(ax, names)
@@ -67,21 +65,24 @@ def draw_most_bits(records: Sequence[Record]) -> Figure:
     """Draw the most bits that one vector transmits against its width, and bits per number."""
     groups = load.group_by_model(records)
     most, optimised = find_plateaus(groups), find_plateaus(groups, at=1)
-    caption = "Numbers: bits per number of the vector. Line: mean of the seeds; dots: seeds."
-    caption += " Dotted: from vectors that descent on the target has optimised." * bool(optimised)
     title = "Most bits through one vector, by its width"
-    texts = title, format_subtitle(records), caption
-    figure, ((ax,),) = style.make_panels(texts, (), n_columns=1)
+    figure, ((ax,),) = style.make_figure(title, format_subtitle(records))
     widths, colour = sorted(most), style.line_style_of(ONE_VECTOR).colour
-    ax.plot(widths, [most[d].mean() for d in widths], "o-", color=colour, lw=1.9, ms=5)
-    ax.plot([*optimised], [own.mean() for own in optimised.values()], "D:", color=colour, ms=4)
+    ax.plot(widths, [most[d].mean() for d in widths], color=colour, label="encoder’s vector")
+    if optimised:
+        means = [own.mean() for own in optimised.values()]
+        ax.plot([*optimised], means, "D:", color=colour, label="optimised on the target")
     for d in widths:
         ax.plot([d] * len(most[d]), most[d], "o", color="white", mec=style.INK, ms=3.5, mew=0.8)
         ax.annotate(f"{most[d].mean() / d:.2f}", (d, most[d].max()), (0, 8), size=9,
                     textcoords="offset points", ha="center")  # fmt: skip
     style.set_log(ax, "x", "{x:g}", base=2)
     ax.margins(0.12)
-    ax.set(title="Most bits at any length, and bits per number", xlabel="numbers in the vector")
+    ax.legend()
+    ax.set(
+        title="Most bits at any length, and bits per number; circles: seeds",
+        xlabel="numbers in the vector",
+    )
     ax.set_ylim(0)
     return figure
 

@@ -11,10 +11,6 @@ from seqmodels.records.schema import Record
 from seqmodels.report import load, style
 from seqmodels.report.load import format_bucket, format_short, format_subtitle
 
-from ..figures import mark_trained
-
-LEARNED = 95.0
-"""Validation accuracy (%) from which a task counts as learned."""
 Folders = Sequence[Sequence[Record]]
 
 
@@ -23,15 +19,13 @@ def draw_transition(records: Sequence[Record]) -> dict[str, Figure]:
     if records[0].tests[0].name != "query":
         return {}
     groups = load.group_by_model(records)
-    caption = "Each line is one seed; teacher-forced, on the validation split. "
-    texts = "Values right in validation (%)", format_subtitle(records), caption
     looks = style.line_styles_for(groups)
-    figure, ((ax,),) = style.make_panels(texts, [*looks.values()], n_columns=1)
+    title = "Values right in validation (%), a line for each seed"
+    figure, ((ax,),) = style.make_figure(title, format_subtitle(records), [*looks.values()])
     for model, look in looks.items():
         for r in groups[model]:
             x, y = [p.step for p in r.curve], [p.valid_accuracy for p in r.curve]
-            ax.plot(x, y, color=look.colour, ls=look.dashes, lw=1.4, clip_on=False)
-    ax.axhline(LEARNED, color=style.GREY, lw=0.8, ls=":")
+            ax.plot(x, y, color=look.colour, ls=look.dashes, clip_on=False)
     ax.set(xlabel="training steps", xlim=(0, None), ylim=(0, 100))
     ax.xaxis.set_major_formatter(format_short)
     return {"transition": figure}
@@ -47,24 +41,22 @@ def draw_tracking(folders: Folders) -> dict[str, Figure]:
         return {}
     folders = [by_cups[n_cups] for n_cups in sorted(by_cups)]
     records = [r for own in folders for r in own]
-    caption = (
-        "Each ball starts under its own cup, and each move swaps two cups or none. Line: mean of "
-        "the seeds; whisker: lowest to highest seed. Dotted: "
-        f"{load.name_baseline(records[0].tests[0])}. Vertical: the most moves in training."
-    )
-    texts = "Sources whose balls are all found (%), by moves", format_subtitle(records), caption
     looks = style.line_styles_for(load.group_by_model(records))
-    figure, axes = style.make_panels(
-        texts, style.label_line_styles(records), n_columns=len(folders)
+    chance = style.LineStyle(load.name_baseline(records[0].tests[0]), style.INK, ":", "")
+    figure, axes = style.make_figure(
+        "Sources whose balls are all found (%), by moves",
+        f"{format_subtitle(records)}\n{style.MARKS}",
+        [*style.label_line_styles(records), chance],
+        n_columns=len(folders),
     )
     for ax, own in zip(axes[0], folders, strict=True):
         test = own[0].tests[0]
         for model, seeds in load.group_by_model(own).items():
-            scores = load.score_array(seeds, test.name, test.primary_metric)[:, 1:, 0]
-            style.draw_seeds(ax, looks[model], dict(enumerate(scores.T)))
+            scores = load.score_array(seeds, test.name, test.primary_metric)[:, 1:]
+            style.draw_line(ax, looks[model], dict(enumerate(scores.swapaxes(0, 1))))
         baseline = [bucket["baseline"].value for bucket in test.buckets if test.baseline]
         ax.plot(baseline, ls=":", lw=1.8, color=style.INK, zorder=5)
-        mark_trained(ax, test)
+        style.mark_trained(ax, test)
         ax.set_xticks(range(len(test.buckets)), [format_bucket(bucket) for bucket in test.buckets])
         ax.set(title=load.capitalise(own[0].data.name), xlabel=test.axis, ylim=(0, 100))
     return {"tracking": figure}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Sequence
 
 import numpy as np
@@ -13,10 +12,11 @@ from seqmodels.records.schema import Record
 from seqmodels.report import load, style
 from seqmodels.report.effects import base_of
 from seqmodels.report.load import format_short, format_subtitle, label_of, score_array
-from seqmodels.report.style import GREY, LineStyle
+from seqmodels.report.style import GREY, LINE, PANEL, LineStyle
 
-from ..figures import average, make_grid
+from ..figures import average
 
+N_COLUMNS = 4
 LOOKS = {
     False: LineStyle("without the mistake", GREY, "-", "o"),
     True: LineStyle("with it", "#D1495B", "-", "s"),
@@ -38,14 +38,15 @@ def draw_mistakes(records: Sequence[Record]) -> Figure:
     """Draw the learning curves with and without each mistake, and their BLEU as a title."""
     groups = load.group_by_model(records)
     cases = [(groups[base], g) for g in groups.values() if (base := base_of(g[0])) in groups]
-    caption = (
-        "Loss on the validation split, teacher-forced, by target tokens: mean of the seeds, and a "
-        "band from the lowest to the highest. BLEU: mean over seeds, of greedy translations of all "
-        "lengths."
+    figure, axes = style.make_figure(
+        "Mistakes: the learning curve, and the translation",
+        f"{format_subtitle(records)}\nValidation loss in nats per token, by target tokens · line: "
+        "mean of the seeds · band: their range · BLEU: mean of the seeds, greedy",
+        [*LOOKS.values()],
+        [PANEL] * -(-len(cases) // N_COLUMNS),
+        N_COLUMNS,
     )
-    texts = "Mistakes: the learning curve, and the translation", format_subtitle(records), caption
-    figure, axes = make_grid(texts, len(cases), 3, 1.75, [*LOOKS.values()])
-    for ax, case in zip(axes, cases, strict=True):
+    for ax, case in zip(axes.flat, cases, strict=False):
         for look, group in zip(LOOKS.values(), case, strict=True):
             n = min(len(r.curve) for r in group)
             tokens = [point.tokens for point in group[0].curve[:n]]
@@ -53,8 +54,7 @@ def draw_mistakes(records: Sequence[Record]) -> Figure:
             ax.fill_between(tokens, nats.min(0), nats.max(0), color=look.colour, alpha=0.2, lw=0)
             ax.plot(tokens, nats.mean(0), color=look.colour, lw=1.6)
         bleu = [score_array(g, g[0].tests[0].name, "bleu")[:, 0, 0].mean() for g in case]
-        title = f"{name_of(case[1])}: {bleu[1]:.0f} BLEU, without {bleu[0]:.0f}"
-        ax.set_title(textwrap.fill(title, 36), size=9)
+        ax.set_title(f"{name_of(case[1])}\n{bleu[1]:.0f} BLEU, without {bleu[0]:.0f}", size=9)
         style.set_log(ax, "y", format_short)
         ax.set_xlim(0)
         ax.xaxis.set_major_locator(MaxNLocator(3))
@@ -65,14 +65,9 @@ def draw_mistakes(records: Sequence[Record]) -> Figure:
 def draw_losses(records: Sequence[Record]) -> Figure:
     """Draw the loss of each model in three ways, which are one for a sound model."""
     groups = load.group_by_model(records)
-    caption = (
-        "Nats per token on validation sentences, given the true words before each word: a marker "
-        "for each seed. In a sound model, all three are the same. Where the loss by steps is "
-        "larger, training has seen the word that it had to generate, or a later one; where more "
-        "pads change it, pads are attended to."
-    )
-    texts = "The same loss in three ways", format_subtitle(records), caption
-    figure, (ax,) = make_grid(texts, 1, 1, 0.6 + 0.27 * len(groups), [*WAYS.values()])
+    title = "The same loss in three ways, a marker for each seed"
+    heights = [LINE * len(groups)]
+    figure, ((ax,),) = style.make_figure(title, format_subtitle(records), [*WAYS.values()], heights)
     for y, group in enumerate(groups.values()):
         for shift, (way, look) in zip((-0.22, 0, 0.22), WAYS.items(), strict=True):
             nats = [average([r], "losses", "nats", way=way)[0, 0] for r in group]
@@ -80,7 +75,7 @@ def draw_losses(records: Sequence[Record]) -> Figure:
     ax.set_yticks(range(len(groups)), [name_of(group) for group in groups.values()])
     ax.invert_yaxis()
     style.set_log(ax, "x", format_short)
-    ax.set_xlabel("nats per token")
+    ax.set_xlabel("nats per token of validation sentences, given the words before")
     return figure
 
 

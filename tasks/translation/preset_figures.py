@@ -19,6 +19,7 @@ from seqmodels.report.load import (
     longest_trained_bucket,
     rows_of,
 )
+from seqmodels.report.style import LINE
 
 REVERSED, FORWARD = "lstm_seq2seq", "lstm_seq2seq_forward"
 LOOKS = {
@@ -34,6 +35,8 @@ FED = {
     False: style.LineStyle("without input feeding", "#E87A67", "", "s"),
     True: style.LineStyle("with input feeding", "#7E3125", "", "s"),
 }
+MARKS = "Mean of the seeds (small dots) · whisker: 95 % interval"
+"""What is drawn, as it stands below a figure."""
 STEPS = {
     "bahdanau": "Bahdanau", "bahdanau_dot": "scaled dot product",
     "bahdanau_heads": "several heads", "bahdanau_tied": "tied output",
@@ -69,9 +72,9 @@ def draw_rungs(records: Sequence[Record]) -> Figure:
     for r in records:
         kind = r.settings.get("attention", "forward" if r.model == FORWARD else "none")
         rungs.setdefault((str(kind), bool(r.settings.get("is_input_feeding"))), []).append(r)
-    caption = "Bar: mean of the seeds (dots); whisker: 95 % interval."
     title = f"{metric_of(test.primary_metric).name} of each step from one vector to attention"
-    figure, axes = style.make_panels((title, format_subtitle(records), caption), [*FED.values()])
+    subtitle = f"{format_subtitle(records)}\n{MARKS}"
+    figure, axes = style.make_figure(title, subtitle, [*FED.values()], n_columns=2)
     last = max((i for i, b in enumerate(test.buckets) if b.n >= MIN_EXAMPLES), default=0)
     for ax, place in zip(axes[0], (longest_trained_bucket(test) or 0, last), strict=True):
         for (kind, is_fed), group in rungs.items():
@@ -85,7 +88,7 @@ def draw_rungs(records: Sequence[Record]) -> Figure:
             ax.annotate(f"{value:.0f}", (x, max(value, high)), (0, 3), ha="center", size=8.5,
                         textcoords="offset points")  # fmt: skip
         beyond = ", longer than trained" * load.is_beyond(test, test.buckets[place])
-        ax.set(title=name_bucket(test, place) + beyond, ylim=(0, 100))
+        ax.set(title=name_bucket(test, place) + beyond, ylim=(0, 104))
         ax.set_xticks(range(len(NAMES)), [*NAMES.values()], size=8)
     return figure
 
@@ -94,14 +97,14 @@ def draw_biases(records: Sequence[Record]) -> Figure:
     """Draw loss and score against the forget gate's bias, with and without reversal."""
     test = records[0].tests[0]
     place = longest_trained_bucket(test) or 0
-    caption = (
-        "Points: seeds; lines: their means. Bias: the forget gate's before training; Sutskever et "
-        "al. name none (0). Loss: teacher-forced, lower is better."
+    figure, axes = style.make_figure(
+        "Reading backwards, by the forget gate's bias before training",
+        f"{format_subtitle(records)} · line: mean of the seeds (dots)",
+        [*LOOKS.values()],
+        n_columns=2,
     )
-    texts = "Reading backwards, by the forget gate's bias", format_subtitle(records), caption
-    figure, axes = style.make_panels(texts, [*LOOKS.values()])
     panels = (
-        ("nats", 0, "Loss, all lengths"),
+        ("nats", 0, "Loss (nats per token), all lengths"),
         (test.primary_metric, 1 + place, name_bucket(test, place)),
     )
     for ax, (key, column, title) in zip(axes[0], panels, strict=True):
@@ -117,7 +120,7 @@ def draw_biases(records: Sequence[Record]) -> Figure:
                 ax.plot([f"bias {bias}"] * len(values), values, look.marker, color=look.colour,
                         ms=4, alpha=0.6, mew=0)  # fmt: skip
                 means[f"bias {bias}"] = values.mean()
-            ax.plot([*means], [*means.values()], color=look.colour, ls=look.dashes, lw=2)
+            ax.plot([*means], [*means.values()], color=look.colour, ls=look.dashes)
         ax.set(title=title, ylim=(0, None))
     return figure
 
@@ -128,14 +131,13 @@ def draw_steps(records: Sequence[Record]) -> Figure:
     groups = {model: groups[model] for model in STEPS if model in groups}
     test = records[0].tests[0]
     place = longest_trained_bucket(test) or 0
-    caption = (
-        "Each row adds to the one above. Filled: mean of the seeds (small dots); whisker: 95 %. "
-        "Seconds: of the fastest part of training. Sequential steps: layers, or steps of a "
-        "recurrence."
+    figure, (axes,) = style.make_figure(
+        "From Bahdanau's model to the Transformer: each row adds to the one above",
+        f"{format_subtitle(records)}\n{MARKS}",
+        heights=[1.6 * LINE * len(groups)],
+        n_columns=3,
+        sharey=True,
     )
-    texts = "From Bahdanau's model to the Transformer", format_subtitle(records), caption
-    figure = style.make_figure(0.6 + 0.42 * len(groups), texts)
-    axes = figure.subplots(1, 3, sharey=True)
     for y, group in enumerate(groups.values()):
         scores = load.score_array(group, test.name, test.primary_metric)[:, 1 + place]
         axes[0].hlines([y], *scores[:, 1:].mean(0), color=style.INK, lw=1.0)
@@ -144,7 +146,7 @@ def draw_steps(records: Sequence[Record]) -> Figure:
         draw_values(axes[0], y, scores[:, 0], colour, "{:.1f}")
         draw_values(axes[1], y, [min(map(seconds_per_step, group))], colour, "{:.2f}")
         draw_values(axes[2], y, [float(n) for n in steps], colour, "{:.0f}")
-    titles = name_bucket(test, place), "Seconds a step", "Sequential steps"
+    titles = name_bucket(test, place), "Seconds a step, at best", "Sequential steps"
     for ax, title in zip(axes, titles, strict=True):
         ax.set_title(title)
         ax.grid(True, axis="both")

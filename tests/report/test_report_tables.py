@@ -123,17 +123,6 @@ def test_the_table_has_a_verdict_over_all_examples_alone() -> None:
         ]  # fmt: skip
 
 
-def test_a_mean_is_never_surer_than_a_seed() -> None:
-    seeds = [fake_record("gpt", seed) for seed in (1, 2, 3)]
-    scores = (98, 92, 99), (100, 96, 100), (99, 95, 100)
-    for record, (value, low, high) in zip(seeds, scores, strict=True):
-        record["tests"][0]["overall"]["bleu"] = {"value": value, "low": low, "high": high}
-    mean, *_ = load.mean_scores(as_records(seeds), "length", "bleu")
-    assert mean.tolist() == [99, 92, 100]
-    same, *_ = load.mean_scores(as_records(seeds[1:2]), "length", "bleu")
-    assert same.tolist() == [100, 96, 100]
-
-
 def test_a_folder_is_drawn_as_if_alone(tmp_path: Path, monkeypatch: Any) -> None:
     curves = figures.draw_curves
 

@@ -92,7 +92,7 @@ def test_bits_are_those_of_the_symbols_less_the_loss() -> None:
         line = next(line for line in left.lines if line.get_color() == colour)
         assert list(line.get_xdata()) == list(LENGTHS)
         assert list(line.get_ydata()) == pytest.approx(bits)
-    assert len(left.lines) == len(expected) + 1  # all bits
+    assert len(left.lines) == 2 * len(expected) + 1  # hollow markers apart, and all bits
     found = figure.compute_bits(RECORDS[3:])[0, 2]
     assert list(found) == pytest.approx([36, 36 - 8, 36 + 8])
     assert list(right.lines[0].get_xdata()) == [32, 128]

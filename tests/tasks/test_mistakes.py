@@ -71,7 +71,7 @@ def test_each_mistake_is_drawn_beside_its_sound_model() -> None:
     assert [*drawn] == ["mistakes", "losses"]
     assert [*alone] == ["losses"]
     titles = [ax.get_title("left") for ax in drawn["mistakes"].axes if ax.lines]
-    assert [re.findall(r"\d+", title.rpartition(":")[2]) for title in titles] == [
+    assert [re.findall(r"\d+", title.rpartition("\n")[2]) for title in titles] == [
         ["41", "40"], ["42", "40"], ["43", "40"],
     ]  # fmt: skip
     first = next(ax for ax in drawn["mistakes"].axes if ax.lines)

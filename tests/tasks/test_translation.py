@@ -178,18 +178,6 @@ def test_the_five_papers_have_a_figure_with_their_names_at_the_lines() -> None:
     assert figure.draw_five(five[1:]) == figure.draw_five(others) == {}
 
 
-def test_a_title_claims_what_the_scores_show() -> None:
-    claim = "One vector loses long sentences; attention keeps them, up to trained lengths"
-    for vector, attending, title in (
-        ((80, 39, 20), (90, 85, 30), claim),
-        ((80, 40, 20), (90, 88, 85), "BLEU by source length (words)"),
-        ((80, 39, 20), (90, 80, 30), "BLEU by source length (words)"),
-    ):  # fmt: skip
-        values = {m: vector if PAPERS[m].memory == "vector" else attending for m in FIVE}
-        records = as_records(scored(values, trained=20))
-        assert figure.find_title(records, records[0].tests[0]) == title
-
-
 def test_records_of_the_default_were_made_with_its_settings(monkeypatch: Any) -> None:
     sizes = translation.SIZES["laptop"] | {"n_train": 1_000, "n_valid": 5, "per_bucket": 10}
     monkeypatch.setitem(translation.SIZES, "laptop", sizes)
