@@ -90,8 +90,8 @@ def test_running_text(path: str, data: Path) -> None:
 
 
 @pytest.mark.parametrize(("name", "source", "config", "n_tokens"), [
-    ("bible", "de", {}, (2_032_772, 48_138, 56_930)),
-    ("multi30k", "de", LOWER, (941_079, 33_505, 31_666)),
+    pytest.param("bible", "de", {}, (2_032_772, 48_138, 56_930), marks=pytest.mark.slow),
+    pytest.param("multi30k", "de", LOWER, (941_079, 33_505, 31_666), marks=pytest.mark.slow),
     ("multi30k", "en", LOWER | {"vocab_size": 10_000}, (837_895, 30_004, 28_455)),
     ("shakespeare", None, {"tokenizer": "characters"}, (1_003_854, 111_540, 111_540)),
     ("war-and-peace", None, {"vocab_size": 2_000}, (896_125, 49_294, 51_000)),

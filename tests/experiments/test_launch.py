@@ -278,7 +278,8 @@ def test_a_missing_extra_is_named(call: Call, tmp_path: Path, monkeypatch: Any) 
     recall = pytest.importorskip("tasks.copy.__main__")
     for launcher, package in (("ray", "ray"), ("slurm", "submitit")):
         monkeypatch.setitem(sys.modules, package, None)
-        result = call(recall, "--size", "smoke", "--launcher", launcher, "--out", tmp_path)
+        flags = "--size", "smoke", "--models", "gpt", "--launcher", launcher, "--out", tmp_path
+        result = call(recall, *flags)
         check_one_line(result, f"{package} is not installed", f"seqmodels[{launcher}]")
 
 
