@@ -1,6 +1,5 @@
 """Gated DeltaNet: a chunk equals the recurrence, and what a memory that is corrected can do."""
 
-import warnings
 from itertools import product
 
 import pytest
@@ -13,10 +12,6 @@ from torch.testing import assert_close
 from seqmodels import build, unroll
 from seqmodels.models import linear_attention, mamba2
 from seqmodels.models.gated_deltanet import CHUNK, read_chunks
-
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # what `transformers` says about itself is not our affair
-    from transformers.models.qwen3_next import modeling_qwen3_next as qwen
 
 N = 2 * CHUNK + 11
 FIXED = [
@@ -57,8 +52,11 @@ def test_chunks_equal_the_recurrence(is_gated: bool, is_delta: bool, beta_max: i
     assert (after - memory).abs().max() < 1e-11
 
 
+@pytest.mark.filterwarnings("ignore")  # what `transformers` says about itself is not our affair
 def test_chunks_equal_those_of_qwen() -> None:
     """Theirs divide queries by the root of their width, and have heads after tokens."""
+    from transformers.models.qwen3_next import modeling_qwen3_next as qwen
+
     qkv, log_a, beta, s = draw(width=8)
     q, k, v = (x.transpose(1, 2) for x in qkv)
     gates = (x.squeeze(-1).transpose(1, 2) for x in (log_a, beta))

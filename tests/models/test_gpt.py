@@ -1,16 +1,11 @@
 """GPT equals the published one."""
 
-import warnings
 from typing import Any
 
 import pytest
 import torch
 from conftest import Pairs, Tiny, V
 from torch.testing import assert_close
-
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # what `transformers` says about itself is not our affair
-    from transformers import GPT2Config, GPT2LMHeadModel
 
 
 @pytest.mark.parametrize(("sizes", "std"), [({}, 0.02), ({"init_std": 0.1}, 0.1)])
@@ -24,7 +19,10 @@ def test_gpt_starts_with_small_residual_outputs(sizes: Any, std: float, fresh: T
             assert not p.any(), path
 
 
+@pytest.mark.filterwarnings("ignore")  # what `transformers` says about itself is not our affair
 def test_gpt_equals_the_published_one(tiny: Tiny, pairs: Pairs) -> None:
+    from transformers import GPT2Config, GPT2LMHeadModel
+
     ours, (src, src_mask, tgt_in) = tiny("gpt"), pairs
     sizes = {"n_positions": 32, "n_embd": 16, "n_layer": 2, "n_head": 2}
     cfg = GPT2Config(

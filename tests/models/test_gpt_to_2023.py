@@ -1,8 +1,8 @@
 """GPT with the parts of 2023, and without parts of its own."""
 
-import warnings
 from typing import Any
 
+import pytest
 import torch
 from conftest import Pairs, Tiny, V
 from torch import nn
@@ -12,10 +12,6 @@ from torch.testing import assert_close
 from seqmodels import unroll
 from seqmodels.models.cache import KVCache, tensors_of
 from seqmodels.models.variants import gpt_to_2023
-
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore")
-    from transformers import LlamaConfig, LlamaForCausalLM
 
 
 def test_with_all_switches_off_it_is_gpt_to_the_bit(tiny: Tiny, pairs: Pairs) -> None:
@@ -28,8 +24,11 @@ def test_with_all_switches_off_it_is_gpt_to_the_bit(tiny: Tiny, pairs: Pairs) ->
     assert torch.equal(one, other)
 
 
+@pytest.mark.filterwarnings("ignore")  # what `transformers` says about itself is not our affair
 def test_it_equals_llama(tiny: Tiny, pairs: Pairs) -> None:
     """Theirs rotates the pairs (i, i + K/2) of a head, ours (2i, 2i + 1)."""
+    from transformers import LlamaConfig, LlamaForCausalLM
+
     ours, (src, src_mask, tgt_in) = tiny("gpt_2023", rotary_base=30.0), pairs
     cfg = LlamaConfig(
         vocab_size=V, hidden_size=16, intermediate_size=42, num_hidden_layers=2,

@@ -1,7 +1,5 @@
 """Mamba-2: the recurrence is masked attention, and the block is the published one."""
 
-import warnings
-
 import pytest
 import torch
 from conftest import Tiny
@@ -10,11 +8,6 @@ from torch.testing import assert_close
 from seqmodels import build
 from seqmodels.models.gated_deltanet import read_chunks as read_deltas
 from seqmodels.models.mamba2 import CHUNK, read_chunks
-
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # what `transformers` says about itself is not our affair
-    from transformers import Mamba2Config
-    from transformers.models.mamba2.modeling_mamba2 import Mamba2Mixer
 
 N = 2 * CHUNK + 11
 
@@ -54,8 +47,12 @@ def test_a_memory_that_fades_at_once_has_finite_gradients(is_mamba: bool) -> Non
     assert log_a.grad.isfinite().all()
 
 
+@pytest.mark.filterwarnings("ignore")  # what `transformers` says about itself is not our affair
 def test_the_block_equals_the_published_one() -> None:
     """Theirs has one projection for the gate, x, B, C and Δ, in this order."""
+    from transformers import Mamba2Config
+    from transformers.models.mamba2.modeling_mamba2 import Mamba2Mixer
+
     ours = build("mamba2", 9, d_model=16, n_heads=2, d_state=8, n_layers=1, init_std=0.3)
     mixer = ours.decoder[0].self_attention
     cfg = Mamba2Config(
