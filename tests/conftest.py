@@ -30,6 +30,7 @@ from toys import V, options, toy  # noqa: E402
 
 from seqmodels import MODELS, SequenceModel, build, models  # noqa: E402
 from seqmodels.data import tokenizers  # noqa: E402
+from seqmodels.experiments import sweep  # noqa: E402
 from seqmodels.experiments.launch import compare  # noqa: E402
 from seqmodels.models import INFOS, PAPERS, model_of, paper_of  # noqa: E402
 from seqmodels.models.variants import table  # noqa: E402
@@ -90,6 +91,19 @@ RESULTS = ROOT / "results"
 DATA = Path(os.environ.get("SEQMODELS_DATA", ROOT / "../shared/data"))
 """The folder of real text, before tests change the environment."""
 
+WIDTHS: dict[tuple[Any, ...], int] = {}
+"""The widths that were fitted: toy tasks ask for the same ones again and again."""
+fit_width = sweep.fit_width
+
+
+def fit_once(spec: sweep.Spec, sizes: dict[str, Any], n_parameters: int) -> int:
+    key = spec.model_type, *sorted(sizes.items()), n_parameters
+    if key not in WIDTHS:
+        WIDTHS[key] = fit_width(spec, sizes, n_parameters)
+    return WIDTHS[key]
+
+
+sweep.fit_width = fit_once
 Tiny = Callable[..., SequenceModel]
 Pairs = tuple[Tensor, Tensor, Tensor]
 Run = Callable[..., int]
@@ -213,12 +227,14 @@ def exit_code(patch: pytest.MonkeyPatch, program: ModuleType, *argv: object) -> 
 
 @pytest.fixture(scope="session")
 def compared(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    out = tmp_path_factory.mktemp("compared")
+    return make_once(tmp_path_factory, "compared", compare_toys)
+
+
+def compare_toys(out: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
         shorten_runs(patch)
         patch.setattr(figures, "plot_folder", lambda *_, **__: [])
         compare(toy(), options(out))
-    return out
 
 
 @pytest.fixture
