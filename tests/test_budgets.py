@@ -70,7 +70,7 @@ def own_run(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """Return what a run of the Transformer on two files of one's own calls and imports."""
     folder, draw = tmp_path_factory.mktemp("own"), random.Random(3)
     for side in ("de", "en"):
-        lines = [" ".join(draw.choices("abcdefgh", k=draw.randint(2, 9))) for _ in range(400)]
+        lines = [" ".join(draw.choices("abcdefgh", k=draw.randint(2, 9))) for _ in range(150)]
         text = "".join(f"{line} {side}{i}\n" for i, line in enumerate(lines))
         (folder / f"own.{side}").write_text(text, encoding="utf-8")
     command = [sys.executable, "tests/traced.py", "tasks.translation", "--size", "smoke", "--data"]

@@ -18,11 +18,15 @@ from seqmodels.records.io import build
 recall = pytest.importorskip("tasks.copy.__main__")
 
 
-def test_a_comparison_by_name_has_the_records_of_the_command(run: Run, tmp_path: Path) -> None:
+def test_a_comparison_by_name_has_the_records_of_the_command(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     given: dict[str, Any] = {"size": "smoke", "tokens": 200, "device": "cpu", "models": ["gpt"]}
     given["precision"] = "float32"
     command = "--models", "gpt", "--precision", "float32", "--out", tmp_path / "command"
-    assert run(recall, *command) == 0
+    with monkeypatch.context() as patch:
+        patch.setattr("seqmodels.report.figures.plot_folder", lambda *_, **__: [])
+        assert run(recall, *command) == 0
     found = seqmodels.compare("copy", **given, out=tmp_path / "named")
     theirs = json.loads((tmp_path / "command" / "gpt-seed1.json").read_text())
     assert [record.weights_sha256 for record in found.records] == [theirs["weights_sha256"]]

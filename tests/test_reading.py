@@ -159,17 +159,9 @@ def test_loop_search_evaluation_and_report_import_no_model() -> None:
 
 
 def test_tasks_do_not_import_each_other() -> None:
-    modules = (
-        *("analyses", "figures", "flags", "recipes"),
-        *(
-            "translation",
-            "translation.__main__",
-            "bottleneck",
-            "bottleneck.best_state",
-            "bottleneck.figure",
-        ),
-    )
-    shared = {"tasks", *(f"tasks.{name}" for name in modules)}
+    names = "analyses", "figures", "flags", "recipes", "translation", "translation.__main__"
+    names += "bottleneck", "bottleneck.best_state", "bottleneck.figure"
+    shared = {"tasks", *(f"tasks.{name}" for name in names)}
     for path in ROOT.glob("tasks/*/*.py"):
         own = ("tasks.synthetic", f"tasks.{path.parent.name}")
         theirs = {name for name in imports(path) if tops({name}) == {"tasks"}} - shared
@@ -199,13 +191,8 @@ def with_requirements(lines: Iterable[str]) -> set[str]:
 
 
 def test_what_is_imported_is_declared() -> None:
-    needed_by = {"progress": ["notebook"], "lesson": ["site"]}
-    needed_by |= {
-        "export": ["export"],
-        "graphs": ["export"],
-        "training_page": ["export"],
-        "launch": ["ray", "slurm"],
-    }
+    needed_by = {key: ["export"] for key in ("export", "graphs", "training_page")}
+    needed_by |= {"progress": ["notebook"], "lesson": ["site"], "launch": ["ray", "slurm"]}
     extras = PROJECT["optional-dependencies"]
     core = with_requirements(PROJECT["dependencies"])
     for path in (*LIBRARY, *TASKS, *LESSON):

@@ -65,7 +65,7 @@ ALL_TEXTS = 1 + 3 + 9 + 27 + 81
 @torch.no_grad()
 def test_a_beam_finds_what_a_naive_one_finds(name: str) -> None:
     lengths, max_len = set(), torch.tensor([4, 2, 3])
-    for n_tokens, widths, penalty in 4 * [(6, [ALL_TEXTS], 1), (6, [9], 0), (V, [2, 3], 0.6)]:
+    for n_tokens, widths, penalty in 2 * [(6, [ALL_TEXTS], 1), (6, [9], 0), (V, [2, 3], 0.6)]:
         model = build(name, n_tokens, **TINY[name]).double().eval()
         for p in model.parameters():
             torch.nn.init.normal_(p, std=0.6)

@@ -49,17 +49,14 @@ CALLS: list[tuple[ModuleType, str, tuple[str, ...]]] = [
     (next_token, "--block 9", ("--block", "--data")),
     (benchmarks, "--only nope", ("nope",)),
     # a similar name
-    (main, "translte", ("'translte'", "did you mean 'translate'?")),
     (main, "translate bahdanau a --bem 2", ("--bem 2 (did you mean '--beam'?)",)),
     (main, "check bahdanua", ("did you mean 'bahdanau'?",)),
     (main, "translate Bahdanua a", ("Bahdanua.json: no such record (did you mean 'bahdanau'?)",)),
     (main, "run coppy", ("did you mean 'copy'?",)),
-    (copy, "--siz=smoke", ("did you mean '--size'?",)),
     (copy, "--size smok", ("did you mean 'smoke'?",)),
     (copy, "--models transformer_rotry", ("did you mean 'transformer_rotary'?",)),
     (copy, "--models gpt --vary n_laiers=3", ("did you mean 'n_layers'?",)),
     (next_token, "--data shakspeare", ("did you mean 'shakespeare'?",)),
-    (tasks, "--sedes 1", ("did you mean '--seeds'?",)),
     # no line break and no command for the terminal is printed
     (main, "plot a\nb\x1b\udcff", (r"a b\x1b\udcff does not exist",)),
     # folders to draw and runs to use
@@ -180,7 +177,7 @@ def test_what_is_the_users_is_neither_written_nor_removed(
 @needs_lesson
 @pytest.mark.usefixtures("few_draws")
 def test_what_is_ours_is_written_again(call: Call, trained: Path, tmp_path: Path) -> None:
-    folder = copy_records(trained, tmp_path / trained.name)
+    folder = copy_records(trained, tmp_path / trained.name, model="bahdanau")
     draw = main, "translate", trained / "bahdanau-seed1", "cat", "--alignment", tmp_path / "a.svg"
     report = main, "report", folder, "--maps", 0, "--out", tmp_path / "a.html"
     for command in (draw, report, (main, "plot", folder)):

@@ -84,6 +84,7 @@ def check_footprint(
 
 @needs_tasks
 @needs_lesson
+@pytest.mark.usefixtures("few_draws")
 def test_commands_write_only_where_they_are_told(
     places: dict[str, Path], call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -54,8 +54,11 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.parametrize(
     ("task", "flags"),
-    [(translation, ["Attending"]), (recall, ["Bag"]), (next_token, ["Bag", "--context", 8])],
-)
+    [
+        (translation, ["Attending"]), (next_token, ["Bag", "--context", 8]),
+        pytest.param(recall, ["Bag"], marks=pytest.mark.slow),
+    ],
+)  # fmt: skip
 def test_a_model_of_a_file_runs_in_every_task(
     task, flags: list[Any], own: Path, run: Run, call: Call
 ) -> None:
