@@ -11,7 +11,7 @@ from pathlib import Path
 
 from benchmarks import growth
 from benchmarks.growth import SIZES
-from seqmodels.records import provenance
+from seqmodels.records.io import collect_provenance
 from seqmodels.report import style
 from seqmodels.utils.files import write
 from seqmodels.utils.terminal import Parser, run_cli
@@ -32,7 +32,7 @@ def build_parser() -> Parser:
 
 def run(args: argparse.Namespace) -> None:
     """Measure and draw cost against length."""
-    size, where = SIZES[args.size], provenance.collect("cpu")
+    size, where = SIZES[args.size], collect_provenance("cpu")
     parts = {f"growth-{axis}": growth.measure_growth(axis, size) for axis in growth.AXES}
     results = {"schema": "seqmodels.benchmarks/1", "provenance": where, "size": args.size}
     args.out.mkdir(parents=True, exist_ok=True)

@@ -26,9 +26,8 @@ from lesson.source import read_chapter, split_into_units
 from lesson.trace import Named, run_everything, watch_lines
 from seqmodels.contract import SIZES, V
 from seqmodels.interface import BOS
-from seqmodels.models import PAPERS
+from seqmodels.models import PAPERS, import_class
 from seqmodels.utils import files
-from seqmodels.utils.imports import import_class
 
 TOLERANCE = 1e-6
 """Largest difference, in float64, of what an equation computes."""

@@ -6,8 +6,8 @@ import argparse
 from pathlib import Path
 
 from seqmodels.cli.arguments import Add
-from seqmodels.models import PAPERS, Value, find_class, paper_of
-from seqmodels.utils.imports import import_beside, import_class
+from seqmodels.models import PAPERS, Value, find_class, import_class, paper_of
+from seqmodels.utils.imports import import_beside
 
 
 def add_check(arg: Add) -> None:

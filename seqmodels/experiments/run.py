@@ -35,7 +35,6 @@ from seqmodels.experiments.task import Rows, Task, TestSet
 from seqmodels.interface import EOS, SequenceModel, device_of
 from seqmodels.models import Value
 from seqmodels.records import io as record
-from seqmodels.records import provenance
 from seqmodels.records.schema import Event, Record
 from seqmodels.training.checkpoint import SUFFIX, Checkpoint, load_model, save_weights
 from seqmodels.training.config import Progress
@@ -254,7 +253,7 @@ def build_record(
         "n_parameters": count_parameters(model),
         "contrasts": list_contrasts(run),
         "data": task.data,
-        "provenance": provenance.collect(device),
+        "provenance": record.collect_provenance(device),
         "curve": progress.curve,
         "events": progress.events,
         "tests": tests,

@@ -22,11 +22,11 @@ from seqmodels.models import (
     Value,
     ancestors,
     derive,
+    import_class,
     paper_of,
     register_file,
 )
 from seqmodels.training.config import ABSENT, Precision, TrainConfig
-from seqmodels.utils.imports import import_class
 from seqmodels.utils.terminal import did_you_mean, non_negative, positive, positive_float
 from seqmodels.utils.values import Size, field_types, parse_field
 

@@ -11,6 +11,7 @@ from seqmodels.models.registry import (  # noqa: F401
     build,
     derive,
     find_class,
+    import_class,
     list_models,
     model_of,
     paper_of,

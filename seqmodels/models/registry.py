@@ -6,15 +6,19 @@ line of `variants/table.py`. A comparison trains variants only if they are named
 
 from __future__ import annotations
 
+import sys
 from collections import ChainMap
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import date
+from importlib import import_module
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from traceback import extract_tb
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal
 
 from seqmodels.models.variants.table import CLASSES, GONE, OLD_NAMES, Fields, Memory, Value
-from seqmodels.utils.imports import explain, import_class, import_file
 from seqmodels.utils.terminal import did_you_mean
 
 if TYPE_CHECKING:
@@ -163,6 +167,52 @@ def register(name: str, paper: ModelInfo) -> None:
 
 
 # --------------------------------------------------------------------------------------- Classes
+
+
+def import_class(home: str) -> type:
+    """Import the class of MODULE:CLASS or FILE.py:CLASS, which can import what is beside it.
+
+    Raises ValueError if there is none, or if the file itself raises.
+    """
+    place, _, name = home.rpartition(":")
+    try:
+        is_file = place.endswith(".py")
+        module = import_file(Path(place).resolve()) if is_file else import_module(place)
+    except (ModuleNotFoundError, TypeError, ValueError) as error:
+        if place.endswith(".py") or not f"{place}.".startswith(f"{getattr(error, 'name', '')}."):
+            raise
+        raise ValueError(f"{home}: there is no module {place!r}; give FILE.py:CLASS") from None
+    if not isinstance(found := getattr(module, name, None), type):
+        raise ValueError(f"{place} has no class {name!r}")
+    return found
+
+
+def import_file(path: Path) -> ModuleType:
+    """Import a file of Python once; raise ValueError if it does not exist, or raises."""
+    key = f"{path.stem}@{path}"  # no name that an import could mean
+    if key in sys.modules:
+        return sys.modules[key]
+    if not path.is_file():
+        raise ValueError(f"{path} does not exist")
+    spec = spec_from_file_location(key, path)
+    assert spec
+    assert spec.loader
+    sys.modules[key] = module_from_spec(spec)
+    if str(path.parent) not in sys.path:
+        sys.path.append(str(path.parent))
+    try:
+        spec.loader.exec_module(sys.modules[key])
+    except (Exception, SystemExit) as error:  # a script can end itself
+        del sys.modules[key]
+        raise ValueError(f"{path} cannot be imported: {explain(error, path)}") from error
+    return sys.modules[key]
+
+
+def explain(error: BaseException, path: Path) -> str:
+    """Return the kind of an error, its text and the line of a file in which it arose."""
+    lines = [f.lineno for f in extract_tb(error.__traceback__) if f.filename == str(path)]
+    line = getattr(error, "lineno", None) or (lines or [None])[-1]
+    return f"{type(error).__name__}: {error}" + (f" (line {line})" if line else "")
 
 
 class _Models(Mapping[str, "type[SequenceModel]"]):

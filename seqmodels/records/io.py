@@ -5,13 +5,19 @@ These are the run's hypotheses (RUN.jsonl) and its sums (RUN.sums.json.gz). No t
 
 from __future__ import annotations
 
+import datetime
 import gzip
 import hashlib
 import json
+import platform
+import subprocess
 import zlib
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from functools import cache
+from importlib.metadata import version
 from pathlib import Path
-from typing import TypeGuard
+from typing import Any, TypeGuard
 
 import numpy as np
 
@@ -147,3 +153,47 @@ def save_sums(path: Path, record: Record, rows: Sequence[Row]) -> None:
         }
     text = json.dumps({"schema": "seqmodels.sums/1", "tests": tests}, separators=(",", ":"))
     files.write(path, gzip.compress(text.encode(), mtime=0))
+
+
+# ----------------------------------------------------------------------------------- Provenance
+
+
+@cache
+def read_commit() -> str | None:
+    """Return the commit of the running clone, with + if files differ; None outside a clone.
+
+    The commit is read once: the clone can change later, but the loaded code does not. An installed
+    copy inside another project's clone is outside, because git does not track this file.
+    """
+
+    def ask(*words: str) -> str:
+        git = ["git", "-C", str(Path(__file__).parent), *words]
+        return subprocess.run(git, capture_output=True, check=True, text=True).stdout.strip()
+
+    with suppress(OSError, subprocess.CalledProcessError):
+        ask("ls-files", "--error-unmatch", Path(__file__).name)
+        code = ("--", ":/", ":(exclude,top)results")  # new records do not change the program
+        is_changed = bool(ask("status", "--porcelain", "--untracked-files=no", *code))
+        return ask("rev-parse", "HEAD") + "+" * is_changed
+    return None
+
+
+def collect_provenance(device: str) -> dict[str, Any]:
+    """Return the date, commit, versions and hardware of a run."""
+    import torch
+
+    processor = platform.processor() or platform.machine()
+    with suppress(OSError):
+        cpus = Path("/proc/cpuinfo").read_text().splitlines()
+        processor = next(
+            (cpu.split(": ")[1] for cpu in cpus if cpu.startswith("model name")), processor
+        )
+    packages = ("torch", "numpy", "sacrebleu", "tiktoken", "tokenizers")
+    return {
+        "date": datetime.date.today().isoformat(),
+        "commit": read_commit(),
+        "versions": {"python": platform.python_version(), **{p: version(p) for p in packages}},
+        "system": f"{platform.system()} {platform.machine()}",
+        "device": torch.cuda.get_device_name() if device == "cuda" else processor,
+        "threads": torch.get_num_threads(),
+    }

@@ -28,7 +28,7 @@ from seqmodels.training.checkpoint import Checkpoint
 from seqmodels.training.config import Point, Progress, TrainConfig
 from seqmodels.training.graphs import BackwardGraphs
 from seqmodels.training.optimizers import groups_of
-from seqmodels.training.trainer import PreparedBatch, Trainer
+from seqmodels.training.trainer import N_LOSSES, PreparedBatch, Trainer
 from seqmodels.utils.progress import SILENT, ProgressBar
 from seqmodels.utils.terminal import defer_signals
 
@@ -94,13 +94,13 @@ def training_step(trainer: Trainer, batch: PreparedBatch) -> None:
 
     Raises ValueError if the loss or the gradient is not finite.
     """
-    started = time.perf_counter()
+    started, progress = time.perf_counter(), trainer.progress
     loss_value = backward(trainer, batch)
     gradient = clip_grad_norm_(trainer.model.parameters(), trainer.cfg.max_grad_norm)
     loss, norm = torch.stack([loss_value, gradient.double()]).tolist()  # waits for a GPU
     if not math.isfinite(loss + norm):
         raise ValueError(
-            f"training diverged at step {trainer.progress.step + 1:,}: no finite loss or "
+            f"training diverged at step {progress.step + 1:,}: no finite loss or "
             f"gradient; the last checkpoint is kept; use an lr below {trainer.cfg.lr}"
         )
     lr_factor = trainer.next_lr_factor()
@@ -108,7 +108,13 @@ def training_step(trainer: Trainer, batch: PreparedBatch) -> None:
         group["lr"] = lr_factor * group["peak_lr"]
     for optimizer in trainer.optimizers:
         optimizer.step()
-    trainer.count_step(batch, loss, time.perf_counter() - started)
+    progress.epoch, progress.batch = batch.next_place
+    progress.step += 1
+    progress.tokens += batch.n_targets
+    progress.seconds += time.perf_counter() - started
+    progress.nats_sum += loss
+    progress.n_losses += 1
+    progress.losses = [*progress.losses[1 - N_LOSSES :], loss]
 
 
 def backward(trainer: Trainer, batch: PreparedBatch) -> Float[Tensor, ""]:

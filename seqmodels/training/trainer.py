@@ -26,10 +26,8 @@ if TYPE_CHECKING:
 # oneDNN caches kernels for 1,024 shapes; the shapes of batches seldom recur.
 os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
 
-N_LOSSES = 20
-"""Number of recent losses that are kept, whose mean a progress bar shows."""
-EVERY = 10
-"""Steps between two points of the training loss in TensorBoard."""
+N_LOSSES, EVERY = 20, 10
+"""Recent losses whose mean a bar shows, and steps between two such points in TensorBoard."""
 
 
 class PreparedBatch(NamedTuple):
@@ -103,18 +101,8 @@ class Trainer:
 
     def next_lr_factor(self) -> float:
         """Return the learning rates of the next step, as a share of their peaks."""
-        return lr_factor((self.progress.tokens + 1) / self.cfg.tokens, self.cfg.warmup)
-
-    def count_step(self, batch: PreparedBatch, loss: float, seconds: float) -> None:
-        """Add one step to the progress."""
-        progress = self.progress
-        progress.epoch, progress.batch = batch.next_place
-        progress.step += 1
-        progress.tokens += batch.n_targets
-        progress.seconds += seconds
-        progress.nats_sum += loss
-        progress.n_losses += 1
-        progress.losses = [*progress.losses[1 - N_LOSSES :], loss]
+        spent, warmup = (self.progress.tokens + 1) / self.cfg.tokens, self.cfg.warmup
+        return min(spent / warmup if warmup else 1.0, max(0.0, 1 - spent) / (1 - warmup), 1.0)
 
     def log_event(self, kind: str, message: str) -> None:
         """Log an event, and keep it for the record."""
@@ -183,8 +171,3 @@ class Trainer:
                 if names[p] in kinds[key]:  # none before the first step
                     optimizer.state[p][key] = kinds[key][names[p]].to(self.device)
         self.progress = Progress(**progress)
-
-
-def lr_factor(spent: float, warmup: float) -> float:
-    """Return the learning rate, as a share of its peak, once a share of the budget is spent."""
-    return min(spent / warmup if warmup else 1.0, max(0.0, 1 - spent) / (1 - warmup), 1.0)

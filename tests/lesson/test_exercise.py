@@ -23,9 +23,8 @@ from lesson.exercise import (
 )
 from lesson.source import read_chapter
 from seqmodels.cli import main
-from seqmodels.models import PAPERS
+from seqmodels.models import PAPERS, import_class
 from seqmodels.models.transformer import Config
-from seqmodels.utils.imports import import_class
 
 
 @pytest.fixture

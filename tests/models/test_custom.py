@@ -12,9 +12,9 @@ from conftest import ROOT, Call, Run, check_folder, check_one_line
 from seqmodels import models
 from seqmodels.cli import main
 from seqmodels.contract import CHECKS, list_violations
+from seqmodels.models import import_class
 from seqmodels.records.io import load as load_record
 from seqmodels.report import figures
-from seqmodels.utils.imports import import_class
 
 tasks = pytest.importorskip("tasks")
 everything = pytest.importorskip("tasks.__main__")

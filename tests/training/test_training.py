@@ -24,12 +24,16 @@ from seqmodels.evaluation import evaluate
 from seqmodels.experiments.launch import compare
 from seqmodels.training import config, loop, trainer
 from seqmodels.training.loop import loss_of, prefetch
-from seqmodels.training.trainer import Trainer, lr_factor
+from seqmodels.training.trainer import Trainer
 
 
-def test_the_rate_climbs_and_falls() -> None:
-    factors = [lr_factor(0.0, 0.0), *(lr_factor(x, 0.2) for x in (0, 0.1, 0.2, 0.4, 1, 1.1))]
-    assert factors == pytest.approx([1, 0, 0.5, 1, 0.75, 0, 0])
+def test_the_rate_climbs_and_falls(fresh: Tiny) -> None:
+    factors, model = [], fresh("gpt")
+    for warmup, spent in ((0.0, 0), *((0.2, n) for n in (0, 9, 19, 39, 99, 109))):
+        one = Trainer(model, replace(CFG, tokens=100, warmup=warmup))
+        one.progress.tokens = spent
+        factors.append(one.next_lr_factor())
+    assert factors == pytest.approx([0.99, 0.05, 0.5, 1, 0.75, 0, 0])
 
 
 def test_a_budget_met_to_the_token_has_its_last_point(fresh: Tiny) -> None:
