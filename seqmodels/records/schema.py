@@ -21,8 +21,6 @@ Name = Annotated[str, Field(pattern=r"^\w[\w. -]{0,63}$")]
 FileName = Annotated[str, Field(pattern=r"^\w[\w. -]{0,99}$")]
 """A name with a seed and an ending."""
 Count = Annotated[int, Field(ge=0, le=2**62)]
-Setting = Annotated[int, Field(ge=-(2**24), le=2**24)]
-"""A number in a model's Config."""
 Checksum = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 """A SHA-256, as `sha256sum` prints it."""
 Numbers = list[Annotated[int | float, Field(allow_inf_nan=False)]]
@@ -174,11 +172,11 @@ class Arm(Strict):
     """The model or variant that it differs from."""
     label: str
     """Its name in figures and tables."""
-    sizes: dict[Name, Setting | float | str | bool | None]
+    sizes: dict[Name, Value]
     """Changed fields of its Config."""
     width: Count = 1
     """Its d_model as a multiple of the one that fits the task's number of parameters."""
-    training: dict[Name, int | float | str | bool]
+    training: dict[Name, Value]
     """Changed fields of TrainConfig."""
 
 
@@ -191,9 +189,7 @@ class Record(Strict):
     arm: Arm | None = None
     """The changes that made this model; None: it is a model or a variant."""
     seed: Count
-    settings: Annotated[
-        dict[Name, Setting | float | str | bool | None], Field(alias="model_config")
-    ]
+    settings: Annotated[dict[Name, Value], Field(alias="model_config")]
     train_config: Training
     beam: Count
     n_parameters: Count

@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import asdict
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.nn.functional as F
@@ -34,8 +34,6 @@ from seqmodels.utils.terminal import defer_signals
 
 if TYPE_CHECKING:
     from torch.utils.tensorboard import SummaryWriter
-
-T = TypeVar("T")
 
 
 def train(
@@ -193,7 +191,7 @@ def is_validation_due(progress: Progress, cfg: TrainConfig) -> bool:
 # ------------------------------------------------------------------------------ Speed and memory
 
 
-def prefetch(items: Iterator[T], device: torch.device) -> Generator[T]:
+def prefetch(items: Iterator[Any], device: torch.device) -> Generator[Any]:
     """Yield the items; for a GPU, a thread prepares the next one while one is in use.
 
     An error in the thread is raised to the consumer. The thread ends with the iterator.
