@@ -15,14 +15,16 @@ def add_models(arg: Add) -> None:
 
 def models(args: argparse.Namespace) -> None:
     """List the models: year, paper, file, parameters."""
+    import torch
+
     from seqmodels.experiments.sweep import count_parameters
     from seqmodels.models import MODELS, PAPERS, list_models, paper_of
-    from seqmodels.training.checkpoint import on_meta
+    from seqmodels.training.checkpoint import SkipInit
 
     print(f"{'name':16} {'year':5} {'label':20} {'paper':39} {'parameters':>12}  file")
     for name, model_type in MODELS.items():
         paper, module = PAPERS[name], sys.modules[model_type.__module__]
-        with on_meta():
+        with torch.device("meta"), SkipInit():
             n = count_parameters(model_type(getattr(module, paper.config)))
         about = f"{name:16} {paper.year:<5} {paper.label:20} {paper.cite:39} {n:12,}"
         print(f"{about}  {module.__file__}")

@@ -22,15 +22,8 @@ from seqmodels.evaluation.evaluate import (
     score_teacher_forced,
 )
 from seqmodels.evaluation.intervals import Row
-from seqmodels.evaluation.metrics import (
-    compute_scores_by_bucket,
-    sacrebleu_signatures,
-)
-from seqmodels.experiments.sweep import (
-    Run,
-    check_same_settings,
-    count_parameters,
-)
+from seqmodels.evaluation.metrics import compute_scores_by_bucket, sacrebleu_signatures
+from seqmodels.experiments.sweep import Run, check_same_settings, count_parameters
 from seqmodels.experiments.task import Rows, Task, TestSet
 from seqmodels.interface import EOS, SequenceModel, device_of
 from seqmodels.models import Value

@@ -263,14 +263,16 @@ def fit_width(spec: Spec, sizes: Fields, n_parameters: int) -> int:
 
     Raises ValueError if none is within 5 %.
     """
-    from seqmodels.training.checkpoint import on_meta  # imports torch
+    import torch
+
+    from seqmodels.training.checkpoint import SkipInit
 
     counts, refused = dict[int, int](), ValueError(f"{spec.name} has no width from 16 to 2,048")
     for step in (8, 4):  # multiples of 4 if those of 8 are too far apart
         for d_model in range(16, 2049, step):
             if d_model not in counts:
                 try:
-                    with on_meta():
+                    with torch.device("meta"), SkipInit():
                         model = spec.build({**sizes, "d_model": d_model})
                 except ValueError as error:  # such as a width that its heads do not divide
                     refused = error

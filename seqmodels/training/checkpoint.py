@@ -9,13 +9,11 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import safetensors.torch
-import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
@@ -103,13 +101,6 @@ class SkipInit(TorchFunctionMode):
         if getattr(func, "__name__", "") in ("normal_", "uniform_"):
             return args[0] if args else kwargs["tensor"]
         return func(*args, **(kwargs or {}))
-
-
-@contextmanager
-def on_meta() -> Iterator[None]:
-    """Build models that have shapes alone: no memory, no random numbers."""
-    with torch.device("meta"), SkipInit():
-        yield
 
 
 def load_model(record: Record, path: Path) -> SequenceModel:
