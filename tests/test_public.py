@@ -45,7 +45,7 @@ def test_public_functions_are_listed_and_pickled() -> None:
 
 @needs_tasks
 @pytest.mark.parametrize(("flag", "value", "words"), [
-    ("fresh", "no", "--fresh"), ("tokens", True, "--tokens"), ("tokens", -1, "'-1' is not"),
+    ("fresh", "no", "--fresh"), ("tokens", True, "--tokens"), ("tokens", -1, "value='-1'"),
     ("models", [], "--models"), ("seeds", [2, 2], "2 is given twice"), ("size", "full", "--bits"),
     ("layers", 3, "--layers"), ("sede", [1], r"did you mean '--seeds'\?"), ("grid", True, "--vary"),
     ("vary", {"n_hats": [1]}, "n_hats"),
