@@ -76,7 +76,7 @@ def draw_translation(run: TrainedModel, args: argparse.Namespace) -> None:
     src, tgt, weights = run.align(args.text, target)
     panel = Alignment(src=src, tgt=tgt, alpha=weights.tolist(), gold=None)
     (look,) = line_styles_for({run.record.model: [run.record]}).values()
-    draw_alignment([(look, panel)], args.alignment)
+    draw_alignment((look, panel), args.alignment)
 
 
 MAX_NEW_TOKENS = 10_000

@@ -10,7 +10,7 @@ from matplotlib.cm import ScalarMappable
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from seqmodels.records.schema import Alignment
+from seqmodels.records.schema import Alignment, Record
 from seqmodels.report import style
 from seqmodels.report.style import GREY, WIDTH, LineStyle
 
@@ -20,28 +20,17 @@ Panel = tuple[LineStyle, Alignment]
 """The look of a model, and its alignment."""
 
 
-def draw_alignment(panels: Sequence[Panel], path: Path) -> Path:
-    """Draw one heat map for each model; write .svg or .png.
+def draw_alignment(panel: Panel, path: Path) -> Path:
+    """Draw the heat map of one model; write .svg or .png.
 
-    Raises ValueError for other kinds of files, and like `draw_heat_maps`.
+    Raises ValueError for other kinds of files.
     """
     with style.context():
-        return style.save(draw_heat_maps(panels, subtitle=""), Path(path))
+        return style.save(draw_heat_maps([panel]), Path(path))
 
 
-def draw_heat_maps(panels: Sequence[Panel], subtitle: str) -> Figure:
-    """Draw the heat maps in rows, with cells that fit the words, and one colour scale.
-
-    Raises ValueError if there is nothing to draw, and unless `alpha` has one row per target word
-    and one column per source word.
-    """
-    if not panels:
-        raise ValueError("no model here attends to the source; there is no alignment to draw")
-    for look, a in panels:
-        if np.shape(a.alpha) != (shape := (len(a.tgt), len(a.src))):
-            raise ValueError(
-                f"{look.label}: alpha is {np.shape(a.alpha)}, but the words are {shape}"
-            )
+def draw_heat_maps(panels: Sequence[Panel], records: Sequence[Record] = ()) -> Figure:
+    """Draw the heat maps in rows, with cells that fit the words, and one colour scale."""
     n_src, n_tgt = (max(len(words) for words in side)
                     for side in zip(*((a.src, a.tgt) for _, a in panels), strict=True))  # fmt: skip
     n_letters = max(len(word) for _, a in panels for word in a.src)
@@ -49,7 +38,8 @@ def draw_heat_maps(panels: Sequence[Panel], subtitle: str) -> Figure:
     cell = min(MOST, ROOM / (n_columns * n_src))
     heights = [cell * (n_tgt + n_letters / 2)] * -(-len(panels) // n_columns)
     title = "Alignments: the target (rows) attends to the source (columns)"
-    figure, grid = style.make_figure(title, subtitle, (), heights, n_columns)
+    note = "Open squares: gold links" if records else ""
+    figure, grid = style.make_figure(title, records, (), heights, n_columns, note)
     figure.set_layout_engine("compressed")
     axes = grid.flatten()
     is_same = len({tuple(a.tgt) for _, a in panels}) == 1  # target words written once

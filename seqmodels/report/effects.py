@@ -14,21 +14,6 @@ from seqmodels.evaluation.metrics import metric_of
 from seqmodels.records.schema import Record, Test, Value
 from seqmodels.records.significance import Comparison, Pair, Significance
 from seqmodels.report import load, style
-from seqmodels.report.load import (
-    format_bucket,
-    format_field,
-    format_interval,
-    format_p_value,
-    format_search,
-    format_short,
-    format_signed,
-    format_subtitle,
-    format_verdict,
-    info_of,
-    label_of,
-    longest_trained_bucket,
-    name_field,
-)
 from seqmodels.report.style import BETTER, GREY, INK, LINE, WORSE, LineStyle
 
 VERDICTS = (
@@ -54,12 +39,12 @@ def find_effects(records: Sequence[Record], comparison: Comparison) -> list[tupl
     pairs = {(pair.row, pair.column): pair for pair in comparison.pairs}
     effects = []
     for model, record in first.items():
-        base, label = base_of(record), label_of(record)
+        base, label = base_of(record), load.label_of(record)
         if base not in first:
             continue
         if changed := changed_fields(record):
-            change = ", ".join(format_field(field, value) for field, value in changed.items())
-            label = f"{label_of(first[base])}: {change}"
+            change = ", ".join(load.format_field(field, value) for field, value in changed.items())
+            label = f"{load.label_of(first[base])}: {change}"
         if pair := pairs.get((model, base)):
             effects.append((label, pair))
     return effects
@@ -69,7 +54,7 @@ def base_of(record: Record) -> str:
     """Return the model that a record's arm or variant varies; empty for a model of its own."""
     if record.arm:
         return record.arm.varies
-    info = info_of(record)
+    info = load.info_of(record)
     return info.variant_of if info else ""
 
 
@@ -83,23 +68,21 @@ def effect_rows(
     metric = comparison.metric
     rows = [["change", f"effect on {metric_of(metric).name}", "p (Holm)", "verdict"]]
     for label, pair in effects:
-        effect = (
-            f"{format_signed(pair.overall.value, metric)} {format_interval(pair.overall, metric)}"
-        )
-        rows.append([label, effect, format_p_value(pair.p), format_verdict(pair, metric)])
+        effect = load.format_difference(pair.overall, metric)
+        rows.append([label, effect, load.format_p_value(pair.p), load.format_verdict(pair, metric)])
     return rows
 
 
 def draw_effects(records: Sequence[Record], test: Test, comparison: Comparison) -> Figure:
     """Draw a forest plot: the effect of each change with its interval."""
     metric, effects = comparison.metric, find_effects(records, comparison)
-    if len({base_of(record) for record in records} - {""}) == 1:
-        effects.sort(key=lambda effect: -effect[1].overall.value)
+    effects.sort(key=lambda effect: -effect[1].overall.value)
     name = metric_of(metric).name
     figure, ((ax,),) = style.make_figure(
         f"What each change does to {name}",
-        f"{format_subtitle(records)}\n{VERDICTS}",
+        records,
         heights=[LINE * len(effects)],
+        note=VERDICTS,
     )
     for y, (_, pair) in enumerate(effects):
         part, colour = pair.overall, GREY
@@ -108,8 +91,7 @@ def draw_effects(records: Sequence[Record], test: Test, comparison: Comparison) 
         if part.low is not None and part.high is not None:
             ax.hlines(y, part.low, part.high, color=colour, lw=2)
         ax.plot(part.value, y, "o", color=colour, mfc="white" if pair.p is None else colour, ms=6)
-        text = f"{format_signed(part.value, metric)} {format_interval(part, metric)}"
-        text += "*" * pair.is_separated
+        text = load.format_difference(part, metric) + "*" * pair.is_separated
         ax.text(1.01, y, text, transform=ax.get_yaxis_transform(), color=GREY, size=9, va="center")
     ax.axvline(0, color=INK, lw=0.9)
     ax.set_yticks(range(len(effects)), [label for label, _ in effects])
@@ -172,15 +154,15 @@ def draw_sweep(
     field: str, sweep: Sweep, test: Test, line_styles: Mapping[str, LineStyle]
 ) -> Figure:
     """Draw the score and the loss at the longest trained length against a field."""
-    primary, place = metric_of(test.primary_metric), longest_trained_bucket(test)
+    primary, place = metric_of(test.primary_metric), load.longest_trained_bucket(test)
     where, part = "all lengths", 0
     if place is not None:
-        where, part = f"{format_bucket(test.buckets[place])} {test.unit}", place + 1
+        where, part = f"{load.format_bucket(test.buckets[place])} {test.unit}", place + 1
     records = [r for values in sweep.values() for group in values.values() for r in group]
-    label, score = name_field(field), load.capitalise(primary.name)
+    label, score = load.name_field(field), load.capitalise(primary.name)
     title = f"{score} and loss at {where}, by {label}"
-    subtitle = f"{format_subtitle(records)}\n{style.MARKS}"
-    figure, axes = style.make_figure(title, subtitle, [*line_styles.values()], n_columns=2)
+    key = [*line_styles.values()]
+    figure, axes = style.make_figure(title, records, key, n_columns=2, note=style.MARKS)
     values = sorted({value for own in sweep.values() for value in own})
     for ax, metric in zip(axes[0], (test.primary_metric, "nats"), strict=True):
         for model, line_style in line_styles.items():
@@ -191,11 +173,11 @@ def draw_sweep(
         if values[0] > 0 and values[-1] >= 8 * values[0]:
             ax.set_xscale("log")
             ax.xaxis.set_minor_locator(NullLocator())
-        ax.set_xticks(values, [format_short(value) for value in values])
+        ax.set_xticks(values, [load.format_short(value) for value in values])
         ax.set_xlabel(label)
-    axes[0, 0].set_title(f"{score}{format_search(test)}")
+    axes[0, 0].set_title(f"{score}{load.format_search(test)}")
     axes[0, 1].set_title("Nats per token, teacher-forced, log scale")
     if primary.is_percent:
         axes[0, 0].set_ylim(0, 100)
-    style.set_log(axes[0, 1], "y", format_short)
+    style.set_log(axes[0, 1], "y", load.format_short)
     return figure

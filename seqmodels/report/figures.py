@@ -21,14 +21,6 @@ from seqmodels.evaluation.metrics import metric_of
 from seqmodels.records import significance
 from seqmodels.records.schema import Record, Test
 from seqmodels.report import alignment, effects, load, style, tables
-from seqmodels.report.load import (
-    MIN_EXAMPLES,
-    Folder,
-    format_bucket,
-    format_search,
-    format_short,
-    format_subtitle,
-)
 from seqmodels.report.style import GREY, INK, PANEL, LineStyle, Look
 from seqmodels.utils import files
 from seqmodels.utils.imports import TASKS, import_beside
@@ -50,7 +42,7 @@ def draw_scores(records: Sequence[Record], test: Test) -> Figure:
     title = f"{name_score(test, test.primary_metric)} by {test.axis}"
     if test.name not in test.axis and len(load.tests_by_name(records)) > 1:
         title += f": {test.name.replace('_', ' ')}"
-    key = dict(zip(load.group_by_model(records), style.label_line_styles(records), strict=True))
+    key = style.label_line_styles(records)
     groups = load.group_by_model(r for r in records if r.test(test.name))
     lines = [(key[model], group) for model, group in groups.items()]
     looks = [look for look, _ in lines]
@@ -58,8 +50,8 @@ def draw_scores(records: Sequence[Record], test: Test) -> Figure:
         looks.append(LineStyle(load.name_baseline(test), INK, ":", ""))
     has_counts = len({b.n for b in test.buckets}) > 1
     figure, axes = style.make_figure(
-        title, describe_scores(records), looks, (PANEL, COUNTS) if has_counts else (PANEL,), 2,
-        sharex="col",
+        title, records, looks, (PANEL, COUNTS) if has_counts else (PANEL,), 2,
+        style.MARKS, sharex="col",
     )  # fmt: skip
     for column, metric, label in zip(axes.T, metrics, ("longer than trained", ""), strict=True):
         style.mark_trained(column[0], test, label)
@@ -74,23 +66,18 @@ def draw_scores(records: Sequence[Record], test: Test) -> Figure:
 def draw_headline(records: Sequence[Record], test: Test, title: str) -> Figure:
     """Draw the primary metric by bucket in one panel, with the names of the lines at their ends."""
     groups, name = load.group_by_model(records), test.primary_metric
-    figure, ((ax,),) = style.make_figure(title, describe_scores(records))
+    figure, ((ax,),) = style.make_figure(title, records, note=style.MARKS)
     style.mark_trained(ax, test)
     lines = [(look, groups[model]) for model, look in style.line_styles_for(groups).items()]
     _draw_metric(ax, lines, test, name)
     _name_buckets(ax, test)
-    last = max((i for i, b in enumerate(test.buckets) if b.n >= MIN_EXAMPLES), default=-1)
+    last = max((i for i, b in enumerate(test.buckets) if b.n >= load.MIN_EXAMPLES), default=-1)
     ends = [load.score_array(group, test.name, name)[:, 1 + last, 0].mean() for _, group in lines]
     style.name_lines(ax, [
         (end, style.label_with_year(group[0]), look.colour)
         for end, (look, group) in zip(ends, lines, strict=True)
     ])  # fmt: skip
     return figure
-
-
-def describe_scores(records: Sequence[Record]) -> str:
-    """Return what stands below scores: the runs, and what is drawn of them."""
-    return f"{format_subtitle(records)}\n{style.MARKS}"
 
 
 def name_score(test: Test, name: str) -> str:
@@ -124,7 +111,7 @@ def _draw_metric(
         baseline = [b["baseline"].value for b in test.buckets]
         ax.plot(baseline, ls=":", lw=1.8, color=INK, zorder=5)
     is_forced = metric.is_teacher_forced or test.beam is None
-    search = "teacher-forced" if is_forced else f"free-running{format_search(test)}"
+    search = "teacher-forced" if is_forced else f"free-running{load.format_search(test)}"
     is_lower = metric.is_loss and not is_gain(test)
     ax.set_title(f"{name_score(test, name)} {'↓' if is_lower else '↑'}")
     ax.set_ylabel(search, color=GREY)
@@ -136,10 +123,10 @@ def _draw_metric(
 def _draw_counts(strip: Axes, test: Test) -> None:
     """Draw the number of examples of each bucket."""
     counts = [b.n for b in test.buckets]
-    fills = ["white" if n < MIN_EXAMPLES else "#BDBDBD" for n in counts]
+    fills = ["white" if n < load.MIN_EXAMPLES else "#BDBDBD" for n in counts]
     bars = strip.bar(range(len(counts)), counts, 0.62, color=fills, edgecolor="#9A9A9A", lw=0.8)
     size = 6 if len(counts) > 10 else 8
-    strip.bar_label(bars, [*map(format_short, counts)], size=size, color=GREY, padding=1)
+    strip.bar_label(bars, [*map(load.format_short, counts)], size=size, color=GREY, padding=1)
     strip.set_ylim(0, 1.9 * max(counts))
     strip.set_ylabel("n", rotation=0, labelpad=10, va="center", color=GREY)
     strip.set_yticks([])
@@ -148,7 +135,7 @@ def _draw_counts(strip: Axes, test: Test) -> None:
 
 def _name_buckets(ax: Axes, test: Test) -> None:
     """Write the names of the buckets below an axis, slanted if they are long."""
-    names = [*map(format_bucket, test.buckets)]
+    names = [*map(load.format_bucket, test.buckets)]
     is_crowded = sum(len(name) + 1 for name in names) > 34
     slanted: Look = {"rotation": 38, "ha": "right", "rotation_mode": "anchor"}
     ax.set_xticks(range(len(names)), names, **(slanted if is_crowded else {}))
@@ -161,13 +148,9 @@ def _name_buckets(ax: Axes, test: Test) -> None:
 
 def draw_curves(records: Sequence[Record]) -> Figure:
     """Draw validation loss against target tokens, one line per seed."""
-    figure, ((ax,),) = style.make_figure(
-        "Learning curves, a line for each seed",
-        format_subtitle(records),
-        style.label_line_styles(records),
-    )
-    looks = style.line_styles_for(load.group_by_model(records))
-    style.set_log(ax, "y", format_short)
+    looks, title = style.label_line_styles(records), "Learning curves, a line for each seed"
+    figure, ((ax,),) = style.make_figure(title, records, [*looks.values()])
+    style.set_log(ax, "y", load.format_short)
     for r in records:
         look = looks[r.model]
         x, y = [p.tokens for p in r.curve], [p.valid_nats for p in r.curve]
@@ -176,14 +159,14 @@ def draw_curves(records: Sequence[Record]) -> Figure:
     ax.set_xlim(0)
     ax.set_xlabel("target tokens")
     ax.xaxis.set_major_locator(MaxNLocator(5))
-    ax.xaxis.set_major_formatter(format_short)
+    ax.xaxis.set_major_formatter(load.format_short)
     return figure
 
 
 # ---------------------------------------------------------------------------------------- Folders
 
 
-def plot_folder(folder: Path | Folder, out: Path | None = None) -> list[Path]:
+def plot_folder(folder: Path | load.Folder, out: Path | None = None) -> list[Path]:
     """Write all figures (SVG and PNG) and tables.md to `out` or the folder; return the paths.
 
     If the sums of all records exist, significance.json is written as well.
@@ -199,10 +182,10 @@ def plot_folder(folder: Path | Folder, out: Path | None = None) -> list[Path]:
     return [*paths, files.write(out / TABLES, format_folder(folder, compared))]
 
 
-def format_folder(folder: Folder, compared: significance.Significance | None) -> str:
+def format_folder(folder: load.Folder, compared: significance.Significance | None) -> str:
     """Return the content of tables.md: the name of a folder, its runs and its tables."""
     records = list(folder.records.values())
-    parts = [f"# {folder.path.resolve().name}", format_subtitle(records)]
+    parts = [f"# {folder.path.resolve().name}", load.format_subtitle(records)]
     return "\n\n".join([*parts, tables.format_tables(records, compared)])
 
 
@@ -224,8 +207,7 @@ def draw_all(
     if first := [group[0] for group in attending.values()]:
         looks = style.line_styles_for(attending)
         panels = [(looks[r.model], r.alignment) for r in first if r.alignment]
-        subtitle = f"{format_subtitle(first)} · open squares: gold links"
-        figures["alignment"] = alignment.draw_heat_maps(panels, subtitle)
+        figures["alignment"] = alignment.draw_heat_maps(panels, first)
     return figures
 
 
@@ -266,7 +248,7 @@ def plot_results(root: Path) -> list[Path]:
     folders = [folder for folder in folders if folder.records]
     if not folders:
         return plot_folder(root)
-    drawn = [path for folder in folders for path in plot_folder(folder.path)]
+    drawn = [path for folder in folders for path in plot_folder(folder)]
     with style.context():
         across = draw_across([*folder.records.values()] for folder in folders)
         for name in across:

@@ -21,12 +21,14 @@ from seqmodels.records.significance import MIN_SEEDS, Comparison, Pair
 from seqmodels.utils import files
 
 NAMES = {
-    "war-and-peace": "War and Peace", "shakespeare": "Shakespeare", "multi30k": "Multi30k",
-    "bible": "Bible", "de→en": "German→English", "en→de": "English→German",
+    "war-and-peace": "War and Peace", "shakespeare": "Shakespeare",
+    "multi30k de→en, lower-cased": "Multi30k German→English, lower-cased",
+    "multi30k en→de, lower-cased": "Multi30k English→German, lower-cased",
+    "bible de→en": "Bible German→English", "bible en→de": "Bible English→German",
     "keys given again": "keys given again, last value counts",
     "knows the values, not the binding": "the best guess from the values alone",
 }  # fmt: skip
-"""Names of data, and words of corpora's names, as they are written in a sentence."""
+"""Names of data and of baselines, as they are written in a figure."""
 FIELDS = {
     "is_prenorm": "pre-norm", "d_model": "width", "d_k": "d_k", "d_v": "d_v", "lr": "learning rate",
     "muon_lr": "Muon’s learning rate", "tokens": "target tokens", "batch_tokens": "tokens a batch",
@@ -231,17 +233,10 @@ def format_subtitle(records: Sequence[Record]) -> str:
     seeds = format_range(Counter(run[:-1] for run in runs).values(), str)
     tokens = format_range((r.train_config.tokens for r in records), format_short)
     parts = [records[0].task.replace("_", " ").capitalize()]
-    data = dict.fromkeys(r.data.name for r in records)
-    known = r"keys given again|[\w→-]+"
-    parts += [re.sub(known, lambda word: NAMES.get(word[0], word[0]), name) for name in data]
+    parts += dict.fromkeys(NAMES.get(r.data.name, r.data.name) for r in records)
     parts += [f"{format_parameters(records)} parameters", f"{tokens} target tokens"]
     parts += ["one seed" if seeds == "1" else f"{seeds} seeds"]
     return " · ".join(parts)
-
-
-def describe_run(r: Record) -> str:
-    """Return the summary of one run, with its seed."""
-    return format_subtitle([r]).replace("one seed", f"seed {r.seed}")
 
 
 def format_search(test: Test) -> str:
@@ -256,11 +251,11 @@ def format_signed(value: float, metric: str) -> str:
     return text.replace("-", "−") if float(text) else f"±{text[1:]}"
 
 
-def format_interval(difference: Interval, metric: str) -> str:
-    """Format the interval of a difference."""
-    if difference.low is None or difference.high is None:
-        return "[–]"
-    return f"[{format_signed(difference.low, metric)}, {format_signed(difference.high, metric)}]"
+def format_difference(difference: Interval, metric: str) -> str:
+    """Format a difference with its interval."""
+    ends = [end for end in (difference.low, difference.high) if end is not None]
+    interval = ", ".join(format_signed(end, metric) for end in ends) or "–"
+    return f"{format_signed(difference.value, metric)} [{interval}]"
 
 
 def format_verdict(pair: Pair, metric: str) -> str:

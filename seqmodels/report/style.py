@@ -25,22 +25,11 @@ from numpy.typing import ArrayLike
 from seqmodels.evaluation.intervals import MIN_ROWS
 from seqmodels.models import PAPERS, model_of, paper_of
 from seqmodels.records.schema import Record, Test
-from seqmodels.report.load import (
-    MIN_EXAMPLES,
-    Groups,
-    format_parameters,
-    group_by_model,
-    info_of,
-    is_beyond,
-    label_of,
-    order_of,
-)
+from seqmodels.report import load
 from seqmodels.utils import files
 
 Dashes = str | tuple[float, tuple[float, ...]]
 """Dashes of a line, as matplotlib takes them: a name, or an offset and lengths in points."""
-
-
 Look = dict[str, Any]
 """Keyword arguments of matplotlib: how something is drawn."""
 
@@ -110,7 +99,7 @@ WIDTH, PANEL, LINE, MARGIN = 9.5, 2.6, 0.27, 1.5
 """Inches: a figure's width, the heights of a panel and of a labelled row, and titles and labels."""
 MARKS = (
     "Line: mean of the seeds · whisker: their range · band: 95 % interval over the examples · "
-    f"hollow: fewer than {MIN_EXAMPLES} examples"
+    f"hollow: fewer than {load.MIN_EXAMPLES} examples"
 )
 """What `draw_line` draws, as it stands below a figure."""
 
@@ -120,22 +109,22 @@ context = partial(matplotlib.style.context, ["default", RC], after_reset=True)
 # ------------------------------------------------------------------------------------ Line styles
 
 
-def line_styles_for(groups: Groups) -> dict[str, LineStyle]:
+def line_styles_for(groups: load.Groups) -> dict[str, LineStyle]:
     """Return the line styles of the models of records, in order of history, unknown ones last.
 
     Variants of a model, and arms, have shades near its colour.
     """
     line_styles: dict[str, LineStyle] = {}
     n_shades, n_unknown = Counter[str](), 0
-    for model, (record, *_) in sorted(groups.items(), key=lambda item: order_of(item[1][0])):
-        if info_of(record) is None:
+    for model, (record, *_) in sorted(groups.items(), key=lambda item: load.order_of(item[1][0])):
+        if load.info_of(record) is None:
             colour, marker, _ = OTHERS[n_unknown % len(OTHERS)]
-            line_styles[model] = LineStyle(label_of(record), colour, UNKNOWN, marker)
+            line_styles[model] = LineStyle(load.label_of(record), colour, UNKNOWN, marker)
             n_unknown += 1
             continue
         paper = model_of(record.base)
         line_styles[model] = line_style_of(record.base, n_shades[paper], record.arm is not None)
-        line_styles[model] = line_styles[model]._replace(label=label_of(record))
+        line_styles[model] = line_styles[model]._replace(label=load.label_of(record))
         n_shades[paper] += model != paper
     return line_styles
 
@@ -152,19 +141,19 @@ def line_style_of(name: str, number: int = 0, is_shaded: bool = False) -> LineSt
     return LineStyle(info.label, colour, DASHES[info.memory], marker)
 
 
-def label_line_styles(records: Sequence[Record]) -> list[LineStyle]:
+def label_line_styles(records: Sequence[Record]) -> dict[str, LineStyle]:
     """Return the models' line styles, labelled with their years and numbers of parameters."""
-    groups = group_by_model(records)
-    return [
-        look._replace(label=f"{label_with_year(groups[m][0])}\n{format_parameters(groups[m])}")
-        for m, look in line_styles_for(groups).items()
-    ]
+    looks = line_styles_for(groups := load.group_by_model(records))
+    for model, group in groups.items():
+        label = f"{label_with_year(group[0])}\n{load.format_parameters(group)}"
+        looks[model] = looks[model]._replace(label=label)
+    return looks
 
 
 def label_with_year(r: Record) -> str:
     """Return the label of a record's model, with the year of its paper unless it differs."""
     paper = PAPERS.get(r.model)
-    return f"{label_of(r)} ({paper.year})" if paper else label_of(r)
+    return f"{load.label_of(r)} ({paper.year})" if paper else load.label_of(r)
 
 
 # ----------------------------------------------------------------------------------------- Layout
@@ -182,13 +171,18 @@ class Chart(Figure):
 
 def make_figure(
     title: str,
-    subtitle: str,
+    records: Sequence[Record],
     key: Sequence[LineStyle] = (),
     heights: Sequence[float] = (PANEL,),
     n_columns: int = 1,
+    note: str = "",
     **shared: Any,
 ) -> tuple[Figure, np.ndarray]:
-    """Return a figure with rows of axes of these heights in inches, and a legend beside them."""
+    """Return a figure with rows of axes of these heights in inches, and a legend beside them.
+
+    Below stand what the records are, and a note on what is drawn.
+    """
+    subtitle = f"{load.format_subtitle(records) if records else ''}\n{note}".strip()
     figure = Chart(figsize=(WIDTH, MARGIN + sum(heights)), layout="constrained")
     figure.suptitle(title, x=0.01, ha="left", size=12.5, weight="bold", wrap=True)
     figure.supxlabel(subtitle, x=0.01, ha="left", size=8.5, color=GREY, wrap=True)
@@ -243,10 +237,13 @@ def draw_line(
 
     See `MARKS`. The line ends at the last x with MIN_EXAMPLES; beyond it are hollow markers alone.
     """
-    x, counts = np.array([*seeds]), np.array(n or [MIN_EXAMPLES] * len(seeds))
+    x, counts = np.array([*seeds]), np.array(n or [load.MIN_EXAMPLES] * len(seeds))
     mean, low, high = np.array([scores.mean(axis=0) for scores in seeds.values()]).T
     least, most = ([f(scores[:, 0]) for scores in seeds.values()] for f in (np.min, np.max))
-    many, few = np.flatnonzero(counts >= MIN_EXAMPLES), np.flatnonzero(counts < MIN_EXAMPLES)
+    many, few = (
+        np.flatnonzero(counts >= load.MIN_EXAMPLES),
+        np.flatnonzero(counts < load.MIN_EXAMPLES),
+    )
     end = max(many[np.isfinite(mean[many])], default=-1) + 1
     draw: Look = {"clip_on": False, "zorder": 4, "in_layout": False}
     ax.fill_between(x[:end], low[:end], high[:end], (counts >= MIN_ROWS)[:end],
@@ -261,7 +258,7 @@ def mark_trained(ax: Axes, test: Test, label: str = "longer than trained") -> No
     """Shade the buckets that are longer than all training examples, on an axis of buckets."""
     n_buckets = len(test.buckets)
     ax.set_xlim(-0.5, n_buckets - 0.5)
-    beyond = [i for i, bucket in enumerate(test.buckets) if is_beyond(test, bucket)]
+    beyond = [i for i, bucket in enumerate(test.buckets) if load.is_beyond(test, bucket)]
     for edge in beyond[:1]:
         ax.axvspan(edge - 0.5, n_buckets - 0.5, color="#F5F2EA", lw=0, zorder=0)
         ax.axvline(edge - 0.5, color="#999999", lw=0.9, ls=(0, (2, 2)), zorder=1)

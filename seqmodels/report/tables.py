@@ -16,19 +16,6 @@ from seqmodels.evaluation.metrics import metric_of
 from seqmodels.records.schema import Record, Test
 from seqmodels.records.significance import Significance
 from seqmodels.report import effects, load
-from seqmodels.report.load import (
-    MIN_EXAMPLES,
-    format_bucket,
-    format_interval,
-    format_p_value,
-    format_parameters,
-    format_search,
-    format_signed,
-    format_significance,
-    format_subtitle,
-    format_verdict,
-    label_of,
-)
 from seqmodels.utils.terminal import format_table, pad_columns, terminal_width
 
 Rows = list[list[str]]
@@ -73,7 +60,7 @@ def format_mean(seeds: np.ndarray, metric: str, n: int = 0) -> str:
 
 def format_summary(records: Sequence[Record], compared: Significance | None = None) -> str:
     """Format what a comparison prints at its end: scores by bucket, effects of changes, costs."""
-    parts = textwrap.wrap(format_subtitle(records), terminal_width())
+    parts = textwrap.wrap(load.format_subtitle(records), terminal_width())
     for test in load.tests_by_name(records).values():
         parts += ["", *format_scores(records, test)]
         if rows := effects.effect_rows(records, test, compared):
@@ -113,17 +100,20 @@ def score_rows(
     name, metric, buckets = test.name, test.primary_metric, test.buckets
     counts = [sum(b.n for b in buckets), *(b.n for b in buckets)]
     heads = [
-        format_bucket(b) + "*" * (b.n < MIN_EXAMPLES) + "†" * load.is_beyond(test, b)
+        load.format_bucket(b) + "*" * (b.n < load.MIN_EXAMPLES) + "†" * load.is_beyond(test, b)
         for b in buckets
     ]
     rows = [["model", "all", *heads]]
-    notes = {"*": f"* fewer than {MIN_EXAMPLES}", "†": "† longer than trained"}
+    notes = {"*": f"* fewer than {load.MIN_EXAMPLES}", "†": "† longer than trained"}
     notes = {mark: note for mark, note in notes.items() if mark in "".join(heads)}
     for group in load.group_by_model(records).values():
         seeds = load.score_array(group, name, metric)
         if not seeds.size:
             continue
-        row = [label_of(group[0]), *(write(seeds[:, i], metric, n) for i, n in enumerate(counts))]
+        row = [
+            load.label_of(group[0]),
+            *(write(seeds[:, i], metric, n) for i, n in enumerate(counts)),
+        ]
         if metric == "bleu":
             ratio = load.score_array(group, name, "length_ratio")[:, 0]
             row.append(format_mean(ratio, "length_ratio"))
@@ -136,7 +126,7 @@ def score_rows(
         rows[0].append("length")
         notes["length"] = "length: of the hypotheses divided by that of the references"
     rows = [row + [""] * (len(rows[0]) - len(row)) for row in rows]
-    title = f"{name}: {metric_of(metric).name} by {test.axis}{format_search(test)}"
+    title = f"{name}: {metric_of(metric).name} by {test.axis}{load.format_search(test)}"
     return title, rows, "; ".join(notes.values()) + "." * bool(notes)
 
 
@@ -146,8 +136,8 @@ def cost_rows(records: Sequence[Record]) -> Rows:
     for group in load.group_by_model(records).values():
         lowest = [min(p.valid_nats for p in r.curve) for r in group]
         rows.append([
-            label_of(group[0]),
-            format_parameters(group),
+            load.label_of(group[0]),
+            load.format_parameters(group),
             " ".join(str(r.seed) for r in group) if len(group) < 4 else f"{len(group)} seeds",
             f"{np.mean(lowest):.3f}",
             f"{np.mean([r.speed.train_tokens_per_s for r in group]):,.0f}",
@@ -162,22 +152,21 @@ def cost_rows(records: Sequence[Record]) -> Rows:
 
 def format_differences(records: Sequence[Record], test: Test, compared: Significance) -> list[str]:
     """Format the differences on a test set in Markdown: tables of pairs of models × buckets."""
-    labels, parts = {r.model: label_of(r) for r in records}, list[str]()
+    labels, parts = {r.model: load.label_of(r) for r in records}, list[str]()
     for comparison in (c for c in compared.comparisons if c.test == test.name):
         metric = comparison.metric
-        buckets = [format_bucket(bucket) for bucket in test.buckets]
+        buckets = [load.format_bucket(bucket) for bucket in test.buckets]
         rows = [["row − column", "seeds", "all", "p (Holm)", "verdict", *buckets]]
         for pair in comparison.pairs:
             n_row, n_column = pair.n_seeds
             overall, *parts_of = (
-                f"{format_signed(own.value, metric)} {format_interval(own, metric)}"
-                for own in (pair.overall, *pair.buckets)
+                load.format_difference(own, metric) for own in (pair.overall, *pair.buckets)
             )
             rows.append([
                 f"{labels[pair.row]} − {labels[pair.column]}",
                 str(n_row) if n_row == n_column else f"{n_row} − {n_column}",
-                overall, format_p_value(pair.p), format_verdict(pair, metric), *parts_of,
+                overall, load.format_p_value(pair.p), load.format_verdict(pair, metric), *parts_of,
             ])  # fmt: skip
         title = f"### {test.name}: differences in {metric_of(metric).name}"
-        parts += [title, format_markdown(rows), format_significance(comparison, test)]
+        parts += [title, format_markdown(rows), load.format_significance(comparison, test)]
     return parts

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from seqmodels.models import model_of, paper_of
 from seqmodels.records.schema import Record
 from seqmodels.report import load, style
-from seqmodels.report.load import format_bucket, format_short, format_subtitle, rows_of
+from seqmodels.report.load import format_bucket, format_short, rows_of
 from seqmodels.report.style import PANEL, LineStyle
 
 from ..figures import CONTROL, average
@@ -72,13 +72,13 @@ def draw_by_length(groups: Sequence[Group], attending: Group, fresh: Group) -> F
 
     If a folder has them, also of fresh decoders that were trained for the encoder with its budget.
     """
-    subtitle = format_subtitle([r for group in groups for r in group])
     figure, axes = style.make_figure(
         "Which component limits long sentences?",
-        f"{subtitle}\n{style.MARKS}",
+        [r for group in groups for r in group],
         [look for line, look in LOOKS.items() if fresh or line != FRESH],
         [PANEL] * -(-len(groups) // 2),
         min(2, len(groups)),
+        style.MARKS,
     )
     test = load.tests_by_name(groups[0])[LENGTH]
     names = [*map(format_bucket, test.buckets)]
@@ -111,9 +111,10 @@ def draw_bits(group: Group) -> Figure:
     words, low = format_bucket(longest), longest.low
     figure, ((left, right),) = style.make_figure(
         f"What an optimised State keeps at {words} words",
-        f"{format_subtitle(group)} · {name_group(group)}",
+        group,
         [LOOKS["encoder"], LOOKS[BEST]],
         n_columns=2,
+        note=name_group(group),
     )
     bits = sorted({row["bits"] for row in rows_of(group[0], BEST) if "bits" in row})
     for line, steps in {"encoder": 0, BEST: count_steps(group)}.items():
@@ -134,7 +135,7 @@ def draw_prefixes(records: Group) -> Figure:
     looks = style.line_styles_for(groups)
     figure, ((ax,),) = style.make_figure(
         "Content words kept of the first words of a sentence (%)",
-        format_subtitle(records),
+        records,
         [*looks.values(), CONTROL._replace(label="output for another sentence")],
     )
     for model, look in looks.items():

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 
 from seqmodels.records.schema import Record
 from seqmodels.report import load, style
-from seqmodels.report.load import Groups, format_subtitle
+from seqmodels.report.load import Groups
 
 ONE_VECTOR = "rnn_encdec"
 """Start of the names of the models that are compared by the width of their vector."""
@@ -46,8 +46,7 @@ def draw_bits(records: Sequence[Record]) -> Figure:
     n = [bucket.low for bucket in records[0].tests[0].buckets]
     all_bits = math.log2(records[0].data.count("n_symbols")) * n[-1]
     title = "Bits that arrive of random symbols, by length"
-    subtitle = f"{format_subtitle(records)}\n{style.MARKS}"
-    figure, ((ax,),) = style.make_figure(title, subtitle)
+    figure, ((ax,),) = style.make_figure(title, records, note=style.MARKS)
     for model, look in style.line_styles_for(groups).items():
         if model in (*vectors[::2], "bahdanau"):
             bits = compute_bits(groups[model]).swapaxes(0, 1)
@@ -66,7 +65,7 @@ def draw_most_bits(records: Sequence[Record]) -> Figure:
     groups = load.group_by_model(records)
     most, optimised = find_plateaus(groups), find_plateaus(groups, at=1)
     title = "Most bits through one vector, by its width"
-    figure, ((ax,),) = style.make_figure(title, format_subtitle(records))
+    figure, ((ax,),) = style.make_figure(title, records)
     widths, colour = sorted(most), style.line_style_of(ONE_VECTOR).colour
     ax.plot(widths, [most[d].mean() for d in widths], color=colour, label="encoder’s vector")
     if optimised:

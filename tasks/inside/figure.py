@@ -13,7 +13,7 @@ from matplotlib.ticker import MaxNLocator
 
 from seqmodels.records.schema import Record
 from seqmodels.report import load, style
-from seqmodels.report.load import AnalysisRow, describe_run, format_subtitle, label_of, rows_of
+from seqmodels.report.load import AnalysisRow, label_of, rows_of
 from seqmodels.report.style import GREY, LINE, PANEL
 
 from ..figures import CHANGES, CONTROL, average
@@ -37,7 +37,7 @@ def draw_heads(r: Record) -> Figure:
         pairs.setdefault(row["pair"], {})[name_head(row)] = row["share"]
     figure, axes = style.make_figure(
         f"{label_of(r)}: what the heads look for",
-        describe_run(r),
+        [r],
         heights=[LINE * len(pairs) for pairs in shares.values()],
     )
     for ax, (kind, pairs) in zip(axes.flat, shares.items(), strict=True):
@@ -55,7 +55,7 @@ def draw_muted(r: Record, analysis: str) -> Figure:
     whole, *rows = rows_of(r, analysis)
     title = f"{label_of(r)}: what is lost if a part gives zero"
     figure, ((above,), (below,)) = style.make_figure(
-        title, describe_run(r), heights=[PANEL, PANEL], sharex=True
+        title, [r], heights=[PANEL, PANEL], sharex=True
     )
     x, base = np.arange(len(rows)), np.zeros(len(rows))
     lost = [whole["exact"] - row["exact"] for row in rows]
@@ -80,7 +80,7 @@ def draw_neighbours(records: Sequence[Record]) -> Figure:
     """Draw how often the nearest word by embedding is of the same gender, meaning or kind."""
     groups = load.group_by_model(records)
     looks = style.line_styles_for(groups)
-    title, subtitle = "Which words are near each other?", format_subtitle(records)
+    title, subtitle = "Which words are near each other?", records
     figure, ((ax,),) = style.make_figure(title, subtitle, [*looks.values()])
     for model, look in looks.items():
         rows = rows_of(groups[model][0], "neighbours", layer=0)
@@ -96,7 +96,7 @@ def draw_probes(records: Sequence[Record]) -> Figure:
     looks, names = style.line_styles_for(groups), ("gender", "case", "number", "role")
     figure, axes = style.make_figure(
         "What has “the” learned of its noun? Accuracy of linear probes (%)",
-        format_subtitle(records),
+        records,
         [*looks.values(), CONTROL._replace(label="labels of another “the”")],
         [PANEL, PANEL],
         2,
@@ -118,7 +118,7 @@ def draw_said(records: Sequence[Record]) -> Figure:
     looks = style.line_styles_for(groups)
     figure, ((ax,),) = style.make_figure(
         "What does the decoder's state say of a word? AUC of linear probes (%)",
-        format_subtitle(records),
+        records,
         [*looks.values(), CONTROL._replace(label="probes of other sentences")],
     )
     states = [row["state"] for row in rows_of(records[0], "said")]
@@ -134,7 +134,7 @@ def draw_said(records: Sequence[Record]) -> Figure:
 def draw_smoothing(group: Sequence[Record]) -> Figure:
     """Draw the loss with other weights in place of the learned ones."""
     title = f"{label_of(group[0])}: attention as kernel smoothing"
-    figure, ((ax,),) = style.make_figure(title, format_subtitle(group))
+    figure, ((ax,),) = style.make_figure(title, group)
     names = ["softmax", "kernel", "equal lengths"]
     nats = [average(group, "kernel", "nats", weights=name)[0, 0] for name in names]
     ax.bar_label(ax.bar(names, nats, 0.6, color="#444444"), fmt="{:.2g}", size=8, color=GREY)

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from seqmodels.records.schema import Record
 from seqmodels.report import load, style
-from seqmodels.report.load import format_bucket, format_short, format_subtitle
+from seqmodels.report.load import format_bucket, format_short
 
 Folders = Sequence[Sequence[Record]]
 
@@ -21,7 +21,7 @@ def draw_transition(records: Sequence[Record]) -> dict[str, Figure]:
     groups = load.group_by_model(records)
     looks = style.line_styles_for(groups)
     title = "Values right in validation (%), a line for each seed"
-    figure, ((ax,),) = style.make_figure(title, format_subtitle(records), [*looks.values()])
+    figure, ((ax,),) = style.make_figure(title, records, [*looks.values()])
     for model, look in looks.items():
         for r in groups[model]:
             x, y = [p.step for p in r.curve], [p.valid_accuracy for p in r.curve]
@@ -41,13 +41,14 @@ def draw_tracking(folders: Folders) -> dict[str, Figure]:
         return {}
     folders = [by_cups[n_cups] for n_cups in sorted(by_cups)]
     records = [r for own in folders for r in own]
-    looks = style.line_styles_for(load.group_by_model(records))
+    looks = style.label_line_styles(records)
     chance = style.LineStyle(load.name_baseline(records[0].tests[0]), style.INK, ":", "")
     figure, axes = style.make_figure(
         "Sources whose balls are all found (%), by moves",
-        f"{format_subtitle(records)}\n{style.MARKS}",
-        [*style.label_line_styles(records), chance],
+        records,
+        [*looks.values(), chance],
         n_columns=len(folders),
+        note=style.MARKS,
     )
     for ax, own in zip(axes[0], folders, strict=True):
         test = own[0].tests[0]

@@ -11,7 +11,7 @@ from matplotlib.ticker import MaxNLocator
 from seqmodels.records.schema import Record
 from seqmodels.report import load, style
 from seqmodels.report.effects import base_of
-from seqmodels.report.load import format_short, format_subtitle, label_of, score_array
+from seqmodels.report.load import format_short, label_of, score_array
 from seqmodels.report.style import GREY, LINE, PANEL, LineStyle
 
 from ..figures import average
@@ -40,11 +40,12 @@ def draw_mistakes(records: Sequence[Record]) -> Figure:
     cases = [(groups[base], g) for g in groups.values() if (base := base_of(g[0])) in groups]
     figure, axes = style.make_figure(
         "Mistakes: the learning curve, and the translation",
-        f"{format_subtitle(records)}\nValidation loss in nats per token, by target tokens · line: "
-        "mean of the seeds · band: their range · BLEU: mean of the seeds, greedy",
+        records,
         [*LOOKS.values()],
         [PANEL] * -(-len(cases) // N_COLUMNS),
         N_COLUMNS,
+        "Validation loss in nats per token, by target tokens · line: mean of the seeds · band: "
+        "their range · BLEU: mean of the seeds, greedy",
     )
     for ax, case in zip(axes.flat, cases, strict=False):
         for look, group in zip(LOOKS.values(), case, strict=True):
@@ -67,7 +68,7 @@ def draw_losses(records: Sequence[Record]) -> Figure:
     groups = load.group_by_model(records)
     title = "The same loss in three ways, a marker for each seed"
     heights = [LINE * len(groups)]
-    figure, ((ax,),) = style.make_figure(title, format_subtitle(records), [*WAYS.values()], heights)
+    figure, ((ax,),) = style.make_figure(title, records, [*WAYS.values()], heights)
     for y, group in enumerate(groups.values()):
         for shift, (way, look) in zip((-0.22, 0, 0.22), WAYS.items(), strict=True):
             nats = [average([r], "losses", "nats", way=way)[0, 0] for r in group]

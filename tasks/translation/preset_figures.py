@@ -12,13 +12,6 @@ from seqmodels.evaluation.metrics import metric_of
 from seqmodels.models import model_of
 from seqmodels.records.schema import Record, Test
 from seqmodels.report import load, style
-from seqmodels.report.load import (
-    MIN_EXAMPLES,
-    format_bucket,
-    format_subtitle,
-    longest_trained_bucket,
-    rows_of,
-)
 from seqmodels.report.style import LINE
 
 REVERSED, FORWARD = "lstm_seq2seq", "lstm_seq2seq_forward"
@@ -60,9 +53,8 @@ def draw(records: Sequence[Record]) -> dict[str, Figure]:
 
 def name_bucket(test: Test, place: int) -> str:
     """Return the name of the primary metric in one bucket."""
-    return (
-        f"{metric_of(test.primary_metric).name} at {format_bucket(test.buckets[place])} {test.unit}"
-    )
+    bucket = load.format_bucket(test.buckets[place])
+    return f"{metric_of(test.primary_metric).name} at {bucket} {test.unit}"
 
 
 def draw_rungs(records: Sequence[Record]) -> Figure:
@@ -73,10 +65,9 @@ def draw_rungs(records: Sequence[Record]) -> Figure:
         kind = r.settings.get("attention", "forward" if r.model == FORWARD else "none")
         rungs.setdefault((str(kind), bool(r.settings.get("is_input_feeding"))), []).append(r)
     title = f"{metric_of(test.primary_metric).name} of each step from one vector to attention"
-    subtitle = f"{format_subtitle(records)}\n{MARKS}"
-    figure, axes = style.make_figure(title, subtitle, [*FED.values()], n_columns=2)
-    last = max((i for i, b in enumerate(test.buckets) if b.n >= MIN_EXAMPLES), default=0)
-    for ax, place in zip(axes[0], (longest_trained_bucket(test) or 0, last), strict=True):
+    figure, axes = style.make_figure(title, records, [*FED.values()], n_columns=2, note=MARKS)
+    last = max((i for i, b in enumerate(test.buckets) if b.n >= load.MIN_EXAMPLES), default=0)
+    for ax, place in zip(axes[0], (load.longest_trained_bucket(test) or 0, last), strict=True):
         for (kind, is_fed), group in rungs.items():
             is_pair = {(kind, False), (kind, True)} <= rungs.keys()
             x = [*NAMES].index(kind) + (0.2 if is_fed else -0.2) * is_pair
@@ -96,12 +87,13 @@ def draw_rungs(records: Sequence[Record]) -> Figure:
 def draw_biases(records: Sequence[Record]) -> Figure:
     """Draw loss and score against the forget gate's bias, with and without reversal."""
     test = records[0].tests[0]
-    place = longest_trained_bucket(test) or 0
+    place = load.longest_trained_bucket(test) or 0
     figure, axes = style.make_figure(
         "Reading backwards, by the forget gate's bias before training",
-        f"{format_subtitle(records)} · line: mean of the seeds (dots)",
+        records,
         [*LOOKS.values()],
         n_columns=2,
+        note="Line: mean of the seeds (dots)",
     )
     panels = (
         ("nats", 0, "Loss (nats per token), all lengths"),
@@ -130,18 +122,19 @@ def draw_steps(records: Sequence[Record]) -> Figure:
     groups = load.group_by_model(records)
     groups = {model: groups[model] for model in STEPS if model in groups}
     test = records[0].tests[0]
-    place = longest_trained_bucket(test) or 0
+    place = load.longest_trained_bucket(test) or 0
     figure, (axes,) = style.make_figure(
         "From Bahdanau's model to the Transformer: each row adds to the one above",
-        f"{format_subtitle(records)}\n{MARKS}",
+        records,
         heights=[1.6 * LINE * len(groups)],
         n_columns=3,
+        note=MARKS,
         sharey=True,
     )
     for y, group in enumerate(groups.values()):
         scores = load.score_array(group, test.name, test.primary_metric)[:, 1 + place]
         axes[0].hlines([y], *scores[:, 1:].mean(0), color=style.INK, lw=1.0)
-        steps = [row["steps"] for row in rows_of(group[0], "sequential_steps")]
+        steps = [row["steps"] for row in load.rows_of(group[0], "sequential_steps")]
         colour = style.LINE_STYLES[model_of(group[0].model)][0]
         draw_values(axes[0], y, scores[:, 0], colour, "{:.1f}")
         draw_values(axes[1], y, [min(map(seconds_per_step, group))], colour, "{:.2f}")

@@ -61,7 +61,7 @@ def test_an_alignment_shows_the_source_with_its_eos(
     given = main, "translate", trained / f"{name}-seed1.json", SENTENCE, "--alignment"
     assert call(*given, path) == (0, tokenizer.decode(target) + "\n", "")
     assert ElementTree.parse(path).getroot().tag.endswith("svg")
-    ((look, panel),) = draw.call_args.args[0]
+    look, panel = draw.call_args.args[0]
     assert look == style.line_style_of(name)
     assert panel.src == [*tokenizer.tokens(tokenizer.encode(SENTENCE)), "<eos>"]
     assert panel.tgt == tokenizer.tokens(target)
