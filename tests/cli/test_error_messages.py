@@ -62,6 +62,7 @@ CALLS: list[tuple[ModuleType, str, tuple[str, ...]]] = [
     # folders to draw and runs to use
     (main, "plot @/nope", ("nope does not exist",)),
     (main, "report @ --out @/a.txt", ("a.txt",)),
+    (main, "report @ --out @/a.html", ("no record",)),
     (main, "live @ --out @/nope/a.html", ("nope/a.html",)),
     # corpora
     (translation, "--data nowhere", ("nowhere",)),

@@ -1,4 +1,4 @@
-"""The commands of the lesson: users' mistakes, folders of folders, and what they need."""
+"""The commands of the lesson: what they need, and the runs that they take."""
 
 import hashlib
 import json
@@ -8,31 +8,13 @@ from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
-from conftest import RESULTS, ROOT, Call, check_one_line
+from conftest import RESULTS, ROOT, Call
 
 import seqmodels
 from lesson import export
 from seqmodels.cli import main
 from seqmodels.cli.main import build_parser
 from seqmodels.models import PAPERS
-
-CALLS = [
-    ("report @/two --out @/a.html", "/two"),
-    ("site --out @/notes.md", "notes.md"),
-    ("site --out @", "empty folder"),
-]
-
-
-@pytest.mark.parametrize(("flags", "word"), CALLS, ids=lambda value: str(value)[:40])
-def test_a_mistake_gets_one_line(flags: str, word: str, call: Call, tmp_path: Path) -> None:
-    (tmp_path / "two").mkdir()
-    for name in ("notes.md", "index.html"):
-        (tmp_path / name).write_text("my notes on `seqmodels`\n")
-    before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
-    result = call(main, *flags.replace("@", str(tmp_path)).split(" "))
-    check_one_line(result, word)
-    assert result[1] == ""
-    assert before.items() <= {p: p.stat().st_mtime_ns for p in tmp_path.rglob("*")}.items()
 
 
 def test_the_report_needs_no_torch() -> None:
