@@ -20,6 +20,7 @@ import jaxtyping
 import pytest
 import torch
 from filelock import FileLock
+from matplotlib.figure import Figure
 from torch import Tensor
 
 assert "seqmodels" not in sys.modules, "the hook must come before the first import of seqmodels"
@@ -30,7 +31,7 @@ from toys import V, options, toy  # noqa: E402
 
 from seqmodels import MODELS, SequenceModel, build, models  # noqa: E402
 from seqmodels.data import tokenizers  # noqa: E402
-from seqmodels.experiments import sweep  # noqa: E402
+from seqmodels.experiments import launch, sweep  # noqa: E402
 from seqmodels.experiments.launch import compare  # noqa: E402
 from seqmodels.models import INFOS, PAPERS, model_of, paper_of  # noqa: E402
 from seqmodels.models.variants import table  # noqa: E402
@@ -207,7 +208,9 @@ def make_once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path],
 
 # ---------------------------------------------------------------------------- what runs to its end
 def shorten_runs(patch: pytest.MonkeyPatch) -> None:
-    """Draw no PNGs."""
+    """Draw a folder once, when all is trained, without PNGs and without a layout."""
+    patch.setattr(launch, "SHOW_EVERY_S", 1e9)
+    patch.setattr(Figure, "draw_without_rendering", lambda _: None)
     save = style.save
     patch.setattr(style, "save", lambda figure, path: (
         save(figure, path) if path.suffix == ".svg" else files.write(path, b"Software\0seqmodels")
