@@ -62,7 +62,7 @@ def test_every_token_is_scored_once(n: int, block: int, tmp_path: Path) -> None:
 
 
 def test_a_long_text_takes_little_memory(tmp_path: Path) -> None:
-    n = 2**22
+    n = 2**24
     write(tmp_path / "x", [])
     os.truncate(tmp_path / "x" / "x.ids", 2 * n)
     tracemalloc.start()
