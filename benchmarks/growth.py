@@ -15,7 +15,7 @@ from matplotlib.ticker import NullLocator
 
 from seqmodels.interface import Batch, SequenceModel
 from seqmodels.models import PAPERS, build
-from seqmodels.models.cache import tensors_of
+from seqmodels.models.cache import fuse_attention, tensors_of
 from seqmodels.report import style
 from seqmodels.report.load import format_short
 from seqmodels.training import loop
@@ -57,7 +57,9 @@ def build_model(name: str, size: Size, n_positions: int) -> SequenceModel:
         name, d_model=d, d_embed=d, d_maxout=d // 2, d_align=d, d_ff=4 * d, d_state=32, n_heads=4,
         n_layers=layers.get(name, n), n_positions=n_positions, dropout=0.0,
     )  # fmt: skip
-    return build(name, VOCAB, **sizes)
+    model = build(name, VOCAB, **sizes)
+    fuse_attention(model)
+    return model
 
 
 def draw_batch(rows: int, n: int) -> Batch:

@@ -18,10 +18,6 @@ class Config:
     vocab_size: int
     d_model: int = 128
 
-    def source_floats(self, n: int) -> int:
-        """Return how many numbers pass from a source of n tokens to the decoder."""
-        return n * self.d_model
-
 
 class State(NamedTuple):
     """All that the decoder knows."""
@@ -75,3 +71,7 @@ class Attending(SequenceModel):
             logits_t, state = self.step(y, state)
             logits.append(logits_t)
         return torch.stack(logits, 1)
+
+    def source_floats(self, n: int) -> int:
+        """Return how many numbers pass from a source of n tokens to the decoder."""
+        return n * self.config.d_model

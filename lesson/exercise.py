@@ -43,8 +43,6 @@ MISTAKES = {
     "no_causal_mask": ("position <= position.unsqueeze(1)", "position <= position.max()"),
 }
 """Mistakes of tasks.mistakes: what is replaced in the Transformer's chapter, and by what."""
-UNFUSED = "is_fused = True", "is_fused = False"
-"""Replacement by which the chapter computes attention by its equations, which have the mistakes."""
 Values = list[tuple[str, list[Any]]]
 """What the tagged lines of a file compute, in the order in which they run, by their labels."""
 
@@ -89,10 +87,9 @@ def plant_mistake(mistake: str, folder: Path) -> Path:
     if mistake and mistake not in MISTAKES:
         raise ValueError(f"there is no mistake {mistake!r}; choose from {', '.join(MISTAKES)}")
     text = read_chapter("transformer").path.read_text(encoding="utf-8")
-    for old, new in (MISTAKES[mistake or random.choice([*MISTAKES])], UNFUSED):
-        assert old in text
-        text = text.replace(old, new)
-    return write_new(folder / "transformer.py", text)
+    old, new = MISTAKES[mistake or random.choice([*MISTAKES])]
+    assert old in text
+    return write_new(folder / "transformer.py", text.replace(old, new))
 
 
 def write_new(path: Path, text: str) -> Path:

@@ -303,16 +303,15 @@ def scan_layer(self: Any, e: Tensor, h: Tensor, c: Tensor) -> tuple[Tensor, ...]
     return scan_states(step, torch.cat([h, c], -1), self.W(e).transpose(0, 1)).split(width, -1)
 
 
-def read_at_once(tokens: tuple[Tensor, ...], s: Tensor, z: Tensor) -> tuple[Tensor, ...]:
+def read_at_once(q: Tensor, k: Tensor, v: Tensor, s: Tensor) -> tuple[Tensor, Tensor]:
     """Read a text as `linear_attention.read_chunks` does, as one chunk."""
-    q, k, v = tokens
-    score = (q @ k.mT).tril()
-    total = score.sum(-1, keepdim=True) + q @ z.unsqueeze(-1)
-    heads = (score @ v + q @ s) / total.clamp_min(linear_attention.TINY)
-    return heads, s + k.mT @ v, z + k.sum(2)
+    sums = (q @ k.mT).tril() @ v + q @ s
+    return linear_attention.divide(sums), s + k.mT @ v
 
 
-def scan_memory(tokens: tuple[Tensor, ...], s: Tensor, is_delta: bool) -> tuple[Tensor, ...]:
+def scan_memory(
+    q: Tensor, k: Tensor, v: Tensor, gates: Tensor, s: Tensor, is_delta: bool
+) -> tuple[Tensor, Tensor]:
     """Read a text as `gated_deltanet.read_chunks` does, token by token."""
 
     def body(s: Tensor, token: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
@@ -321,13 +320,15 @@ def scan_memory(tokens: tuple[Tensor, ...], s: Tensor, is_delta: bool) -> tuple[
         s = s + k.mT @ (beta * (v - k @ s if is_delta else v))
         return s, (q @ s).squeeze(2)
 
-    s, heads = scan(body, s, tuple(t.movedim(2, 0) for t in tokens))
+    s, heads = scan(body, s, tuple(t.movedim(2, 0) for t in (q, k, v, *gates)))
     return heads.movedim(0, 2), s
 
 
-def scan_without_delta(tokens: tuple[Tensor, ...], s: Tensor) -> tuple[Tensor, ...]:
+def scan_without_delta(
+    q: Tensor, k: Tensor, v: Tensor, log_a: Tensor, s: Tensor
+) -> tuple[Tensor, Tensor]:
     """Read a text as `mamba2.read_chunks` does, token by token."""
-    return scan_memory((*tokens, torch.ones_like(tokens[-1])), s, is_delta=False)
+    return scan_memory(q, k, v, torch.stack([log_a, torch.ones_like(log_a)]), s, is_delta=False)
 
 
 def join_real(src: Tensor, src_mask: Tensor, tgt_in: Tensor) -> tuple[Tensor, Tensor]:

@@ -64,19 +64,11 @@ def trace_lines(
     return {number: its for number, its in values.items() if its}
 
 
-def unfuse(model: SequenceModel) -> None:
-    """Compute attention by its equation, not by the fused kernel."""
-    for module in model.modules():
-        if hasattr(module, "is_fused"):
-            module.is_fused = False  # type: ignore[assignment]
-
-
 def run_everything(
     model: SequenceModel, src: Tensor, src_mask: Tensor, tgt_in: Tensor
 ) -> dict[str, Tensor]:
     """Compute all target tokens, then attention weights, then one step; return them by name."""
     results = {}
-    unfuse(model)
     with torch.no_grad():
         results["forward"] = model(src, src_mask, tgt_in)
         if model.cross_attentions:

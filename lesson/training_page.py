@@ -27,7 +27,6 @@ from torch.nn import functional as F
 from torch.nn.utils import parameters_to_vector
 
 from lesson import graphs, runtime
-from lesson.trace import unfuse
 from seqmodels.interface import BOS, EOS, PAD, UNK, SequenceModel
 from seqmodels.models import build, paper_of
 from seqmodels.report import style
@@ -81,7 +80,6 @@ def make_models() -> dict[str, SequenceModel]:
     for name, sizes in SIZES.items():
         torch.manual_seed(SEED)
         models[name] = build(name, UNK + 1 + len(ALPHABET), **sizes).eval()
-        unfuse(models[name])
     return models
 
 

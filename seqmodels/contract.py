@@ -100,7 +100,8 @@ def check_class(model_type: type, **sizes: Value) -> Case:
         raise ContractError("It is not a SequenceModel whose config_type is a dataclass.")
     names = [field.name for field in fields(config_type)]
     require(names[:1] == ["vocab_size"], "The first field of its Config is not vocab_size.")
-    require(hasattr(config_type, "source_floats"), "Its Config lacks source_floats(n).")
+    has_floats = model_type.source_floats is not SequenceModel.source_floats
+    require(has_floats, "It lacks source_floats(n).")
     small = {name: size for name, size in SIZES.items() if name in names}
     model = model_type(model_type.config_type(**small | sizes)).eval().double()
     for p in model.parameters():

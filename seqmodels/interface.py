@@ -7,8 +7,7 @@
 A State is a NamedTuple of tensors, each with the batch first, and of `KVCache`s, the keys and
 values of past tokens (`models/cache.py`). Modules hold parameters and nothing that changes from
 step to step, so any search can keep, drop and reorder states. With beams, `step` takes R = B × J
-rows, the J beams of each source. A Config says by `source_floats(n)` how many numbers about a
-source of n tokens its decoder is given.
+rows, the J beams of each source.
 
 Letters of shapes, in all chapters:
 
@@ -126,6 +125,10 @@ class SequenceModel(nn.Module):
     ) -> Float[Tensor, "B T S"]:
         """Return `attention_weights`, averaged over heads and layers, as an alignment."""
         return self.attention_weights(src, src_mask, tgt_in)[:, self.alignment_layers].mean((1, 2))
+
+    def source_floats(self, n: int) -> int:
+        """Return how many numbers about a source of n tokens the decoder is given."""
+        raise NotImplementedError("the model lacks source_floats(n)")
 
     def max_target(self, n_source: int) -> int:
         """Return how many target tokens can follow a source of `n_source` tokens."""

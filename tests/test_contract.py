@@ -38,7 +38,6 @@ def name(request: pytest.FixtureRequest) -> str:
 KNOWN = {
     "bahdanau_1": {"gradients"},  # a single vector has the weight 1 whatever its score
     "transformer_unnormalised": {"attention"},  # its weights are no shares
-    "transformer_no_norm": {"source"},  # of numbers so large that the last digits differ
 }
 """Properties that a variant lacks."""
 UNLEARNED = {name: {"learning"} for name in ("transformer_no_residual", "transformer_unnormalised")}

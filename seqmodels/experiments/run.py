@@ -27,6 +27,7 @@ from seqmodels.experiments.sweep import Run, check_same_settings, count_paramete
 from seqmodels.experiments.task import Rows, Task, TestSet
 from seqmodels.interface import EOS, SequenceModel, device_of
 from seqmodels.models import Value
+from seqmodels.models.cache import fuse_attention
 from seqmodels.records import io as record
 from seqmodels.records.schema import Event, Record
 from seqmodels.training.checkpoint import SUFFIX, Checkpoint, load_model, save_weights
@@ -101,6 +102,8 @@ def build_model(run: Run) -> SequenceModel:
     model = run.spec.build(run.sizes)
     if run.task.begin:
         run.task.begin(model, [*run.spec.lineage], run.cfg.seed)
+    if run.device != "cpu":
+        fuse_attention(model)
     return model.to(run.device)
 
 
@@ -252,7 +255,7 @@ def build_record(
         "tests": tests,
         "signatures": sacrebleu_signatures(task.bleu_tokenize),
         "alignment": align_example(model, task),
-        "source_bytes": [(n, 4 * model.config.source_floats(n)) for n, _ in state_bytes],
+        "source_bytes": [(n, 4 * model.source_floats(n)) for n, _ in state_bytes],
         "cache_bytes": state_bytes,
         "train_s": last["seconds"],
         "hypotheses": run.path.with_suffix(".jsonl").name,

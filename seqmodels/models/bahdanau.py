@@ -83,10 +83,6 @@ class Config:
     dropout: Share = 0.0
     """Dropout probability of embeddings and output units (paper: none)."""
 
-    def source_floats(self, n: int) -> int:
-        """Return how many numbers about a source of n tokens the paper gives its decoder."""
-        return n * 2 * self.d_model
-
 
 PAPER = Config(vocab_size=30_000)
 
@@ -244,6 +240,10 @@ class Bahdanau(SequenceModel):
             states.append(s)
             contexts.append(c)
         return self.output(torch.stack(states, 1), e, torch.stack(contexts, 1))
+
+    def source_floats(self, n: int) -> int:
+        """Return how many numbers about a source of n tokens the paper gives its decoder."""
+        return n * 2 * self.config.d_model
 
 
 # --------------------------------------------------------------------------------------- Init

@@ -1,7 +1,7 @@
 """What makes attention fast: the same numbers in fewer steps, held equal by tests.
 
-To a chapter `attend` is its equation, and a `KVCache` is `torch.cat` along the tokens. `B` sources,
-`R` = B × J rows, the J beams of each source.
+To a chapter a `KVCache` is `torch.cat` along the tokens. `B` sources, `R` = B × J rows, the J beams
+of each source.
 """
 
 from __future__ import annotations
@@ -12,10 +12,7 @@ from dataclasses import dataclass
 import torch
 import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
-from torch import Tensor
-
-FEW = 16
-"""Queries per text in a search, at most: its beams."""
+from torch import Tensor, nn
 
 # ---------------------------------------------------------------------------------- Attention
 
@@ -30,30 +27,11 @@ def head_width(d_model: int, n_heads: int) -> int:
     return d_model // n_heads
 
 
-def attend(
-    q: Float[Tensor, "B H N K"],
-    k: Float[Tensor, "B H M K"],
-    v: Float[Tensor, "B H M Kv"],
-    mask: Bool[Tensor, ...] | Float[Tensor, ...],
-    dropout: float = 0.0,
-) -> Float[Tensor, "B H N Kv"]:
-    """Compute dropout(softmax(q kᵀ / √K)) v, where the mask is True; numbers are added to scores.
-
-    torch's fused kernel does not store the weights. On CPUs, separate products are faster than it
-    in bfloat16, where k qᵀ is faster than q kᵀ, and in float32 for a few queries of each of several
-    texts. A mask that is one value, expanded, hides nothing and is left out.
-    """
-    is_bfloat16 = q.dtype == torch.bfloat16
-    is_search = len(q) > 1 and q.shape[2] <= FEW and not torch.is_grad_enabled()
-    bias = mask if any(mask.stride()) else None
-    if q.device.type != "cpu" or not (is_bfloat16 or is_search):
-        return F.scaled_dot_product_attention(q, k, v, attn_mask=bias, dropout_p=dropout)
-    q = q / q.shape[-1] ** 0.5
-    score = (k @ q.mT).mT if is_bfloat16 else q @ k.mT
-    if bias is not None:
-        score = torch.where(bias, score, -torch.inf) if bias.dtype == torch.bool else score + bias
-    weights = score.softmax(-1)
-    return F.dropout(weights, dropout) @ v if dropout else weights @ v
+def fuse_attention(model: nn.Module) -> None:
+    """Let torch's kernel compute attention: faster on GPUs, and with less memory for long texts."""
+    for module in model.modules():
+        if hasattr(module, "is_fused"):
+            module.is_fused = True  # type: ignore[assignment]
 
 
 # ------------------------------------------------------------------------------------- The cache
@@ -90,8 +68,6 @@ class KVCache:
         self, visible: Bool[Tensor, "R N"], n_sources: int | None = None,
         buffer: Buffer | None = None,
     ):  # fmt: skip
-        if not torch.is_grad_enabled() and visible.device.type == "cpu" and visible.all():
-            visible = visible.new_ones(()).expand(visible.shape)  # `attend` then needs no mask
         self.visible = visible
         self.n_sources = len(visible) if n_sources is None else n_sources
         self.buffer = Buffer([], visible.shape[1]) if buffer is None else buffer

@@ -16,7 +16,17 @@ Idea
     Before writing a value, read what the memory holds under its key, and write the difference:
     S_t = α_t (I − β_t k_t k_tᵀ) S_{t−1} + β_t k_t v_tᵀ (10), a step of gradient descent on
     |v_t − Sᵀ k_t|² / 2 at a rate β_t that each token chooses. α_t, also chosen, lets all fade.
-    C steps in a row are one triangular system of C equations: a chunk is computed at once.
+    Within a chunk, token t finds what was there before it, faded, and what the chunk's tokens i < t
+    have written: u_t = β_t (v_t − γ_t k_t S − Σ_i Γ_ti (k_t·k_i) u_i). Of C such equations each
+    needs only those before it: one triangular system, solved at once.
+
+        time      1         2                 S + T
+        read     x_1       x_2        …        x          source, BOS, target
+                  ↓ k       ↓ k                ↓ k
+        memory    S    →    S    →    … →      S          fades by α; F × K numbers a head
+                  ↓ k S     ↓ k S              ↓ k S
+                 + β k (v − k S)ᵀ              ↓ q S
+        write     –         –         …        y
 
 Symbols
     paper       code       shape        meaning
@@ -35,7 +45,8 @@ Differs
     2. The switches: without `is_gated` it is DeltaNet (2024), but for the output's gate; without
        `is_delta`, values are added; without both, it is linear attention whose features are unit
        vectors. A `beta_max` of 2 lets I − β k kᵀ mirror a direction (arXiv:2411.12537).
-    3. α starts at rates that are spread over the heads; the authors draw them.
+    3. α starts at half-lives that are spread over the heads, 7 to 693 tokens; the authors draw them
+       (0.6 to 929 in 98 % of the heads). Queries are not divided by √K.
 
 Cost
     Time O(L (S+T) (D² + C D)) to train, C = CHUNK, in (S+T) / C sequential steps; writing takes T
@@ -53,7 +64,7 @@ from torch import Tensor, nn
 
 from seqmodels.interface import NonNegative, Positive, SequenceModel, Share, Size
 from seqmodels.models.cache import head_width
-from seqmodels.models.memory import TextModel, convolve, join
+from seqmodels.models.memory import Layer, TextModel, convolve, in_float32, join, read_layers
 
 # ------------------------------------------------------------------------------------- Config
 
@@ -83,11 +94,6 @@ class Config:
     dropout: Share = 0.0
     """Dropout probability."""
 
-    def source_floats(self, n: int) -> int:
-        """Return how many numbers about a source of n tokens the paper gives its decoder."""
-        D, W = self.d_model, self.d_conv - 1
-        return self.n_layers * (D * (D // self.n_heads) + 3 * D * W)
-
 
 LARGE = Config(vocab_size=32_000)
 CHUNK = 32
@@ -106,19 +112,35 @@ class State(NamedTuple):
 # -------------------------------------------------------------------------------------- Parts
 
 
-def read_chunks(tokens: tuple[Tensor, ...], s: Tensor, is_delta: bool) -> tuple[Tensor, ...]:
-    """Write and read N tokens, a chunk at a time; return what they read, and the memory."""
-    heads, parts = [], (x.split(CHUNK, 2) for x in tokens)
-    for q, k, v, log_a, beta in zip(*parts, strict=True):
+def read_token(
+    q: Tensor, k: Tensor, v: Tensor, gates: Tensor, s: Tensor, is_delta: bool
+) -> tuple[Tensor, Tensor]:
+    """Write and read one token, as the paper's recurrence; also return the memory."""
+    log_a, beta = gates
+    s = log_a.exp() * s  # all fades
+    if is_delta:
+        v = v - k @ s  # what k finds is taken away
+    s = s + k.mT @ (beta * v)  #                                                          (10)
+    return q @ s, s
+
+
+@in_float32
+def read_chunks(
+    q: Tensor, k: Tensor, v: Tensor, gates: Tensor, s: Tensor, is_delta: bool
+) -> tuple[Tensor, Tensor]:
+    """Do so with N tokens, a chunk at a time; return what they read, and the memory."""
+    heads, parts = [], (x.split(CHUNK, -2) for x in (q, k, v, gates))
+    for q, k, v, (log_a, beta) in zip(*parts, strict=True):
         log_gamma = log_a.cumsum(2)
         gamma, rest = log_gamma.exp(), (log_gamma[:, :, -1:] - log_gamma).exp()
         fade = (log_gamma - log_gamma.mT).tril().exp().tril()  # tril before exp: no overflow
         u = beta * v
         if is_delta:  # U_t = β_t (V_t − γ_t K_t S − Σ Γ_ti (K_t·K_i) U_i), the sum over i < t
-            a, u = beta * fade * (k @ k.mT), u - beta * gamma * (k @ s)
-            u = torch.linalg.solve_triangular(a, u, upper=False, unitriangular=True)  #          3.3
-        heads.append(gamma * (q @ s) + (fade * (q @ k.mT)) @ u)  #                               3.3
-        s = gamma[:, :, -1:] * s + (rest * k).mT @ u  #                                          3.3
+            lower, u = beta * fade * (k @ k.mT), u - beta * gamma * (k @ s)
+            # Of `lower`, only what is below the diagonal is read; the diagonal counts as 1.
+            u = torch.linalg.solve_triangular(lower, u, upper=False, unitriangular=True)  #  3.3
+        heads.append(gamma * (q @ s) + (fade * (q @ k.mT)) @ u)  #                           3.3
+        s = gamma[:, :, -1:] * s + (rest * k).mT @ u  #                                      3.3
     return torch.cat(heads, 2), s
 
 
@@ -144,65 +166,29 @@ class MultiHeadAttention(nn.Module):
         q, k = (nn.functional.normalize(t, dim=-1) for t in (q, k))
         return q, k, v, window
 
-    def gates(self, x: Float[Tensor, "B N D"]) -> tuple[Float[Tensor, "B H N 1"], Tensor]:
+    @in_float32
+    def gates(self, x: Float[Tensor, "B N D"]) -> Float[Tensor, "2 B H N 1"]:
         """Return log α and β of all heads."""
-        beta = self.cfg.beta_max * self.W_beta(x).sigmoid()
+        beta = self.cfg.beta_max * self.W_beta(x).sigmoid()  #                             3.4
         log_a = torch.zeros_like(beta)
         if self.cfg.is_gated:
-            log_a = -self.log_A.exp() * nn.functional.softplus(self.W_alpha(x))
-        return log_a.mT.unsqueeze(-1), beta.mT.unsqueeze(-1)
+            log_a = -self.log_A.exp() * nn.functional.softplus(self.W_alpha(x))  #         3.4
+        return torch.stack([log_a, beta]).mT.unsqueeze(-1)
 
-    def forward(self, x: Float[Tensor, "B N D"], real: Tensor) -> tuple[Tensor, ...]:
-        """Write and read with all heads, chunk by chunk; also return the memory."""
-        q, k, v, window = self.qkv(x, real)
-        with torch.autocast(x.device.type, enabled=False):  # a triangular system needs float32
-            log_a, beta = self.gates(x)
-            q, k, v = (t.to(log_a) for t in (q, k, v))
-            s = k.new_zeros(*v.shape[:2], k.shape[3], v.shape[3])
-            heads, s = read_chunks((q, k, v, log_a, beta), s, self.cfg.is_delta)
-        return self.merge(heads, x), s, window
-
-    def step(self, x: Tensor, s: Tensor, window: Tensor) -> tuple[Tensor, ...]:
-        """Write and read one token, as the paper's recurrence; also return the memory."""
-        q, k, v, window = self.qkv(x, x.new_ones(len(x), 1), window)
-        log_a, beta = self.gates(x)
-        s = log_a.exp() * s
-        if self.cfg.is_delta:
-            v = v - k @ s  # what k finds is taken away
-        s = s + k.mT @ (beta * v)  #                                                             3.1
-        return self.merge(q @ s, x), s, window
-
-    def merge(self, heads: Float[Tensor, "B H N K"], x: Tensor) -> Float[Tensor, "B N D"]:
-        """Normalise what each head has read, gate it, and merge the heads with W_o."""
-        heads = self.norm(heads)
-        heads = heads.transpose(1, 2).flatten(2)
-        return self.W_o(heads * nn.functional.silu(self.W_g(x)))
-
-
-class Layer(nn.Module):
-    """As in GPT: self-attention and feed-forward, each after a norm, added to the stream."""
-
-    def __init__(self, cfg: Config):
-        super().__init__()
-        self.norm_1, self.norm_2 = nn.LayerNorm(cfg.d_model), nn.LayerNorm(cfg.d_model)
-        self.self_attention, self.dropout = MultiHeadAttention(cfg), nn.Dropout(cfg.dropout)
-        d_ff = 4 * cfg.d_model
-        inner, outer = nn.Linear(cfg.d_model, d_ff), nn.Linear(d_ff, cfg.d_model)
-        self.ff = nn.Sequential(inner, nn.GELU(approximate="tanh"), outer)
-
-    def forward(self, x: Tensor, real: Tensor, n_out: int) -> tuple[Tensor, ...]:
-        """Attend to this text; return the rows of its last tokens, and the memory of it."""
-        heads, *memory = self.self_attention(self.norm_1(x), real)
-        x = (x + self.dropout(heads))[:, -n_out:]
-        x = x + self.dropout(self.ff(self.norm_2(x)))
-        return x, *memory
-
-    def step(self, x: Float[Tensor, "R 1 D"], *memory: Tensor) -> tuple[Tensor, ...]:
-        """Read one token; return its row, and the memory."""
-        heads, *after = self.self_attention.step(self.norm_1(x), *memory)
-        x = x + self.dropout(heads)
-        x = x + self.dropout(self.ff(self.norm_2(x)))
-        return x, *after
+    def forward(
+        self, x: Float[Tensor, "B N D"], real: Tensor, s: Tensor | None = None,
+        window: Tensor | None = None,
+    ) -> tuple[Tensor, ...]:  # fmt: skip
+        """Write and read a text with all heads, or one token after a memory; also return it."""
+        q, k, v, window = self.qkv(x, real, window)
+        tokens = q, k, v, self.gates(x)
+        if s is None:
+            empty = x.new_zeros(*v.shape[:2], k.shape[3], v.shape[3])
+            heads, s = read_chunks(*tokens, empty, self.cfg.is_delta)
+        else:
+            heads, s = read_token(*tokens, s, self.cfg.is_delta)
+        heads = self.norm(heads).transpose(1, 2).flatten(2)  #                             3.4
+        return self.W_o(heads * nn.functional.silu(self.W_g(x))), s, window  #             3.4
 
 
 # -------------------------------------------------------------------------------------- Model
@@ -217,18 +203,16 @@ class GatedDeltaNet(TextModel):
         super().__init__(cfg)
         self.embedding = nn.Embedding(cfg.vocab_size, cfg.d_model)
         self.dropout = nn.Dropout(cfg.dropout)
-        self.decoder = nn.ModuleList(Layer(cfg) for _ in range(cfg.n_layers))
+        self.decoder = nn.ModuleList(
+            Layer(MultiHeadAttention(cfg), cfg) for _ in range(cfg.n_layers)
+        )
         self.norm = nn.LayerNorm(cfg.d_model)
         init(self)
 
     def read(self, text: Int[Tensor, "B N"], real: Tensor, n_out: int) -> tuple[Tensor, State]:
         """Read a text in one pass; return the logits of its last tokens, and the memory of it."""
-        x, memory = self.dropout(self.embedding(text)), []
-        for layer in self.decoder:
-            x, *new = layer(x, real, n_out if layer is self.decoder[-1] else x.shape[1])
-            memory.append(new)
-        state = State(*(torch.stack(new, 1) for new in zip(*memory, strict=True)))
-        return self.norm(x) @ self.embedding.weight.T, state
+        x, memory = read_layers(self.decoder, self.dropout(self.embedding(text)), real, n_out)
+        return self.norm(x) @ self.embedding.weight.T, State(*memory)
 
     def encode(self, src: Int[Tensor, "B S"], src_mask: Bool[Tensor, "B S"]) -> State:
         """Read the source as the beginning of the text; all that is left of it is the memory."""
@@ -236,18 +220,20 @@ class GatedDeltaNet(TextModel):
 
     def step(self, y: Int[Tensor, " R"], state: State) -> tuple[Float[Tensor, "R V"], State]:
         """Write one token in each of R rows, after the row's own text."""
-        x, memory = self.dropout(self.embedding(y)).unsqueeze(1), []
-        for layer, *old in zip(self.decoder, *(t.unbind(1) for t in state), strict=True):
-            x, *new = layer.step(x, *old)
-            memory.append(new)
-        state = State(*(torch.stack(new, 1) for new in zip(*memory, strict=True)))
-        return (self.norm(x) @ self.embedding.weight.T).squeeze(1), state
+        x, real = self.dropout(self.embedding(y)).unsqueeze(1), y.new_ones(len(y), 1)
+        x, memory = read_layers(self.decoder, x, real, 1, state)
+        return (self.norm(x) @ self.embedding.weight.T).squeeze(1), State(*memory)
 
     def forward(
         self, src: Int[Tensor, "B S"], src_mask: Bool[Tensor, "B S"], tgt_in: Int[Tensor, "B T"]
     ) -> Float[Tensor, "B T V"]:
         """Read source and target as one text, in one pass: no loop over time but over chunks."""
         return self.read(*join(src, src_mask, tgt_in), tgt_in.shape[1])[0]
+
+    def source_floats(self, n: int) -> int:
+        """Return how many numbers about a source of n tokens the paper gives its decoder."""
+        D, W = self.config.d_model, self.config.d_conv - 1
+        return self.config.n_layers * (D * (D // self.config.n_heads) + 3 * D * W)
 
 
 # --------------------------------------------------------------------------------------- Init

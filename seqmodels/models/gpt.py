@@ -47,14 +47,14 @@ Cost
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from seqmodels.interface import PAD, NonNegative, SequenceModel, Share, Size, check_positions
-from seqmodels.models.cache import KVCache, attend, head_width
+from seqmodels.models.cache import KVCache, head_width
 
 # ------------------------------------------------------------------------------------- Config
 
@@ -77,10 +77,6 @@ class Config:
     """Weights start at N(0, this²) (2018, section 4.1); the tasks' narrow models: larger."""
     dropout: Share = 0.1
     """Dropout probability (2018, section 4.1)."""
-
-    def source_floats(self, n: int) -> int:
-        """Return how many numbers about a source of n tokens the paper gives its decoder."""
-        return n * self.n_layers * self.d_model
 
 
 GPT2_SMALL = Config(vocab_size=50_257)
@@ -105,8 +101,8 @@ def softmax(score: Float[Tensor, "B H N M"], mask: Tensor) -> Float[Tensor, "B H
 class MultiHeadAttention(nn.Module):
     """2017: H attention heads in parallel; queries, keys and values are from one text."""
 
-    is_fused = True
-    """Compute eq. (1) by one kernel, which does not keep the weights; the same up to rounding."""
+    is_fused = False
+    """Compute eq. (1) by one kernel, which does not keep the weights: for GPUs."""
 
     def __init__(self, cfg: Config):
         super().__init__()
@@ -127,10 +123,11 @@ class MultiHeadAttention(nn.Module):
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Float[Tensor, "B N D"]:
         """Return softmax(Q Kᵀ / √d_k) V of all heads, merged with W_o."""
-        if self.is_fused:  # dropout(softmax(q kᵀ / √d_k)) v, as below, by torch's fused kernel
-            heads = attend(q, k, v, mask, self.dropout.p * self.training)
-        else:
+        if not self.is_fused:
             heads = self.dropout(softmax(q @ k.mT / q.shape[-1] ** 0.5, mask)) @ v  #  2017, (1)
+        else:  # the same
+            dropout = self.dropout.p * self.training
+            heads = nn.functional.scaled_dot_product_attention(q, k, v, mask, dropout)
         return self.W_o(heads.transpose(1, 2).flatten(2))
 
 
@@ -146,24 +143,15 @@ class Layer(nn.Module):
         inner, outer = nn.Linear(cfg.d_model, d_ff), nn.Linear(d_ff, cfg.d_model)
         self.ff = nn.Sequential(inner, nn.GELU(approximate="tanh"), outer)
 
-    def forward(
-        self, x: Tensor, mask: Tensor, cache: KVCache, n_out: int
-    ) -> Float[Tensor, "B _ D"]:
-        """Attend to this text where the mask is True; return the rows of its last n_out tokens."""
-        attended = self.attend_to_text(self.norm_1(x), mask, cache, n_out)
-        x = x[:, -n_out:] + self.dropout(attended)  #                                       2.3
-        return x + self.dropout(self.ff(self.norm_2(x)))  #                                 2.3
-
-    def attend_to_text(
-        self, x: Tensor, mask: Tensor, cache: KVCache, n_out: int
-    ) -> Float[Tensor, "B _ D"]:
-        """Attend to the tokens in the cache, then to those of x; the last n_out of x ask.
-
-        Only in the last layer are these fewer than all: what nothing reads is not computed.
-        """
-        q, k, v = self.self_attention.qkv(x)
+    def attend(self, x: Tensor, mask: Tensor, cache: KVCache) -> Float[Tensor, "B N D"]:
+        """Attend to the tokens in the cache, then to those of x, where the mask is True."""
+        q, k, v = self.self_attention.qkv(self.norm_1(x))
         k, v = cache.update(self.index, k, v)
-        return self.self_attention(q[:, :, -n_out:], k, v, mask[..., -n_out:, :])
+        return x + self.dropout(self.self_attention(q, k, v, mask))  #                      2.3
+
+    def feed_forward(self, x: Float[Tensor, "B N D"]) -> Float[Tensor, "B N D"]:
+        """Work on each token by itself."""
+        return x + self.dropout(self.ff(self.norm_2(x)))  #                                 2.3
 
 
 # -------------------------------------------------------------------------------------- Model
@@ -179,7 +167,7 @@ class GPT(SequenceModel):
         self.embedding = nn.Embedding(cfg.vocab_size, cfg.d_model)
         self.positions = nn.Embedding(cfg.n_positions, cfg.d_model)
         self.dropout = nn.Dropout(cfg.dropout)
-        self.decoder = nn.ModuleList(Layer(cfg, i) for i in range(cfg.n_layers))
+        self.decoder: Any = nn.ModuleList(Layer(cfg, i) for i in range(cfg.n_layers))
         self.cross_attentions = [layer.self_attention for layer in self.decoder]
         self.norm = nn.LayerNorm(cfg.d_model)
         init(self)
@@ -196,12 +184,12 @@ class GPT(SequenceModel):
         return self.dropout(self.embedding(tokens) + self.positions(position))  #     2018, (2)
 
     def decode(self, x: Tensor, mask: Tensor, cache: KVCache, n_out: int) -> Tensor:
-        """Pass tokens through all layers; return the logits of the last ones.
-
-        The last layer computes only these: nothing reads its output for the others.
-        """
+        """Pass tokens through all layers; return the logits of the last ones."""
         for layer in self.decoder:
-            x = layer(x, mask, cache, n_out if layer is self.decoder[-1] else x.shape[1])
+            x = layer.attend(x, mask, cache)
+            if layer is self.decoder[-1]:
+                x = x[:, -n_out:]  # nothing reads the others any more
+            x = layer.feed_forward(x)
         return self.norm(x) @ self.embedding.weight.T  #                              2018, (2)
 
     def read(self, text: Int[Tensor, "B N"], real: Tensor, cache: KVCache, n_out: int) -> Tensor:
@@ -239,6 +227,10 @@ class GPT(SequenceModel):
         """Do the same, but return all logits, for a loss on the source as well (2018, 3.2)."""
         text, real = torch.cat([src, tgt_in], 1), torch.cat([src_mask, tgt_in != PAD], 1)
         return self.read(text, real, KVCache(real), text.shape[1])
+
+    def source_floats(self, n: int) -> int:
+        """Return how many numbers about a source of n tokens the paper gives its decoder."""
+        return n * self.config.n_layers * self.config.d_model
 
 
 # --------------------------------------------------------------------------------------- Init

@@ -5,19 +5,27 @@ Paper
     Transformers with Linear Attention. ICML 2020, arXiv:2006.16236v3 (eqs., sections).
 
 Before
-    GPT keeps the keys and values of all tokens, and compares each query with every key.
+    GPT keeps the keys and values of all tokens, and compares each query with every key. Fast weight
+    memories (Schmidhuber 1992; Ba et al. 2016, arXiv:1610.06258) add outer products to a matrix.
 
 Idea
     Softmax attention is a weighted mean, Σ sim(q,k_j) v_j / Σ sim(q,k_j) with sim(q,k) =
     exp(q·k/√K) (2, 3). If sim(q,k) = φ(q)·φ(k), keys and values enter through two sums (5), to
     which each token adds its own: attention is a recurrence over a memory of fixed size (16–20).
 
+        time      1        2                 S + T
+        read     x_1      x_2       …         x           source, BOS, target
+                  ↓ k v    ↓ k v              ↓ k v
+        memory   (s,z) →  (s,z) →   … →     (s,z)         F × K numbers a head, for any length
+                  ↓ q      ↓ q                ↓ q
+        write     –        –        …         y           a chunk of C tokens: C × C scores at once
+
 Symbols
     paper       code      shape        meaning
     φ(Q), φ(K)  q, k      (B,H,N,F)    features of queries and keys; before phi: (B,H,N,K)
     D           —         K            width of a head; F is K
-    s           s         (R,L,H,F,K)  attention memory, Σ φ(k_j) v_jᵀ (not a decoder's state)
-    z           z         (R,L,H,F)    normaliser memory, Σ φ(k_j) (not a gate)
+    s           s[…, :K]  (R,L,H,F,K)  attention memory, Σ φ(k_j) v_jᵀ (not a decoder's state)
+    z           s[…, K]   (R,L,H,F)    normaliser memory, Σ φ(k_j): the column of a value of ones
     —           window    (R,L,W,3D)   last inputs of the convolution, W = d_conv − 1
 
 Differs
@@ -44,7 +52,7 @@ from torch import Tensor, nn
 
 from seqmodels.interface import NonNegative, SequenceModel, Share, Size, check_positions
 from seqmodels.models.cache import head_width
-from seqmodels.models.memory import TextModel, convolve, join
+from seqmodels.models.memory import Layer, TextModel, convolve, join, read_layers
 
 # ------------------------------------------------------------------------------------- Config
 
@@ -70,17 +78,12 @@ class Config:
     dropout: Share = 0.1
     """Dropout probability."""
 
-    def source_floats(self, n: int) -> int:
-        """Return how many numbers about a source of n tokens the paper gives its decoder."""
-        D, W = self.d_model, self.d_conv - 1
-        return self.n_layers * (D * (D // self.n_heads + 1) + 3 * D * W)
-
 
 CIFAR = Config(vocab_size=256)
 CHUNK = 64
 """Tokens that are read at once."""
 TINY = 1e-30
-"""What is divided by at a pad before the first token, which attends to nothing."""
+"""Keeps 0 / 0 from being nan: the sum of no weights, at a pad before the first token."""
 
 # -------------------------------------------------------------------------------------- State
 
@@ -89,23 +92,32 @@ class State(NamedTuple):
     """The text's length, and the memory of every layer, whose size does not depend on the text."""
 
     n: Int[Tensor, " R"]
-    s: Float[Tensor, "R L H F K"]
-    z: Float[Tensor, "R L H F"]
+    s: Float[Tensor, "R L H F K1"]
     window: Float[Tensor, "R L W _"]
 
 
 # -------------------------------------------------------------------------------------- Parts
 
 
-def read_chunks(tokens: tuple[Tensor, ...], s: Tensor, z: Tensor) -> tuple[Tensor, ...]:
-    """Attend with features of N queries, a chunk at a time; return that, and the memory."""
-    heads, parts = [], (x.split(CHUNK, 2) for x in tokens)
+def read_token(q: Tensor, k: Tensor, v: Tensor, s: Tensor) -> tuple[Tensor, Tensor]:
+    """Add a token's key and value to the memory, then read it with the token's query."""
+    s = s + k.mT @ v  #                                                              (18), (19)
+    return divide(q @ s), s  #                                                             (20)
+
+
+def read_chunks(q: Tensor, k: Tensor, v: Tensor, s: Tensor) -> tuple[Tensor, Tensor]:
+    """Do so with N tokens, a chunk at a time; return what they read, and the memory."""
+    heads, parts = [], (x.split(CHUNK, 2) for x in (q, k, v))
     for q, k, v in zip(*parts, strict=True):
         score = (q @ k.mT).tril()  # the causal mask: a query sees no later key
-        total = score.sum(-1, keepdim=True) + q @ z.unsqueeze(-1)
-        heads.append((score @ v + q @ s) / total.clamp_min(TINY))  #                   (8), (12)
-        s, z = s + k.mT @ v, z + k.sum(2)  #                                         (10), (11)
-    return torch.cat(heads, 2), s, z
+        heads.append(score @ v + q @ s)  #                                            (8), (12)
+        s = s + k.mT @ v  #                                                          (10), (11)
+    return divide(torch.cat(heads, 2)), s
+
+
+def divide(sums: Float[Tensor, "B H N K1"]) -> Float[Tensor, "B H N K"]:
+    """Divide the sums of weighted values by those of the weights, in the last column."""
+    return sums[..., :-1] / sums[..., -1:].clamp_min(TINY)
 
 
 class MultiHeadAttention(nn.Module):
@@ -119,7 +131,7 @@ class MultiHeadAttention(nn.Module):
         shape = cfg.d_conv, 1, self.W_qkv.out_features
         self.filter = nn.Parameter(torch.empty(shape)) if cfg.d_conv > 1 else None
 
-    def phi(self, x: Float[Tensor, "B H N K"], is_query: bool) -> Float[Tensor, "B H N F"]:
+    def phi(self, x: Float[Tensor, "B H N K"]) -> Float[Tensor, "B H N F"]:
         """Return the features of queries or of keys, all positive."""
         above = x.relu()  # elu(x) + 1 is x + 1 above zero and exp(x) below it
         return above + (x - above).exp()  #                                    elu(x) + 1, (7)
@@ -128,8 +140,8 @@ class MultiHeadAttention(nn.Module):
         """Return features of the queries and keys, the values of all heads, and the window."""
         x, window = convolve(self.W_qkv(x), real, window, self.filter)
         q, k, v = self.to_heads(x).permute(2, 0, 3, 1, 4)
-        q, k = self.phi(q, True), self.phi(k, False) * real[:, None, :, None]  # a pad has none
-        return q, k, v, window
+        q, k = self.phi(q), self.phi(k) * real[:, None, :, None]  # the key of a pad has none
+        return q, k, nn.functional.pad(v, (0, 1), value=1.0), window  # z sums ones as s sums values
 
     def attention_weights(self, x: Tensor, real: Tensor) -> Float[Tensor, "B H N N"]:
         """Return each query's weights over the keys, for plots; takes what `forward` takes."""
@@ -137,50 +149,18 @@ class MultiHeadAttention(nn.Module):
         score = (q @ k.mT).tril()  # causal, as above
         return score / score.sum(-1, keepdim=True).clamp_min(TINY)  #                       (8)
 
-    def forward(self, x: Float[Tensor, "B N D"], real: Tensor) -> tuple[Tensor, ...]:
-        """Attend with all heads at all places, chunk by chunk; also return the memory."""
-        q, k, v, window = self.qkv(x, real)
-        s = k.new_zeros(*v.shape[:2], k.shape[3], v.shape[3])
-        z = k.new_zeros(*v.shape[:2], k.shape[3])
-        heads, s, z = read_chunks((q, k, v), s, z)
-        return self.merge(heads), s, z, window
-
-    def step(self, x: Tensor, s: Tensor, z: Tensor, window: Tensor) -> tuple[Tensor, ...]:
-        """Add one token to the memory, then attend to it; also return the memory."""
-        q, k, v, window = self.qkv(x, x.new_ones(len(x), 1), window)
-        s, z = s + k.mT @ v, z + k.sum(2)  #                                         (18), (19)
-        return self.merge(q @ s / (q @ z.unsqueeze(-1))), s, z, window  #                  (20)
-
-    def merge(self, heads: Float[Tensor, "B H N K"]) -> Float[Tensor, "B N D"]:
-        """Merge the heads with W_o."""
-        heads = heads.transpose(1, 2).flatten(2)
-        return self.W_o(heads)
-
-
-class Layer(nn.Module):
-    """As in GPT: self-attention and feed-forward, each after a norm, added to the stream."""
-
-    def __init__(self, cfg: Config):
-        super().__init__()
-        self.norm_1, self.norm_2 = nn.LayerNorm(cfg.d_model), nn.LayerNorm(cfg.d_model)
-        self.self_attention, self.dropout = MultiHeadAttention(cfg), nn.Dropout(cfg.dropout)
-        d_ff = 4 * cfg.d_model
-        inner, outer = nn.Linear(cfg.d_model, d_ff), nn.Linear(d_ff, cfg.d_model)
-        self.ff = nn.Sequential(inner, nn.GELU(approximate="tanh"), outer)
-
-    def forward(self, x: Tensor, real: Tensor, n_out: int) -> tuple[Tensor, ...]:
-        """Attend to this text; return the rows of its last tokens, and the memory of it."""
-        heads, *memory = self.self_attention(self.norm_1(x), real)
-        x = (x + self.dropout(heads))[:, -n_out:]
-        x = x + self.dropout(self.ff(self.norm_2(x)))
-        return x, *memory
-
-    def step(self, x: Float[Tensor, "R 1 D"], *memory: Tensor) -> tuple[Tensor, ...]:
-        """Read one token; return its row, and the memory."""
-        heads, *after = self.self_attention.step(self.norm_1(x), *memory)
-        x = x + self.dropout(heads)
-        x = x + self.dropout(self.ff(self.norm_2(x)))
-        return x, *after
+    def forward(
+        self, x: Float[Tensor, "B N D"], real: Tensor, s: Tensor | None = None,
+        window: Tensor | None = None,
+    ) -> tuple[Tensor, ...]:  # fmt: skip
+        """Read a text with all heads, or one token after a memory; also return the memory."""
+        q, k, v, window = self.qkv(x, real, window)
+        if s is None:
+            empty = k.new_zeros(*v.shape[:2], k.shape[3], v.shape[3])
+            heads, s = read_chunks(q, k, v, empty)
+        else:
+            heads, s = read_token(q, k, v, s)
+        return self.W_o(heads.transpose(1, 2).flatten(2)), s, window
 
 
 # -------------------------------------------------------------------------------------- Model
@@ -196,7 +176,9 @@ class LinearAttention(TextModel):
         self.embedding = nn.Embedding(cfg.vocab_size, cfg.d_model)
         self.positions = nn.Embedding(cfg.n_positions, cfg.d_model)
         self.dropout = nn.Dropout(cfg.dropout)
-        self.decoder = nn.ModuleList(Layer(cfg) for _ in range(cfg.n_layers))
+        self.decoder = nn.ModuleList(
+            Layer(MultiHeadAttention(cfg), cfg) for _ in range(cfg.n_layers)
+        )
         self.cross_attentions = [layer.self_attention for layer in self.decoder]
         self.norm = nn.LayerNorm(cfg.d_model)
         init(self)
@@ -212,12 +194,9 @@ class LinearAttention(TextModel):
 
     def read(self, text: Int[Tensor, "B N"], real: Tensor, n_out: int) -> tuple[Tensor, State]:
         """Read a text in one pass; return the logits of its last tokens, and the memory of it."""
-        x, memory = self.embed(text, (real.cumsum(1) - 1).clamp(min=0)), []
-        for layer in self.decoder:
-            x, *new = layer(x, real, n_out if layer is self.decoder[-1] else x.shape[1])
-            memory.append(new)
-        state = State(real.sum(1), *(torch.stack(new, 1) for new in zip(*memory, strict=True)))
-        return self.norm(x) @ self.embedding.weight.T, state
+        x = self.embed(text, (real.cumsum(1) - 1).clamp(min=0))
+        x, memory = read_layers(self.decoder, x, real, n_out)
+        return self.norm(x) @ self.embedding.weight.T, State(real.sum(1), *memory)
 
     def encode(self, src: Int[Tensor, "B S"], src_mask: Bool[Tensor, "B S"]) -> State:
         """Read the source as the beginning of the text; all that is left of it is sums."""
@@ -225,18 +204,21 @@ class LinearAttention(TextModel):
 
     def step(self, y: Int[Tensor, " R"], state: State) -> tuple[Float[Tensor, "R V"], State]:
         """Write one token in each of R rows, after the row's own text."""
-        x, memory = self.embed(y, state.n).unsqueeze(1), []
-        for layer, *old in zip(self.decoder, *(t.unbind(1) for t in state[1:]), strict=True):
-            x, *new = layer.step(x, *old)
-            memory.append(new)
-        state = State(state.n + 1, *(torch.stack(new, 1) for new in zip(*memory, strict=True)))
-        return (self.norm(x) @ self.embedding.weight.T).squeeze(1), state
+        x, real = self.embed(y, state.n).unsqueeze(1), y.new_ones(len(y), 1)
+        x, memory = read_layers(self.decoder, x, real, 1, state[1:])
+        logits = self.norm(x) @ self.embedding.weight.T
+        return logits.squeeze(1), State(state.n + 1, *memory)
 
     def forward(
         self, src: Int[Tensor, "B S"], src_mask: Bool[Tensor, "B S"], tgt_in: Int[Tensor, "B T"]
     ) -> Float[Tensor, "B T V"]:
         """Read source and target as one text, in one pass: no loop over time but over chunks."""
         return self.read(*join(src, src_mask, tgt_in), tgt_in.shape[1])[0]
+
+    def source_floats(self, n: int) -> int:
+        """Return how many numbers about a source of n tokens the paper gives its decoder."""
+        D, W = self.config.d_model, self.config.d_conv - 1
+        return self.config.n_layers * (D * (D // self.config.n_heads + 1) + 3 * D * W)
 
 
 # --------------------------------------------------------------------------------------- Init

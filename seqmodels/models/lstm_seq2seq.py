@@ -84,10 +84,6 @@ class Config:
     dropout: Share = 0.0
     """Dropout probability of each layer's input and of the top output (paper: none)."""
 
-    def source_floats(self, n: int) -> int:
-        """Return how many numbers about a source of n tokens the paper gives its decoder."""
-        return 2 * self.n_layers * self.d_model
-
 
 PAPER = Config(vocab_size=80_000)
 
@@ -200,6 +196,10 @@ class LSTMSeq2Seq(SequenceModel):
         """Start the decoder where the encoder stopped; the loop over time is in LSTMLayer."""
         top, _ = self.decoder(self.embed(tgt_in), self.encode(src, src_mask))
         return self.output(top)  #                                                    eq. (1)
+
+    def source_floats(self, n: int) -> int:
+        """Return how many numbers about a source of n tokens the paper gives its decoder."""
+        return 2 * self.config.n_layers * self.config.d_model
 
 
 # --------------------------------------------------------------------------------------- Init

@@ -7,14 +7,24 @@ Paper
 
 Before
     Linear attention keeps all that it has ever read in one sum. Recurrent networks forget, but
-    each of their steps waits for the one before it.
+    each of their steps waits for the one before it; linear ones need not (QRNN, arXiv:1611.01576;
+    SRU, arXiv:1709.02755), and S4 (arXiv:2111.00396) makes them of differential equations.
 
 Idea
-    A linear recurrence h_t = a_t h_{t−1} + Δ_t B_t x_tᵀ, read as y_t = C_tᵀ h_t, whose decay
-    a_t = exp(−Δ_t A) each token chooses (2023: selection): a large Δ forgets and writes, a small
-    one passes over the token. Its gates do not see the state, so that it is linear, and linear
-    recurrences have a parallel form: Y = (L ∘ C Bᵀ) Δ X, masked attention without a softmax (the
-    duality). L_ti = a_{i+1} … a_t is the mask.
+    A state h that fades and is fed, h' = −A h + B x, read as y = C h. Over a time Δ it decays to
+    exp(−Δ A) h, exactly, and takes up about Δ B x (Euler's step). With a = exp(−Δ A) this is the
+    linear recurrence h_t = a_t h_{t−1} + Δ_t B_t x_tᵀ, y_t = C_tᵀ h_t, in which each token chooses
+    B, C and Δ (2023: selection): a large Δ forgets and writes, a small one passes over the token.
+    Its gates do not see the state, so that it is linear, and linear recurrences have a parallel
+    form: Y = (L ∘ C Bᵀ) Δ X, masked attention without a softmax (the duality). L_ti = a_{i+1} … a_t
+    is the mask.
+
+        time      1         2                 S + T
+        read     x_1       x_2        …        x          source, BOS, target
+                  ↓ Δ B     ↓ Δ B              ↓ Δ B
+        memory    h    →    h    →    … →      h          fades by a; F × K numbers a head
+                  ↓ C       ↓ C                ↓ C
+        write     –         –         …        y          + D x, a direct path as in S4
 
 Symbols
     paper       code       shape          meaning
@@ -25,14 +35,15 @@ Symbols
     a           log_a      (B,H,N,1)      −Δ A: how much of the memory is kept, as its logarithm
     —           log_gamma  (B,H,C,1)      a_1 … a_t from the start of the chunk, as its logarithm
     L           fade       (B,H,C,C)      a_{i+1} … a_t: what of token i is left at token t
-    code: D     skip       (H,1,1)        how much of x is passed on
+    code: D     skip       (H,1,1)        how much of x is passed on, past the memory
     —           window     (R,L,W,2D+2F)  last inputs of the convolution, W = d_conv − 1
 
 Differs
     1. LayerNorm, tied embeddings, dropout and starting weights as in `gpt.py` (the authors' code:
        RMSNorm); no bias in the convolution.
     2. Chunks are read one after another (the paper's algorithm: at once, then their states).
-    3. A and Δ start at values that are spread over the heads; the authors draw them.
+    3. A and Δ start at values that are spread over the heads, the authors draw them: here A rises
+       while Δ falls, so that each head forgets half within 4 to 43 tokens (theirs: 0.6 to 259).
 
 Cost
     Time O(L (S+T) (D² + (C + F) D)) to train, C = CHUNK, in (S+T) / C sequential steps; writing
@@ -50,7 +61,7 @@ from torch import Tensor, nn
 
 from seqmodels.interface import NonNegative, SequenceModel, Share, Size
 from seqmodels.models.cache import head_width
-from seqmodels.models.memory import TextModel, convolve, join
+from seqmodels.models.memory import TextModel, convolve, in_float32, join, read_layers
 
 # ------------------------------------------------------------------------------------- Config
 
@@ -76,11 +87,6 @@ class Config:
     dropout: Share = 0.0
     """Dropout probability."""
 
-    def source_floats(self, n: int) -> int:
-        """Return how many numbers about a source of n tokens the paper gives its decoder."""
-        D, W = self.d_model, self.d_conv - 1
-        return self.n_layers * (2 * D * self.d_state + 2 * (D + self.d_state) * W)
-
 
 MAMBA2_130M = Config(vocab_size=50_277)
 CHUNK = 64
@@ -99,15 +105,22 @@ class State(NamedTuple):
 # -------------------------------------------------------------------------------------- Parts
 
 
-def read_chunks(tokens: tuple[Tensor, ...], s: Tensor) -> tuple[Tensor, ...]:
-    """Write and read N tokens, a chunk at a time; return what they read, and the memory."""
-    heads, parts = [], (x.split(CHUNK, 2) for x in tokens)
+def read_token(q: Tensor, k: Tensor, v: Tensor, log_a: Tensor, s: Tensor) -> tuple[Tensor, Tensor]:
+    """Write and read one token, as the paper's recurrence; also return the memory."""
+    s = log_a.exp() * s + k.mT @ v  #                                                     2.1
+    return q @ s, s
+
+
+@in_float32
+def read_chunks(q: Tensor, k: Tensor, v: Tensor, log_a: Tensor, s: Tensor) -> tuple[Tensor, Tensor]:
+    """Do so with N tokens, a chunk at a time; return what they read, and the memory."""
+    heads, parts = [], (x.split(CHUNK, 2) for x in (q, k, v, log_a))
     for q, k, v, log_a in zip(*parts, strict=True):
         log_gamma = log_a.cumsum(2)
         gamma, rest = log_gamma.exp(), (log_gamma[:, :, -1:] - log_gamma).exp()
         fade = (log_gamma - log_gamma.mT).tril().exp().tril()  # tril before exp: no overflow
-        heads.append(gamma * (q @ s) + (fade * (q @ k.mT)) @ v)  #                            5.2, 6
-        s = gamma[:, :, -1:] * s + (rest * k).mT @ v  #                                            6
+        heads.append(gamma * (q @ s) + (fade * (q @ k.mT)) @ v)  #                        5.2, 6
+        s = gamma[:, :, -1:] * s + (rest * k).mT @ v  #                                        6
     return torch.cat(heads, 2), s
 
 
@@ -129,36 +142,31 @@ class MultiHeadAttention(nn.Module):
     def qkv(self, x: Tensor, real: Tensor, window: Tensor | None = None) -> tuple[Tensor, ...]:
         """Return C and B, the values of all heads, and the window."""
         x, window = convolve(self.W_qkv(x), real, window, self.filter)
-        v, k, q = nn.functional.silu(x).split(self.sizes, -1)
-        q, k, v = q.unsqueeze(1), k.unsqueeze(1), self.to_heads(v).transpose(1, 2)
+        v, k, q = nn.functional.silu(x).split(self.sizes, -1)  #                           7.3
+        q, k, v = q.unsqueeze(1), k.unsqueeze(1), self.to_heads(v).transpose(1, 2)  #      7.2
         return q, k, v, window
 
+    @in_float32
     def gates(self, x: Float[Tensor, "B N D"]) -> tuple[Float[Tensor, "B H N 1"], Tensor]:
         """Return log a and Δ of all heads."""
-        dt = nn.functional.softplus(self.W_dt(x))
-        return (-self.log_A.exp() * dt).mT.unsqueeze(-1), dt.mT.unsqueeze(-1)
+        dt = nn.functional.softplus(self.W_dt(x)).mT.unsqueeze(-1)  #                2023, 3.2
+        return -self.log_A.exp().view(-1, 1, 1) * dt, dt  #                          2023, (4)
 
-    def forward(self, x: Float[Tensor, "B N D"], real: Tensor) -> tuple[Tensor, ...]:
-        """Write and read with all heads, chunk by chunk; also return the memory."""
-        q, k, v, window = self.qkv(x, real)
-        with torch.autocast(x.device.type, enabled=False):  # as exact as the recurrence
-            log_a, dt = self.gates(x)
-            q, k, v = (t.to(log_a) for t in (q, k, v))
-            s = k.new_zeros(*v.shape[:2], k.shape[3], v.shape[3])
-            heads, s = read_chunks((q, k, dt * v, log_a), s)
-        return self.merge(heads + self.skip * v, x), s, window
-
-    def step(self, x: Tensor, s: Tensor, window: Tensor) -> tuple[Tensor, ...]:
-        """Write and read one token, as the paper's recurrence; also return the memory."""
-        q, k, v, window = self.qkv(x, x.new_ones(len(x), 1), window)
+    def forward(
+        self, x: Float[Tensor, "B N D"], real: Tensor, s: Tensor | None = None,
+        window: Tensor | None = None,
+    ) -> tuple[Tensor, ...]:  # fmt: skip
+        """Write and read a text with all heads, or one token after a memory; also return it."""
+        q, k, v, window = self.qkv(x, real, window)
         log_a, dt = self.gates(x)
-        s = log_a.exp() * s + k.mT @ (dt * v)  #                                                 5.1
-        return self.merge(q @ s + self.skip * v, x), s, window
-
-    def merge(self, heads: Float[Tensor, "B H N K"], x: Tensor) -> Float[Tensor, "B N D"]:
-        """Gate what all heads have read, normalise it, and merge the heads with W_o."""
-        heads = heads.transpose(1, 2).flatten(2)
-        return self.W_o(self.norm(heads * nn.functional.silu(self.W_z(x))))
+        if s is None:
+            empty = x.new_zeros(*v.shape[:2], k.shape[3], v.shape[3])
+            heads, s = read_chunks(q, k, dt * v, log_a, empty)
+        else:
+            heads, s = read_token(q, k, dt * v, log_a, s)
+        heads = (heads + self.skip * v).transpose(1, 2).flatten(2)
+        gated = heads * nn.functional.silu(self.W_z(x))  #                           2023, 3.4
+        return self.W_o(self.norm(gated)), s, window  #                                    7.1
 
 
 class Layer(nn.Module):
@@ -169,17 +177,16 @@ class Layer(nn.Module):
         self.norm_1 = nn.LayerNorm(cfg.d_model)
         self.self_attention, self.dropout = MultiHeadAttention(cfg), nn.Dropout(cfg.dropout)
 
-    def forward(self, x: Tensor, real: Tensor, n_out: int) -> tuple[Tensor, ...]:
-        """Attend to this text; return the rows of its last tokens, and the memory of it."""
-        heads, *memory = self.self_attention(self.norm_1(x), real)
-        x = (x + self.dropout(heads))[:, -n_out:]
-        return x, *memory
+    def attend(
+        self, x: Float[Tensor, "B N D"], real: Tensor, *memory: Tensor
+    ) -> tuple[Tensor, ...]:
+        """Attend to this text, or to a memory of it; also return the memory."""
+        attended, *memory = self.self_attention(self.norm_1(x), real, *memory)
+        return x + self.dropout(attended), *memory
 
-    def step(self, x: Float[Tensor, "R 1 D"], *memory: Tensor) -> tuple[Tensor, ...]:
-        """Read one token; return its row, and the memory."""
-        heads, *after = self.self_attention.step(self.norm_1(x), *memory)
-        x = x + self.dropout(heads)
-        return x, *after
+    def feed_forward(self, x: Float[Tensor, "B N D"]) -> Float[Tensor, "B N D"]:
+        """Return x: the block has no feed-forward network."""
+        return x
 
 
 # -------------------------------------------------------------------------------------- Model
@@ -200,12 +207,8 @@ class Mamba2(TextModel):
 
     def read(self, text: Int[Tensor, "B N"], real: Tensor, n_out: int) -> tuple[Tensor, State]:
         """Read a text in one pass; return the logits of its last tokens, and the memory of it."""
-        x, memory = self.dropout(self.embedding(text)), []
-        for layer in self.decoder:
-            x, *new = layer(x, real, n_out if layer is self.decoder[-1] else x.shape[1])
-            memory.append(new)
-        state = State(*(torch.stack(new, 1) for new in zip(*memory, strict=True)))
-        return self.norm(x) @ self.embedding.weight.T, state
+        x, memory = read_layers(self.decoder, self.dropout(self.embedding(text)), real, n_out)
+        return self.norm(x) @ self.embedding.weight.T, State(*memory)
 
     def encode(self, src: Int[Tensor, "B S"], src_mask: Bool[Tensor, "B S"]) -> State:
         """Read the source as the beginning of the text; all that is left of it is the memory."""
@@ -213,18 +216,22 @@ class Mamba2(TextModel):
 
     def step(self, y: Int[Tensor, " R"], state: State) -> tuple[Float[Tensor, "R V"], State]:
         """Write one token in each of R rows, after the row's own text."""
-        x, memory = self.dropout(self.embedding(y)).unsqueeze(1), []
-        for layer, *old in zip(self.decoder, *(t.unbind(1) for t in state), strict=True):
-            x, *new = layer.step(x, *old)
-            memory.append(new)
-        state = State(*(torch.stack(new, 1) for new in zip(*memory, strict=True)))
-        return (self.norm(x) @ self.embedding.weight.T).squeeze(1), state
+        x, real = self.dropout(self.embedding(y)).unsqueeze(1), y.new_ones(len(y), 1)
+        x, memory = read_layers(self.decoder, x, real, 1, state)
+        return (self.norm(x) @ self.embedding.weight.T).squeeze(1), State(*memory)
 
     def forward(
         self, src: Int[Tensor, "B S"], src_mask: Bool[Tensor, "B S"], tgt_in: Int[Tensor, "B T"]
     ) -> Float[Tensor, "B T V"]:
         """Read source and target as one text, in one pass: no loop over time but over chunks."""
         return self.read(*join(src, src_mask, tgt_in), tgt_in.shape[1])[0]
+
+    def source_floats(self, n: int) -> int:
+        """Return how many numbers about a source of n tokens the paper gives its decoder."""
+        D, W = self.config.d_model, self.config.d_conv - 1
+        return self.config.n_layers * (
+            2 * D * self.config.d_state + 2 * (D + self.config.d_state) * W
+        )
 
 
 # --------------------------------------------------------------------------------------- Init

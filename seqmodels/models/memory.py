@@ -1,16 +1,18 @@
-"""What models share whose memory of a text has a fixed size: pads first, and a short convolution.
+"""What the models share whose memory of a text has a fixed size.
 
-To a chapter a text has no pads and `convolve` is a causal convolution of each number with those of
-the tokens before it.
+Pads come first, so that nothing which is read after them has to be kept from fading; tokens pass
+through layers that hand on a memory; and a short convolution sees a token and those before it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+from functools import wraps
 from typing import Any
 
 import torch
 from jaxtyping import Bool, Float, Int
-from torch import Tensor
+from torch import Tensor, nn
 
 from seqmodels.interface import PAD, SequenceModel
 
@@ -57,6 +59,58 @@ def convolve(
         window = x.new_zeros(len(x), len(filter) - 1, x.shape[2])
     x = torch.cat([window, x], 1)
     return torch.stack([row * x[:, i : i + n] for i, row in enumerate(filter)]).sum(0), x[:, n:]
+
+
+class Layer(nn.Module):
+    """As in GPT: self-attention and feed-forward, each after a norm, added to the stream."""
+
+    def __init__(self, attention: nn.Module, cfg: Any):
+        super().__init__()
+        self.norm_1, self.norm_2 = nn.LayerNorm(cfg.d_model), nn.LayerNorm(cfg.d_model)
+        self.self_attention, self.dropout = attention, nn.Dropout(cfg.dropout)
+        d_ff = 4 * cfg.d_model
+        inner, outer = nn.Linear(cfg.d_model, d_ff), nn.Linear(d_ff, cfg.d_model)
+        self.ff = nn.Sequential(inner, nn.GELU(approximate="tanh"), outer)
+
+    def attend(
+        self, x: Float[Tensor, "B N D"], real: Tensor, *memory: Tensor
+    ) -> tuple[Tensor, ...]:
+        """Attend to this text, or to a memory of it; also return the memory."""
+        attended, *new = self.self_attention(self.norm_1(x), real, *memory)
+        return x + self.dropout(attended), *new
+
+    def feed_forward(self, x: Float[Tensor, "B N D"]) -> Float[Tensor, "B N D"]:
+        """Work on each token by itself."""
+        return x + self.dropout(self.ff(self.norm_2(x)))
+
+
+def read_layers(
+    layers: Iterable[Any], x: Float[Tensor, "B N D"], real: Tensor, n_out: int, state: Any = ()
+) -> tuple[Float[Tensor, "B n_out D"], list[Tensor]]:
+    """Pass tokens through all layers, after the memory in the fields (R,L,…) of a State.
+
+    Return the rows of the last n_out tokens, and the memory of all layers as such fields. After its
+    attention, the last layer computes only these rows: nothing reads its others.
+    """
+    layers, memories = [*layers], []
+    for i, layer in enumerate(layers):
+        x, *memory = layer.attend(x, real, *(field[:, i] for field in state))
+        x = layer.feed_forward(x[:, -n_out:] if layer is layers[-1] else x)
+        memories.append(memory)
+    return x, [torch.stack(fields, 1) for fields in zip(*memories, strict=True)]
+
+
+def in_float32(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Compute a function of tensors outside autocast, in float32 in place of bfloat16."""
+
+    @wraps(function)
+    def computed(*args: Any) -> Any:
+        tensors = [t.float() if getattr(t, "dtype", None) == torch.bfloat16 else t for t in args]
+        device = next(t.device.type for t in args if isinstance(t, Tensor))
+        with torch.autocast(device, enabled=False):
+            return function(*tensors)
+
+    return computed
 
 
 class TextModel(SequenceModel):

@@ -257,7 +257,7 @@ def register_file(class_path: str) -> str:
     """Register the class of FILE.py:CLASS, or the one model of FILE.py, by its name; return it.
 
     Its label is its attribute `label`, or its name. What its decoder sees of the source is its
-    attribute `memory`, or follows from its Config's `source_floats` and from its attention. Raises
+    attribute `memory`, or follows from its `source_floats` and from its attention. Raises
     ValueError if it is no model.
     """
     import torch
@@ -269,7 +269,7 @@ def register_file(class_path: str) -> str:
     try:
         with torch.device("meta"):
             model = model_type(model_type.config_type(vocab_size=8))
-        grows = model.config.source_floats(8) != model.config.source_floats(16)
+        grows = model.source_floats(8) != model.source_floats(16)
         attends = bool(model.cross_attentions)
     except Exception as error:
         reason = f"{explain(error, where)}; seqmodels check {class_path} says more"

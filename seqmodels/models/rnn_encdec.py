@@ -86,10 +86,6 @@ class Config:
     dropout: Share = 0.0
     """Dropout probability of embeddings and output units (paper: none)."""
 
-    def source_floats(self, n: int) -> int:
-        """Return how many numbers about a source of n tokens the paper gives its decoder."""
-        return self.d_model
-
 
 PAPER = Config(vocab_size=15_000)
 
@@ -213,6 +209,10 @@ class RNNEncDec(SequenceModel):
             s = self.unit(x_t, s)
             states.append(s)
         return self.output(torch.stack(states, 1), e, c)
+
+    def source_floats(self, n: int) -> int:
+        """Return how many numbers about a source of n tokens the paper gives its decoder."""
+        return self.config.d_model
 
 
 # --------------------------------------------------------------------------------------- Init

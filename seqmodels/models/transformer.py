@@ -56,7 +56,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from seqmodels.interface import SequenceModel, Share, Size
-from seqmodels.models.cache import KVCache, attend, head_width
+from seqmodels.models.cache import KVCache, head_width
 
 # ------------------------------------------------------------------------------------- Config
 
@@ -84,10 +84,6 @@ class Config:
     dropout: Share = 0.1
     """Dropout probability (table 3: P_drop)."""
 
-    def source_floats(self, n: int) -> int:
-        """Return how many numbers about a source of n tokens the paper gives its decoder."""
-        return n * self.d_model
-
 
 BASE = Config(vocab_size=37_000)
 BIG = Config(vocab_size=37_000, d_model=1024, d_ff=4096, n_heads=16, dropout=0.3)
@@ -113,8 +109,8 @@ def softmax(score: Float[Tensor, "B H N M"], mask: Tensor) -> Float[Tensor, "B H
 class MultiHeadAttention(nn.Module):
     """3.2.2: H attention heads in parallel, each with its own projections."""
 
-    is_fused = True
-    """Compute eq. (1) by one kernel, which does not keep the weights; the same up to rounding."""
+    is_fused = False
+    """Compute eq. (1) by one kernel, which does not keep the weights: for GPUs."""
 
     def __init__(self, cfg: Config):
         super().__init__()
@@ -146,10 +142,11 @@ class MultiHeadAttention(nn.Module):
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Float[Tensor, "B N D"]:
         """Return softmax(Q Kᵀ / √d_k) V of all heads, merged with W_o."""
-        if self.is_fused:  # dropout(softmax(q kᵀ / √d_k)) v, as below, by torch's fused kernel
-            heads = attend(q, k, v, mask, self.dropout.p * self.training)
-        else:
+        if not self.is_fused:
             heads = self.dropout(softmax(q @ k.mT / q.shape[-1] ** 0.5, mask)) @ v  #        (1)
+        else:  # the same
+            dropout = self.dropout.p * self.training
+            heads = nn.functional.scaled_dot_product_attention(q, k, v, mask, dropout)
         return self.W_o(heads.transpose(1, 2).flatten(2))  #                               3.2.2
 
 
@@ -271,6 +268,10 @@ class Transformer(SequenceModel):
         causal = position <= position.unsqueeze(1)  #                                      3.2.3
         x, memory = self.embed(tgt_in, position), self.encode(src, src_mask).memory
         return self.decode(x, causal, None, memory)  # the whole text at once needs no cache
+
+    def source_floats(self, n: int) -> int:
+        """Return how many numbers about a source of n tokens the paper gives its decoder."""
+        return n * self.config.d_model
 
 
 # --------------------------------------------------------------------------------------- Init

@@ -59,7 +59,7 @@ def flatten_fields(state: Any, names: Iterable[str]) -> Float[Tensor, "B N"]:
 
 def is_fixed(model: SequenceModel) -> bool:
     """Return whether the size of a model's State does not depend on the source's length."""
-    return bool(model.config.source_floats(8) == model.config.source_floats(16))
+    return bool(model.source_floats(8) == model.source_floats(16))
 
 
 def complete_state(model: Any, state: Any) -> Any:

@@ -31,9 +31,9 @@ def test_a_record_is_complete(name: str, compared: Path, few_draws: None) -> Non
     path = compared / f"{name}-seed1.json"
     saved, weights = fields_of(path), path.with_suffix(".safetensors")
     assert (saved["task"], saved["model"], saved["seed"], saved["beam"]) == ("again", name, 1, 1)
-    config = MODELS[name].config_type(**saved["model_config"])
+    model = MODELS[name](MODELS[name].config_type(**saved["model_config"]))
     with torch.device("meta"):
-        assert saved["n_parameters"] == count_parameters(MODELS[name](config))
+        assert saved["n_parameters"] == count_parameters(model)
     assert abs(saved["n_parameters"] / 400_000 - 1) <= 0.05
     assert TrainConfig(**saved["train_config"]).tokens == 200
     assert saved["data"] == toy().data
@@ -49,7 +49,7 @@ def test_a_record_is_complete(name: str, compared: Path, few_draws: None) -> Non
     cache_bytes = dict(saved["cache_bytes"])
     assert [*cache_bytes][:3] == [8, 16, 32] == [n for n, _ in saved["source_bytes"]][:3]
     for n, n_bytes in saved["source_bytes"]:
-        assert n_bytes == 4 * config.source_floats(n) <= cache_bytes[n]
+        assert n_bytes == 4 * model.source_floats(n) <= cache_bytes[n]
     # scores
     (test,) = saved["tests"]
     names = {"nats", "bits_per_byte", "token_accuracy", "exact_match", "accuracy", "bleu", "chrf"}

@@ -156,7 +156,8 @@ UNTRACED = {"transformer": ["(2)"]}
 TRACED = {
     "rnn_encdec": ("A.1.1", "c"), "bahdanau": ("(6)", ""), "lstm_seq2seq": ("eq. (1)", ""),
     "transformer": ("tied weights, 3.4", ""), "gpt": ("2018, (2)", ""),
-    "linear_attention": ("(18), (19)", "s"), "mamba2": ("5.1", "s"), "gated_deltanet": ("3.1", "s"),
+    "linear_attention": ("(18), (19)", "s"), "mamba2": ("2.1", "s"),
+    "gated_deltanet": ("(10)", "s"),
 }  # fmt: skip
 """A line of each chapter by its tag, and what it names."""
 

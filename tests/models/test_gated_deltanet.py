@@ -1,6 +1,8 @@
 """Gated DeltaNet: a chunk equals the recurrence, and what a memory that is corrected can do."""
 
+import math
 from itertools import product
+from typing import Any
 
 import pytest
 import torch
@@ -11,7 +13,7 @@ from torch.testing import assert_close
 
 from seqmodels import build, unroll
 from seqmodels.models import linear_attention, mamba2
-from seqmodels.models.gated_deltanet import CHUNK, read_chunks
+from seqmodels.models.gated_deltanet import CHUNK, read_chunks, read_token
 
 N = 2 * CHUNK + 11
 FIXED = [
@@ -44,39 +46,54 @@ def recur(
 )
 def test_chunks_equal_the_recurrence(is_gated: bool, is_delta: bool, beta_max: int) -> None:
     qkv, log_a, beta, s = draw()
-    gates, s = (is_gated * log_a, beta_max * beta), s.double()
-    heads, after = read_chunks((*qkv, *gates), s, is_delta)
+    gates, s = torch.stack([is_gated * log_a, beta_max * beta]), s.double()
     expected, memory = recur(qkv, *gates, s, is_delta)
     assert expected.std() > 0.5
+    heads, after = read_chunks(*qkv, gates, s, is_delta)
     assert (heads - expected).abs().max() < 1e-11
     assert (after - memory).abs().max() < 1e-11
+    tokens = [x.narrow(-2, 0, 1) for x in (*qkv, gates)]
+    assert_close(read_token(*tokens, s, is_delta)[0], expected[:, :, :1])
 
 
-@pytest.mark.filterwarnings("ignore")  # what `transformers` says about itself is not our affair
-def test_chunks_equal_those_of_qwen() -> None:
-    """Theirs divide queries by the root of their width, and have heads after tokens."""
-    from transformers.models.qwen3_next import modeling_qwen3_next as qwen
+def apply_published(layer: Any, x: Tensor) -> Tensor:
+    """Return what the authors' layer makes of texts, token by token, without its scale of q."""
+    (_, n, D), H = x.shape, len(layer.log_A)
+    taps = layer.filter.permute(2, 1, 0)
+    qkv = F.silu(F.conv1d(layer.W_qkv(x).mT, taps, padding=len(layer.filter) - 1, groups=3 * D))
+    q, k, v = (part.unflatten(-1, (H, -1)) for part in qkv.mT[:, :n].chunk(3, -1))
+    q, k = (part * torch.rsqrt((part * part).sum(-1, keepdim=True)) for part in (q, k))
+    g, beta = -layer.log_A.exp() * F.softplus(layer.W_alpha(x)), layer.W_beta(x).sigmoid()
+    s, heads = x.new_zeros(len(x), H, D // H, D // H), []
+    for t in range(n):
+        s = s * g[:, t, :, None, None].exp()
+        found = torch.einsum("bhf,bhfk->bhk", k[:, t], s)
+        s = s + torch.einsum("bhf,bhk->bhfk", k[:, t], beta[:, t, :, None] * (v[:, t] - found))
+        heads.append(torch.einsum("bhf,bhfk->bhk", q[:, t], s))
+    o = torch.stack(heads, 1)
+    o = o * torch.rsqrt(o.square().mean(-1, keepdim=True) + 1e-5) * layer.norm.weight
+    return layer.W_o((o * F.silu(layer.W_g(x)).unflatten(-1, (H, -1))).flatten(2))
 
-    qkv, log_a, beta, s = draw(width=8)
-    q, k, v = (x.transpose(1, 2) for x in qkv)
-    gates = (x.squeeze(-1).transpose(1, 2) for x in (log_a, beta))
-    theirs, after = qwen.torch_chunk_gated_delta_rule(
-        q, k, v, *gates, initial_state=s.float(), output_final_state=True
-    )
-    heads, memory = read_chunks((*qkv, log_a, beta), s.double(), True)
-    assert_close(heads / 8**0.5, theirs.transpose(1, 2).double(), rtol=0, atol=2e-5)
-    assert_close(memory, after.double(), rtol=0, atol=2e-5)
+
+def test_the_layer_equals_the_published_one() -> None:
+    """Its weights are as small as the tasks' ones, so that the norm's ε matters."""
+    model = build("gated_deltanet", 9, d_model=24, n_heads=3, n_layers=1, init_std=0.08).double()
+    layer, x = model.decoder[0].self_attention, torch.randn(3, N, 24).double()
+    layer.norm.weight.data.uniform_(0.5, 2)
+    expected = apply_published(layer, x)
+    assert expected.std() > 0.02
+    assert (layer(x, torch.ones(3, N))[0] - expected).abs().max() < 1e-10
 
 
 def test_a_sum_is_the_same_in_three_chapters() -> None:
     (q, k, v), log_a, beta, s = draw()
     q, k, s, ones, kept = q.abs(), k.abs(), s.double(), 0 * beta + 1, 0 * log_a
-    heads, memory = read_chunks((q, k, v, kept, ones), s, False)
-    assert_close(mamba2.read_chunks((q, k, v, kept), s), (heads, memory))
-    zeros = k.new_zeros(*k.shape[:2], k.shape[3])
-    means, sums, total = linear_attention.read_chunks((q, k, v), s, zeros)
-    assert_close(sums, memory)
-    assert_close(total, k.sum(2))
+    heads, memory = read_chunks(q, k, v, torch.stack([kept, ones]), s, False)
+    assert_close(mamba2.read_chunks(q, k, v, kept, s), (heads, memory))
+    v, s = F.pad(v, (0, 1), value=1.0), F.pad(s, (0, 1))
+    means, sums = linear_attention.read_chunks(q, k, v, s)
+    assert_close(sums[..., :-1], memory)
+    assert_close(sums[..., -1], k.sum(2))
     assert_close(means * (q * k.cumsum(2)).sum(-1, keepdim=True), heads)
 
 
@@ -99,11 +116,15 @@ def test_long_texts_are_written_as_they_are_trained(
     assert max((logits - exact).abs().max() for logits in (parallel, recurrent)) < most
 
 
-def test_half_lives_are_spread_over_the_heads(fresh: Tiny) -> None:
-    attention = fresh("gated_deltanet", d_model=64, n_heads=4).decoder[1].self_attention
-    log_a, beta = attention.gates(torch.zeros(1, 1, 64))
-    assert_close(-log_a.flatten(), torch.tensor([1e-3, 0.0046416, 0.0215443, 1e-1]))
-    assert_close(beta.flatten(), torch.full((4,), 0.5))
+@pytest.mark.parametrize(
+    ("name", "half_lives"),
+    [("mamba2", [6.9315, 5.3635, 13.575, 43.322]),
+     ("gated_deltanet", [693.147, 149.33, 32.173, 6.9315])],
+)  # fmt: skip
+def test_half_lives_at_the_start(name: str, half_lives: list[float], fresh: Tiny) -> None:
+    layer = fresh(name, d_model=64, n_heads=4).decoder[1].self_attention
+    found = math.log(2) / -layer.gates(torch.zeros(1, 1, 64))[0].flatten()
+    assert_close(found, torch.tensor(half_lives), rtol=1e-3, atol=0)
 
 
 def test_switches_leave_out_their_parameters(fresh: Tiny) -> None:

@@ -92,5 +92,6 @@ def test_what_an_ablation_of_gpt_leaves_out() -> None:
         if without != "feed_forward":
             layer.add_module("ff", nn.Identity())
         mask = torch.ones(2, 1, 3, 3, dtype=torch.bool).tril()
-        found = layer(x, mask, KVCache(torch.ones(2, 3, dtype=torch.bool)), 3)
+        cache = KVCache(torch.ones(2, 3, dtype=torch.bool))
+        found = layer.feed_forward(layer.attend(x, mask, cache))
         assert_close(found, expected, msg=without)

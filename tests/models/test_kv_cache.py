@@ -8,7 +8,8 @@ from conftest import Pairs, Tiny
 from torch.testing import assert_close
 
 from seqmodels.interface import reorder
-from seqmodels.models.cache import KVCache, attend
+from seqmodels.models.cache import KVCache, fuse_attention
+from seqmodels.models.transformer import Config, MultiHeadAttention
 
 
 def write(cache: KVCache, *tokens: float) -> KVCache:
@@ -117,29 +118,24 @@ def test_a_cache_in_a_search_is_a_concatenation(width: int, tiny: Tiny, pairs: P
     assert n_slots[1] == n_slots[0] if width == 1 else n_slots[1] < n_slots[0]
 
 
-@pytest.mark.parametrize("kind", ["all", "causal", "biased"])
-def test_attend_is_the_equation(kind: str) -> None:
-    """The fused kernel, that in bfloat16 and that in a search give the same."""
-    q, k, v = (torch.randn(2, 4, 5, width).bfloat16() for width in (6, 6, 3))
-    mask = torch.ones(5, 5, dtype=torch.bool)
-    mask = mask if kind == "all" else mask.tril()
-    score = q.float() @ k.float().transpose(-2, -1) / 6**0.5
-    if kind == "biased":  # numbers, another one for each head and pair of tokens
-        mask = torch.where(mask, torch.randn(4, 5, 5), -torch.inf).bfloat16()
-        exact = (score + mask.float()).softmax(-1) @ v.float()
-    else:
-        exact = score.masked_fill(~mask, -torch.inf).softmax(-1) @ v.float()
-    in_float = mask if mask.dtype == torch.bool else mask.float()
-    for has_gradients in (True, False):
-        with torch.set_grad_enabled(has_gradients):
-            assert_close(attend(q, k, v, mask).float(), exact, rtol=0.02, atol=0.02)
-            assert_close(attend(q.float(), k.float(), v.float(), in_float), exact)
+@pytest.mark.parametrize("name", ["gpt", "transformer"])
+def test_fused_attention_is_the_equation(name: str, tiny: Tiny, pairs: Pairs) -> None:
+    model = tiny(name)
+    by_equation = model(*pairs)
+    fuse_attention(model)
+    modules = [m for m in model.modules() if hasattr(m, "W_o")]
+    assert {m.is_fused for m in modules} == {True}
+    assert_close(model(*pairs), by_equation)
+    assert not torch.equal(model(*pairs), by_equation)
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_both_attentions_drop_the_same_share(dtype: torch.dtype) -> None:
-    q, k = torch.randn(2, 8, 4, 25, 6).to(dtype)
-    unit_vectors, seen = torch.eye(25, dtype=dtype).expand(8, 4, -1, -1), torch.ones(25).bool()
-    weights = attend(q, k, unit_vectors, seen, 0.37)
+@pytest.mark.parametrize("is_fused", [True, False])
+def test_both_attentions_drop_the_same_share(is_fused: bool) -> None:
+    cfg = Config(vocab_size=9, d_model=8, d_k=6, d_v=25, dropout=0.37)
+    attention = MultiHeadAttention(cfg)
+    attention.is_fused, attention.W_o = is_fused, torch.nn.Identity()
+    q, k = torch.randn(2, 8, 8, 25, 6)
+    unit_vectors, seen = torch.eye(25).expand(8, 8, -1, -1), torch.ones(25, dtype=torch.bool)
+    weights = attention(q, k, unit_vectors, seen).unflatten(-1, (8, 25))
     assert (weights == 0).float().mean().item() == pytest.approx(0.37, abs=0.03)
-    assert weights.float().sum(-1).mean().item() == pytest.approx(1.0, abs=0.03)
+    assert weights.sum(-1).mean().item() == pytest.approx(1.0, abs=0.03)

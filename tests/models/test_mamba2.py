@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from conftest import Tiny
+from torch.nn import functional as F
 from torch.testing import assert_close
 
 from seqmodels import build
@@ -17,7 +17,7 @@ def test_chunks_equal_the_recurrence_and_masked_attention() -> None:
     q, k = (torch.randn(3, 1, N, 5).double() for _ in range(2))
     v, log_a = torch.randn(3, 2, N, 4).double(), -torch.rand(3, 2, N, 1).double()
     zero = torch.zeros(3, 2, 5, 4).double()
-    heads, memory = read_chunks((q, k, v, log_a), zero)
+    heads, memory = read_chunks(q, k, v, log_a, zero)
     s, steps = zero, []
     for t in range(N):
         s = log_a[:, :, t, :, None].exp() * s + k[:, :, t, :, None] * v[:, :, t, None]
@@ -31,17 +31,16 @@ def test_chunks_equal_the_recurrence_and_masked_attention() -> None:
         )
     assert (heads - (mask * (q @ k.mT)) @ v).abs().max() < 1e-11
     first, last = zip(*(x.split([70, N - 70], 2) for x in (q, k, v, log_a)), strict=True)
-    _, s = read_chunks(first, zero)
-    assert_close(read_chunks(last, s)[0], heads[:, :, 70:])
+    _, s = read_chunks(*first, zero)
+    assert_close(read_chunks(*last, s)[0], heads[:, :, 70:])
 
 
 @pytest.mark.parametrize("is_mamba", [True, False])
 def test_a_memory_that_fades_at_once_has_finite_gradients(is_mamba: bool) -> None:
-    *tokens, beta = torch.randn(4, 2, 1, CHUNK, 4)
+    q, k, v, beta = torch.randn(4, 2, 1, CHUNK, 4)
     log_a = torch.full((2, 1, CHUNK, 1), -30.0, requires_grad=True)  # e^(30 × 63) is infinite
-    tokens, s = (*tokens, log_a), torch.zeros(2, 1, 4, 4)
-    more = (beta[..., :1],)
-    heads, _ = read_chunks(tokens, s) if is_mamba else read_deltas(tokens + more, s, False)
+    gates, s = torch.stack([log_a, beta[..., :1]]), torch.zeros(2, 1, 4, 4)
+    heads, _ = read_chunks(q, k, v, log_a, s) if is_mamba else read_deltas(q, k, v, gates, s, False)
     heads.sum().backward()
     assert log_a.grad is not None
     assert log_a.grad.isfinite().all()
@@ -74,9 +73,22 @@ def test_the_block_equals_the_published_one() -> None:
     assert_close(heads, theirs(x), rtol=0, atol=1e-5)
 
 
-def test_rates_are_spread_over_the_heads(fresh: Tiny) -> None:
-    mixer = fresh("mamba2", d_model=64, n_heads=4).decoder[1].self_attention
-    log_a, dt = mixer.gates(torch.zeros(1, 1, 64))
-    steps = torch.tensor([1e-1, 10 ** (-5 / 3), 10 ** (-7 / 3), 1e-3])
-    assert_close(dt.flatten(), steps)
-    assert_close(-log_a.flatten(), steps * torch.tensor([1.0, 6.0, 11.0, 16.0]))
+def test_the_layer_equals_the_published_step() -> None:
+    """The step of the authors' code, re-typed: its state has a row for each number of a value."""
+    model = build("mamba2", 9, d_model=12, n_heads=3, d_state=5, n_layers=1, init_std=0.08)
+    mixer, x = model.double().decoder[0].self_attention, torch.randn(3, N, 12).double()
+    mixer.skip.data, taps = torch.randn(3, 1, 1).double(), mixer.filter.permute(2, 1, 0)
+    xBC = F.conv1d(mixer.W_qkv(x).mT, taps, padding=3, groups=len(taps)).mT[:, :N]
+    values, B, C = F.silu(xBC).split([24, 5, 5], -1)
+    values, dt = values.unflatten(-1, (3, 8)), F.softplus(mixer.W_dt(x))
+    dA, s, heads = (dt * -mixer.log_A.exp()).exp(), x.new_zeros(3, 3, 8, 5), []
+    for t in range(N):
+        new = torch.einsum("bh,bhp,bn->bhpn", dt[:, t], values[:, t], B[:, t])
+        s = s * dA[:, t, :, None, None] + new
+        y = torch.einsum("bhpn,bn->bhp", s, C[:, t])
+        heads.append(y + mixer.skip[:, :, 0] * values[:, t])
+    gated = torch.stack(heads, 1).flatten(2) * F.silu(mixer.W_z(x))
+    normed = gated * torch.rsqrt(gated.square().mean(-1, keepdim=True) + 1e-5)
+    expected = mixer.W_o(normed * mixer.norm.weight)
+    assert expected.std() > 0.02
+    assert (mixer(x, torch.ones(3, N))[0] - expected).abs().max() < 1e-10

@@ -51,9 +51,6 @@ class State(NamedTuple):
 class Config:
     vocab_size: int = V
 
-    def source_floats(self, n: int) -> int:
-        return N * V
-
 
 class Copier(SequenceModel):
     """A decoder that generates what its State lists; the encoder lists random numbers."""
@@ -64,6 +61,9 @@ class Copier(SequenceModel):
     def __init__(self) -> None:
         super().__init__(Config())
         self.weight = nn.Parameter(torch.zeros(1))
+
+    def source_floats(self, n: int) -> int:
+        return N * V
 
     def encode(self, src: Tensor, src_mask: Tensor) -> State:
         rows = []
@@ -271,7 +271,7 @@ def test_only_the_decoder_learns_for_a_frozen_encoder(compared: Path, tmp_path: 
         c = fresh.encode(src, src != PAD).c
         assert_close(c, fresh.W_c(vectors))
         assert c.shape[1] == fresh.config.d_model
-        assert fresh.config.source_floats(9) == width
+        assert fresh.source_floats(9) == width
         assert (not torch.equal(c, vectors)) == bool(changed)
         assert not torch.equal(fresh.embed.weight, trained.embed.weight)
         assert not torch.equal(fresh.output.W_o.weight, trained.output.W_o.weight)

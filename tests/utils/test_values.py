@@ -77,9 +77,6 @@ class Plain:
     def __init__(self, vocab_size: int, d_model: int = 16):
         self.vocab_size, self.d_model = vocab_size, d_model
 
-    def source_floats(self, n: int) -> int:
-        return self.d_model
-
 
 def test_a_config_that_is_not_a_dataclass_is_not_checked() -> None:
     for size in (16, 0, -1, "wide"):

@@ -20,10 +20,6 @@ class FreshConfig(rnn_encdec.Config):
     d_vector: Size = 1000
     """Width of the trained encoder's vector."""
 
-    def source_floats(self, n: int) -> int:
-        """Return how many numbers about a source of n tokens the decoder is given."""
-        return self.d_vector
-
 
 class FreshDecoder(RNNEncDec):
     """A decoder for the vector of a trained encoder, which has embeddings of its own.
@@ -48,3 +44,7 @@ class FreshDecoder(RNNEncDec):
         h = self.encoder(self.dropout(self.embed_source(src)), src_mask)
         c = self.W_c(torch.tanh(self.V(h)))
         return State(c, torch.tanh(self.V_start(c)))
+
+    def source_floats(self, n: int) -> int:
+        """Return how many numbers about a source of n tokens the decoder is given."""
+        return self.config.d_vector

@@ -104,12 +104,9 @@ class Layer2023(Layer):
         if cfg.without == "feed_forward":
             del self.ff, self.norm_2
 
-    def forward(
-        self, x: Tensor, mask: Tensor, cache: KVCache, n_out: int
-    ) -> Float[Tensor, "B _ D"]:
+    def attend(self, x: Tensor, mask: Tensor, cache: KVCache) -> Float[Tensor, "B N D"]:
         """Do as GPT's layer does; the cache has rotated keys, and those of a group once."""
-        is_prenorm = self.without != "prenorm"
-        q, k, v = self.self_attention.qkv(self.norm_1(x) if is_prenorm else x)
+        q, k, v = self.self_attention.qkv(x if self.without == "prenorm" else self.norm_1(x))
         if self.without == "scale":
             q = q * q.shape[-1] ** 0.5
         if self.base:
@@ -118,11 +115,14 @@ class Layer2023(Layer):
         k, v = cache.update(self.index, k, v)
         if (n_sharing := q.shape[1] // k.shape[1]) > 1:
             k, v = k.repeat_interleave(n_sharing, 1), v.repeat_interleave(n_sharing, 1)
-        x, q, mask = x[:, -n_out:], q[:, :, -n_out:], mask[..., -n_out:, :]
-        x = self.merge(x, self.self_attention(q, k, v, mask), self.norm_1)
+        return self.merge(x, self.self_attention(q, k, v, mask), self.norm_1)
+
+    def feed_forward(self, x: Float[Tensor, "B N D"]) -> Float[Tensor, "B N D"]:
+        """Do as GPT's layer does."""
         if self.without == "feed_forward":
             return x
-        return self.merge(x, self.ff(self.norm_2(x) if is_prenorm else x), self.norm_2)
+        y = self.ff(x if self.without == "prenorm" else self.norm_2(x))
+        return self.merge(x, y, self.norm_2)
 
     def merge(self, x: Tensor, y: Tensor, norm: nn.Module) -> Float[Tensor, "B _ D"]:
         """Return x + Dropout(y) for a sublayer's output y, or what is left of it."""

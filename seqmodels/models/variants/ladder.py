@@ -35,10 +35,6 @@ class Config(lstm_seq2seq.Config):
     is_input_feeding: bool = False
     """Whether h̃ is read with the next word (section 3.3)."""
 
-    def source_floats(self, n: int) -> int:
-        """Return how many numbers pass: the memory, or the last state."""
-        return super().source_floats(n) if self.attention == "last" else n * self.d_model
-
 
 class State(NamedTuple):
     """All that the decoder knows; the memory has S vectors with attention, else one."""
@@ -157,3 +153,9 @@ class Ladder(LSTMSeq2Seq):
             h, state = self.advance(e_t, state)
             outputs.append(h)
         return self.output(torch.cat(outputs, 1))
+
+    def source_floats(self, n: int) -> int:
+        """Return how many numbers pass: the memory, or the last state."""
+        return (
+            super().source_floats(n) if self.config.attention == "last" else n * self.config.d_model
+        )

@@ -26,10 +26,6 @@ class Config(bahdanau.Config):
     n_queries: Size = 4
     """Vectors that pass from source to target (k)."""
 
-    def source_floats(self, n: int) -> int:
-        """Return how many numbers the paper hands from a source of n tokens to the target."""
-        return 2 * self.n_queries * self.d_model
-
 
 class Pooling(nn.Module):
     """Learned queries, each with its own softmax over the words of the source."""
@@ -70,3 +66,7 @@ class PooledBahdanau(Bahdanau):
             self(src, src_mask, tgt_in)
         pooled = self.pooling.attention_weights(super().encode(src, src_mask).h, src_mask)
         return (torch.cat(alphas, 1) @ pooled)[:, None, None]
+
+    def source_floats(self, n: int) -> int:
+        """Return how many numbers about a source of n tokens the decoder is given."""
+        return 2 * self.config.n_queries * self.config.d_model

@@ -88,6 +88,11 @@ class BiasedAttention(MultiHeadAttention):
         """Return each query's weights over the keys."""
         return (q @ k.mT / q.shape[-1] ** 0.5 + mask).softmax(-1)
 
+    def forward(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Float[Tensor, "B N D"]:
+        """Return the weighted values of all heads, merged with W_o."""
+        heads = self.dropout(self.attention_weights(q, k, v, mask)) @ v
+        return self.W_o(heads.transpose(1, 2).flatten(2))
+
 
 class BiasedLayer(Layer):
     """A layer whose self-attention prefers near tokens: ALiBi, section 3."""
