@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -183,24 +183,38 @@ BATCHES_PER_POOL = 50
 """Batches in a pool, whose examples are sorted by length together."""
 
 
+SECTION = 1_000_000
+"""Examples whose batches are made and shuffled at a time: of more, no list fits into memory."""
+
+
 def shuffled_batches(
     examples: Sequence[Example], batch_tokens: int, seed: int, epoch: int, first: int = 0
 ) -> Iterator[list[int]]:
     """Yield one epoch's batches of indices, from any of them on.
 
     All examples are shuffled; pools of about BATCHES_PER_POOL batches are sorted by length and cut;
-    then the batches are shuffled. A batch thus has similar lengths, and no two epochs have the same
-    batches.
+    then the batches are shuffled, those of each SECTION examples together. A batch thus has similar
+    lengths, and no two epochs have the same batches.
     """
     rng = random.Random(f"{seed}/{epoch}")
-    n_tokens, order = lengths(examples), list(range(len(examples)))
-    rng.shuffle(order)
+    n_tokens, order = lengths(examples), shuffle(len(examples), rng)
     size = max(1, BATCHES_PER_POOL * batch_tokens * len(order) // int(n_tokens.max(1).sum()))
-    batches: list[list[int]] = []
-    for pool in np.split(np.array(order), range(size, len(order), size)):
-        batches += cut_into_batches(pool, n_tokens[pool], batch_tokens)
-    rng.shuffle(batches)
-    yield from batches[first:]
+    for section in np.split(order, range(SECTION, len(order), SECTION)):
+        batches: list[list[int]] = []
+        for pool in np.split(section, range(size, len(section), size)):
+            batches += cut_into_batches(pool, n_tokens[pool], batch_tokens)
+        rng.shuffle(batches)
+        yield from islice(batches, first, None)
+        first = max(0, first - len(batches))
+
+
+def shuffle(n: int, rng: random.Random) -> np.ndarray:
+    """Return the indices 0 … n-1 in random order; NumPy draws the order of many, for speed."""
+    if n > SECTION:
+        return np.random.default_rng(rng.getrandbits(64)).permutation(n)
+    order = list(range(n))
+    rng.shuffle(order)
+    return np.array(order)
 
 
 class BatchIndices(NamedTuple):

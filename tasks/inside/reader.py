@@ -124,10 +124,17 @@ def source_layers(model: Any, batch: Batch) -> list[Float[Tensor, "B S _"]]:
         outputs = [out[0] if isinstance(out, tuple) else out for _, out in states]
         is_stepwise = outputs[0].dim() == 2
         return [embedded[0][1], torch.stack(outputs, 1) if is_stepwise else outputs[0]]
-    with watch(model.encoder if isinstance(model, Transformer) else model.decoder) as calls:
-        read(model, batch)
-    outputs = [out[0] if isinstance(out, tuple) else out for ((_, out),) in calls]
-    layers = [x[:, : batch.src.shape[1]] for x in (calls[0][0][0][0], *outputs)]
+    if is_one_text(
+        model
+    ):  # what its norms are given: each layer's input, and the last one's output
+        with watch([*(layer.norm_1 for layer in model.decoder), model.norm]) as calls:
+            read(model, batch)
+        vectors = [args[0] for ((args, _),) in calls]
+    else:
+        with watch(model.encoder) as calls:
+            read(model, batch)
+        vectors = [calls[0][0][0][0], *(out for ((_, out),) in calls)]
+    layers = [x[:, : batch.src.shape[1]] for x in vectors]
     if isinstance(model, LinearAttention):  # it reads pads first
         layers = [rotate(x, -batch.src_mask.sum(1)) for x in layers]
     return layers

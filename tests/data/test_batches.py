@@ -23,8 +23,11 @@ from seqmodels.utils import files
 BUDGET = 300
 
 
-@pytest.fixture
-def examples() -> list[Example]:
+@pytest.fixture(params=["whole", "in sections"])
+def examples(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> list[Example]:
+    """Return examples for an order of one section, or of several."""
+    if request.param == "in sections":
+        monkeypatch.setattr(batches, "SECTION", 400)
     return draw_examples(1_500, 40)
 
 
