@@ -102,7 +102,9 @@ def test_each_changed_line_has_its_equation_or_is_plumbing(pair: tuple[str, str]
     assert [line for _, line in rows] == diffs.diff(*pair), "run python -m tools.diffs"
     tags = [tag for tag, _ in rows]
     assert all(
-        re.fullmatch(r"plumbing|(20\d\d,? )?(\(\d+\)(, \(\d+\))?|table \d|([A-D]|\d+)(\.\d)*)", tag)
+        re.fullmatch(
+            r"plumbing|((20\d\d|Cho), )?(\(\d+\)(, \(\d+\))?|table \d|([A-D]|\d+)(\.\d)*)", tag
+        )
         for tag in tags
     )
     head = diffs.path_of(*pair).read_text(encoding="utf-8").splitlines()[0]
