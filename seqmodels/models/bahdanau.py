@@ -20,7 +20,7 @@ Idea
         state    h_1  ⇄   h_2  ⇄ … ⇄   h_S           s_{i-1}  →   s_i            h 2D, s D wide
         weight  α_i1     α_i2    …    α_iS    ←  score  ┘          ↑             Σ_j α_ij = 1
         mean      └────────┴────────────┴─────────────────→  Σ_j α_ij h_j = c_i
-        write                                                     y_i
+        write                                             s_i, c_i, y_{i-1}  →  y_i
 
 Symbols
     paper       code    shape      meaning
@@ -119,7 +119,7 @@ class GatedUnit(nn.Module):
 
 
 class Encoder(nn.Module):
-    """Read the source in both directions; leftwards pads come first, where the state stays zero."""
+    """Read the source in both directions; leftwards it begins at pads, where the state stays 0."""
 
     def __init__(self, cfg: Config):
         super().__init__()
@@ -159,7 +159,7 @@ class Attention(nn.Module):
 
     def attention_weights(self, s: Float[Tensor, "R D"], state: State) -> Float[Tensor, "B J S"]:
         """Return alpha_i for each decoder state s_{i-1}; the J beams of a source share its h."""
-        Wa_s = self.W_a(s).unflatten(0, (len(state.h), -1, 1))  # (B,J,1,A)
+        Wa_s = self.W_a(s).unflatten(0, (len(state.h), -1, 1))  # R = B × J rows: (B,J,1,A)
         score = self.v_a(torch.tanh(Wa_s + state.keys.unsqueeze(1))).squeeze(-1)  #       A.1.2
         return score.masked_fill(~state.src_mask.unsqueeze(1), -torch.inf).softmax(-1)  #   (6)
 
@@ -195,7 +195,7 @@ class Bahdanau(SequenceModel):
     """Bahdanau et al. 2014 (RNNsearch): align and translate."""
 
     config_type = Config
-    beam_shared_fields = ("h", "keys", "src_mask")
+    beam_shared_fields = ("h", "keys", "src_mask")  # for search
 
     def __init__(self, cfg: Config):
         super().__init__(cfg)
@@ -204,7 +204,7 @@ class Bahdanau(SequenceModel):
         self.encoder = Encoder(cfg)
         self.W_s = nn.Linear(cfg.d_model, cfg.d_model)
         self.attention = Attention(cfg)
-        self.cross_attentions = [self.attention]
+        self.cross_attentions = [self.attention]  # for plots
         self.W = nn.Linear(cfg.d_embed, 3 * cfg.d_model)
         self.C = nn.Linear(2 * cfg.d_model, 3 * cfg.d_model, bias=False)
         self.unit = GatedUnit(cfg.d_model)
@@ -216,7 +216,7 @@ class Bahdanau(SequenceModel):
         h = self.encoder(self.dropout(self.embed(src)), src_mask)
         s = torch.tanh(self.W_s(h[:, 0, self.config.d_model :]))  #                  s_0, A.2.2
         keys = self.attention.U_a(h)
-        return State(h.to(keys.dtype), keys, src_mask, s)  # autocast: keys are bfloat16, so h is
+        return State(h.to(keys.dtype), keys, src_mask, s)  # h as precise as keys
 
     def step(self, y: Int[Tensor, " R"], state: State) -> tuple[Float[Tensor, "R V"], State]:
         """Write one token: attend with s_{i-1}, then update the state with what was read."""

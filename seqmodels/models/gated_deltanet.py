@@ -16,17 +16,16 @@ Idea
     Before writing a value, read what the memory holds under its key, and write the difference:
     S_t = α_t (I − β_t k_t k_tᵀ) S_{t−1} + β_t k_t v_tᵀ (10), a step of gradient descent on
     |v_t − Sᵀ k_t|² / 2 at a rate β_t that each token chooses. α_t, also chosen, lets all fade.
-    Within a chunk, token t finds what was there before it, faded, and what the chunk's tokens i < t
-    have written: u_t = β_t (v_t − γ_t k_t S − Σ_i Γ_ti (k_t·k_i) u_i). Of C such equations each
-    needs only those before it: one triangular system, solved at once.
+    In a chunk, token t finds what was there before the chunk, faded by γ_t, and what the tokens
+    i < t of the chunk have written, each faded by Γ_ti. With rows for vectors, as in the code:
+    u_t = β_t (v_t − γ_t k_t S − Σ_{i<t} Γ_ti (k_t·k_i) u_i), a triangular system, solved at once.
 
-        time      1         2                 S + T
-        read     x_1       x_2        …        x          source, BOS, target
-                  ↓ k       ↓ k                ↓ k
-        memory    S    →    S    →    … →      S          fades by α; F × K numbers a head
-                  ↓ k S     ↓ k S              ↓ k S
-                 + β k (v − k S)ᵀ              ↓ q S
-        write     –         –         …        y
+        time      t                                               t + 1
+        read     x_t                                             x_{t+1}
+                  ↓ k, v                                           ↓ k, v
+        memory    S → α S → − β kᵀ (k α S) → + β kᵀ v → S    →     …        F × K numbers a head
+                      fades   found: taken    new       ↓ q
+        write                                           y
 
 Symbols
     paper       code       shape        meaning
@@ -45,7 +44,7 @@ Differs
     2. The switches: without `is_gated` it is DeltaNet (2024), but for the output's gate; without
        `is_delta`, values are added; without both, it is linear attention whose features are unit
        vectors. A `beta_max` of 2 lets I − β k kᵀ mirror a direction (arXiv:2411.12537).
-    3. α starts at half-lives that are spread over the heads, 7 to 693 tokens; the authors draw them
+    3. α starts at half-lives that are spread over the heads, 693 to 7 tokens; the authors draw them
        (0.6 to 929 in 98 % of the heads). Queries are not divided by √K.
 
 Cost
@@ -128,16 +127,16 @@ def read_token(
 def read_chunks(
     q: Tensor, k: Tensor, v: Tensor, gates: Tensor, s: Tensor, is_delta: bool
 ) -> tuple[Tensor, Tensor]:
-    """Do so with N tokens, a chunk at a time; return what they read, and the memory."""
+    """Write and read N tokens, a chunk at a time; return what they read, and the memory."""
     heads, parts = [], (x.split(CHUNK, -2) for x in (q, k, v, gates))
     for q, k, v, (log_a, beta) in zip(*parts, strict=True):
         log_gamma = log_a.cumsum(2)
         gamma, rest = log_gamma.exp(), (log_gamma[:, :, -1:] - log_gamma).exp()
-        fade = (log_gamma - log_gamma.mT).tril().exp().tril()  # tril before exp: no overflow
+        fade = (log_gamma - log_gamma.mT).tril().exp().tril()  # γ_t / γ_i; 1st tril: no overflow
         u = beta * v
-        if is_delta:  # U_t = β_t (V_t − γ_t K_t S − Σ Γ_ti (K_t·K_i) U_i), the sum over i < t
-            lower, u = beta * fade * (k @ k.mT), u - beta * gamma * (k @ s)
-            # Of `lower`, only what is below the diagonal is read; the diagonal counts as 1.
+        if is_delta:  # (I + lower) U = β (V − γ K S), where `lower` counts below the diagonal alone
+            lower = beta * fade * (k @ k.mT)
+            u = u - beta * gamma * (k @ s)
             u = torch.linalg.solve_triangular(lower, u, upper=False, unitriangular=True)  #  3.3
         heads.append(gamma * (q @ s) + (fade * (q @ k.mT)) @ u)  #                           3.3
         s = gamma[:, :, -1:] * s + (rest * k).mT @ u  #                                      3.3
@@ -183,7 +182,7 @@ class MultiHeadAttention(nn.Module):
         q, k, v, window = self.qkv(x, real, window)
         tokens = q, k, v, self.gates(x)
         if s is None:
-            empty = x.new_zeros(*v.shape[:2], k.shape[3], v.shape[3])
+            empty = x.new_zeros(*v.shape[:2], k.shape[3], v.shape[3])  # (B,H,F,K)
             heads, s = read_chunks(*tokens, empty, self.cfg.is_delta)
         else:
             heads, s = read_token(*tokens, s, self.cfg.is_delta)
@@ -216,7 +215,8 @@ class GatedDeltaNet(TextModel):
 
     def encode(self, src: Int[Tensor, "B S"], src_mask: Bool[Tensor, "B S"]) -> State:
         """Read the source as the beginning of the text; all that is left of it is the memory."""
-        return self.read(*join(src, src_mask, src[:, :0]), 1)[1]
+        text, real = join(src, src_mask, src[:, :0])  # no target yet
+        return self.read(text, real, 1)[1]
 
     def step(self, y: Int[Tensor, " R"], state: State) -> tuple[Float[Tensor, "R V"], State]:
         """Write one token in each of R rows, after the row's own text."""
@@ -240,7 +240,7 @@ class GatedDeltaNet(TextModel):
 
 
 def init(model: SequenceModel) -> None:
-    """Start as GPT does, with a half-life of the memories of 7 to 700 tokens."""
+    """Start as GPT does, with half-lives of the memories of 693 to 7 tokens."""
     std = model.config.init_std
     for name, p in model.named_parameters():
         if name.endswith("filter"):

@@ -21,7 +21,7 @@ Idea
                   ↓      ↓           ↓       ↓       ↓          ↓
         layers    o  →   o  → … →    o   →   o   →   o  → … →   o        L layers, D wide
                   ↓      ↓           ↓       ↓       ↓          ↓
-        write    x_2    x_3    …     –      y_1     y_2   …    y_T       x: 2018's loss alone
+        write    x_2    x_3    …     –      y_1     y_2   …    y_T       x: if `source_loss`
 
 Symbols
     paper       code      shape        meaning
@@ -102,7 +102,7 @@ class MultiHeadAttention(nn.Module):
     """2017: H attention heads in parallel; queries, keys and values are from one text."""
 
     is_fused = False
-    """Compute eq. (1) by one kernel, which does not keep the weights: for GPUs."""
+    """Compute 2017's eq. (1) by one kernel, which does not keep the weights: for GPUs."""
 
     def __init__(self, cfg: Config):
         super().__init__()
@@ -196,7 +196,7 @@ class GPT(SequenceModel):
         """Read a text in one pass, behind a causal mask; return the logits of the last tokens."""
         i = torch.arange(text.shape[1], device=text.device)
         causal = i <= i.unsqueeze(1)  # a query sees no later key
-        position = (real.cumsum(1) - 1).clamp(min=0)
+        position = (real.cumsum(1) - 1).clamp(min=0)  # pads take no position
         x = self.embed(text, position, text.shape[1])
         return self.decode(x, causal & cache.mask, cache, n_out)
 

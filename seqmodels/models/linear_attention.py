@@ -16,14 +16,14 @@ Idea
         time      1        2                 S + T
         read     x_1      x_2       …         x           source, BOS, target
                   ↓ k v    ↓ k v              ↓ k v
-        memory   (s,z) →  (s,z) →   … →     (s,z)         F × K numbers a head, for any length
-                  ↓ q      ↓ q                ↓ q
-        write     –        –        …         y           a chunk of C tokens: C × C scores at once
+        memory   (s,z) →  (s,z) →   … →     (s,z)         F × (K + 1) numbers a head, for any
+                  ↓ q      ↓ q                ↓ q         length; in training, a chunk of C tokens
+        write     –        –        …         y           is read by C × C scores at once
 
 Symbols
     paper       code      shape        meaning
     φ(Q), φ(K)  q, k      (B,H,N,F)    features of queries and keys; before phi: (B,H,N,K)
-    D           —         K            width of a head; F is K
+    D           —         K            width of a head (D elsewhere: of the model); F is K
     s           s[…, :K]  (R,L,H,F,K)  attention memory, Σ φ(k_j) v_jᵀ (not a decoder's state)
     z           s[…, K]   (R,L,H,F)    normaliser memory, Σ φ(k_j): the column of a value of ones
     —           window    (R,L,W,3D)   last inputs of the convolution, W = d_conv − 1
@@ -100,13 +100,13 @@ class State(NamedTuple):
 
 
 def read_token(q: Tensor, k: Tensor, v: Tensor, s: Tensor) -> tuple[Tensor, Tensor]:
-    """Add a token's key and value to the memory, then read it with the token's query."""
+    """Write a token, then read; v ends in a one, so that the last column of s is z."""
     s = s + k.mT @ v  #                                                              (18), (19)
     return divide(q @ s), s  #                                                             (20)
 
 
 def read_chunks(q: Tensor, k: Tensor, v: Tensor, s: Tensor) -> tuple[Tensor, Tensor]:
-    """Do so with N tokens, a chunk at a time; return what they read, and the memory."""
+    """Write and read N tokens, a chunk at a time; return what they read, and the memory."""
     heads, parts = [], (x.split(CHUNK, 2) for x in (q, k, v))
     for q, k, v in zip(*parts, strict=True):
         score = (q @ k.mT).tril()  # the causal mask: a query sees no later key
@@ -133,15 +133,15 @@ class MultiHeadAttention(nn.Module):
 
     def phi(self, x: Float[Tensor, "B H N K"]) -> Float[Tensor, "B H N F"]:
         """Return the features of queries or of keys, all positive."""
-        above = x.relu()  # elu(x) + 1 is x + 1 above zero and exp(x) below it
+        above = x.relu()  # x + 1 above zero and exp(x) below it, however small
         return above + (x - above).exp()  #                                    elu(x) + 1, (7)
 
     def qkv(self, x: Tensor, real: Tensor, window: Tensor | None = None) -> tuple[Tensor, ...]:
         """Return features of the queries and keys, the values of all heads, and the window."""
         x, window = convolve(self.W_qkv(x), real, window, self.filter)
         q, k, v = self.to_heads(x).permute(2, 0, 3, 1, 4)
-        q, k = self.phi(q), self.phi(k) * real[:, None, :, None]  # the key of a pad has none
-        return q, k, nn.functional.pad(v, (0, 1), value=1.0), window  # z sums ones as s sums values
+        q, k = self.phi(q), self.phi(k) * real[:, None, :, None]  # a pad adds nothing
+        return q, k, nn.functional.pad(v, (0, 1), value=1.0), window  # a one after each value
 
     def attention_weights(self, x: Tensor, real: Tensor) -> Float[Tensor, "B H N N"]:
         """Return each query's weights over the keys, for plots; takes what `forward` takes."""
@@ -156,7 +156,7 @@ class MultiHeadAttention(nn.Module):
         """Read a text with all heads, or one token after a memory; also return the memory."""
         q, k, v, window = self.qkv(x, real, window)
         if s is None:
-            empty = k.new_zeros(*v.shape[:2], k.shape[3], v.shape[3])
+            empty = k.new_zeros(*v.shape[:2], k.shape[3], v.shape[3])  # (B,H,F,K1)
             heads, s = read_chunks(q, k, v, empty)
         else:
             heads, s = read_token(q, k, v, s)
@@ -200,7 +200,8 @@ class LinearAttention(TextModel):
 
     def encode(self, src: Int[Tensor, "B S"], src_mask: Bool[Tensor, "B S"]) -> State:
         """Read the source as the beginning of the text; all that is left of it is sums."""
-        return self.read(*join(src, src_mask, src[:, :0]), 1)[1]
+        text, real = join(src, src_mask, src[:, :0])  # no target yet
+        return self.read(text, real, 1)[1]
 
     def step(self, y: Int[Tensor, " R"], state: State) -> tuple[Float[Tensor, "R V"], State]:
         """Write one token in each of R rows, after the row's own text."""

@@ -21,7 +21,7 @@ Idea
         read     x_S    …     x_1         BOS     y_1   …    y_{T-1}
                   ↓            ↓           ↓       ↓            ↓
         layer 1  h, c → … →  h, c   →    h, c →  h, c → … →   h, c      two vectors, D wide,
-                  ↓            ↓           ↓       ↓            ↓       in each of L layers
+                  ↓ h          ↓ h         ↓ h     ↓ h          ↓ h     in each of L layers
         layer L  h, c → … →  h, c   →    h, c →  h, c → … →   h, c
         write                             y_1     y_2   …      y_T
 
@@ -111,7 +111,7 @@ class LSTMLayer(nn.Module):
     def unit(
         self, x: Float[Tensor, "R D4"], h: Float[Tensor, "R D"], c: Float[Tensor, "R D"]
     ) -> tuple[Float[Tensor, "R D"], Float[Tensor, "R D"]]:
-        """Take one step; the caller computes x = W e."""
+        """Take one step; the caller computes x, W times what comes from below."""
         i, f, g, o = (x + self.U(h)).chunk(4, -1)
         i, f = torch.sigmoid(i), torch.sigmoid(f)  #                            Graves (7), (8)
         c = f * c + i * torch.tanh(g)  #                                             Graves (9)
@@ -143,7 +143,8 @@ class DeepLSTM(nn.Module):
         self, x: Float[Tensor, "R N E"], state: State, n: Int[Tensor, " R"] | None = None
     ) -> tuple[Float[Tensor, "R N D"], State]:
         """Return the top layer's outputs, and the State after n words (None: after all of them)."""
-        row, last = torch.arange(len(x), device=x.device), -1 if n is None else n - 1
+        row = torch.arange(len(x), device=x.device)
+        last = -1 if n is None else n - 1
         hs, cs = [], []
         for layer, h, c in zip(self.layers, state.h.unbind(1), state.c.unbind(1), strict=True):
             x, cells = layer(self.dropout(x), h, c)
@@ -153,7 +154,7 @@ class DeepLSTM(nn.Module):
 
 
 def reverse(src: Int[Tensor, "B S"], src_mask: Bool[Tensor, "B S"]) -> Int[Tensor, "B S"]:
-    """Reverse each source's words; a final EOS and the pads stay at the end."""
+    """Reverse each source's words, a b c EOS PAD → c b a EOS PAD."""
     n_tokens = src_mask.sum(1, keepdim=True)
     ends_with_eos = src.gather(1, n_tokens - 1) == EOS
     n = n_tokens - ends_with_eos.long()  # words, which change places

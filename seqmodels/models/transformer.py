@@ -21,9 +21,9 @@ Idea
         time      1     2          S                1     2           T       all at once
         read     x_1   x_2   …    x_S              BOS   y_1   …   y_{T-1}    + sinusoids
                   ↓     ↓          ↓                ↓     ↓           ↓
-        layers    o  ⇄  o  ⇄ … ⇄   o                o  →  o  → … →    o       L a side, D wide
-                  └─────┴──────────┴── K, V ───→    ↑     ↑           ↑       in each layer
-        write                                      y_1   y_2   …     y_T
+        layers    o  ⇄  o  ⇄ … ⇄   o  ←───────────  o  ←  o  ← … ←    o       ←: attends to all
+                                                    ↓     ↓           ↓       on that side
+        write                                      y_1   y_2   …     y_T      L a side, D wide
 
 Symbols
     paper       code      shape        meaning
@@ -199,7 +199,7 @@ class Layer(nn.Module):
 
     def attend_to_source(self, x: Tensor, memory: KVCache) -> Float[Tensor, "B N D"]:
         """Attend to the source, whose keys and values were computed once."""
-        k, v = memory[self.index]  # the mask: (B,1,J,S), J beams of each source
+        k, v = memory[self.index]  # the mask: (B,1,1,S), for all beams
         return self.src_attention(self.src_attention.queries(x), k, v, memory.mask)
 
 
@@ -245,10 +245,9 @@ class Transformer(SequenceModel):
     def encode(self, src: Int[Tensor, "B S"], src_mask: Bool[Tensor, "B S"]) -> State:
         """Read the source in one pass; the target's cache starts empty."""
         x = self.embed(src, torch.arange(src.shape[1], device=src.device))
-        memory = KVCache(src_mask)
         for layer in self.encoder:
-            x = layer(x, memory.mask)
-        x = self.norm_src(x)
+            x = layer(x, src_mask[:, None, None])  # (B,1,1,S): no word attends to a pad
+        x, memory = self.norm_src(x), KVCache(src_mask)
         for i, attention in enumerate(self.cross_attentions):
             memory.update(i, *attention.keys_values(x))
         return State(memory, KVCache.empty(src))
