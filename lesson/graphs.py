@@ -43,6 +43,7 @@ from seqmodels.models import (
     rnn_encdec,
 )
 from seqmodels.models.cache import Buffer, KVCache
+from seqmodels.models.memory import TextModel
 
 OPSET = 18
 MAX_TOKENS = 4096
@@ -107,7 +108,8 @@ class Functions:
         """Return the logits, the new state and, if the model attends, the weights."""
         tensors, masks = tensors[: len(self.names)], tensors[len(self.names) :]
         before = unflatten_state(self.like, dict(zip(self.names, tensors, strict=True)))
-        with watch_attention(self.attending) as alphas, mute_heads(self.outputs, *masks):
+        attending = [] if isinstance(self.model, TextModel) else self.attending  # a step reads sums
+        with watch_attention(attending) as alphas, mute_heads(self.outputs, *masks):
             logits, state = self.model.step(y, before)
         rows = [alpha[0].flatten(0, -2) for calls in alphas for alpha in calls]
         weights = [torch.stack(rows)] if rows else []
