@@ -20,8 +20,9 @@ from seqmodels.utils.terminal import format_table, pad_columns, terminal_width
 
 Rows = list[list[str]]
 CELLS = (
-    "Mean over the seeds ± half their range, or the score of one seed [95 % interval over the "
-    f"examples]; – not recorded; [–] fewer than {MIN_ROWS} examples."
+    "Mean over the seeds ± half their range (lowest to highest, where that would leave the scale), "
+    "or the score of one seed [95 % interval over the examples]; – not recorded; [–] fewer than "
+    f"{MIN_ROWS} examples."
 )
 """What the cells of a table of scores are."""
 
@@ -45,7 +46,11 @@ def format_cell(seeds: np.ndarray, metric: str, n: int = MIN_ROWS) -> str:
     if value == "nan":
         return "–"
     if len(seeds) > 1:
-        return f"{value} ± {np.ptp(seeds[:, 0]) / 2:.{digits}f}"
+        half = f"{np.ptp(seeds[:, 0]) / 2:.{digits}f}"
+        room = min(float(value), 100 - float(value)) if metric_of(metric).is_percent else math.inf
+        if float(half) > room + 1e-9:
+            return f"{value} ({seeds[:, 0].min():.{digits}f} to {seeds[:, 0].max():.{digits}f})"
+        return f"{value} ± {half}"
     return f"{value} [–]" if low == "nan" or n < MIN_ROWS else f"{value} [{low}, {high}]"
 
 

@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from fake_records import MODELS, as_arm, as_records, fake_record, row, scored, several, write
 
@@ -182,3 +183,17 @@ def test_what_cannot_be_compared_is_refused(tmp_path: Path) -> None:
     records[3]["tests"][0]["buckets"][1]["n"] += 1
     with pytest.raises(ValueError, match="transformer, seed 1: test 'length'"):
         tables.format_tables(as_records(records))
+
+
+@pytest.mark.parametrize(
+    ("scores", "metric", "cell"),
+    [([100.0, 80.0, 99.0], "bleu", "93.0 (80.0 to 100.0)"), ([90.0, 80.0], "bleu", "85.0 ± 5.0"),
+     ([0.0, 0.4, 0.0, 0.0], "exact_match", "0.1 (0.0 to 0.4)"),
+     ([3.0, 1.0], "nats", "2.000 ± 1.000"), ([99.95, 99.75], "bleu", "99.8 ± 0.1"),
+     ([1.0, 7.0, 1.0], "nats", "3.000 ± 3.000")],
+)  # fmt: skip
+def test_a_spread_of_seeds_stays_within_the_scale(
+    scores: list[float], metric: str, cell: str
+) -> None:
+    seeds = np.array([[score, score, score] for score in scores])
+    assert tables.format_cell(seeds, metric) == cell
