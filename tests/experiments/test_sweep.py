@@ -10,6 +10,7 @@ import torch
 from toys import options, toy
 
 from seqmodels import MODELS, build, models
+from seqmodels.experiments import run as run_module
 from seqmodels.experiments import sweep
 from seqmodels.experiments.sweep import Options, count_parameters, list_runs, make_spec, model_sizes
 from seqmodels.training.config import TrainConfig
@@ -132,3 +133,12 @@ def test_other_settings_are_named(changes: dict[str, Any], named: str, tmp_path:
     was = {"data.sha256": "a", "data.n_train": 7, "lr": 0.1}
     with pytest.raises(ValueError, match=re.escape(named)) if named else nullcontext():
         sweep.check_same_settings(tmp_path, was, was | changes)
+
+
+@pytest.mark.parametrize(("device", "is_fused"), [("cpu", {False}), ("meta", {True})])
+def test_attention_is_fused_where_it_is_not_on_a_cpu(
+    device: str, is_fused: set[bool], tmp_path: Path
+) -> None:
+    (run,) = list_runs(toy(), options(tmp_path, models=["transformer"]), tmp_path, device)
+    modules = run_module.build_model(run).modules()
+    assert {m.is_fused for m in modules if hasattr(m, "is_fused")} == is_fused

@@ -12,7 +12,7 @@ from torch.nn import functional as F
 from torch.testing import assert_close
 
 from seqmodels import build, unroll
-from seqmodels.models import linear_attention, mamba2
+from seqmodels.models import gated_deltanet, linear_attention, mamba2
 from seqmodels.models.gated_deltanet import CHUNK, read_chunks, read_token
 
 N = 2 * CHUNK + 11
@@ -54,6 +54,17 @@ def test_chunks_equal_the_recurrence(is_gated: bool, is_delta: bool, beta_max: i
     assert (after - memory).abs().max() < 1e-11
     tokens = [x.narrow(-2, 0, 1) for x in (*qkv, gates)]
     assert_close(read_token(*tokens, s, is_delta)[0], expected[:, :, :1])
+
+
+@pytest.mark.parametrize("module", [gated_deltanet, mamba2])
+def test_chunks_are_read_in_float32_in_bfloat16_trainings(module: Any) -> None:
+    qkv, log_a, beta, s = draw()
+    gates = torch.stack([log_a, beta]) if module is gated_deltanet else log_a
+    given = [x.bfloat16() for x in (*qkv, gates, s)]
+    switch = (True,) if module is gated_deltanet else ()
+    with torch.autocast("cpu", torch.bfloat16):
+        found = module.read_chunks(*given, *switch)
+    assert_close(found, module.read_chunks(*(x.float() for x in given), *switch), rtol=0, atol=0)
 
 
 def apply_published(layer: Any, x: Tensor) -> Tensor:
