@@ -76,7 +76,7 @@ class Chapter(NamedTuple):
     parts: dict[str, str]
     """The sections of the docstring by heading: Paper, Before, Idea …"""
     drawing: str
-    """What flows where, in lines of text, at the end of Idea; empty: there is none."""
+    """The drawing of the data flow at the end of Idea, as lines of text; may be empty."""
     units: list[Unit]
     own_class: str
     """The name of the model's class."""

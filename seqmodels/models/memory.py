@@ -1,4 +1,4 @@
-"""What the models share whose memory of a text has a fixed size.
+"""The parts shared by the models whose memory of a text has a fixed size.
 
 Pads come first, so that nothing which is read after them has to be kept from fading; tokens pass
 through layers that hand on a memory; and a short convolution sees a token and those before it.

@@ -20,7 +20,7 @@ VERDICTS = (
     "Blue: significantly better · orange: significantly worse · grey: not shown · hollow: not "
     "tested · line: 95 % interval · *: seeds do not overlap"
 )
-"""What `draw_effects` draws, as it stands below the figure."""
+"""The note below a figure of effects: its colours and marks."""
 MIN_VALUES = 3
 """Values of a field from which its scores are a curve."""
 

@@ -101,7 +101,7 @@ MARKS = (
     "Line: mean of the seeds · whisker: their range · band: 95 % interval over the examples · "
     f"hollow: fewer than {load.MIN_EXAMPLES} examples"
 )
-"""What `draw_line` draws, as it stands below a figure."""
+"""The note below a figure of scores: the marks of `draw_line`."""
 
 context = partial(matplotlib.style.context, ["default", RC], after_reset=True)
 """Applies this style in a `with` statement, and leaves the caller's settings unchanged."""

@@ -56,13 +56,18 @@ class Checkpoint:
     def load(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """Return the tensors, and the progress and the `settings` of the run, unchecked.
 
-        Raises ValueError that names a damaged file.
+        Raises ValueError that names a file that is damaged, or is no checkpoint of ours.
         """
         try:
             with safe_open(self.path, "pt") as file:
                 tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
                 return tensors, json.loads(file.metadata()["seqmodels"])
-        except SafetensorError as error:
+        except (
+            SafetensorError,
+            TypeError,
+            KeyError,
+            ValueError,
+        ) as error:  # or no metadata of ours
             raise ValueError(f"{self.path} is damaged ({error}); --fresh starts again") from None
 
 

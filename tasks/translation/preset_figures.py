@@ -29,7 +29,7 @@ FED = {
     True: style.LineStyle("with input feeding", "#7E3125", "", "s"),
 }
 MARKS = "Mean of the seeds (small dots) · whisker: 95 % interval"
-"""What is drawn, as it stands below a figure."""
+"""The note below a figure of presets."""
 STEPS = {
     "bahdanau": "Bahdanau", "bahdanau_dot": "scaled dot product",
     "bahdanau_heads": "several heads", "bahdanau_tied": "tied output",

@@ -12,6 +12,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import safetensors.torch
 import torch
 from conftest import TINY, Tiny
 from toys import CFG, V, assert_same, contents, finish, options, stopped_after, toy
@@ -192,7 +193,10 @@ def test_checkpoints_take_at_most_one_percent_of_the_time(
 
 def test_a_damaged_checkpoint_is_named(stopped: Path) -> None:
     path, given = stopped / f"gpt-seed1{SUFFIX}", options(stopped, models=["gpt"])
-    for bad in (b"csys\nexit\n(S'a pickle was read'\ntR.", path.read_bytes()[:-7], b""):
+    foreign = safetensors.torch.save({"a": torch.zeros(1)})
+    others = safetensors.torch.save({"a": torch.zeros(1)}, {"seqmodels": "{"})
+    pickled = b"csys\nexit\n(S'a pickle was read'\ntR."
+    for bad in (pickled, path.read_bytes()[:-7], b"", foreign, others):
         path.write_bytes(bad)
         with pytest.raises(ValueError, match=rf"{path.name} is damaged .*--fresh"):
             compare(toy(), given)
