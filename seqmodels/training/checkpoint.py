@@ -62,12 +62,7 @@ class Checkpoint:
             with safe_open(self.path, "pt") as file:
                 tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
                 return tensors, json.loads(file.metadata()["seqmodels"])
-        except (
-            SafetensorError,
-            TypeError,
-            KeyError,
-            ValueError,
-        ) as error:  # or no metadata of ours
+        except (SafetensorError, TypeError, KeyError, ValueError) as error:
             raise ValueError(f"{self.path} is damaged ({error}); --fresh starts again") from None
 
 
