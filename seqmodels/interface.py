@@ -70,6 +70,8 @@ class SequenceModel(nn.Module):
     """Fields of the State that the beams of a source share: they have B rows, the others R."""
     alignment_layers: ClassVar[slice] = slice(None)
     """Layers over which `align` averages."""
+    undecayed: ClassVar[tuple[str, ...]] = ()
+    """Endings of the names of parameters that weight decay spares."""
 
     def __init__(self, config: Any):
         super().__init__()

@@ -52,7 +52,7 @@ SMALL = GRAMMAR_MUON | {
     "gpt": RECIPES["gpt"]._replace(lr=8e-3, muon_lr=6e-3),
     "linear_attention": RECIPES["linear_attention"]._replace(lr=8e-3, muon_lr=9e-3),
     "mamba2": RECIPES["mamba2"]._replace(lr=1.6e-2, muon_lr=9e-3),
-    "gated_deltanet": RECIPES["gated_deltanet"]._replace(lr=8e-3, muon_lr=9e-3),
+    "gated_deltanet": RECIPES["gated_deltanet"]._replace(lr=3.2e-2, muon_lr=9e-3),
 }
 """Recipes of the default comparison, in which models have half the parameters."""
 CONTRASTS = {

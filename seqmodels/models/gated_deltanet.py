@@ -29,7 +29,7 @@ Idea
 
 Symbols
     paper       code       shape        meaning
-    q, k, v     q, k, v    (B,H,N,K)    queries and keys of length 1, values
+    q, k, v     q, k, v    (B,H,N,K)    queries of length 1/√K, keys of length 1, values
     S           s          (R,L,H,F,K)  memory, read as q S (the paper's is transposed); F is K
     α           log_a      (B,H,N,1)    how much of the memory is kept, as its logarithm
     β           beta       (B,H,N,1)    how much of the difference is written
@@ -44,8 +44,8 @@ Differs
     2. The switches: without `is_gated` it is DeltaNet (2024), but for the output's gate; without
        `is_delta`, values are added; without both, it is linear attention whose features are unit
        vectors. A `beta_max` of 2 lets I − β k kᵀ mirror a direction (arXiv:2411.12537).
-    3. α starts at half-lives that are spread over the heads, 693 to 7 tokens; the authors draw them
-       (0.6 to 929 in 98 % of the heads). Queries are not divided by √K.
+    3. α starts at half-lives of 693 to 7 tokens that are spread over the heads, as in `mamba2.py`;
+       the authors draw them (0.6 to 929 in 98 % of the heads).
 
 Cost
     Time O(L (S+T) (D² + C D)) to train, C = CHUNK, in (S+T) / C sequential steps; writing takes T
@@ -159,11 +159,11 @@ class MultiHeadAttention(nn.Module):
             self.W_alpha, self.log_A = nn.Linear(D, H), nn.Parameter(torch.zeros(H))
 
     def qkv(self, x: Tensor, real: Tensor, window: Tensor | None = None) -> tuple[Tensor, ...]:
-        """Return queries and keys of length 1, the values of all heads, and the window."""
+        """Return queries, of length 1/√K, and keys, of length 1; all heads' values; the window."""
         x, window = convolve(self.W_qkv(x), real, window, self.filter)
         q, k, v = self.to_heads(nn.functional.silu(x)).permute(2, 0, 3, 1, 4)
-        q, k = (nn.functional.normalize(t, dim=-1) for t in (q, k))
-        return q, k, v, window
+        q, k = (t * (t.square().sum(-1, keepdim=True) + 1e-6).rsqrt() for t in (q, k))
+        return q / q.shape[-1] ** 0.5, k, v, window
 
     @in_float32
     def gates(self, x: Float[Tensor, "B N D"]) -> Float[Tensor, "2 B H N 1"]:
@@ -197,6 +197,7 @@ class GatedDeltaNet(TextModel):
     """Yang, Kautz and Hatamizadeh 2024: linear attention that corrects its memory."""
 
     config_type = Config
+    undecayed = ("log_A", "W_alpha.bias")
 
     def __init__(self, cfg: Config):
         super().__init__(cfg)

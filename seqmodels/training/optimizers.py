@@ -102,10 +102,17 @@ def make_optimizers(model: SequenceModel, cfg: TrainConfig) -> list[torch.optim.
     matrices = hidden_matrices(model) if cfg.optimizer == "muon" else []
     matrices = [p for p in matrices if p.requires_grad]
     muons = {id(p) for p in matrices}
-    others = [p for p in model.parameters() if p.requires_grad and id(p) not in muons]
+    others = [
+        (name, p) for name, p in model.named_parameters() if p.requires_grad and id(p) not in muons
+    ]
     decay = cfg.weight_decay
+    groups: list[dict[str, Any]] = [
+        {"params": [p for name, p in others if not name.endswith(model.undecayed)]},
+        {"params": [p for name, p in others if name.endswith(model.undecayed)], "weight_decay": 0},
+    ]
+    groups = [group for group in groups if group["params"]]
     optimizers: list[torch.optim.Optimizer] = [
-        torch.optim.AdamW(others, cfg.lr, (0.9, cfg.beta_2), weight_decay=decay, fused=True)
+        torch.optim.AdamW(groups, cfg.lr, (0.9, cfg.beta_2), weight_decay=decay, fused=True)
     ]
     if matrices:
         optimizers.append(Muon(matrices, cfg.muon_lr, decay, cfg.precision == "bfloat16"))

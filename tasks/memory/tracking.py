@@ -69,7 +69,7 @@ RECIPES = COPYING | {
     "transformer": Recipe(TWO_LAYERS | {"d_ff": 160, "is_prenorm": True}, lr=3e-3),
     "gpt": DECODER,
     "linear_attention": DECODER,
-    "mamba2": Recipe({"n_layers": 4, "n_heads": 4, "d_state": 32, "init_std": 0.08}, lr=3e-3),
+    "mamba2": Recipe(TWO_LAYERS | {"d_state": 32, "init_std": 0.08}, lr=6e-3),
     "gated_deltanet": DECODER,
 }
 

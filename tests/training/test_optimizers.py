@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -13,10 +14,13 @@ from seqmodels import build
 from seqmodels.experiments.launch import compare
 from seqmodels.records import io as record
 from seqmodels.training import optimizers
+from seqmodels.training.config import TrainConfig
 
 SHAPES = [(20, 30), (8, 8), (30, 20), (20, 30), (40, 5)]
 ADAMWS = {"embed", "embedding", "positions", "output", "output.W_o", "attention.v_a"}
 """Embeddings, positions, the output layer, and the vector of a score."""
+
+SPARED = {"mamba2": {"log_A", "W_dt.bias", "skip"}, "gated_deltanet": {"log_A", "W_alpha.bias"}}
 
 
 def draw(scale: float = 1.0) -> list[torch.nn.Parameter]:
@@ -59,6 +63,19 @@ def test_muon_trains_neither_embeddings_nor_the_output_layer(name: str, fresh: T
         named = {n.removesuffix(".weight"): p for n, p in model.named_parameters() if p.ndim == 2}
         assert {n for n, p in named.items() if id(p) not in muons} == ADAMWS & named.keys()
         assert len(muons) == len(named.keys() - ADAMWS) > 0
+
+
+@pytest.mark.parametrize("optimizer", ["adamw", "muon"])
+def test_weight_decay_spares_rates_of_forgetting(name: str, optimizer: Any, fresh: Tiny) -> None:
+    """As the authors of Mamba-2 and of Gated DeltaNet do; without gradients, all else shrinks."""
+    rates: Any = {"lr": 0.1, "muon_lr": 0.1, "weight_decay": 0.5, "optimizer": optimizer}
+    model, cfg = fresh(name), TrainConfig(tokens=1, batch_tokens=1, **rates)
+    for p in model.parameters():
+        torch.nn.init.ones_(p).grad = torch.zeros_like(p)
+    for step in optimizers.make_optimizers(model, cfg):
+        step.step()
+    kept = {n.rpartition("self_attention.")[2] for n, p in model.named_parameters() if p.max() == 1}
+    assert kept == SPARED.get(name, set())
 
 
 def test_a_comparison_has_one_optimizer(tmp_path: Path, undrawn: None, few_draws: None) -> None:
