@@ -18,6 +18,7 @@ import tomllib
 from collections.abc import Iterable, Mapping
 from functools import cache
 from itertools import takewhile
+from math import log
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -83,11 +84,16 @@ def difference(
 
 def analyses(folder: str, model: str, name: str, key: str, **where: Any) -> list[float]:
     """Return a value of the rows of an analysis that have these other values, seed by seed."""
-    rows = [row for record in records(folder, model) for row in record["analyses"][name]]
+    rows = [row for record in records(folder, model) for row in record["analyses"].get(name, [])]
     found = [row[key] for row in rows if all(row.get(k) == value for k, value in where.items())]
     if not found:
         raise ValueError(f"results/{folder}: {model} has no row of {name} with {where}")
     return found
+
+
+def carried_bits(folder: str, model: str, n: int, test: str = "") -> list[float]:
+    """Return the bits of n random symbols of 64 that a model transmits, seed by seed."""
+    return [n * (6 - nats / log(2)) for nats in scores(folder, model, f"{n}", "nats", test)]
 
 
 def span(values: Iterable[float]) -> tuple[float, float]:
@@ -96,7 +102,9 @@ def span(values: Iterable[float]) -> tuple[float, float]:
     return min(values), max(values)
 
 
-NAMES: dict[str, Any] = {f.__name__: f for f in (read, scores, difference, analyses, span)}
+NAMES: dict[str, Any] = {
+    f.__name__: f for f in (read, records, scores, difference, analyses, carried_bits, span)
+}
 
 
 class Number(float):
