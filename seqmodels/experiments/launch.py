@@ -136,17 +136,18 @@ def check_folder(out: Path, runs: Sequence[Run], is_fresh: bool) -> dict[Path, r
     stopped = [out / path.name.replace(SUFFIX, ".json") for path in out.glob(f"*-seed*{SUFFIX}")]
     paths = {*out.glob("*-seed*[0-9].json"), *stopped}
     for path in sorted(paths - (planned.keys() if is_fresh else set())):
+        unrecorded = planned[path].class_settings() if path in planned else {}
         varied = {key for key in common if f"-{key}-" in path.name}
         now = {k: v for k, v in first.items() if k.startswith("data.") or k in common - varied}
         now = planned[path].settings() if path in planned else now
         if path.exists():
             old = record.load(path)
-            check_same_settings(path, recorded_settings(old), now)
+            check_same_settings(path, {**unrecorded, **recorded_settings(old)}, now)
             if path in planned:
                 recorded[path] = old
         else:
             _, state = Checkpoint(path).load()
-            check_same_settings(path, state["settings"], now)
+            check_same_settings(path, {**unrecorded, **state["settings"]}, now)
     return recorded
 
 

@@ -26,7 +26,7 @@ from seqmodels.evaluation.metrics import compute_scores_by_bucket, sacrebleu_sig
 from seqmodels.experiments.sweep import Run, check_same_settings, count_parameters
 from seqmodels.experiments.task import Rows, Task, TestSet
 from seqmodels.interface import EOS, SequenceModel, device_of
-from seqmodels.models import Value
+from seqmodels.models import Value, file_sha256
 from seqmodels.models.cache import fuse_attention
 from seqmodels.records import io as record
 from seqmodels.records.schema import Event, Record
@@ -116,7 +116,7 @@ def load_trained(run: Run, model: SequenceModel) -> Progress | None:
     if trained is None or not (path := trained / run.path.name).exists():
         return None
     old = record.load(path)
-    check_same_settings(path, recorded_settings(old), run.settings())
+    check_same_settings(path, {**run.class_settings(), **recorded_settings(old)}, run.settings())
     model.load_state_dict(load_model(old, path.with_suffix(".safetensors")).state_dict())
     event = Event(step=old.curve[-1].step, kind="trained", what=f"trained by the task {old.task}")
     return Progress(
@@ -126,9 +126,11 @@ def load_trained(run: Run, model: SequenceModel) -> Progress | None:
 
 
 def recorded_settings(old: Record) -> dict[str, Value]:
-    """Return a record's settings, as `Run.settings` does."""
-    data = {f"data.{name}": value for name, value in old.data}
-    return {**data, "beam": old.beam, "model": old.model, **old.settings, **dict(old.train_config)}
+    """Return a record's settings, as `Run.settings` does; earlier records lack some."""
+    values = {f"data.{name}": value for name, value in old.data} | old.defaults
+    if old.model_sha256:
+        values["model_sha256"] = old.model_sha256
+    return {**values, "beam": old.beam, "model": old.model} | old.settings | dict(old.train_config)
 
 
 # ------------------------------------------------------------------------------------- 2. Evaluate
@@ -237,6 +239,7 @@ def build_record(
     state_bytes, spec = measure_cache_bytes(model), run.spec
     arm = {"varies": spec.info.variant_of, "label": spec.info.label, "width": spec.width}
     arm |= {"sizes": dict(spec.sizes), "training": dict(spec.training)}
+    sha256 = file_sha256(spec.info.class_path)
     return record.build({
         "schema": record.SCHEMA,
         "task": task.name,
@@ -244,6 +247,8 @@ def build_record(
         **({"arm": arm} if run.spec.is_changed else {}),
         "seed": run.cfg.seed,
         "model_config": run.sizes,
+        "model_defaults": run.defaults,
+        **({"model_sha256": sha256} if sha256 else {}),
         "train_config": run.cfg.settings(),
         "beam": task.beam,
         "n_parameters": count_parameters(model),

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from itertools import chain, product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, get_args
@@ -22,6 +22,7 @@ from seqmodels.models import (
     Value,
     ancestors,
     derive,
+    file_sha256,
     import_class,
     paper_of,
     register_file,
@@ -323,11 +324,22 @@ class Run(NamedTuple):
         """Return its name in messages."""
         return f"{self.name}, seed {self.cfg.seed}"
 
+    @property
+    def defaults(self) -> Fields:
+        """Return the fields of its Config that keep their defaults."""
+        config: Any = self.spec.model_type.config_type(**self.sizes)
+        values = {each.name: getattr(config, each.name) for each in fields(config) if each.init}
+        return {f: v for f, v in values.items() if f not in self.sizes and isinstance(v, Value)}
+
+    def class_settings(self) -> dict[str, Value]:
+        """Return what its class decides: defaults, and the checksum of a file of one's own."""
+        return {**self.defaults, "model_sha256": file_sha256(self.spec.info.class_path)}
+
     def settings(self) -> dict[str, Value]:
         """Return everything its result depends on, as `recorded_settings` does."""
         data = {f"data.{name}": value for name, value in self.task.data.items()}
         own = {"model": self.name, **self.sizes, **self.cfg.settings()}
-        return {**data, "beam": self.task.beam, **own}
+        return {**data, "beam": self.task.beam, **self.class_settings(), **own}
 
 
 def list_runs(task: Task, options: Options, out: Path, device: str) -> list[Run]:

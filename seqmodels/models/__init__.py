@@ -10,6 +10,7 @@ from seqmodels.models.registry import (  # noqa: F401
     ancestors,
     build,
     derive,
+    file_sha256,
     find_class,
     import_class,
     list_models,

@@ -6,6 +6,7 @@ line of `variants/table.py`. A comparison trains variants only if they are named
 
 from __future__ import annotations
 
+import hashlib
 import sys
 from collections import ChainMap
 from collections.abc import Iterator, Mapping
@@ -202,10 +203,20 @@ def import_file(path: Path) -> ModuleType:
         sys.path.append(str(path.parent))
     try:
         spec.loader.exec_module(sys.modules[key])
+        SHA256[key] = hashlib.sha256(path.read_bytes()).hexdigest()
     except (Exception, SystemExit) as error:  # a script can end itself
         del sys.modules[key]
         raise ValueError(f"{path} cannot be imported: {explain(error, path)}") from error
     return sys.modules[key]
+
+
+SHA256 = dict[str, str]()
+"""The checksum of each file that was imported, by the name of its module."""
+
+
+def file_sha256(class_path: str) -> str | None:
+    """Return the SHA-256 of FILE.py as it was imported; None for a class of an installed module."""
+    return SHA256.get(import_class(class_path).__module__)
 
 
 def explain(error: BaseException, path: Path) -> str:

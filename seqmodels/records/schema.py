@@ -190,6 +190,11 @@ class Record(Strict):
     """The changes that made this model; None: it is a model or a variant."""
     seed: Count
     settings: Annotated[dict[Name, Value], Field(alias="model_config")]
+    """The fields of its Config that the task's recipe or the command chose."""
+    defaults: Annotated[dict[Name, Value], Field(alias="model_defaults")] = {}
+    """All others, which had their class's defaults; none in earlier records."""
+    model_sha256: Checksum | None = None
+    """SHA-256 of the file of a model of one's own; None: it is a model of the package."""
     train_config: Training
     beam: Count
     n_parameters: Count

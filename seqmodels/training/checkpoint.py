@@ -19,7 +19,7 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from seqmodels.interface import SequenceModel
-from seqmodels.models import Fields, build
+from seqmodels.models import Fields, build, file_sha256, paper_of
 from seqmodels.records.schema import Record
 from seqmodels.utils import files
 from seqmodels.utils.terminal import defer_signals
@@ -107,8 +107,8 @@ def load_model(record: Record, path: Path) -> SequenceModel:
     """Build the record's model with the weights at PATH, in evaluation mode.
 
     Raises ValueError if the weights are missing (results are committed without them), or are not
-    those of the record, by the checksum that it contains. A rounded run's float16 weights are
-    computed with in float32.
+    those of the record, by the checksum that it contains, or if the model's class was changed. A
+    rounded run's float16 weights are computed with in float32.
     """
     if not path.exists():
         raise ValueError(f"{path}: the weights of this run are missing; train it again")
@@ -121,8 +121,24 @@ def load_model(record: Record, path: Path) -> SequenceModel:
     sizes: dict[str, Any] = dict(record.settings)
     try:
         model = build(record.base, **sizes)
+        check_class(record, model)
         model.load_state_dict(safetensors.torch.load(content))
     except (SafetensorError, RuntimeError, TypeError, ValueError) as error:
         fault = str(error)[:200]  # names of weights
         raise ValueError(f"{path} does not match its record; train it again: {fault}") from error
     return model.eval()
+
+
+def check_class(record: Record, model: SequenceModel) -> None:
+    """Raise ValueError if a default of the model's Config, or the file of its class, has changed.
+
+    Earlier records hold neither.
+    """
+    place = paper_of(record.base).class_path
+    now = {name: getattr(model.config, name, None) for name in record.defaults}
+    changed = [f"{f} was {was}, is {now[f]}" for f, was in record.defaults.items() if now[f] != was]
+    if (wanted := record.model_sha256) and wanted != file_sha256(place):
+        changed.append(f"its SHA-256 is no longer {wanted[:16]}…")
+    if changed:
+        file = Path(place.rpartition(":")[0]).name
+        raise ValueError(f"{file} has changed: {'; '.join(changed)}")

@@ -1,7 +1,9 @@
 """One run: its rows and scores, the operations of its training, and its record."""
 
 import hashlib
+import json
 import math
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,7 +13,7 @@ import pytest
 import torch
 from conftest import ATTENDING, TINY, fields_of, rows_of
 from safetensors.torch import load_file
-from toys import TOKENIZER, options, toy
+from toys import TOKENIZER, options, stopped_after, toy
 
 from seqmodels import EOS, MODELS, SequenceModel, build
 from seqmodels.data import tokenizers
@@ -21,6 +23,7 @@ from seqmodels.experiments import run as one_run
 from seqmodels.experiments.launch import compare
 from seqmodels.experiments.run import score_test_set
 from seqmodels.experiments.sweep import count_parameters
+from seqmodels.models import registry
 from seqmodels.records import io as record
 from seqmodels.training import loop
 from seqmodels.training.checkpoint import load_model
@@ -147,3 +150,64 @@ def test_a_row_without_a_search(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [row["exact_match"] for row in rows] == [False, True, True]
     for part in (entry["overall"], *entry["buckets"]):
         assert part["perplexity"]["value"] == pytest.approx(math.exp(part["nats"]["value"]))
+
+
+OWN = """
+from dataclasses import dataclass
+
+from seqmodels.models import gpt
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config(gpt.Config):
+    n_layers: int = 2
+    n_heads: int = 2
+    window: int = 8
+
+
+class Own(gpt.GPT):
+    config_type = Config
+"""
+
+
+CHANGES = {
+    "window: int = 1": "window was 8, is 1",
+    "window: int = 8\n    n_layers: int = 1": "n_layers was 2, is 1",
+    "window: int = 8  # words": "SHA-256 is no longer|model_sha256 was",
+}
+
+
+def test_a_changed_class_is_refused_by_name(tmp_path: Path) -> None:
+    file, out = tmp_path / "own.py", tmp_path / "out"
+
+    def train(text: str) -> None:
+        file.write_text(text)
+        registry.PAPERS.pop("Own", None)
+        sys.modules.pop(f"own@{file}", None)
+        registry.register_file(str(file))
+        compare(toy(recipes={}), options(out, models=["Own"]))
+
+    with stopped_after(2):
+        train(OWN)
+    for change, fault in CHANGES.items():
+        with pytest.raises(ValueError, match=fault):
+            train(OWN.replace("window: int = 8", change))
+    train(OWN)
+    path = out / "Own-seed1.json"
+    saved, weights = record.load(path), path.with_suffix(".safetensors")
+    assert saved.settings.keys() == {"vocab_size", "d_model"}
+    assert saved.defaults.items() >= {"window": 8, "n_layers": 2, "dropout": 0.1}.items()
+    assert saved.model_sha256 == hashlib.sha256(OWN.encode()).hexdigest()
+    assert getattr(load_model(saved, weights).config, "window", None) == 8
+    for change, fault in CHANGES.items():
+        with pytest.raises(ValueError, match=fault):
+            train(OWN.replace("window: int = 8", change))
+        with pytest.raises(ValueError, match=f"own.py has changed: .*({fault})"):
+            load_model(saved, weights)
+    # a record of an earlier version holds neither
+    values = fields_of(path)
+    del values["model_defaults"], values["model_sha256"]
+    path.write_text(json.dumps(values))
+    train(OWN.replace("window: int = 8", "window: int = 1"))
+    load_model(record.load(path), weights)
+    registry.PAPERS.pop("Own")
