@@ -52,8 +52,8 @@ def losses(trainer: Trainer) -> list[float]:
     rng = random.Random(5)
     texts = [[rng.randrange(4, V) for _ in range(rng.randint(1, 9))] for _ in range(64)]
     examples = [Example([*text, EOS], [*text[::-1], EOS]) for text in texts]
-    for draw in islice(batches.batch_indices(examples, CFG.batch_tokens, CFG.seed), 20):
-        batch = batches.collate([examples[i] for i in draw.rows])
+    for _, _, rows in islice(batches.batch_indices(examples, CFG.batch_tokens, CFG.seed), 20):
+        batch = batches.collate([examples[i] for i in rows])
         loop.training_step(trainer, trainer.prepare(batch))
     return trainer.progress.losses
 

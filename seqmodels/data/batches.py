@@ -217,20 +217,15 @@ def shuffle(n: int, rng: random.Random) -> np.ndarray:
     return np.array(order)
 
 
-class BatchIndices(NamedTuple):
-    """The indices of a training batch's examples, its epoch, and its number in the epoch."""
-
-    epoch: int
-    batch: int
-    rows: list[int]
-
-
 def batch_indices(
     examples: Sequence[Example], batch_tokens: int, seed: int, epoch: int = 0, batch: int = 0
-) -> Iterator[BatchIndices]:
-    """Yield training batches without end, epoch after epoch, starting from any batch."""
+) -> Iterator[tuple[int, int, list[int]]]:
+    """Yield training batches without end, epoch after epoch, starting from any batch.
+
+    Of each: its epoch, its number in the epoch, and the indices of its examples.
+    """
     while True:
         batches = shuffled_batches(examples, batch_tokens, seed, epoch, batch)
         for i, rows in enumerate(batches, batch):
-            yield BatchIndices(epoch, i, rows)
+            yield epoch, i, rows
         epoch, batch = epoch + 1, 0

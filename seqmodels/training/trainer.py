@@ -36,7 +36,7 @@ class PreparedBatch(NamedTuple):
     rows: Batch
     n_targets: int
     """Its scored target tokens: counted on the CPU, so that a GPU is not waited for."""
-    next_place: tuple[int, int] = 0, 0
+    next_place: tuple[int, int]
     """Epoch and number of the batch after it."""
 
 
@@ -58,19 +58,18 @@ class Trainer:
     def batches(self, examples: Sequence[Example]) -> Iterator[PreparedBatch]:
         """Yield the batches that come next, without end."""
         cfg, progress = self.cfg, self.progress
-        for place in batch_indices(
+        for epoch, n, rows in batch_indices(
             examples, cfg.batch_tokens, cfg.seed, progress.epoch, progress.batch
         ):
-            batch = self.prepare(collate([examples[i] for i in place.rows]))
-            yield batch._replace(next_place=(place.epoch, place.batch + 1))
+            yield self.prepare(collate([examples[i] for i in rows]), (epoch, n + 1))
 
-    def prepare(self, batch: Batch) -> PreparedBatch:
+    def prepare(self, batch: Batch, next_place: tuple[int, int] = (0, 0)) -> PreparedBatch:
         """Move a batch to the model's device, a GPU asynchronously, and count its targets."""
         n_targets = int((batch.tgt_out != PAD).sum())
         if self.device.type == "cuda" and not batch.src.is_cuda:
             batch = Batch(*(tensor.contiguous().pin_memory() for tensor in batch))
         rows = Batch(*(tensor.to(self.device, non_blocking=True) for tensor in batch))
-        return PreparedBatch(rows, n_targets)
+        return PreparedBatch(rows, n_targets, next_place)
 
     # ------------------------------------------------------------------------- Progress
 
