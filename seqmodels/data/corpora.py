@@ -137,13 +137,6 @@ def explain_errors(what: str) -> Iterator[None]:
         raise ValueError(f"{what} cannot be read: {reason}{offline_hint(what)}") from fault
 
 
-def find_files(folder: str) -> dict[str, list[Path]]:
-    """Return the files of each split of a folder in the layout of a dataset on the hub."""
-    with explain_errors(folder):
-        found = import_datasets().load_dataset_builder(folder).config.data_files
-        return {str(split): [*map(Path, paths)] for split, paths in found.items()}
-
-
 def load_dataset(data: str, limit: int | None) -> dict[str, Any]:
     """Return the splits of OWNER/NAME or OWNER/NAME:CONFIG on the hub, kept by `datasets`.
 

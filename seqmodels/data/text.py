@@ -3,7 +3,7 @@
 A corpus is not held in memory, but read from its beginning whenever it is needed. Lines end at LF
 or CRLF and nowhere else: U+0085, U+2028 and form feeds occur inside sentences. Cells are texts as
 they are written, so Python reads CSV and JSON: `datasets` drops the last cells of a row that is too
-long, and rewrites dates. It finds the splits of a folder, and reads Parquet and the hub.
+long, and rewrites dates. It reads Parquet and the hub.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Corpus(NamedTuple):
     key: str
     """Changes whenever the content does; known without reading it."""
     origins: Sequence[str]
-    """Where each side of the pairs is from, or the text."""
+    """What the corpus is read from."""
     languages: Sequence[str] = ()
     """Languages of source and target; none for running text."""
 
@@ -180,24 +180,28 @@ def split_tsv(line: str) -> list[str]:
 def read_csv(path: Path) -> Rows:
     """Yield the rows of a CSV or TSV file, whose first line names the columns.
 
-    A row is one line. CSV has commas, or semicolons if its header has no comma.
+    A row is one line; blank ones are none. CSV has commas, or semicolons if its header has no
+    comma; Excel can say which, in a line before the header.
     """
-    names: list[str] = []
+    names, mark = list[str](), "\t" if path.suffix.lower() == ".tsv" else ""
     for n, line in enumerate(read_lines(path), 1):
         place = f"{path}, line {n}"
-        if n == 1:
-            mark = "\t" if path.suffix.lower() == ".tsv" else "," if "," in line else ";"
+        is_mark = n == 1 and line in ("sep=,", "sep=;", "sep=\t")
+        if is_mark or not line:
+            mark = line[-1:] or mark
+            continue
+        mark = mark or ("," if "," in line else ";")
         try:
             options: Any = {"delimiter": mark, "strict": True, "skipinitialspace": True}
             cells = split_tsv(line) if mark == "\t" else [*chain(*csv.reader([line], **options))]
         except csv.Error as fault:
             raise ValueError(f"{place}: {fault}; a row is one line, with closed quotes") from fault
         cells = [cell.strip() for cell in cells]
-        if n == 1:
+        if not names:
             names = cells
-        elif line and len(cells) != len({*names}):
+        elif len(cells) != len({*names}):
             raise ValueError(f"{place}: {len(cells)} cells, but columns {', '.join(names)}")
-        elif line:
+        else:
             yield place, dict(zip(names, cells, strict=True))
 
 
@@ -248,16 +252,18 @@ TABLES: dict[str, Callable[[Path], Rows]] = {
 """The reader of each kind of table, by the ending of its file."""
 
 
-def open_rows(data: str, limit: int | None) -> tuple[dict[str, RowReader], str]:
-    """Return what reads the rows of each split of a table, a folder or a dataset, and its key.
+def open_rows(data: str, limit: int | None) -> tuple[dict[str, RowReader], str, str]:
+    """Return what reads the rows of each split of a table, a folder or a dataset, key and origin.
 
     With `limit`, as many rows of train are streamed, shuffled in a buffer. A single split is train.
     """
-    path, readers = Path(data), dict[str, RowReader]()
+    path, readers, origin = Path(data), dict[str, RowReader](), data
     if limit and path.is_file():
         raise ValueError("--limit applies to datasets of the hub; a file is read whole")
     if path.exists() and not limit:
-        paths = {"train": [path]} if path.is_file() else corpora.find_files(data)
+        paths = {"train": [path]} if path.is_file() else find_files(path)
+        if path.is_dir():  # up to nine files of each split are named
+            origin += "".join(f"; {s}: {', '.join(p.name for p in paths[s][:9])}" for s in paths)
         key = " ".join(map(fingerprint, chain.from_iterable(paths.values())))
         readers = {split: partial(read_tables, files) for split, files in paths.items()}
     else:
@@ -265,13 +271,34 @@ def open_rows(data: str, limit: int | None) -> tuple[dict[str, RowReader], str]:
         key = f"{data} {limit} {[getattr(rows, '_fingerprint', '') for rows in loaded.values()]}"
         readers = {split: partial(read_dataset, rows, data) for split, rows in loaded.items()}
     if len(readers) == 1:
-        return {"train": next(iter(readers.values()))}, key
+        return {"train": next(iter(readers.values()))}, key, origin
     named = {
         split: readers[name] for split in SPLITS for name in SPLIT_NAMES[split] if name in readers
     }
     if "train" not in named:
         raise ValueError(f"{data} has no split train, but {', '.join(readers)}")
-    return named, key
+    return named, key, origin
+
+
+def find_files(folder: Path) -> dict[str, list[Path]]:
+    """Return the files of each split of a folder, by the word that begins their name or folder's.
+
+    If no name begins with a split, all files are train's; if some do, ValueError names another.
+    """
+    splits, names = dict[str, list[Path]](), {n: s for s in SPLITS for n in SPLIT_NAMES[s]}
+    for path in sorted(folder.rglob("*")):
+        parts = path.relative_to(folder).parts
+        if path.suffix.lower() in (*TABLES, ".txt") and not any(part[0] == "." for part in parts):
+            words = (re.split(r"[\W_]", part.lower())[0] for part in parts)
+            split = next((names[word] for word in words if word in names), "")
+            splits.setdefault(split, []).append(path)
+    if not splits:
+        raise ValueError(f"{folder} has neither train.LANG of two languages, nor a .txt or a table")
+    if len(splits) > 1 and "" in splits:
+        raise ValueError(
+            f"{splits[''][0]} is of no split: begin its name with train, valid or test, or move it"
+        )
+    return splits if "" not in splits else {"train": splits[""]}
 
 
 def read_tables(paths: Sequence[Path]) -> Rows:
@@ -310,6 +337,8 @@ def read_texts(
 
 LANGUAGE = re.compile(r"[a-z]{2}(?:[-_]\w+)?|[a-z]{3}_[A-Z][a-z]{3}")
 """The code of a language, such as `de`, `zh-Hans`, `pt_BR` or `eng_Latn`."""
+TAG = re.compile(r"\s*<[/?!]?[^\W\d][^<>]*>(?:.*</[^<>]*>)?\s*")
+"""A line that is a tag, or a text between two."""
 
 
 def choose_sides(
@@ -406,9 +435,13 @@ def open_folder(folder: Path, train: Mapping[str, Path], languages: Languages) -
 def corpus_of_files(
     name: str, languages: tuple[str, str], paths: Mapping[str, tuple[Path, Path]]
 ) -> Corpus:
-    """Return the corpus whose splits are two text files each."""
+    """Return the corpus whose splits are two text files each; raise ValueError for markup."""
     splits = {split: partial(read_line_pairs, *sides) for split, sides in paths.items()}
     key = " ".join(map(fingerprint, chain.from_iterable(paths.values())))
+    for path in chain.from_iterable(paths.values()):
+        for n, line in enumerate(islice(read_lines(path), N_SAMPLED), 1):
+            if TAG.fullmatch(line):
+                raise ValueError(f"{path}, line {n} is markup, {preview(line)}; give text alone")
     return Corpus(name, splits, key, [*map(str, paths["train"])], languages)
 
 
@@ -426,7 +459,7 @@ def read_line_pairs(src: Path, tgt: Path) -> Iterator[Pair]:
 
 def open_table(data: str, languages: Languages, limit: int | None = None) -> Corpus:
     """Open a table, a folder of tables, or a dataset on the hub, with a column for each side."""
-    readers, key = open_rows(data, limit)
+    readers, key, origin = open_rows(data, limit)
     row = first_row(readers["train"], data)
     names = [*row]
     chosen = choose_sides(names, [*filter(LANGUAGE.fullmatch, names)], languages, data)
@@ -436,7 +469,7 @@ def open_table(data: str, languages: Languages, limit: int | None = None) -> Cor
             "--source and --target, or write a first line that names the columns"
         )
     splits = {split: partial(read_texts, rows, chosen, Pair) for split, rows in readers.items()}
-    origins = [f"{data}, column {name}" for name in chosen]
+    origins = [origin, f"columns {' and '.join(chosen)}"]
     return Corpus(Path(data.partition(":")[0]).stem, splits, key, origins, chosen)
 
 
@@ -462,13 +495,13 @@ def open_text(data: Sequence[str], column: str | None = None, limit: int | None 
         splits: Mapping[str, Reader] = {"train": partial(read_book, place)}
         opened = Corpus(place.name, splits, fingerprint(place), [str(place)])
     else:
-        readers, key = open_rows(str(place), limit)
+        readers, key, origin = open_rows(str(place), limit)
         chosen = find_column([*first_row(readers["train"], str(place))], column, str(place))
         splits = {
             split: partial(read_texts, rows, [chosen], lambda text: text.removesuffix("\n") + "\n")
             for split, rows in readers.items()
         }
-        opened = Corpus(place.stem, splits, f"{key} {chosen}", [f"{place}, column {chosen}"])
+        opened = Corpus(place.stem, splits, f"{key} {chosen}", [origin, f"column {chosen}"])
     train, *held_out = opened.splits.values()
     if held_out:
         splits = {"train": train, "valid": held_out[0], "test": held_out[-1]}

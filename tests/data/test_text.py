@@ -179,7 +179,9 @@ def test_quotes_and_spaces_round_cells(tmp_path: Path) -> None:
     write(tmp_path, {
         "q.tsv": 'de\ten\n"Ja, ""so"""\t"yes"\n"Nein\t5" "disk"\n',
         "s.csv": 'de , en\n"Ja, gut", yes \n\nNein, no\n',
+        "e.csv": "sep=;\nde;en;n,m\nJa, gut;yes;1\nsep=;no;2\n",
     })  # fmt: skip
+    assert pairs_of(tmp_path / "e.csv") == [("Ja, gut", "yes"), ("sep=", "no")]
     assert pairs_of(tmp_path / "q.tsv") == [('Ja, "so"', "yes"), ('"Nein', '5" "disk"')]
     assert pairs_of(tmp_path / "s.csv") == [("Ja, gut", "yes"), ("Nein", "no")]
 
@@ -223,9 +225,37 @@ def test_a_folder_of_tables(tmp_path: Path) -> None:
     })  # fmt: skip
     opened = open_pairs([str(folder)], ("de", None))
     assert read_pairs(opened) == [("eins", "one"), ("zwei", "two"), ("drei", "three")]
+    assert opened.origins == [
+        f"{folder}; valid: dev.csv; test: test.csv; train: train.csv",
+        "columns de and en",
+    ]
     write(folder, {"test.csv": "de,fr\ndrei,trois\n"})
     with pytest.raises(ValueError, match=r"test\.csv, line 2: 'en' is missing: de, fr"):
         read_pairs(open_pairs([str(folder)]))
+
+
+def test_a_split_is_the_word_that_begins_a_name(tmp_path: Path) -> None:
+    folder = write(tmp_path / "texts", {"training_diary.txt": "a\n", "blood_test.txt": "b\n"})
+    assert read(open_text([str(folder)])) == "b\na\n"
+    write(folder / "test", {"blood.txt": "c\n"})
+    with pytest.raises(ValueError, match=r"blood_test\.txt is of no split: begin its name with"):
+        open_text([str(folder)])
+    for name in ("training_diary.txt", "blood_test.txt"):
+        (folder / name).rename(folder / f"train-{name}")
+    write(folder, {".hidden.txt": "d\n", "README.md": "e\n"})
+    opened = open_text([str(folder)])
+    assert (read(opened, "train"), read(opened, "test")) == ("b\na\n", "c\n")
+    with pytest.raises(ValueError, match=r"test has neither train\.LANG of two languages, nor"):
+        open_pairs([str(write(tmp_path / "test", {"a.de": "eins\n", "a.en": "one\n"}))])
+
+
+@pytest.mark.parametrize("line", [
+    "<p>", "</doc>", '<seg id="1"> ja </seg> ', " <s> ja </s>", "<!DOCTYPE x>", "<?xml v='1'?>",
+])  # fmt: skip
+def test_markup_is_refused(line: str, tmp_path: Path) -> None:
+    write(tmp_path, {"t.de": f"<3 x\n< a >\n<unk> ja\n{line}\n", "t.en": "1 <2> 3\n" * 4})
+    with pytest.raises(ValueError, match=r"t\.de, line 4 is markup, .*; give text alone"):
+        pairs_of(tmp_path / "t.de", tmp_path / "t.en")
 
 
 @pytest.mark.parametrize(("name", "content", "fault"), [
@@ -235,7 +265,7 @@ def test_a_folder_of_tables(tmp_path: Path) -> None:
     ("x.csv", "de,en\n", " has no rows"), ("x.csv", "de,en,en\na,b,c\n", r", line 2: "),
     ("x.tsv", "Deutsch\tEnglisch\na\tb\n", " has Deutsch, Englisch; name two columns"),
     ("x.tsv", "it\tes\nto\tzu\n", "are it and es columns, or words of a first row"),
-    ("x.csv", "sep=,\nde,en\na,b\n", " has sep=, .*; name two columns"),
+    ("x.csv", "sep=|\nde|en\na|b\n", r" has sep=\|; name two columns"),
     ("x.csv", "de,en,fr\na,b,c\n", " has de, en, fr; name two columns"),
     ("x.jsonl", '{"de": NaN, "en": "a"}\n', ", line 1: 'de' is not a text"),
     ("x.jsonl", '{"de": "a", "en": "b"}\n\n{"de": "a"}\n', ", line 3: 'en' is missing"),
