@@ -15,7 +15,7 @@ import json
 import re
 import sys
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from itertools import takewhile
 from math import log
@@ -64,22 +64,30 @@ def name_bucket(part: Mapping[str, Any]) -> str:
     return f"{low}" if low == high else f"{low}–{high}"
 
 
+def find_pairs(folder: str, row: str, column: str, metric: str, test: str) -> Iterator[Any]:
+    """Yield how two models were compared, with the names of the parts of their difference."""
+    for its in read(f"{folder}/significance.json")["comparisons"]:
+        if test in ("", its["test"]) and metric in ("", its["metric"]):
+            parts = ["all", *(name_bucket({"low": a, "high": b}) for a, b in its["buckets"])]
+            for pair in its["pairs"]:
+                if {pair["row"], pair["column"]} == {row, column}:
+                    values = [pair["overall"], *pair["buckets"]]
+                    yield pair, dict(zip(parts, values, strict=True))
+
+
 def difference(
     folder: str, row: str, column: str, bucket: str = "all", metric: str = "", test: str = ""
 ) -> tuple[float, float, float]:
-    """Return a tested difference of two models and the ends of its interval."""
-    for its in read(f"{folder}/significance.json")["comparisons"]:
-        if test not in ("", its["test"]) or metric not in ("", its["metric"]):
-            continue
-        parts = ["all", *(name_bucket({"low": a, "high": b}) for a, b in its["buckets"])]
-        for pair in its["pairs"]:
-            found = [pair["overall"], *pair["buckets"]][parts.index(bucket)]
-            ends = found["value"], found["low"], found["high"]
-            if (pair["row"], pair["column"]) == (row, column):
-                return ends
-            if (pair["row"], pair["column"]) == (column, row):
-                return -ends[0], -ends[2], -ends[1]
+    """Return a difference of two models and the ends of its interval."""
+    for pair, parts in find_pairs(folder, row, column, metric, test):
+        ends = parts[bucket]["value"], parts[bucket]["low"], parts[bucket]["high"]
+        return ends if pair["row"] == row else (-ends[0], -ends[2], -ends[1])
     raise ValueError(f"results/{folder}/significance.json does not compare {row} with {column}")
+
+
+def p_value(folder: str, row: str, column: str, metric: str = "", test: str = "") -> float:
+    """Return the corrected p-value of a difference of two models."""
+    return float(next(find_pairs(folder, row, column, metric, test))[0]["p"])
 
 
 def analyses(folder: str, model: str, name: str, key: str, **where: Any) -> list[float]:
@@ -103,7 +111,8 @@ def span(values: Iterable[float]) -> tuple[float, float]:
 
 
 NAMES: dict[str, Any] = {
-    f.__name__: f for f in (read, records, scores, difference, analyses, carried_bits, span)
+    f.__name__: f
+    for f in (read, records, scores, difference, p_value, analyses, carried_bits, span)
 }
 
 
