@@ -34,7 +34,8 @@ ESSAYS = {
     "after-2017": "What came after 2017?",
 }
 """The title of each essay, by its page."""
-SCRIPTS = {"index": "opening.js", "attention": "numbers.js", "after-2017": "cups.js"}
+SCRIPTS = {"long-sentences": "opening.js", "attention": "numbers.js", "after-2017": "cups.js"}
+LONG = re.compile(rb"(\.\d\d)\d+")
 MIN_WORDS = 7
 """Least words of the sentence for which a chapter shows what its lines compute."""
 
@@ -54,14 +55,20 @@ class Site:
         text = layout.render(f"{template or page}.html", **(shared | content))
         self.pages.append(files.write(self.out / f"{page}.html", text))
 
-    def copy_figure(self, name: str) -> str:
-        """Copy a figure of `results` beside the pages; return its address, empty without it."""
-        path = RESULTS / f"{name}.svg"
+    def copy_figure(self, name: str, kind: str = "svg") -> str:
+        """Copy a figure of `results` beside the pages; return its address, empty without it.
+
+        Paths are rounded to hundredths of a pixel.
+        """
+        path = RESULTS / f"{name}.{kind}"
         if not path.exists():
             return ""
-        copy = self.out / "figures" / f"{name.replace('/', '-')}.svg"
+        copy = self.out / "figures" / f"{name.replace('/', '-')}.{kind}"
         if not copy.exists():
-            files.write(copy, path.read_bytes())
+            content = path.read_bytes()
+            if kind == "svg":
+                content = re.sub(rb' d="[^"]*"', lambda d: LONG.sub(rb"\1", d[0]), content)
+            files.write(copy, content)
         return f"figures/{copy.name}"
 
 
@@ -83,7 +90,7 @@ def build(
 
         content = describe(live, None if is_single else out)
         site.shared["muted"] = content["muted"]
-    site.write("index", opening=essays.read_opening(LIVE), timeline=TIMELINE)
+    site.write("index", timeline=TIMELINE)
     for before, c, after in zip(
         [None, *site.chapters], site.chapters, [*site.chapters[1:], None], strict=False
     ):

@@ -23,6 +23,8 @@ def describe(page: str, results: Path) -> dict[str, Any]:
     if page == "one-head":
         path = results / HEAD_RECORD
         return {"head": describe_head(path) if path.exists() else None}
+    if page == "long-sentences":
+        return {"opening": read_opening(results / "translation-live")}
     if page == "attention":
         from lesson import attention  # imports torch
 

@@ -10,6 +10,7 @@ import torch
 from conftest import RESULTS
 
 import seqmodels
+from lesson import film
 from seqmodels.interface import BOS, EOS
 from tools import opening
 
@@ -77,26 +78,39 @@ def test_the_vector_is_written_anew_from_the_weights(monkeypatch: pytest.MonkeyP
     assert row["best"] != row["vectors"][-1:]
 
 
-def test_the_film_shows_the_numbers_as_they_are() -> None:
-    film = opening.draw(ROWS[opening.SHOWN])
-    assert film == (RESULTS / "opening-film.svg").read_text("utf-8"), (
-        "run python -m tools.opening --film"
+def test_outputs_are_put_back_into_english_by_the_grammar() -> None:
+    row, other = ROWS[film.SHOWN], ROWS[film.SHOWN] | {"outputs": ["Clara schläft."] * 3}
+    glosses = opening.gloss(row)
+    assert json.loads(json.dumps(glosses)) == row["glosses"]
+    first, second, _ = (" ".join(gloss["en"]) for gloss in glosses)
+    assert first.startswith("Clara will have loved all cars although some clever horses disappear")
+    assert second == row["src"].replace(",", " ,").replace(".", " .")
+    assert {tuple(link) for link in glosses[1]["links"]} > {(2, 5), (3, 4), (27, 25), (27, 29)}
+    with pytest.raises(ValueError, match="no tree"):
+        opening.gloss(other)
+
+
+@pytest.mark.parametrize("name", film.PICTURES)
+def test_the_picture_shows_the_numbers_as_they_are(name: str) -> None:
+    svg = film.draw(ROWS[film.SHOWN], film.PICTURES[name])
+    path = RESULTS / f"{name}.svg"
+    assert svg == path.read_text("utf-8"), "run python -m lesson.film"
+    assert len(svg.encode()) <= 200_000
+    root = ET.fromstring(svg)
+    wrong = [word.text for word in root.iter(f"{SVG}tspan") if "w" in word.get("class", "").split()]
+    lost = (
+        "will disappear, although Felix him often arrives although the clever mouse is small, the"
     )
-    root = ET.fromstring(film)
+    assert " ".join(map(str, wrong)) == f"{lost} brave child was"
     texts = ["".join(text.itertext()) for text in root.iter(f"{SVG}text")]
-    assert {"39 % right: 12 of 31 words", "100 % right: 31 of 31 words"} <= {*texts}
-    assert "200 numbers, rewritten at each word" in texts
-    assert " ".join(texts).count("verschwinden") == 1  # a wrong word of the first machine
-    lines = [line for line in root.iter(f"{SVG}path") if "l" in line.get("class", "").split()]
-    kept = [line for line in lines if "f" not in line.get("class", "").split()]
-    weights = levels(ROWS[5]["weights"], 0.0)
-    n_words = len(ROWS[5]["weights"]) + len(texts_of(ROWS[5], 0)) + len(texts_of(ROWS[5], 2))
-    assert len(kept) == (weights >= 0.05).sum() + n_words - len(weights)
-    before, _, moving = film.partition("@media (prefers-reduced-motion:no-preference)")
+    assert sum("31" in text and "right" in text for text in texts) == 3
+    shown = sum(group.get("class", "").startswith("c a") for group in root.iter(f"{SVG}g"))
+    assert shown >= 1 + 1 + len(ROWS[film.SHOWN]["annotations"])
+    before, _, moving = svg.partition("@media screen and (prefers-reduced-motion:no-preference)")
     assert "animation" not in before
-    assert moving.partition("</style>")[0].count("animation:") == 2
+    assert "animation" not in moving.partition("</style>")[2]
 
 
-def texts_of(row: dict[str, Any], k: int) -> list[str]:
-    """Return the words and signs of an output, by a rule of this test's own."""
-    return row["outputs"][k].replace(",", " ,").replace(".", " .").split()
+def test_words_are_right_in_the_order_of_the_reference() -> None:
+    assert film.find_right(["a", "b", "x", "d", "c"], ["a", "b", "c", "d"]) == {0, 1, 3}
+    assert film.join_signs(["A", "b", ",", "c", "."]) == (["A", "b,", "c."], [0, 1, 1, 2, 2])
