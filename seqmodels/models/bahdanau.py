@@ -5,10 +5,9 @@ Paper
     Translate. ICLR 2015, arXiv:1409.0473v7 (v1: 1 September 2014; equations, A.x: appendix).
 
 Before
-    The RNN encoder–decoder reads every source into one vector; its BLEU fell with length (Cho et
-    al. 2014, arXiv:1409.1259). The authors conjecture that a vector of fixed length is a
-    bottleneck. Graves (2013, arXiv:1308.0850) generated handwriting from a text that it reads
-    through a soft window, which moves only forwards (6.1).
+    The RNN encoder–decoder reads every source into one vector, in which the authors suspect a
+    bottleneck: its BLEU fell with length (Cho et al. 2014, arXiv:1409.1259). Graves (2013,
+    arXiv:1308.0850) generated handwriting from a text by a soft window that moves only forwards.
 
 Idea
     Keep one annotation per source word, read in both directions. Before each target word, score all
@@ -31,7 +30,6 @@ Symbols
     s_i         s       (B,D)      decoder state
     alpha_ij    alpha   (B,S)      weight of source word j for target word i
     c_i         c       (B,2D)     this step's summary of the source
-    z, r        z, r    (B,D)      update gate, reset gate
     t_i         maxout  (B,O)      maxout units of the output
 
 Differs
@@ -44,8 +42,7 @@ Differs
     5. The first word is written after BOS (authors' code: zeros); a task decides on a source's EOS.
 
 Cost
-    Time O((S+T) D² + S T (A + D)), and O(S D) numbers from source to target; S + T sequential
-    steps.
+    Time O((S+T) D² + S T (A + D)), and O(S D) numbers from source to target; S + T steps in order.
 """
 
 from __future__ import annotations
@@ -133,17 +130,15 @@ class Encoder(nn.Module):
         self, e: Float[Tensor, "B S E"], src_mask: Bool[Tensor, "B S"]
     ) -> Float[Tensor, "B S D2"]:
         """Return an annotation for every word: its forward and its backward state."""
-        h = e.new_zeros(len(e), self.d_model)
-        forward_states = []
+        h = h_back = e.new_zeros(len(e), self.d_model)
+        forward_states, backward_states = [], []
         for x_t in self.W(e).unbind(1):
             h = self.unit(x_t, h)
             forward_states.append(h)
-        h = e.new_zeros(len(e), self.d_model)
-        backward_states = []
         x, is_word = self.W_back(e), src_mask.unsqueeze(-1).to(e.dtype)
         for j in reversed(range(e.shape[1])):
-            h = is_word[:, j] * self.unit_back(x[:, j], h)
-            backward_states.append(h)
+            h_back = is_word[:, j] * self.unit_back(x[:, j], h_back)
+            backward_states.append(h_back)
         states = torch.stack(forward_states, 1), torch.stack(backward_states[::-1], 1)
         return torch.cat(states, -1)  #                                                     (7)
 
@@ -216,7 +211,7 @@ class Bahdanau(SequenceModel):
         h = self.encoder(self.dropout(self.embed(src)), src_mask)
         s = torch.tanh(self.W_s(h[:, 0, self.config.d_model :]))  #                  s_0, A.2.2
         keys = self.attention.U_a(h)
-        return State(h.to(keys.dtype), keys, src_mask, s)  # h as precise as keys
+        return State(h.to(keys.dtype), keys, src_mask, s)  # as keys: bfloat16 under autocast
 
     def step(self, y: Int[Tensor, " R"], state: State) -> tuple[Float[Tensor, "R V"], State]:
         """Write one token: attend with s_{i-1}, then update the state with what was read."""

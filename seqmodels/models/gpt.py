@@ -54,7 +54,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from seqmodels.interface import PAD, NonNegative, SequenceModel, Share, Size, check_positions
-from seqmodels.models.cache import KVCache, head_width
+from seqmodels.models.cache import KVCache, fusible, head_width
 
 # ------------------------------------------------------------------------------------- Config
 
@@ -93,16 +93,8 @@ class State(NamedTuple):
 # -------------------------------------------------------------------------------------- Parts
 
 
-def softmax(score: Float[Tensor, "B H N M"], mask: Tensor) -> Float[Tensor, "B H N M"]:
-    """Return the softmax over the keys where the mask is True; the other weights are zero."""
-    return score.masked_fill(~mask, -torch.inf).softmax(-1)
-
-
 class MultiHeadAttention(nn.Module):
     """2017: H attention heads in parallel; queries, keys and values are from one text."""
-
-    is_fused = False
-    """Compute 2017's eq. (1) by one kernel, which does not keep the weights: for GPUs."""
 
     def __init__(self, cfg: Config):
         super().__init__()
@@ -115,19 +107,15 @@ class MultiHeadAttention(nn.Module):
         """Return the queries, keys and values of all heads."""
         return self.to_heads(self.W_qkv(x)).permute(2, 0, 3, 1, 4)  # from (B,N,3,H,K)
 
-    def attention_weights(
-        self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor
-    ) -> Float[Tensor, "B H N M"]:
-        """Return each query's weights over the keys, for plots; takes what `forward` takes."""
-        return softmax(q @ k.mT / q.shape[-1] ** 0.5, mask)
+    def attention_weights(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
+        """Return the weights (B,H,N,M) over the keys where the mask is True; the others are 0."""
+        score = q @ k.mT / q.shape[-1] ** 0.5
+        return score.masked_fill(~mask, -torch.inf).softmax(-1)  #                     2017, (1)
 
+    @fusible  # into one kernel, on GPUs
     def forward(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Float[Tensor, "B N D"]:
         """Return softmax(Q Kᵀ / √d_k) V of all heads, merged with W_o."""
-        if not self.is_fused:
-            heads = self.dropout(softmax(q @ k.mT / q.shape[-1] ** 0.5, mask)) @ v  #  2017, (1)
-        else:  # the same
-            dropout = self.dropout.p * self.training
-            heads = nn.functional.scaled_dot_product_attention(q, k, v, mask, dropout)
+        heads = self.dropout(self.attention_weights(q, k, v, mask)) @ v  #             2017, (1)
         return self.W_o(heads.transpose(1, 2).flatten(2))
 
 

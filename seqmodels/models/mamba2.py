@@ -63,7 +63,7 @@ from torch import Tensor, nn
 
 from seqmodels.interface import NonNegative, SequenceModel, Share, Size
 from seqmodels.models.cache import head_width
-from seqmodels.models.memory import TextModel, convolve, in_float32, join, read_layers
+from seqmodels.models.memory import Layer, TextModel, convolve, in_float32, join, read_layers
 
 # ------------------------------------------------------------------------------------- Config
 
@@ -171,26 +171,6 @@ class MultiHeadAttention(nn.Module):
         return self.W_o(self.norm(gated)), s, window  #                                    7.1
 
 
-class Layer(nn.Module):
-    """As in GPT, but without a feed-forward network: a norm, attention, the sum with the stream."""
-
-    def __init__(self, cfg: Config):
-        super().__init__()
-        self.norm_1 = nn.LayerNorm(cfg.d_model)
-        self.self_attention, self.dropout = MultiHeadAttention(cfg), nn.Dropout(cfg.dropout)
-
-    def attend(
-        self, x: Float[Tensor, "B N D"], real: Tensor, *memory: Tensor
-    ) -> tuple[Tensor, ...]:
-        """Attend to this text, or to a memory of it; also return the memory."""
-        attended, *memory = self.self_attention(self.norm_1(x), real, *memory)
-        return x + self.dropout(attended), *memory
-
-    def feed_forward(self, x: Float[Tensor, "B N D"]) -> Float[Tensor, "B N D"]:
-        """Return x: a block has no feed-forward network for `read_layers` to call."""
-        return x
-
-
 # -------------------------------------------------------------------------------------- Model
 
 
@@ -204,7 +184,9 @@ class Mamba2(TextModel):
         super().__init__(cfg)
         self.embedding = nn.Embedding(cfg.vocab_size, cfg.d_model)
         self.dropout = nn.Dropout(cfg.dropout)
-        self.decoder = nn.ModuleList(Layer(cfg) for _ in range(cfg.n_layers))
+        self.decoder = nn.ModuleList(
+            Layer(MultiHeadAttention(cfg), cfg, has_feed_forward=False) for _ in range(cfg.n_layers)
+        )
         self.norm = nn.LayerNorm(cfg.d_model)
         init(self)
 

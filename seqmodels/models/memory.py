@@ -64,13 +64,14 @@ def convolve(
 class Layer(nn.Module):
     """As in GPT: self-attention and feed-forward, each after a norm, added to the stream."""
 
-    def __init__(self, attention: nn.Module, cfg: Any):
+    def __init__(self, attention: nn.Module, cfg: Any, has_feed_forward: bool = True):
         super().__init__()
-        self.norm_1, self.norm_2 = nn.LayerNorm(cfg.d_model), nn.LayerNorm(cfg.d_model)
+        D = cfg.d_model
+        self.norm_1, self.norm_2 = nn.LayerNorm(D), nn.LayerNorm(D) if has_feed_forward else None
         self.self_attention, self.dropout = attention, nn.Dropout(cfg.dropout)
-        d_ff = 4 * cfg.d_model
-        inner, outer = nn.Linear(cfg.d_model, d_ff), nn.Linear(d_ff, cfg.d_model)
-        self.ff = nn.Sequential(inner, nn.GELU(approximate="tanh"), outer)
+        if has_feed_forward:
+            inner, outer = nn.Linear(D, 4 * D), nn.Linear(4 * D, D)
+            self.ff = nn.Sequential(inner, nn.GELU(approximate="tanh"), outer)
 
     def attend(
         self, x: Float[Tensor, "B N D"], real: Tensor, *memory: Tensor
@@ -80,8 +81,8 @@ class Layer(nn.Module):
         return x + self.dropout(attended), *new
 
     def feed_forward(self, x: Float[Tensor, "B N D"]) -> Float[Tensor, "B N D"]:
-        """Work on each token by itself."""
-        return x + self.dropout(self.ff(self.norm_2(x)))
+        """Work on each token by itself, unless attention is all that the block has."""
+        return x if self.norm_2 is None else x + self.dropout(self.ff(self.norm_2(x)))
 
 
 def read_layers(

@@ -10,13 +10,11 @@ Before
     through which distant words meet only after several layers (2).
 
 Idea
-    Every position attends to every other in one step, by softmax(Q Kᵀ / √d_k) V: queries meet keys,
-    and values are averaged, those of better matches with more weight; without 1/√d_k, scores would
-    grow with the width and, as the authors suspect, the softmax would saturate. Several heads can
-    each look for something else; layers repeat it, and between them a feed-forward network works on
-    each position by itself. No position waits for the one before it, so all target words are
-    trained at once, behind a mask that hides what comes later. Attention sees a set, without order:
-    sinusoids are added to tell the positions apart.
+    Every position attends to every other in one step, by softmax(Q Kᵀ / √d_k) V: a mean of all
+    values, in which those whose keys match the query weigh more; √d_k keeps the softmax of wide
+    heads from saturating. Several heads look for different things; a feed-forward network works on
+    each position by itself. No position waits for another, so all target words are trained at once,
+    behind a mask that hides later ones. Attention sees a set: sinusoids tell the positions apart.
 
         time      1     2          S                1     2           T       all at once
         read     x_1   x_2   …    x_S              BOS   y_1   …   y_{T-1}    + sinusoids
@@ -28,14 +26,11 @@ Idea
 Symbols
     paper       code      shape        meaning
     Q, K, V     q, k, v   (B,H,N,K)    queries, keys, values of H heads; (B,H,N,Kv) for values
-    d_k, d_v    d_k, d_v  K, Kv        in shapes: width of a head's queries and keys, and values
-    N           n_layers  L            layers on each side; in shapes N is the length of a text
     PE          sinusoids (N,D)        positional encoding
 
 Differs
     1. `is_prenorm` (off) normalises before sublayers and after each stack, as most later code does.
-    2. Dropout also acts on attention weights. 5.4 names two other places, and the authors' code has
-       none here in `transformer_base_v1`; its later settings have 0.1.
+    2. Dropout also acts on attention weights, as in later settings of the authors' code (not 5.4).
     3. AdamW with linear decay (paper: Adam, inverse square root); label smoothing where a task asks
        for it (paper: 0.1); the best weights, not the mean of the last 5 or 20 checkpoints (6.1).
     4. The paper does not say how weights start: here Glorot's, and N(0, 1/D) for embeddings.
@@ -56,7 +51,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from seqmodels.interface import SequenceModel, Share, Size
-from seqmodels.models.cache import KVCache, head_width
+from seqmodels.models.cache import KVCache, fusible, head_width
 
 # ------------------------------------------------------------------------------------- Config
 
@@ -74,7 +69,7 @@ class Config:
     n_heads: Size = 8
     """Heads; d_model is a multiple of it unless d_k and d_v are given."""
     n_layers: Size = 6
-    """Layers on each side."""
+    """Layers on each side (N; in shapes, N is the length of a text)."""
     d_k: Size | None = None
     """Width of one head's queries and keys; None: d_model / n_heads."""
     d_v: Size | None = None
@@ -86,7 +81,6 @@ class Config:
 
 
 BASE = Config(vocab_size=37_000)
-BIG = Config(vocab_size=37_000, d_model=1024, d_ff=4096, n_heads=16, dropout=0.3)
 
 # -------------------------------------------------------------------------------------- State
 
@@ -101,16 +95,8 @@ class State(NamedTuple):
 # -------------------------------------------------------------------------------------- Parts
 
 
-def softmax(score: Float[Tensor, "B H N M"], mask: Tensor) -> Float[Tensor, "B H N M"]:
-    """Return the softmax over the keys where the mask is True; the other weights are zero."""
-    return score.masked_fill(~mask, -torch.inf).softmax(-1)
-
-
 class MultiHeadAttention(nn.Module):
     """3.2.2: H attention heads in parallel, each with its own projections."""
-
-    is_fused = False
-    """Compute eq. (1) by one kernel, which does not keep the weights: for GPUs."""
 
     def __init__(self, cfg: Config):
         super().__init__()
@@ -126,27 +112,23 @@ class MultiHeadAttention(nn.Module):
         """Cut vectors into one part for each head."""
         return x.unflatten(-1, (self.n_heads, -1)).transpose(1, 2)
 
-    def queries(self, x: Float[Tensor, "B N D"]) -> Float[Tensor, "B H N K"]:
-        """Return the queries of all heads."""
-        return self.split_heads(self.W_q(x))
-
     def keys_values(self, x: Float[Tensor, "B N D"]) -> tuple[Tensor, Tensor]:
         """Return the keys and values of all heads, (B,H,N,K) and (B,H,N,Kv)."""
         return self.split_heads(self.W_k(x)), self.split_heads(self.W_v(x))
 
-    def attention_weights(
-        self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor
-    ) -> Float[Tensor, "B H N M"]:
-        """Return each query's weights over the keys, for plots; takes what `forward` takes."""
-        return softmax(q @ k.mT / q.shape[-1] ** 0.5, mask)
+    def attend(self, x: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Float[Tensor, "B N D"]:
+        """Attend from x to these keys and values, where the mask is True."""
+        return self(self.split_heads(self.W_q(x)), k, v, mask)
 
+    def attention_weights(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
+        """Return the weights (B,H,N,M) over the keys where the mask is True; the others are 0."""
+        score = q @ k.mT / q.shape[-1] ** 0.5
+        return score.masked_fill(~mask, -torch.inf).softmax(-1)  #                           (1)
+
+    @fusible  # into one kernel, on GPUs
     def forward(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Float[Tensor, "B N D"]:
         """Return softmax(Q Kᵀ / √d_k) V of all heads, merged with W_o."""
-        if not self.is_fused:
-            heads = self.dropout(softmax(q @ k.mT / q.shape[-1] ** 0.5, mask)) @ v  #        (1)
-        else:  # the same
-            dropout = self.dropout.p * self.training
-            heads = nn.functional.scaled_dot_product_attention(q, k, v, mask, dropout)
+        heads = self.dropout(self.attention_weights(q, k, v, mask)) @ v  #                   (1)
         return self.W_o(heads.transpose(1, 2).flatten(2))  #                               3.2.2
 
 
@@ -158,9 +140,7 @@ class Residual(nn.Module):
         self.norm, self.dropout = nn.LayerNorm(cfg.d_model), nn.Dropout(cfg.dropout)
         self.is_prenorm = cfg.is_prenorm
 
-    def forward(
-        self, x: Float[Tensor, "B N D"], sublayer: Callable[..., Tensor], *args: Any
-    ) -> Float[Tensor, "B N D"]:
+    def forward(self, x: Tensor, sublayer: Callable[..., Tensor], *args: Any) -> Tensor:
         """Return LayerNorm(x + Dropout(Sublayer(x, …))), or its pre-norm variant."""
         if self.is_prenorm:
             return x + self.dropout(sublayer(self.norm(x), *args))
@@ -185,22 +165,15 @@ class Layer(nn.Module):
         """Attend to this text where the mask is True, then to the source, if it is given."""
         x = self.self_residual(x, self.attend_to_text, mask, cache)
         if memory is not None:
-            x = self.src_residual(x, self.attend_to_source, memory)
+            x = self.src_residual(x, self.src_attention.attend, *memory[self.index], memory.mask)
         return self.ff_residual(x, self.ff)
 
-    def attend_to_text(
-        self, x: Tensor, mask: Tensor, cache: KVCache | None
-    ) -> Float[Tensor, "B N D"]:
+    def attend_to_text(self, x: Tensor, mask: Tensor, cache: KVCache | None) -> Tensor:
         """Attend to the tokens of this text: those in the cache, then those of x."""
         k, v = self.self_attention.keys_values(x)
         if cache is not None:
             k, v = cache.update(self.index, k, v)
-        return self.self_attention(self.self_attention.queries(x), k, v, mask)
-
-    def attend_to_source(self, x: Tensor, memory: KVCache) -> Float[Tensor, "B N D"]:
-        """Attend to the source, whose keys and values were computed once."""
-        k, v = memory[self.index]  # the mask: (B,1,1,S), for all beams
-        return self.src_attention(self.src_attention.queries(x), k, v, memory.mask)
+        return self.self_attention.attend(x, k, v, mask)
 
 
 def sinusoids(position: Int[Tensor, "*N"], d_model: int) -> Float[Tensor, "*N D"]:

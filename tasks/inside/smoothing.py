@@ -27,7 +27,7 @@ from seqmodels.evaluation.evaluate import score_teacher_forced
 from seqmodels.experiments.task import Rows
 from seqmodels.interface import SequenceModel
 from seqmodels.models import gpt, transformer
-from seqmodels.models.transformer import softmax
+from seqmodels.models.cache import softmax
 
 from .reader import Attention, Reader, list_attentions
 

@@ -130,12 +130,9 @@ def test_a_planted_mistake_is_found_until_it_is_mended(
     mended = mend(text, mistake, 1 if mistake == "one_projection" else -1)  # keys have it as well
     own = read_chapter("transformer").path.read_text(encoding="utf-8")
     assert mended == own
-    if mistake == "unscaled":  # in two places: the weights that are drawn come first
+    if mistake == "unscaled":
         assert check(mended) == ""
-        assert ", (1): " in check(mend(text, mistake, 1))
         assert ", (1): " in check(text.replace("q @ k.mT", "q @ k.mT / 32**0.5"))
-        only_trained = mended.replace(" / q.shape[-1] ** 0.5", "", 1)
-        assert check(only_trained).startswith("Transformer, attention_weights: differs by up to")
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)

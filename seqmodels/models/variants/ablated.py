@@ -26,8 +26,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from seqmodels.models import transformer
-from seqmodels.models.cache import KVCache
-from seqmodels.models.transformer import Layer, MultiHeadAttention, Residual, Transformer, softmax
+from seqmodels.models.cache import KVCache, softmax
+from seqmodels.models.transformer import Layer, MultiHeadAttention, Residual, Transformer
 
 Part = Literal["scale", "lengths", "normaliser", "residual", "feed_forward", "norm", "tying"]
 SCORES = "scale", "lengths", "normaliser"
@@ -52,9 +52,7 @@ class AblatedAttention(MultiHeadAttention):
             d_k = self.W_q.out_features // cfg.n_heads
             self.g = nn.Parameter(torch.full((cfg.n_heads, 1, 1), d_k**0.5))
 
-    def attention_weights(
-        self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor
-    ) -> Float[Tensor, "B H N M"]:
+    def attention_weights(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
         """Return each query's weights over the keys."""
         if self.without == "scale":
             return softmax(q @ k.mT, mask)
@@ -72,9 +70,7 @@ class AblatedAttention(MultiHeadAttention):
 class WithoutResidual(Residual):
     """A sublayer whose output replaces its argument."""
 
-    def forward(
-        self, x: Float[Tensor, "B N D"], sublayer: Callable[..., Tensor], *args: Any
-    ) -> Float[Tensor, "B N D"]:
+    def forward(self, x: Tensor, sublayer: Callable[..., Tensor], *args: Any) -> Tensor:
         """Return LayerNorm(Dropout(Sublayer(x, …)))."""
         return self.norm(self.dropout(sublayer(x, *args)))
 

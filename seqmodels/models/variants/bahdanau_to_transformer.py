@@ -36,8 +36,8 @@ from torch import Tensor, nn
 from seqmodels.interface import SequenceModel, Size
 from seqmodels.models import bahdanau, transformer
 from seqmodels.models.bahdanau import Attention, Bahdanau, DeepOutput, GatedUnit
-from seqmodels.models.cache import KVCache
-from seqmodels.models.transformer import Layer, Transformer, softmax
+from seqmodels.models.cache import KVCache, softmax
+from seqmodels.models.transformer import Layer, Transformer
 
 # ---------------------------------------------------------------- Bahdanau with another attention
 
@@ -159,7 +159,7 @@ class RecurrentDecoderLayer(Layer):
         def recur(x: Tensor) -> Tensor:
             for x_t in self.W(x).unbind(1):
                 query = states[-1].unflatten(0, (memory.n_sources, -1))  # J beams of each source
-                c = self.attend_to_source(query, memory).flatten(0, 1)
+                c = self.src_attention.attend(query, *memory[self.index], memory.mask).flatten(0, 1)
                 states.append(self.unit(x_t + self.C(c), states[-1]))
                 contexts.append(c)
             return torch.stack(states[1:], 1)
@@ -241,9 +241,7 @@ class RecurrentEncoderLayer(Layer):
             )
         )
 
-    def attend_to_text(
-        self, x: Tensor, mask: Tensor, cache: KVCache | None
-    ) -> Float[Tensor, "B N D"]:
+    def attend_to_text(self, x: Tensor, mask: Tensor, cache: KVCache | None) -> Tensor:
         """Return both states of each word, in place of self-attention."""
         return self.recurrence(x, mask.flatten(1))
 

@@ -29,8 +29,8 @@ from torch.nn import functional as F
 
 from seqmodels.interface import PAD
 from seqmodels.models import transformer
-from seqmodels.models.cache import KVCache, head_width
-from seqmodels.models.transformer import Layer, MultiHeadAttention, State, Transformer, softmax
+from seqmodels.models.cache import KVCache, head_width, softmax
+from seqmodels.models.transformer import Layer, MultiHeadAttention, State, Transformer
 
 Mistake = Literal[
     "score_mask", "weight_mask", "finite_mask", "wrong_axis", "one_projection", "no_values",
@@ -69,9 +69,7 @@ class MistakenAttention(MultiHeadAttention):
         W_k = self.W_q if self.mistake == "one_projection" else self.W_k
         return self.split_heads(W_k(x)), self.split_heads(self.W_v(x))
 
-    def attention_weights(
-        self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor
-    ) -> Float[Tensor, "B H N M"]:
+    def attention_weights(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
         """Return each query's weights over the keys."""
         score = q @ k.mT / q.shape[-1] ** 0.5
         if self.mistake == "score_mask":

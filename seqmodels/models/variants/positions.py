@@ -65,26 +65,23 @@ class RotaryLayer(Layer):
         super().__init__(cfg, index, is_decoder)
         self.base = cfg.rotary_base
 
-    def attend_to_text(
-        self, x: Tensor, mask: Tensor, cache: KVCache | None
-    ) -> Float[Tensor, "B N D"]:
+    def attend_to_text(self, x: Tensor, mask: Tensor, cache: KVCache | None) -> Tensor:
         """Do as the published layer does; keys are rotated before they are cached."""
         position = torch.arange(x.shape[1], device=x.device)
         if cache is not None:
             position = mask.sum(-1) - 1  # in the cache: all that the token sees
-        (k, v), q = self.self_attention.keys_values(x), self.self_attention.queries(x)
+        attention = self.self_attention
+        (k, v), q = attention.keys_values(x), attention.split_heads(attention.W_q(x))
         k, q = rotate(k, position, self.base), rotate(q, position, self.base)
         if cache is not None:
             k, v = cache.update(self.index, k, v)
-        return self.self_attention(q, k, v, mask)
+        return attention(q, k, v, mask)
 
 
 class BiasedAttention(MultiHeadAttention):
     """Attention whose mask holds numbers that are added to the scores."""
 
-    def attention_weights(
-        self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor
-    ) -> Float[Tensor, "B H N M"]:
+    def attention_weights(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
         """Return each query's weights over the keys."""
         return (q @ k.mT / q.shape[-1] ** 0.5 + mask).softmax(-1)
 
@@ -102,11 +99,9 @@ class BiasedLayer(Layer):
         self.self_attention, H = BiasedAttention(cfg), cfg.n_heads
         self.slope = 0.5 ** (8 * torch.arange(1, H + 1, dtype=torch.double) / H)[:, None, None]
 
-    def attend_to_text(
-        self, x: Tensor, mask: Tensor, cache: KVCache | None
-    ) -> Float[Tensor, "B N D"]:
+    def attend_to_text(self, x: Tensor, mask: Tensor, cache: KVCache | None) -> Tensor:
         """Do as the published layer does, with a bias for each head and pair of tokens."""
-        (k, v), q = self.self_attention.keys_values(x), self.self_attention.queries(x)
+        k, v = self.self_attention.keys_values(x)
         if cache is not None:  # in the cache: all that a token sees, itself last
             distance = mask.sum(-1, keepdim=True) - mask.cumsum(-1)
             k, v = cache.update(self.index, k, v)
@@ -114,7 +109,7 @@ class BiasedLayer(Layer):
             position = torch.arange(x.shape[1], device=x.device)
             distance = (position - position.unsqueeze(-1)).abs()
         bias = torch.where(mask, -self.slope.to(x.device) * distance, -torch.inf)
-        return self.self_attention(q, k, v, bias.to(q))
+        return self.self_attention.attend(x, k, v, bias.to(k))
 
 
 LAYERS = {"rotary": RotaryLayer, "alibi": BiasedLayer}
