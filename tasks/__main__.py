@@ -42,12 +42,15 @@ BUILTIN, FULL, CORPORA = (read_comparisons(PARTS[name]) for name in ("builtin", 
 def run_all(out: Path, comparisons: Sequence[Comparison], forwarded: Sequence[str]) -> None:
     """Run each comparison into its own folder, up to the first failure; then draw all records.
 
-    A forwarded flag replaces a comparison's own. Raises ValueError for a folder that is not ours.
+    A forwarded flag replaces a comparison's own; --set adds to it. Raises ValueError for a folder
+    that is not ours.
     """
     todo = []
     for folder, task, own_flags in comparisons:
         own = [f"--{flag}".split() for flag in own_flags.replace("OUT", str(out)).split("--")[1:]]
-        own_left = [word for flag in own if flag[0] not in forwarded for word in flag]
+        own_left = [
+            word for flag in own if flag[0] not in {*forwarded} - {"--set"} for word in flag
+        ]
         todo.append((folder, task, [*own_left, *forwarded, "--out", str(out / folder)]))
     for _, task, passed in todo:  # find mistakes before anything is trained
         import_module(f"tasks.{task}.__main__").PARSER.parse_args(passed)

@@ -67,7 +67,8 @@ class TaskParser(Parser):
         self.needs_data: list[argparse.Action] = []
         own: dict[str, dict[str, Any]] = {
             "models": {"default": None, "help": MODELS_HELP.format(", ".join(models))},
-            "vary": {"default": []},  # argparse appends to it
+            "set": {"default": []},  # argparse appends to it
+            "vary": {"default": []},
         }
         for each in fields(Options):
             settings = {"default": each.default, **each.metadata, **own.get(each.name, {})}
@@ -103,8 +104,8 @@ class TaskParser(Parser):
 def to_words(values: Mapping[str, Any]) -> list[str]:
     """Return the words of a command line that stand for values from Python, by flag.
 
-    `models=["gpt", "bahdanau"]` is `--models gpt bahdanau`, `vary={"lr": [1, 2]}` is `--vary
-    lr=1,2`; None and False leave a flag out.
+    `models=["gpt", "bahdanau"]` is `--models gpt bahdanau`, `set={"lr": 1}` is `--set lr=1`,
+    `vary={"lr": [1, 2]}` is `--vary lr=1,2`; None and False leave a flag out.
     """
     words = list[str]()
     for name, value in values.items():
@@ -114,7 +115,9 @@ def to_words(values: Mapping[str, Any]) -> list[str]:
         if value is True:
             words.append(flag)
         elif isinstance(value, Mapping):
-            words += [f"{flag}={field}={','.join(map(str, its))}" for field, its in value.items()]
+            for field, its in value.items():
+                is_one = isinstance(its, str) or not isinstance(its, Iterable)
+                words.append(f"{flag}={field}={its if is_one else ','.join(map(str, its))}")
         elif isinstance(value, Iterable) and not isinstance(value, str):
             words += [flag, *map(str, value)]
         else:

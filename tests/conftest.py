@@ -337,7 +337,7 @@ def language_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out, text = tmp_path_factory.mktemp("plain"), tmp_path_factory.mktemp("text") / "said.txt"
     text.write_text("".join(f"so he said {i % 7} and went\n" for i in range(200)))
     given = ["--data", text, "--context", 0, "--block", 12, "--tokens", 200]
-    given += ["--models", "lstm_seq2seq", "gpt", "--parameters", 300_000, "--device", "cpu"]
+    given += ["--models", "lstm_seq2seq", "gpt", "--set", "n_parameters=300_000", "--device", "cpu"]
     with pytest.MonkeyPatch.context() as patch:
         shorten_runs(patch)
         patch.setattr(figures, "plot_folder", lambda *_, **__: [])

@@ -37,10 +37,15 @@ if TYPE_CHECKING:
 
 WIDTH = "width"
 """The field that multiplies the d_model that fits a task's number of parameters."""
-FIXED = ("seed", "optimizer", "vocab_size")
-"""Fields that all runs of a command share."""
+FIXED = {
+    "--vary": {"seed", "optimizer", "vocab_size"},
+    "--set": {"seed", "vocab_size", "tokens", "precision"},
+}
+"""Fields that a flag does not change: the data, those that all runs share, or another flag's."""
 Vary = Iterable[tuple[str, Sequence[Value]]]
 """Fields, and the values that each is given: as text, or of the field's type."""
+Set = Iterable[tuple[str, Value]]
+"""Fields, each with the value that it is given."""
 
 # --------------------------------------------------------------------------------------- Options
 
@@ -60,6 +65,14 @@ def parse_vary(text: str) -> tuple[str, list[str]]:
     if not name or not all(values.split(",")):
         raise ValueError(f"expected FIELD=A,B,C, not {text!r}")
     return name, values.split(",")
+
+
+def parse_set(text: str) -> tuple[str, str]:
+    """Parse FIELD=VALUE."""
+    name, _, value = text.partition("=")
+    if not name or not value:
+        raise ValueError(f"expected FIELD=VALUE, not {text!r}")
+    return name, value
 
 
 def flag(default: object, text: str, **settings: object) -> Any:
@@ -82,20 +95,21 @@ class Options:
     # fmt: off
     models: Sequence[str] = flag(tuple(PAPERS), "models to train",
         nargs="+", type=parse_model, metavar="NAME")
+    set: Sequence[tuple[str, Value]] = flag((),
+        "give all models that have it this value of a field: of their Config (dropout, d_model), "
+        "of training (lr, optimizer, batch_tokens), or n_parameters, which all models have about; "
+        "can be repeated",
+        action="append", type=parse_set, metavar="FIELD=VALUE")
     vary: Sequence[tuple[str, Sequence[Value]]] = flag((),
-        "besides each model, train it with each of these values of a field of its Config (d_k), "
-        "its learning rate (lr), another field of training (label_smoothing) or a multiple of its "
-        "width (width); can be repeated",
+        "besides each model, train it with each of these values of a field that it has: of its "
+        "Config (d_k), of training (lr, label_smoothing), or a multiple of its width (width); can "
+        "be repeated",
         action="append", type=parse_vary, metavar="FIELD=A,B,C")
     grid: bool = switch("train each combination of the values of --vary")
     seeds: Sequence[int] = flag((1,), "train each model once per seed (default: 1)",
         nargs="+", type=non_negative, metavar="N")
     tokens: int | None = flag(None, "budget: target tokens to train each model on",
         type=positive, metavar="N")
-    lr: float | None = flag(None,
-        "peak learning rate of AdamW for all models (default: each recipe's); where Muon trains "
-        "the hidden matrices, --vary muon_lr=R changes theirs",
-        type=positive_float, metavar="R")
     device: str = flag("auto",
         "auto: cuda if available, else cpu (default); mps: Apple's GPU, on which no test has run",
         choices=["auto", "cpu", "cuda", "mps"])
@@ -132,10 +146,7 @@ class Options:
                 raise ValueError(f"--{name}: {twice[0]} is given twice; give each once")
         if self.grid and not self.vary:
             raise ValueError("--grid needs --vary")
-        try:
-            expand_specs(self.models, self.vary, self.grid)
-        except ValueError as error:
-            raise ValueError(f"--vary: {error}") from None
+        expand_specs(self.models, self.vary, self.grid, self.set)
 
 
 # ----------------------------------------------------------------------------------------- Specs
@@ -153,6 +164,8 @@ class Spec(NamedTuple):
     width: int = 1
     training: Mapping[str, Value] = {}
     """Changed fields of TrainConfig."""
+    given: Mapping[str, Value] = {}
+    """What --set gives it in place of the task's recipe; no name shows it, but every record."""
 
     @property
     def info(self) -> ModelInfo:
@@ -166,7 +179,7 @@ class Spec(NamedTuple):
 
     @property
     def is_changed(self) -> bool:
-        """Return whether anything was changed by the command line."""
+        """Return whether it is another model than the one that was named."""
         return bool(self.sizes or self.training or self.width != 1)
 
     def build(self, sizes: Fields) -> SequenceModel:
@@ -177,12 +190,15 @@ class Spec(NamedTuple):
         """Return the task's recipe for the model, which changes do not change."""
         return task.recipe(self.info.variant_of if self.is_changed else self.name)
 
-    def train_config(self, task: Task, lr: float | None, seed: int) -> TrainConfig:
-        """Return how it is trained: as the task says, at this learning rate or its recipe's."""
+    def train_config(self, task: Task, seed: int) -> TrainConfig:
+        """Return how it is trained: as its recipe, the task and the command line say."""
         recipe = self.recipe(task)
-        given: dict[str, Any] = {"lr": lr or recipe.lr, "muon_lr": recipe.muon_lr}
-        cfg = TrainConfig(**{**given, **task.training, **self.training, "seed": seed})
-        if "muon_lr" in self.training and cfg.optimizer != "muon":
+        changed = {f: v for f, v in self.given.items() if f in field_types(TrainConfig)}
+        changed |= self.training
+        rates = {"lr": recipe.lr, "muon_lr": recipe.muon_lr}
+        values: dict[str, Any] = {**rates, **task.training, **changed, "seed": seed}
+        cfg = TrainConfig(**values)
+        if "muon_lr" in changed and cfg.optimizer != "muon":
             raise ValueError("muon_lr changes nothing: this task is trained with AdamW alone")
         return cfg
 
@@ -207,23 +223,38 @@ def change_spec(base: Spec, changed: Fields) -> Spec:
     )
     info = derive({"variant_of": base.name}, label, {**sizes, WIDTH: width})
     training = {field: v for field, v in changed.items() if field not in (*config, WIDTH)}
-    return Spec(name, {name: info, **base.lineage}, sizes, width, training)
+    return Spec(name, {name: info, **base.lineage}, sizes, width, training, base.given)
 
 
-def expand_specs(models: Iterable[str], vary: Vary, is_grid: bool = False) -> list[Spec]:
-    """Return each model as it is, followed by a spec for each value of each field.
+def expand_specs(
+    models: Sequence[str], vary: Vary, is_grid: bool = False, given: Set = ()
+) -> list[Spec]:
+    """Return each model with the given fields, followed by a spec for each value of each field.
 
-    In a grid, there is a spec for each combination of values instead.
+    In a grid, there is a spec for each combination of values instead. A model that lacks a field is
+    trained as it is.
 
-    Raises ValueError for a field that a model lacks, or a value that the field cannot have.
+    Raises ValueError for a field that all models lack, or a value that the field cannot have.
     """
+    vary, given = [*vary], [*given]
+    for name, names in (("--vary", [f for f, _ in vary]), ("--set", [f for f, _ in given])):
+        check_names(models, name, names)
     specs = []
     for model in models:
-        base = make_spec(model)
+        values = {
+            name: parse_value(model, name, value, "--set")
+            for name, value in given
+            if name in changeable(model, "--set")
+        }
+        for name, value in values.items():
+            if (fixed := paper_of(model).sizes.get(name, value)) != value:
+                raise ValueError(f"--set {name}={value}: {model} is the variant with {fixed}")
+        base = make_spec(model)._replace(given=values)
         specs.append(base)
         changes = [
-            [(field, v) for v in dict.fromkeys(parse_value(model, field, g) for g in given)]
-            for field, given in vary
+            [(field, v) for v in dict.fromkeys(parse_value(model, field, g) for g in each)]
+            for field, each in vary
+            if field in changeable(model)
         ]
         combinations = product(*changes) if is_grid else ([each] for each in chain(*changes))
         for combination in combinations:
@@ -232,18 +263,37 @@ def expand_specs(models: Iterable[str], vary: Vary, is_grid: bool = False) -> li
     return specs
 
 
-def parse_value(model: str, field: str, given: Value) -> Value:
-    """Return a value of a model's field; raise ValueError for an unknown field or a wrong value."""
+def changeable(model: str, flag: str = "--vary") -> dict[str, Any]:
+    """Return the types of the fields that a flag can change for a model, by name."""
     config = field_types(MODELS[model].config_type)
-    hints = {WIDTH: Size, **field_types(TrainConfig), **config}
-    names = [name for name in hints if name not in FIXED]
-    if field not in names:
-        similar = did_you_mean(field, names)
-        raise ValueError(f"{model} has no field {field!r}{similar}; choose from {', '.join(names)}")
-    hint = hints[field]
+    own = {"n_parameters": Size} if flag == "--set" else {WIDTH: Size}
+    hints = {**own, **field_types(TrainConfig), **config}
+    return {name: hint for name, hint in hints.items() if name not in FIXED[flag]}
+
+
+def check_names(models: Sequence[str], flag: str, names: Iterable[str]) -> None:
+    """Raise ValueError for a field that none of the models has."""
+    for name in names:
+        if flag == "--set" and name in ("tokens", "precision"):
+            raise ValueError(f"--set {name}: give --{name}")
+        own = dict.fromkeys(chain.from_iterable(changeable(model, flag) for model in models))
+        if name not in own:
+            raise ValueError(
+                f"{flag}: {', '.join(models)}: no field {name!r}{did_you_mean(name, own)}; "
+                f"choose from {', '.join(own)}"
+            )
+
+
+def parse_value(model: str, field: str, given: Value, flag: str = "--vary") -> Value:
+    """Return a value of a model's field; raise ValueError for an unknown field or a wrong value."""
+    check_names([model], flag, [field])
+    hint = changeable(model, flag)[field]
     if given in ("None", None) and type(None) in get_args(hint):
         return None
-    return parse_field(field, hint, given, is_strict=not isinstance(given, str))
+    try:
+        return parse_field(field, hint, given, is_strict=not isinstance(given, str))
+    except ValueError as error:
+        raise ValueError(f"{flag}: {error}") from None
 
 
 # ----------------------------------------------------------------------------------------- Sizes
@@ -254,8 +304,12 @@ def model_sizes(spec: Spec, task: Task) -> dict[str, Any]:
 
     A variant in width is a multiple as wide.
     """
-    sizes = {"vocab_size": task.tokenizer.vocab_size, **spec.recipe(task).sizes, **spec.info.sizes}
-    d_model = sizes.get("d_model") or fit_width(spec, sizes, task.n_parameters)
+    config = field_types(spec.model_type.config_type)
+    given = {field: value for field, value in spec.given.items() if field in config}
+    sizes = {**spec.recipe(task).sizes, **given, **spec.info.sizes}
+    sizes = {"vocab_size": task.tokenizer.vocab_size, **sizes}
+    n_parameters: Any = spec.given.get("n_parameters", task.n_parameters)
+    d_model = sizes.get("d_model") or fit_width(spec, sizes, n_parameters)
     return {**sizes, "d_model": spec.info.width * d_model}
 
 
@@ -288,7 +342,7 @@ def fit_width(spec: Spec, sizes: Fields, n_parameters: int) -> int:
             return nearest
     raise ValueError(
         f"{spec.name} has no width within 5 % of {n_parameters:,} parameters with {sizes}; "
-        f"the nearest is {counts[nearest]:,}; give that as --parameters, where the task takes it, "
+        f"the nearest is {counts[nearest]:,}; give that as --set n_parameters={counts[nearest]}, "
         "or other sizes"
     )
 
@@ -347,13 +401,13 @@ def list_runs(task: Task, options: Options, out: Path, device: str) -> list[Run]
     budget = {"tokens": options.tokens} if options.tokens else {}
     training = {**task.training, **budget, "precision": options.precision}
     task = replace(task, training=training)
-    specs = expand_specs(options.models, options.vary, options.grid)
+    specs = expand_specs(options.models, options.vary, options.grid, options.set)
     for base in [] if options.vary else [*specs]:
         place = specs.index(base) + 1
         specs[place:place] = [change_spec(base, each) for each in task.vary.get(base.name, ())]
     runs, different = list[Run](), list[object]()
     for seed, spec in product(options.seeds, specs):
-        sizes, cfg = model_sizes(spec, task), spec.train_config(task, options.lr, seed)
+        sizes, cfg = model_sizes(spec, task), spec.train_config(task, seed)
         trained = spec.model_type, spec.model_type.config_type(**sizes), cfg
         if spec.is_changed and trained in different:
             continue  # changed to the model's default

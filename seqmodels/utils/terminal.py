@@ -35,6 +35,16 @@ def did_you_mean(name: object, names: Iterable[str]) -> str:
     return f" (did you mean {by_lower[similar[0]]!r}?)" if similar else ""
 
 
+OTHER_FLAGS = {
+    "--lr": "--set lr=R", "--learning-rate": "--set lr=R", "--width": "--set d_model=D",
+    "--optimizer": "--set optimizer=NAME", "--parameters": "--set n_parameters=N",
+    "--batch-size": "--set batch_tokens=N", "--epochs": "--tokens N", "--seed": "--seeds N",
+    "--fp16": "--precision bfloat16", "--bf16": "--precision bfloat16", "--gpu": "--device cuda",
+    "--output-dir": "--out DIR", "--resume": "--out DIR: the same command resumes",
+}  # fmt: skip
+"""Flags of earlier versions and of other tools, and what to give here."""
+
+
 class Parser(argparse.ArgumentParser):
     """An ArgumentParser without abbreviations, whose errors are one sentence."""
 
@@ -67,7 +77,9 @@ class Parser(argparse.ArgumentParser):
         if wrong := re.search(r"(?:unrecognized arguments: |invalid choice: ')([^\s'=]+)", message):
             choices = re.findall(r"[\w-]+", message.partition("(choose from ")[2])
             flags = re.findall(r"--[\w-]+", self.format_help())
-            message += did_you_mean(wrong[1], choices or flags)
+            new = OTHER_FLAGS.get(wrong[1], "-")
+            is_known = new.split()[0] in flags
+            message += f" (give {new})" if is_known else did_you_mean(wrong[1], choices or flags)
         raise ValueError(message)
 
 

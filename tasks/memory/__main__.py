@@ -10,7 +10,7 @@ Question
     al. 2024, arXiv:2404.08819).
 
     python -m tasks.memory                     look-up at equal parameters
-    python -m tasks.memory --width 64          equal widths
+    python -m tasks.memory --set d_model=64    equal widths
     python -m tasks.memory --pairs 32          up to 32 pairs in training and 64 in test
     python -m tasks.memory --preset again      keys are given again: their last values are asked for
     python -m tasks.memory --preset hops       the value of a key is a key, whose value is asked for
@@ -44,8 +44,8 @@ def check_flags(args: argparse.Namespace) -> Preset | None:
     """Return the preset and its models; raise ValueError for look-ups that cannot be drawn."""
     if args.pairs % 4:
         raise ValueError(f"--pairs {args.pairs}: give a multiple of 4")
-    if args.preset in CUPS and (args.width or args.pairs != 8):
-        raise ValueError(f"--width and --pairs are of look-ups, not of --preset {args.preset}")
+    if args.preset in CUPS and args.pairs != 8:
+        raise ValueError(f"--pairs is of look-ups, not of --preset {args.preset}")
     models = [*PAPERS] if args.preset in CUPS else MODELS
     return (f"memory-{args.preset}", models) if args.preset else None
 
@@ -54,8 +54,6 @@ PARSER = TaskParser("tasks.memory", __doc__, MODELS, ["smoke", "laptop"], check_
 PARSER.add_argument("--preset", choices=["again", "hops", *CUPS],
                     help="keys with several values, values of values, or cups; in "
                          "runs/memory-PRESET-SIZE")  # fmt: skip
-PARSER.add_argument("--width", type=positive, metavar="D",
-                    help="d_model of all models (default: of equal parameters)")  # fmt: skip
 PARSER.add_argument("--pairs", type=positive, default=8, metavar="N",
                     help="most pairs in training, a multiple of 4; test has up to twice as many "
                          "(default: 8)")  # fmt: skip

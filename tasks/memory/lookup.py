@@ -147,16 +147,16 @@ WIDEST = 128
 """Width up to which the recipes suit; beyond it, `init_std` and rates fall in proportion."""
 
 
-def recipes_for(width: int | None, most: int) -> dict[str, Recipe]:
+def recipes_for(width: int, most: int) -> dict[str, Recipe]:
     """Return the recipes with positions for sources of twice the most pairs in training.
 
-    A width is that of all models; None: as they fit the number of parameters.
+    A width is that of all models, which --set gives; 0: as they fit the number of parameters.
     """
-    scale, changed = WIDEST / max(WIDEST, width or 0), {}
+    scale, changed = WIDEST / max(WIDEST, width), {}
     for name, (sizes, lr, _) in RECIPES.items():
-        new: dict[str, Value] = {} if width is None else {"d_model": width}
+        new: dict[str, Value] = {}
         if isinstance(std := sizes.get("init_std"), float):
-            new |= {"init_std": scale * std}
+            new["init_std"] = scale * std
         changed[name] = Recipe({**sizes, **new}, lr if name == "lstm_seq2seq" else scale * lr)
     return with_positions(changed, 12 * most)
 
@@ -191,7 +191,7 @@ def make_task(args: argparse.Namespace) -> Task:
             baseline_name="the best guess from the values alone",
         )],
         contrasts=CONTRASTS,
-        recipes=recipes_for(args.width, most),
+        recipes=recipes_for(int(dict(args.set).get("d_model", 0)), most),
         training={
             "tokens": args.tokens or budget[args.size], "batch_tokens": 400, "n_validations": 30,
         },

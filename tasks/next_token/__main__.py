@@ -64,8 +64,6 @@ add("--limit", type=positive, metavar="N",
 add("--block", type=positive, metavar="N",
     help="target tokens per example at --context 0 (default: 64)")  # fmt: skip
 add("--tokenizer", type=tokenizer, metavar="KIND[:N]", help=TOKENIZER_HELP)
-add("--parameters", type=positive, metavar="N",
-    help="parameters per model (default: 1.5 M, or the text's own)")  # fmt: skip
 
 # ---------------------------------------------------------------------------------------- Data
 #
@@ -201,7 +199,7 @@ def corpus_task(args: argparse.Namespace) -> Task:
         contrasts=recipes.HISTORY,
         recipes=fit_recipes(recipe.recipes, cut.n_positions),
         training={"tokens": tokens, "batch_tokens": recipe.batch_tokens},
-        n_parameters=args.parameters or recipe.n_parameters,
+        n_parameters=recipe.n_parameters,
     )
 
 

@@ -68,9 +68,6 @@ def make_parser(module: str, doc: str | None, models: Sequence[str]) -> TaskPars
     add("--target", metavar="LANG", help="language or column to translate to")
     add("--limit", type=positive, metavar="N",
         help="stream N pairs of a dataset of the hub, instead of reading all")  # fmt: skip
-    add("--parameters", type=positive, metavar="N", help="parameters per model (default: 2 M)")
-    add("--optimizer", choices=["adamw", "muon"], default="adamw",
-        help="of all models' hidden matrices (default: adamw)")  # fmt: skip
     return p
 
 
@@ -113,7 +110,7 @@ def builtin_task(args: argparse.Namespace, corpus: Splits) -> Task:
     return grammar_task(
         corpus,
         args.tokens or TOKENS[args.size],
-        optimizer="muon",
+        optimizer=dict(args.set).get("optimizer", "muon"),
         is_small=args.size == "laptop",
         train_tokenizer=train,
     )

@@ -134,7 +134,7 @@ def test_a_trained_run_is_taken(recorded_gpt: Path, tmp_path: Path, monkeypatch:
     assert new.tests[0].overall == old.tests[0].overall
     assert new.events[-1].kind == "trained"
     with pytest.raises(ValueError, match=r"lr was 0\.01, is 0\.5"):
-        compare(task, options(tmp_path / "b", models=GPT, trained=recorded_gpt, lr=0.5))
+        compare(task, options(tmp_path / "b", models=GPT, trained=recorded_gpt, set=[("lr", 0.5)]))
     with pytest.raises(ValueError, match="no folder"):
         compare(task, options(tmp_path / "c", models=GPT, trained=tmp_path / "missing"))
     assert not (tmp_path / "c").exists()

@@ -21,14 +21,14 @@ GPT = ["gpt"]
 def test_every_option_reaches_its_runs(tmp_path: Path) -> None:
     task = toy(training={**toy().training, "max_grad_norm": 0.7})
     given = options(
-        tmp_path, models=["gpt", "bahdanau"], seeds=[1, 4], lr=0.5, precision="bfloat16", tokens=123
+        tmp_path, models=["gpt", "bahdanau"], seeds=[1, 4], precision="bfloat16", tokens=123
     )
     runs = list_runs(task, given, tmp_path, "cpu")
     names = [("gpt", 1), ("bahdanau", 1), ("gpt", 4), ("bahdanau", 4)]
     assert [(run.name, run.cfg.seed) for run in runs] == names
     for run in runs:
         assert run.path == tmp_path / f"{run.name}-seed{run.cfg.seed}.json"
-        assert (run.cfg.lr, run.cfg.precision, run.cfg.max_grad_norm) == (0.5, "bfloat16", 0.7)
+        assert (run.cfg.precision, run.cfg.max_grad_norm) == ("bfloat16", 0.7)
         assert run.settings()["tokens"] == 123
         assert run.options is given
 
@@ -73,12 +73,32 @@ def test_a_change_is_of_one_field(tmp_path: Path) -> None:
 
 def test_a_changed_rate_is_preferred_to_the_commands() -> None:
     task = toy(training={"tokens": 200, "batch_tokens": 100, "label_smoothing": 0.1})
-    specs = sweep.expand_specs(["transformer"], [("label_smoothing", ["0.3"]), ("lr", [0.5])])
-    found = [one.train_config(task, 0.02, 7) for one in specs]
+    vary = [("label_smoothing", ["0.3"]), ("lr", [0.5])]
+    specs = sweep.expand_specs(["transformer"], vary, given=[("lr", "0.02")])
+    found = [one.train_config(task, 7) for one in specs]
     settings = [(cfg.label_smoothing, cfg.lr, cfg.seed) for cfg in found]
     assert settings == [(0.1, 0.02, 7), (0.3, 0.02, 7), (0.1, 0.5, 7)]
     (_, texts) = sweep.expand_specs(["gpt"], [("source_loss", ["0.5"])])
-    assert texts.train_config(task, None, 7).settings()["source_loss"] == 0.5
+    assert texts.train_config(task, 7).settings()["source_loss"] == 0.5
+
+
+def test_set_fields_reach_the_models_that_have_them(tmp_path: Path) -> None:
+    task = toy(training={**toy().training, "optimizer": "adamw"})
+    given = [("d_k", "24"), ("dropout", "0.3"), ("lr", "0.5"), ("optimizer", "muon")]
+    given += [("n_parameters", "300_000"), ("lr", 0.25), ("batch_tokens", "100")]
+    options_of = options(
+        tmp_path, models=["gpt", "transformer"], set=given, vary=[("d_k", ["8"]), ("lr", ["0.5"])]
+    )
+    runs = {run.name: run for run in list_runs(task, options_of, tmp_path, "cpu")}
+    names = ["gpt", "gpt-lr-0.5", "transformer", "transformer-d_k-8", "transformer-lr-0.5"]
+    assert [*runs] == names
+    assert [run.cfg.lr for run in runs.values()] == [0.25, 0.5, 0.25, 0.25, 0.5]
+    assert {(run.sizes["dropout"], run.cfg.optimizer) for run in runs.values()} == {(0.3, "muon")}
+    assert [run.settings().get("d_k") for run in runs.values()] == [None, None, 24, 8, 24]
+    assert not runs["gpt"].spec.is_changed  # its record is named and compared as without --set
+    with torch.device("meta"):
+        n = [count_parameters(run.spec.build(run.sizes)) for run in runs.values()]
+    assert all(abs(x / 300_000 - 1) <= 0.05 for x in n)
 
 
 def test_a_grid_has_each_combination() -> None:
@@ -98,7 +118,7 @@ def test_a_width_is_within_five_percent() -> None:
     sizes = {"vocab_size": 900, "d_embed": 128}
     with torch.device("meta"):
         narrowest = count_parameters(build("lstm_seq2seq", **sizes, d_model=16))
-    with pytest.raises(ValueError, match=r"no width within 5 %.* --parameters"):
+    with pytest.raises(ValueError, match=r"no width within 5 %.* --set n_parameters"):
         sweep.fit_width(make_spec("lstm_seq2seq"), sizes, int(narrowest / 1.06))
     assert sweep.fit_width(make_spec("lstm_seq2seq"), sizes, int(narrowest / 1.04)) == 16
     assert model_sizes(make_spec("gpt"), toy())["n_heads"] == 2
@@ -116,7 +136,11 @@ def test_values_have_the_type_of_their_field() -> None:
 
 @pytest.mark.parametrize(("changes", "named"), [
     ({"grid": True}, "--grid needs --vary"), ({"seeds": [2, 2]}, "2 is given twice"),
-    ({"vary": [("layers", ["3"])]}, "--vary: .* has no field 'layers'"),
+    ({"vary": [("layers", ["3"])]}, "--vary: .* no field 'layers'"),
+    ({"models": GPT, "set": [("d_k", "3")]}, "--set: gpt: no field 'd_k'"),
+    ({"models": GPT, "set": [("n_head", "3")]}, "did you mean 'n_heads'"),
+    ({"models": ["bahdanau_4"], "set": [("n_queries", "3")]}, "the variant with 4"),
+    ({"models": GPT, "set": [("tokens", "3")]}, "give --tokens"),
 ])  # fmt: skip
 def test_contradicting_options_are_named(changes: dict[str, Any], named: str) -> None:
     with pytest.raises(ValueError, match=named):

@@ -9,7 +9,7 @@ from conftest import RESULTS
 from fake_records import as_records, fake_record
 
 from seqmodels import EOS
-from seqmodels.experiments.sweep import make_spec, model_sizes
+from seqmodels.experiments.sweep import expand_specs, model_sizes
 from seqmodels.experiments.task import Task
 from seqmodels.models import PAPERS
 from seqmodels.records.io import load
@@ -122,8 +122,9 @@ def test_values_alone_are_scored(most: int, tested: list[int]) -> None:
 def test_a_width_holds_for_all_models() -> None:
     """Wider models have lower rates, except for the LSTM."""
     names = [*PAPERS, "transformer_rotary"]
-    assert {model_sizes(make_spec(name), make("--width=48"))["d_model"] for name in names} == {48}
-    narrow, wide = (make(f"--width={width}").recipes for width in (128, 256))
+    specs = expand_specs(names, [], given=[("d_model", "48")])
+    assert {model_sizes(spec, make("--set=d_model=48"))["d_model"] for spec in specs} == {48}
+    narrow, wide = (make(f"--set=d_model={width}").recipes for width in (128, 256))
     for name, recipe in make().recipes.items():
         factor = 1 if name == "lstm_seq2seq" else 0.5
         assert (narrow[name].lr, wide[name].lr) == (recipe.lr, factor * recipe.lr)
@@ -133,7 +134,7 @@ def test_a_width_holds_for_all_models() -> None:
 def test_flags_that_do_not_fit_are_refused() -> None:
     read = memory.PARSER.parse
     assert read(["--preset", "cups-5"]).models == [*PAPERS]
-    for wrong in (["--preset", "cups-3", "--width", "32"], ["--pairs", "9"]):
+    for wrong in (["--preset", "cups-3", "--pairs", "32"], ["--pairs", "9"]):
         with pytest.raises(ValueError, match="--pairs"):
             read(wrong)
 

@@ -88,9 +88,7 @@ def test_own_sentences_have_a_direction(
 
 def test_flags_reach_their_settings(folder: Path) -> None:
     plain = task_on(folder)
-    muon = task_on(folder, "--optimizer", "muon")
-    assert (plain.training["optimizer"], muon.training["optimizer"]) == ("adamw", "muon")
-    assert plain.training["label_smoothing"] == muon.training["label_smoothing"] == 0.1
+    assert ("optimizer" in plain.training, plain.training["label_smoothing"]) == (False, 0.1)
 
 
 def test_the_grammar_is_split_as_asked(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -155,7 +155,7 @@ def test_fresh_starts_again_and_deletes_no_other_run(
 ) -> None:
     (stopped / "lstm_seq2seq-seed2.safetensors").write_bytes(b"another")
     for _ in range(2):  # after a checkpoint, and after a record
-        compare(toy(), options(stopped, models=["gpt"], lr=0.5, fresh=True))
+        compare(toy(), options(stopped, models=["gpt"], set=[("lr", 0.5)], fresh=True))
         assert "training on 200 tokens" in capsys.readouterr().out
     assert record.load(stopped / "gpt-seed1.json").train_config.lr == 0.5
     assert (stopped / "lstm_seq2seq-seed2.safetensors").read_bytes() == b"another"
