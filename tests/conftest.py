@@ -50,7 +50,7 @@ torch.set_num_threads(1)  # tiny tensors wait longer for a second thread than th
 
 SMALL = {
     "d_model": 16, "d_embed": 12, "d_maxout": 10, "d_align": 14, "d_ff": 24, "n_heads": 2,
-    "n_layers": 2, "n_positions": 32, "dropout": 0.0,
+    "n_layers": 2, "n_positions": 32, "d_state": 20, "d_vector": 18, "dropout": 0.0,
 }  # fmt: skip
 GONE = {info["class_path"] for info in table.GONE.values()}
 COMPUTED = [name for name, info in INFOS.items() if info.class_path not in GONE]

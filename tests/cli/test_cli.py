@@ -5,7 +5,6 @@ import re
 import subprocess
 import sys
 import tomllib
-import types
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -177,29 +176,6 @@ def test_every_command_has_help(call: Call) -> None:
     for command in commands:
         code, out, err = call(main, command, "--help")
         assert (code, err, out[:7]) == (0, "", "usage: ")
-
-
-def test_commands_say_what_a_missing_lesson_needs(
-    call: Call, trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (exercise := tmp_path / "bahdanau.py").write_text("class Bahdanau(SequenceModel): ...\n")
-    commands = [
-        ("site", "--out", tmp_path / "site"),
-        ("report", trained, "--out", tmp_path / "a.html"),
-        ("live", trained, "--out", tmp_path / "a.html"),
-        ("exercise", "bahdanau", "--hide", "(5)", "--out", tmp_path / "week3"),
-        ("check", exercise),
-        ("export", trained / "gpt-seed1", "--out", tmp_path / "onnx"),
-    ]
-    other = types.ModuleType("lesson")
-    other.__file__ = str(tmp_path / "lesson.py")
-    for module, words in (
-        (None, ["lesson is not", "seqmodels[site]"]),
-        (other, ["lesson.py hides"]),
-    ):
-        monkeypatch.setitem(sys.modules, "lesson", module)
-        for command in commands:
-            check_one_line(call(main, *command), *words)
 
 
 def test_an_interrupted_comparison_says_how_to_resume(

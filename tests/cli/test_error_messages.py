@@ -46,18 +46,12 @@ CALLS: list[tuple[ModuleType, str, tuple[str, ...]]] = [
     (copy, "--epochs 3", ("give --tokens N",)),
     (copy, "--out @/notes.md --size smoke", ("notes.md",)),
     (copy, "--models transformer --vary n_heads=two", ("n_heads='two'",)),
-    (copy, "--models transformer --vary n_heads=2,,4", ("FIELD=A,B,C",)),
     (translation, "--source de", ("--source", "--data")),
     (next_token, "--block 9", ("--block", "--data")),
     (benchmarks, "--only nope", ("nope",)),
     # a similar name
     (main, "translate bahdanau a --bem 2", ("--bem 2 (did you mean '--beam'?)",)),
-    (main, "check bahdanua", ("did you mean 'bahdanau'?",)),
     (main, "translate Bahdanua a", ("Bahdanua.json: no such record (did you mean 'bahdanau'?)",)),
-    (main, "run coppy", ("did you mean 'copy'?",)),
-    (copy, "--size smok", ("did you mean 'smoke'?",)),
-    (copy, "--models transformer_rotry", ("did you mean 'transformer_rotary'?",)),
-    (copy, "--models gpt --vary n_laiers=3", ("did you mean 'n_layers'?",)),
     (next_token, "--data shakspeare", ("did you mean 'shakespeare'?",)),
     # no line break and no command for the terminal is printed
     (main, "plot a\nb\x1b\udcff", (r"a b\x1b\udcff does not exist",)),

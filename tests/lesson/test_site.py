@@ -16,9 +16,8 @@ from conftest import RESULTS, Tiny, rows_of
 from test_javascript import run_node
 
 import seqmodels
-from lesson import attention, build, essays, layout, pair, source, trace
+from lesson import attention, build, essays, pair, source, trace
 from seqmodels.data.batches import Example, collate
-from seqmodels.models import FIVE
 
 CHAPTERS = {chapter.name: chapter for chapter in source.read_chapters()}
 CONSECUTIVE = [*pairwise(CHAPTERS)]
@@ -53,15 +52,6 @@ def check_code(chapter: source.Chapter, cells: list[str]) -> None:
     assert dump_code("\n".join(lines.values())) == dump_code(text)
 
 
-@pytest.mark.parametrize("name", FIVE)
-def test_a_drawing_keeps_its_columns(site_folder: Path, name: str) -> None:
-    (drawn,) = re.findall('<pre class="drawing" tabindex="0">(.*?)</pre>', page(site_folder, name))
-    lines = html.unescape(drawn).split("<br>")[:-1]
-    assert (lines[0][:10], lines[-1][:5]) == ("time      ", "write")
-    indented = "".join(f"        {line}\n" for line in lines)
-    assert f"\n\n{indented}\nSymbols" in CHAPTERS[name].path.read_text(encoding="utf-8")
-
-
 def test_pages_hold_all_code(site_folder: Path) -> None:
     for chapter in CHAPTERS.values():
         check_code(chapter, re.findall("<code id=.*?</code>", page(site_folder, chapter.name)))
@@ -87,40 +77,6 @@ def test_changed_lines_are_marked(names: tuple[str, str]) -> None:
                 assert kept[0] == kept[1] != ""
 
 
-def test_every_change_has_its_reason(site_folder: Path) -> None:
-    assert {*pair.REASONS} == {"-".join(names) for names in CONSECUTIVE}
-    for names in CONSECUTIVE:
-        blocks = pair.compare_chapters(*(CHAPTERS[name] for name in names))
-        changed = {block.name: block.reason for block in blocks if block.kind != "same"}
-        assert changed == pair.REASONS["-".join(names)]
-        text = page(site_folder, "-".join(names))
-        for name, reason in changed.items():
-            (section,) = re.findall(rf'id="{re.escape(name)}".*?</section>', text, re.S)
-            assert str(layout.format_prose(reason)) in section
-
-
-def test_prose_code_and_tables_become_elements() -> None:
-    prose = layout.format_prose("`a*b*c` is\n  *not so?* <b> 2 * 3 * 4: arXiv:1409.0473v7, 3")
-    link = '<a href="https://arxiv.org/abs/1409.0473">arXiv:1409.0473v7</a>'
-    assert prose == f"<code>a*b*c</code> is <em>not so?</em> &lt;b&gt; 2 * 3 * 4: {link}, 3"
-    prose = layout.format_prose("[a](b.html#c) [d](https://e.org) [f](../g.md)")
-    assert prose == '<a href="b.html#c">a</a> <a href="https://e.org">d</a> [f](../g.md)'
-    line = "return x < 1  # so"
-    marks = [i in (7, 16) for i in range(len(line))]
-    assert layout.highlight(line, marks, "ins") == (
-        "<i class=k>return</i> <ins>x</ins> &lt; <i class=n>1</i>  "
-        "<i class=c># </i><ins><i class=c>s</i></ins><i class=c>o</i>"
-    )
-    assert layout.highlight(line).count("<ins") == 0
-    long = layout.highlight('    score = q.mm(k) * at["a", ...].half() + 1.5 - eps')
-    parts = "score = q<wbr>.mm(k) * at[", '<i class=s>"a"</i>', ", <wbr>...]<wbr>.half() + "
-    assert long == f"    {''.join(parts)}<i class=n>1.5</i> - eps"
-    css = layout.select_rules({"gap", "missing"})
-    assert ".note,.missing,figcaption" in css
-    assert [part in css for part in (".gap{", "h1{", ".arcs", "{}")] == [True, True, False, False]
-    assert css.count("{") == css.count("}")
-
-
 TYPESET = {"h'<0>, A.1.2": "h⟨0⟩′, A.1.2", "s_0, A.2.2": "s0, A.2.2", "s_i, A.2.2": "si, A.2.2"}
 """The texts of the tags with symbols."""
 
@@ -140,15 +96,6 @@ def test_each_equation_is_beside_its_line(site_folder: Path, chapter: source.Cha
         text = html.unescape(re.sub("<.*?>", "", tag))
         assert text == TYPESET.get(line.tag, line.tag)
         assert ("<msub" in tag) == (line.tag in TYPESET)
-
-
-def test_symbols_are_typeset_outside_code() -> None:
-    found = layout.format_prose("h'<t-1> alpha_ij, s_{i-1} v_jᵀ n_layers `c_i` W_s. x.y_t 3_a")
-    texts = [html.unescape(text) for text in re.findall("<math.*?</math>", found)]
-    assert [re.sub("<.*?>", "", text) for text in texts] == ["h⟨t−1⟩′", "αij", "si−1", "vj", "Ws"]
-    assert all(text in found for text in ("n_layers", "<code>c_i</code>", "x.y_t", "3_a"))
-    symbols = html.unescape(layout.format_symbol("h'<t>, E φ(y_i)"))
-    assert re.sub("<.*?>", "", symbols).replace("\xa0", " ") == "h⟨t⟩′, E ϕ(yi)"
 
 
 UNTRACED = {"transformer": ["(2)"]}

@@ -1,12 +1,10 @@
 """Gated DeltaNet: a chunk equals the recurrence, and what a memory that is corrected can do."""
 
-import math
 from itertools import product
 from typing import Any
 
 import pytest
 import torch
-from conftest import Tiny
 from torch import Tensor
 from torch.nn import functional as F
 from torch.testing import assert_close
@@ -125,19 +123,3 @@ def test_long_texts_are_written_as_they_are_trained(
         exact, _ = unroll(model.double(), model.encode(src * mask, mask), tgt_in)
     assert parallel.std() > 0.1
     assert max((logits - exact).abs().max() for logits in (parallel, recurrent)) < most
-
-
-@pytest.mark.parametrize("name", ["mamba2", "gated_deltanet"])
-def test_both_chapters_start_at_the_same_half_lives(name: str, fresh: Tiny) -> None:
-    layer = fresh(name, d_model=64, n_heads=4).decoder[1].self_attention
-    half_lives = math.log(2) / -layer.gates(torch.zeros(1, 1, 64))[0].flatten()
-    assert_close(half_lives, torch.tensor([693.147, 149.33, 32.173, 6.9315]), rtol=1e-3, atol=0)
-
-
-def test_switches_leave_out_their_parameters(fresh: Tiny) -> None:
-    names = {name for name, _ in fresh("gated_deltanet").named_parameters()}
-    fixed = {name for name, _ in fresh("gated_deltanet_delta").named_parameters()}
-    parts = {name.rpartition("self_attention.")[2] for name in names - fixed}
-    assert parts == {"W_alpha.weight", "W_alpha.bias", "log_A"}
-    with pytest.raises(ValueError, match="d_model 18 is not a multiple of n_heads 4"):
-        build("gated_deltanet", 9, d_model=18, n_heads=4)

@@ -1,6 +1,5 @@
 """The recurrent chapters as naive loops, and the LSTM as torch's."""
 
-import math
 from typing import NamedTuple
 
 import pytest
@@ -60,15 +59,6 @@ def test_cho_is_its_equations(tiny: Tiny, pairs: Pairs) -> None:
             assert_close(logits[i, t], naive_output(model.output, s, e[y], c))
 
 
-def test_the_score_starts_small(fresh: Tiny) -> None:
-    """W_a and U_a are N(0, 0.001²), v_a and biases zero (B.1), unless a recipe says otherwise."""
-    for sizes in ({}, {"std_align": 0.3, "v_align": 0.125}):
-        model = fresh("bahdanau", d_model=100, d_align=90, **sizes)
-        for w in (model.attention.W_a.weight, model.attention.U_a.weight):
-            assert w.std().item() == pytest.approx(sizes.get("std_align", 0.001), rel=0.1)
-        assert (model.attention.v_a.weight == sizes.get("v_align", 0.0)).all()
-
-
 def naive_annotations(model: SequenceModel, src: Tensor) -> Tensor:
     """Return h_j of A.2.1 of Bahdanau et al.: a forward and a backward state for each word."""
     e, enc = model.embed.weight, model.encoder
@@ -110,18 +100,6 @@ def test_bahdanau_is_its_equations(tiny: Tiny, pairs: Pairs) -> None:
         naive, alpha = naive_bahdanau(model, src, tgt_in)
         assert_close(logits[i], naive)
         assert_close(alphas[i, :, : len(src)], alpha)
-
-
-def test_the_lstm_starts_uniform(fresh: Tiny) -> None:
-    """The range is ±0.08 (section 3.4); the forget bias is on the forget gate alone."""
-    for sizes, most in (({}, 0.08), ({"init_range": 0.3}, 0.3)):
-        for path, p in fresh("lstm_seq2seq", d_model=64, **sizes).named_parameters():
-            assert p.abs().max() <= most, path
-            if p.dim() == 2:
-                assert p.std().item() == pytest.approx(most / math.sqrt(3), rel=0.1), path
-    model = fresh("lstm_seq2seq", init_range=0.0, forget_bias=3.0)
-    for layer in (*model.encoder.layers, *model.decoder.layers):
-        assert layer.W.bias.view(4, -1).unique(dim=1).flatten().tolist() == [0, 3, 0, 0]  # i f g o
 
 
 def torch_lstm(deep: nn.Module, d_embed: int, d_model: int) -> nn.LSTM:

@@ -28,18 +28,10 @@ from tasks.translation import presets
 RUNGS = presets.TO_TRANSFORMER
 SRC, TGT_IN = torch.tensor([4, 9, 5, 6, EOS]), torch.tensor([BOS, 5, 8, 4])
 GIVEN = SRC[None], torch.ones(1, 5, dtype=torch.bool), TGT_IN[None]
-CHANGES = {  # parts that a rung loses, parts that it gains, changed sizes
-    "bahdanau_dot": ("attention.v_a", "", {}),
-    "bahdanau_heads": ("", "attention.W_v", {"n_heads": 4}),
-    "bahdanau_tied": ("output.W_o", "", {}),
-    "transformer_recurrent": ("", "", {"n_layers": 2}),
-    "transformer_recurrent_decoder": ("encoder.recurrence", "encoder.self_attention", {}),
-    "transformer": ("decoder.C decoder.W decoder.W_s decoder.unit", "decoder.self_attention", {}),
-}
 
 
-def test_each_rung_changes_what_it_names(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Both ends are the chapters, and Muon trains every matrix but tables."""
+def test_both_ends_are_the_chapters(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And Muon trains every matrix but tables."""
     for sizes, size in ((pairs.SIZES, "laptop"), (translation.SIZES, "full")):
         monkeypatch.setitem(sizes, size, {"n_train": 100, "n_valid": 5, "per_bucket": 10})
     climbed = translation.make_task(translation.PARSER.parse_args(["--preset", "to-transformer"]))
@@ -56,14 +48,12 @@ def test_each_rung_changes_what_it_names(monkeypatch: pytest.MonkeyPatch) -> Non
     assert tuple(steps.values()) in trained
     assert steps["n_source"] == max(trained)[0] < max(len(e.src) for e in test.examples)
     assert climbed.contrasts == [(rung, before) for before, rung in pairwise(RUNGS)]
-    sizes, parts = {}, {}
+    sizes = {}
     for name in RUNGS:
         sizes[name] = model_sizes(make_spec(name), replace(climbed, n_parameters=400_000))
         torch.manual_seed(3)
         model = build(name, **sizes[name])
-        del sizes[name]["d_model"]
         named = {re.sub(r"\.\d+", "", path): p for path, p in model.named_parameters()}
-        parts[name] = {".".join(path.split(".")[:2]) for path in named}
         muon, tables = {*map(id, hidden_matrices(model))}, ("embed", "attention.v_a", "output.W_o")
         others = [path for path, p in named.items() if p.ndim == 2 and id(p) not in muon]
         assert all(path.startswith(tables) for path in others)
@@ -74,11 +64,6 @@ def test_each_rung_changes_what_it_names(monkeypatch: pytest.MonkeyPatch) -> Non
             )
             assert torch.equal(chapter(*GIVEN), model(*GIVEN))
             assert all(map(torch.equal, chapter.parameters(), model.parameters()))
-    for before, name in pairwise(RUNGS):
-        if name in CHANGES:
-            new = dict(sizes[name].items() - sizes[before].items())
-            lost, gained = sorted(parts[before] - parts[name]), sorted(parts[name] - parts[before])
-            assert (" ".join(lost), " ".join(gained), new) == CHANGES[name]
 
 
 def attend(q: Tensor, k: Tensor, v: Tensor, n_heads: int) -> Tensor:

@@ -1,0 +1,210 @@
+"""Every field of every Config has its effect, and every model and variant its published start."""
+
+import math
+from collections.abc import Callable
+from typing import Any, Literal, get_args, get_origin
+
+import pytest
+import torch
+from conftest import COMPUTED, TINY, Pairs, V
+from torch import Tensor
+
+from seqmodels import MODELS, SequenceModel, build
+from seqmodels.models import INFOS, list_models, model_of
+from seqmodels.utils.values import field_types
+
+# ------------------------------------------------------------------------------------------ Fields
+
+ONE_LAYER = {k: own | {"n_layers": 1} if "n_layers" in own else own for k, own in TINY.items()}
+SHAPES = {
+    "vocab_size": "embed output", "d_embed": "embed W output", "d_maxout": "output",
+    "d_align": "attention", "d_ff": "ff", "d_k": "W_q W_k", "d_v": "W_v W_o", "d_conv": "filter",
+    "d_state": "W_qkv filter", "d_vector": "encoder V W_c", "n_positions": "positions",
+    "n_queries": "pooling", "n_kv_heads": "W_qkv", "n_layers": "encoder decoder",
+}  # fmt: skip
+"""The parts whose parameters, and no others, a size makes larger."""
+STARTS = {"std_align", "v_align", "init_range", "forget_bias", "init_std"}
+"""Fields that move the start alone."""
+OTHERS = {
+    "d_model": 32, "n_heads": 1, "n_layers": 3, "rotary_base": 30.0, "dropout": 0.5,
+    "n_positions": 40, "n_kv_heads": 1, "d_k": 4, "d_v": 4, "d_vector": 22, "d_state": 10,
+    "d_conv": 3,
+}  # fmt: skip
+"""Other values of numbers; elsewhere, twice as much, or a quarter more of a share."""
+BESIDE: dict[tuple[str, str], dict[str, Any]] = {
+    ("transformer_positions", "rotary_base"): {"positions": "rotary"},
+    ("transformer_positions", "n_positions"): {"positions": "learned"},
+    ("gpt_parts", "rotary_base"): {"positions": "rotary"},
+    ("gpt_2023", "n_positions"): {"positions": "learned"},
+    ("gpt_2023", "n_heads"): {"n_kv_heads": None},
+}
+"""What a field of a variant needs, or excludes."""
+IDLE = {(f"bahdanau_{name}", "v_align") for name in ("dot", "heads", "tied")}
+IDLE |= {("bahdanau_tied", "d_maxout")}
+"""Fields of a model that a variant has no use for: no v_a; units as wide as an embedding."""
+
+
+def choices(hint: Any) -> list[Any]:
+    """Return the values of a field that has a list of them."""
+    if get_origin(hint) is Literal:
+        return [*get_args(hint)]
+    return [value for each in get_args(hint) for value in choices(each)]
+
+
+def list_changes() -> list[tuple[str, str, Any]]:
+    """Return each model, each field of its Config, and each value to compare with its own."""
+    changes = []
+    for name in list_models():
+        defaults = {**INFOS[name].sizes, **ONE_LAYER[name], "vocab_size": V}
+        config = vars(MODELS[name].config_type(**defaults))
+        for field, hint in field_types(MODELS[name].config_type).items():
+            now: Any = config[field]
+            other = now + 0.25 if isinstance(now, float) else 2 * (now or 0)
+            others = [not now] if isinstance(now, bool) else [OTHERS.get(field, other)]
+            others = [value for value in choices(hint) if value != now] or others
+            changes += [(name, field, value) for value in others]
+    return changes
+
+
+def start(name: str, **sizes: Any) -> SequenceModel:
+    torch.manual_seed(1)
+    return build(name, **{"vocab_size": V, **ONE_LAYER[name], **sizes})
+
+
+def logits_of(model: SequenceModel, weights: dict[str, Tensor], pairs: Pairs) -> Tensor:
+    model.load_state_dict(weights)
+    torch.manual_seed(2)
+    with torch.no_grad():
+        return model(*pairs)
+
+
+def differ(one: Tensor, other: Tensor) -> bool:
+    return not torch.allclose(one, other, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize(("name", "field", "value"), list_changes())
+def test_a_field_has_its_effect(name: str, field: str, value: Any, pairs: Pairs) -> None:
+    """It moves shapes, the logits of the same weights, those of training, or the start."""
+    beside = BESIDE.get((name, field), {})
+    models = start(name, **beside), start(name, **beside, **{field: value})
+    one, other = ({n: p.clone() for n, p in m.state_dict().items()} for m in models)
+    names = sorted(one.keys() | other.keys())
+    reshaped = [
+        n for n in names if n not in one or n not in other or one[n].shape != other[n].shape
+    ]
+    if reshaped:
+        assert (name, field) not in IDLE
+        parts = SHAPES.get(field, "").split()
+        assert all(any(part in n for part in parts) for n in reshaped) or not parts, reshaped
+        return
+    weights = {n: 0.4 * torch.randn_like(p) for n, p in one.items()}
+    if field == "dropout":
+        trained, training_other = (logits_of(m.train(), weights, pairs) for m in models)
+        assert differ(trained, training_other)
+    computed = differ(*(logits_of(m.eval(), weights, pairs) for m in models))
+    assert computed == (field not in STARTS and field != "dropout" and (name, field) not in IDLE)
+    if field in STARTS:
+        is_moved = any(not torch.equal(one[n], other[n]) for n in names)
+        assert is_moved == ((name, field) not in IDLE)
+
+
+# ------------------------------------------------------------------------------------------- Start
+
+Start = tuple[str, float]
+"""How a parameter is drawn, and its deviation: normal, uniform, constant, orthogonal or decades."""
+D, L = 48, 3
+GIVEN = {
+    "d_model": D, "d_embed": 40, "d_maxout": 36, "d_align": 44, "d_ff": 80, "n_heads": 4,
+    "n_layers": L, "n_positions": 60, "d_vector": 52, "d_state": 20, "d_conv": 4, "n_queries": 4,
+    "init_std": 0.05, "init_range": 0.3, "std_align": 0.2, "v_align": 0.5, "forget_bias": 1.5,
+}  # fmt: skip
+"""Sizes that differ from each other, and starts that differ from the defaults."""
+ZERO, ONE = ("constant", 0.0), ("constant", 1.0)
+
+
+def start_of_rnn(name: str, p: Tensor) -> Start:
+    """Cho et al. and Bahdanau et al. (B.1): orthogonal recurrences, else N(0, 1/fan-in)."""
+    if "unit" in name:
+        return "orthogonal", 0.0
+    if name.endswith(("attention.W_a.weight", "attention.U_a.weight")):
+        return "normal", 0.2
+    if name.endswith("v_a.weight"):
+        return "constant", 0.5
+    return ("normal", p.shape[1] ** -0.5) if p.dim() == 2 else ZERO
+
+
+def start_of_lstm(name: str, p: Tensor) -> Start:
+    """Sutskever et al. (3.4): uniform on ±r, whose deviation is r/√3."""
+    return "uniform", 0.3 / math.sqrt(3)
+
+
+def start_of_transformer(name: str, p: Tensor) -> Start:
+    """Glorot's uniform distribution, embeddings N(0, 1/D), learned positions N(0, 1/2)."""
+    if name == "positions.weight":
+        return "normal", 0.5**0.5
+    if name == "embedding.weight":
+        return "normal", D**-0.5
+    if "unit" in name:
+        return "orthogonal", 0.0
+    if name.endswith(".g"):
+        return "constant", math.sqrt(D / 4)
+    if p.dim() == 2:
+        return "uniform", math.sqrt(2 / sum(p.shape))
+    return ZERO if name.endswith("bias") else ONE
+
+
+def start_of_text_model(n_residuals: int) -> Callable[[str, Tensor], Start]:
+    """GPT (2.3): N(0, 0.02²), smaller by the root of what is added to the stream."""
+
+    def rule(name: str, p: Tensor) -> Start:
+        if name.endswith("filter"):
+            return "uniform", 1 / math.sqrt(3 * len(p))
+        if name.endswith(("W_alpha.bias", "W_dt.bias")):
+            return "decades", 0.0
+        if p.dim() == 2:
+            is_last = name.endswith(("W_o.weight", "ff.2.weight"))
+            return "normal", 0.05 / math.sqrt(n_residuals * L) if is_last else 0.05
+        return ZERO if name.endswith(("bias", "log_A")) else ONE
+
+    return rule
+
+
+RULES = {
+    "rnn_encdec": start_of_rnn, "bahdanau": start_of_rnn, "lstm_seq2seq": start_of_lstm,
+    "transformer": start_of_transformer, "gpt": start_of_text_model(2),
+    "linear_attention": start_of_text_model(2), "mamba2": start_of_text_model(1),
+    "gated_deltanet": start_of_text_model(2),
+}  # fmt: skip
+
+
+def check_start(p: Tensor, how: str, std: float) -> None:
+    if how == "constant":
+        assert torch.equal(p, torch.full_like(p, std))
+    elif how == "orthogonal":
+        for block in p.split(p.shape[1]):
+            torch.testing.assert_close(block @ block.T, torch.eye(len(block)), rtol=0, atol=1e-5)
+    elif how == "decades":  # steps of 0.001 … 0.1, as many for each factor
+        log = torch.nn.functional.softplus(p.double()).log10()
+        torch.testing.assert_close(log, torch.linspace(-3, -1, len(p)).double(), rtol=0, atol=1e-4)
+    else:
+        n, most = p.numel(), float(p.abs().max()) / std
+        assert p.square().mean().sqrt().item() == pytest.approx(std, rel=3.5 / math.sqrt(n))
+        assert abs(p.mean().item()) < 4 * std / math.sqrt(n)
+        if how == "uniform":
+            assert most <= math.sqrt(3) + 1e-5
+        elif n > 500:
+            assert most > math.sqrt(3)
+
+
+@pytest.mark.parametrize("name", [n for n in COMPUTED if INFOS[n].group != "mistaken"])
+def test_a_model_starts_as_published(name: str) -> None:
+    has = field_types(MODELS[name].config_type)
+    sizes = {k: v for k, v in GIVEN.items() if k in has and k not in INFOS[name].sizes}
+    torch.manual_seed(3)
+    model = build(name, 70, **sizes)
+    for path, p in model.named_parameters():
+        values = p.detach()
+        if path.endswith("W.bias") and "forget_bias" in has:
+            values = values.clone()
+            values.chunk(4)[1].sub_(1.5)  # i, f, g, o
+        check_start(values, *RULES[model_of(name)](path, values))
