@@ -25,6 +25,8 @@ LIVE = RESULTS / "translation-live"
 """The folder with the weights of which chapters show values, and the opening picture numbers."""
 TIMELINE: dict[str, str] = read_toml("timeline")
 """What each paper added."""
+TERMS: dict[str, str] = read_toml("terms")
+"""What the words of the home page and of the measurements mean."""
 FIGURES: dict[str, Any] = read_toml("figures")
 """The figure of each chapter, and the groups of figures on the page of results."""
 ESSAYS = {
@@ -32,6 +34,7 @@ ESSAYS = {
     "attention": "What does attention compute, number by number?",
     "one-head": "What does one head of attention do?",
     "after-2017": "What came after 2017?",
+    "symptoms": "What does a mistake look like?",
 }
 """The title of each essay, by its page."""
 SCRIPTS = {"long-sentences": "opening.js", "attention": "numbers.js", "after-2017": "cups.js"}
@@ -47,6 +50,7 @@ class Site:
         self.out, self.chapters, self.pages = out, source.read_chapters(), list[Path]()
         pairs = {f"{a.name}-{b.name}": (a, b) for a, b in pairwise(self.chapters)}
         self.shared = {"chapters": self.chapters, "essays": ESSAYS, "pairs": pairs} | shared
+        self.shared["meanings"] = TERMS
         self.shared["figure"] = self.copy_figure
 
     def write(self, page: str, template: str = "", /, **content: Any) -> None:

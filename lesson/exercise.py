@@ -22,7 +22,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from lesson.source import read_chapter, split_into_units
+from lesson.source import EQUATIONS, read_chapter, split_into_units
 from lesson.trace import Named, run_everything, watch_lines
 from seqmodels.contract import SIZES, V
 from seqmodels.interface import BOS
@@ -31,6 +31,8 @@ from seqmodels.utils import files
 
 TOLERANCE = 1e-6
 """Largest difference, in float64, of what an equation computes."""
+SRC_MASK = torch.arange(5) < torch.tensor([5, 2, 4]).unsqueeze(1)
+"""Real tokens of the three sources of the check."""
 MASKED = "score.masked_fill(~mask, -torch.inf)"
 MISTAKES = {
     "score_mask": (f"{MASKED}.softmax(-1)", "(score * mask).softmax(-1)"),
@@ -57,6 +59,7 @@ def find_tags(text: str, own_class: str) -> dict[int, tuple[str, str]]:
 def write_exercise(name: str, hidden: list[str], folder: Path) -> Path:
     """Write a chapter without the lines of some tags to a folder; return the path.
 
+    The equation of each, in TeX, stands as a comment above the gap.
     Raises ValueError for a tag that the chapter does not have, where the file exists, and for a
     folder that is not ours.
     """
@@ -67,15 +70,18 @@ def write_exercise(name: str, hidden: list[str], folder: Path) -> Path:
     if missing := [tag for tag in hidden if tag not in known]:
         raise ValueError(f"{name} has no {missing[0]!r}; it has {'; '.join(known)}")
     lines = text.split("\n")
-    for number, (_, tag) in tags.items():
+    for number, (unit, tag) in tags.items():
         if tag in hidden:
+            entries = EQUATIONS[name][unit]
             line = lines[number - 1]
             statement = ast.parse(line.strip()).body[0]
             start = line[: len(line) - len(line.lstrip())]
             kinds = {ast.Return: "return", ast.Expr: "call"}
             what = kinds.get(type(statement), line.split("=")[0].strip())
             todo = f'{start}raise NotImplementedError("{tag}: {what} …")'
-            lines[number - 1] = f"{todo}  #  {tag}"
+            tex = next(entry["tex"] for entry in entries if entry["tag"] == tag)
+            above = "".join(f"{start}# {equation}\n" for equation in tex)
+            lines[number - 1] = f"{above}{todo}  #  {tag}"
     return write_new(folder / f"{name}.py", "\n".join(lines))
 
 
@@ -142,8 +148,7 @@ def trace(
     torch.manual_seed(1)
     has = {field.name for field in fields(model_type.config_type)}
     chosen = {k: v for k, v in SIZES.items() if k in has}
-    src_mask = torch.arange(5) < torch.tensor([5, 2, 4]).unsqueeze(1)
-    src = torch.arange(4, 19).view(3, 5) % V * src_mask
+    src = torch.arange(4, 19).view(3, 5) % V * SRC_MASK
     tgt_in = torch.tensor([[BOS, 9, 5, 7], [BOS, 6, 6, 8], [BOS, 20, 11, 4]])
 
     def observe(number: int, named: Named) -> None:
@@ -156,14 +161,32 @@ def trace(
             torch.nn.init.normal_(p, std=0.5)
         if weights:
             model.load_state_dict(weights)
-        results = run_everything(model, src, src_mask, tgt_in)
+        results = run_everything(model, src, SRC_MASK, tgt_in)
     values += [(f"{model_type.__name__}, {name}", [result]) for name, result in results.items()]
     return model.state_dict()
 
 
+def find_places(differs: Tensor, run: int) -> str:
+    """Return where values differ: at pads alone, everywhere, in a part, or not in the first run."""
+    if run > 1:
+        return "but not when it first runs"
+    if differs.shape[:1] == SRC_MASK.shape[:1]:
+        if SRC_MASK.shape[1] in differs.shape[1:]:
+            place = differs.shape.index(SRC_MASK.shape[1], 1)
+            others = [i for i in range(1, differs.ndim) if i != place]
+            if not ((differs.sum(others) if others else differs) * SRC_MASK).any():
+                return "at pads alone"
+        if not differs[0].any():
+            return "only for sources with pads"
+    n = int(differs.sum())
+    return "everywhere" if differs.all() else f"in {n} of {differs.numel()} numbers"
+
+
 def compare(found: Values, expected: Values) -> str:
     """Return where two traces first differ, and by how much, in a sentence; empty if nowhere."""
+    runs = Counter[str]()
     for (where, values), (wanted_where, wanted) in zip(found, expected, strict=False):
+        runs[where] += 1
         if where != wanted_where:
             return f"{wanted_where}: is not computed where it should be."
         for value, right in zip_longest(values, wanted):
@@ -171,9 +194,10 @@ def compare(found: Values, expected: Values) -> str:
                 if value.shape != right.shape:
                     shapes = tuple(value.shape), tuple(right.shape)
                     return f"{where}: has the shape {shapes[0]}; {shapes[1]} is right."
-                gap = (value.double() - right.double()).abs().nan_to_num(torch.inf).flatten()
-                if max(gap.tolist(), default=0.0) > TOLERANCE:
-                    return f"{where}: differs by up to {float(gap.max()):.3g}."
+                gap = (value.double() - right.double()).abs().nan_to_num(torch.inf)
+                if max(gap.flatten().tolist(), default=0.0) > TOLERANCE:
+                    places = find_places(gap > TOLERANCE, runs[where])
+                    return f"{where}: differs by up to {float(gap.max()):.3g}, {places}."
             elif isinstance(right, Tensor) or value != right:
                 return f"{where}: is something else than it should be."
     return ""

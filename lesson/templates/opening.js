@@ -9,12 +9,6 @@ const COLUMNS = 4, MOST_ROWS = 76, WIDEST = 16, SECONDS = 10, SLOWEST_MS = 320, 
 /** The numbers from -1 to 1 of a text with one of 64 levels a digit. @param {string} text */
 export const readLevels = (text) => Array.from(text, (digit) => LEVELS.indexOf(digit) / 31.5 - 1);
 
-/** What the shares of right words from the encoder's and from the best vector say. @param {number} encoder @param {number} best */
-export const judge = (encoder, best) => encoder >= 0.9 ? "One vector is enough for this sentence."
-  : best === 1 ? "From an optimised vector of the same size, the same decoder generates all of this sentence."
-    : best > encoder ? "From the best vector found, the decoder generates more of this sentence, but not all."
-      : "From the best vector found, the decoder generates no more of this sentence.";
-
 /** What is done after so many moments: tokens read, then words written. @param {number} moment @param {number} nRead */
 export const splitMoment = (moment, nRead) => ({ read: Math.min(moment, nRead), written: Math.max(0, moment - nRead) });
 
@@ -134,7 +128,6 @@ class Machine {
   const rows = JSON.parse(document.getElementById("data").textContent), figure = query("#opening");
   const button = query("#play"), length = query("#length"), slider = query("#moment"), read = figure.querySelector(".read");
   const machines = [...figure.querySelectorAll(".machine")].map((section, kind) => new Machine(section, kind));
-  const verdict = figure.querySelector(".verdict");
   let row = rows[0], moment = 0, last = 0, timer = 0, chosen = -1;
   /** @type {any[]} */
   let sources = [];
@@ -142,13 +135,12 @@ class Machine {
   const show = () => {
     const done = splitMoment(moment, row.annotations.length);
     for (const machine of machines) machine.show(done.read, done.written, chosen);
-    const { now, isOver } = machines[1], weights = done.written && now >= 0 ? findLooks(row.weights[now]) : [];
+    const { now } = machines[1], weights = done.written && now >= 0 ? findLooks(row.weights[now]) : [];
     sources.forEach((word, j) => {
       word.classList.toggle("ahead", j >= done.read);
       const weight = done.written ? weights.find(({ place }) => place === j)?.weight ?? 0 : Number(j === done.read - 1);
       word.style.setProperty("--w", String(weight));
     });
-    verdict.classList.toggle("ahead", !(isOver && moment === last));
     slider.value = String(moment);
     slider.ariaValueText = done.written ? `${done.written} words written` : `${done.read} of ${row.annotations.length} read`;
     button.textContent = timer ? "Pause" : moment === last ? "Play again" : "Play";
@@ -175,7 +167,6 @@ class Machine {
     slider.max = String(last);
     const label = `${sources.filter((word) => /\w/.test(word.textContent)).length} words`;
     length.ariaValueText = figure.querySelector("output").textContent = label;
-    verdict.textContent = judge(shareOf(row.outputs[0], row.ref), shareOf(row.outputs[2], row.ref));
     show();
   };
   const point = (event) => {

@@ -16,6 +16,7 @@ from lesson.exercise import (
     TOLERANCE,
     check_exercise,
     compare,
+    find_places,
     find_tags,
     plant_mistake,
     write_exercise,
@@ -69,6 +70,7 @@ def test_an_exercise_hides_the_solution_and_keeps_files(tmp_path: Path, call: Ca
     text = path.read_text(encoding="utf-8")
     assert ".softmax(-1)" not in text
     assert text.count("NotImplementedError") == 2
+    assert r"# \alpha_{ij} = \exp(e_{ij})" in text.partition("(6): return")[0]
     check_one_line(call(main, *argv, "(5)"), "exists")
     check_one_line(call(main, "check", path), "Attention.forward, (5): not written yet")
     path.write_text(re.sub(r"#  \(6\)", "", text))
@@ -92,13 +94,25 @@ def test_a_trace_differs_above_the_tolerance() -> None:
     least = torch.tensor([TOLERANCE, 0.0]).double()
     assert compare([("f, (1)", [right + least, "text"]), ("g, (2)", [right])], expected) == ""
     for found, fault in (
-        ([right + 2 * least, "text"], "differs by up to 2e-06."),
-        ([right * torch.nan, "text"], "differs by up to inf."),
+        ([right + 2 * least, "text"], "differs by up to 2e-06, in 1 of 2 numbers."),
+        ([right * torch.nan, "text"], "differs by up to inf, everywhere."),
         ([right[:1], "text"], "has the shape (1,); (2,) is right."),
         ([right], "is something else than it should be."),
     ):
         assert compare([("f, (1)", found), ("g, (2)", [right * 3])], expected) == f"f, (1): {fault}"
     assert compare([("g, (2)", [right])], expected) == "f, (1): is not computed where it should be."
+
+
+def test_a_difference_is_said_to_be_where_it_is() -> None:
+    differs = torch.zeros(3, 2, 5, dtype=torch.bool)
+    differs[1, 0, 3] = True
+    assert find_places(differs, 1) == "at pads alone"  # the second source has two tokens
+    differs[2, 1, 0] = True
+    assert find_places(differs, 1) == "only for sources with pads"
+    differs[0, 0, 0] = True
+    assert find_places(differs, 1) == "in 3 of 30 numbers"
+    assert find_places(~torch.zeros(4, 2).bool(), 1) == "everywhere"
+    assert find_places(differs, 2) == "but not when it first runs"
 
 
 PLANTED = dict.fromkeys(MISTAKES, "(1)") | {"no_output": "3.2.2", "no_causal_mask": "3.2.3"}

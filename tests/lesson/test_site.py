@@ -188,6 +188,18 @@ def test_attention_equals_torch_after_any_edit(site_folder: Path) -> None:
             torch.testing.assert_close(torch.tensor(table), true, atol=0.0051, rtol=0)
 
 
+def test_two_weights_give_each_article_its_noun(site_folder: Path) -> None:
+    solve = """const inputs = document.all("#weights input");
+    fire(document.all("#empty")[0], "click");
+    return [[0, "2"], [5, "0.5"]].map(([place, value]) => {
+      inputs[place].value = value;
+      fire(inputs[place], "input");
+      return document.all("#given")[0].textContent;
+    });"""
+    told = run_node(solve, "numbers.js", html=page(site_folder, "attention"))
+    assert ["85 %, the second 93 %. Done, with 2 weights" in text for text in told] == [False, True]
+
+
 def test_the_shown_head_finds_the_nouns_of_articles() -> None:
     head = essays.describe_head(RESULTS / essays.HEAD_RECORD)
     assert head["share"] == max(row["share"] for row in [head]) > 95
@@ -220,6 +232,11 @@ def test_every_figure_is_there_and_the_site_is_below_3_mb(tmp_path: Path) -> Non
     assert sum(path.stat().st_size for path in tmp_path.rglob("*")) < 3.2e6
     shown = [*build.FIGURES["chapter"].values()]
     shown += [figure for group in build.FIGURES["group"] for figure in group["figure"]]
+    pages = [
+        (tmp_path / f"{name}.html").read_text(encoding="utf-8") for name in ("results", "index")
+    ]
+    assert re.sub(r"(?s)<details>.*?</details>", "", pages[0]).count("<img") == 12
+    assert pages[1].partition('<figure class="film"')[0].count("<figure") == 0
     for figure in shown:
         assert (tmp_path / "figures" / f"{figure['file'].replace('/', '-')}.svg").is_file()
 

@@ -69,15 +69,6 @@ def test_the_decoder_says_the_third_text_from_the_kept_numbers() -> None:
         assert run.tokenizer.decode(written) == row["outputs"][2]
 
 
-@pytest.mark.slow
-def test_the_vector_is_written_anew_from_the_weights(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(opening, "STEPS", MADE["steps"][:1])
-    (row,) = opening.measure([5])["rows"]
-    assert row["src"] == ROWS[0]["src"]
-    assert np.abs(levels(row["best"]) - levels(ROWS[0]["best"][:1])).max() < 0.1
-    assert row["best"] != row["vectors"][-1:]
-
-
 def test_outputs_are_put_back_into_english_by_the_grammar() -> None:
     row, other = ROWS[film.SHOWN], ROWS[film.SHOWN] | {"outputs": ["Clara schläft."] * 3}
     glosses = opening.gloss(row)
@@ -85,7 +76,6 @@ def test_outputs_are_put_back_into_english_by_the_grammar() -> None:
     first, second, _ = (" ".join(gloss["en"]) for gloss in glosses)
     assert first.startswith("Clara will have loved all cars although some clever horses disappear")
     assert second == row["src"].replace(",", " ,").replace(".", " .")
-    assert {tuple(link) for link in glosses[1]["links"]} > {(2, 5), (3, 4), (27, 25), (27, 29)}
     with pytest.raises(ValueError, match="no tree"):
         opening.gloss(other)
 
@@ -109,8 +99,3 @@ def test_the_picture_shows_the_numbers_as_they_are(name: str) -> None:
     before, _, moving = svg.partition("@media screen and (prefers-reduced-motion:no-preference)")
     assert "animation" not in before
     assert "animation" not in moving.partition("</style>")[2]
-
-
-def test_words_are_right_in_the_order_of_the_reference() -> None:
-    assert film.find_right(["a", "b", "x", "d", "c"], ["a", "b", "c", "d"]) == {0, 1, 3}
-    assert film.join_signs(["A", "b", ",", "c", "."]) == (["A", "b,", "c."], [0, 1, 1, 2, 2])
