@@ -89,7 +89,7 @@ PAPER = Config(vocab_size=30_000)
 class State(NamedTuple):
     """All that the decoder knows: it grows with the source, one annotation per word."""
 
-    h: Float[Tensor, "B S D2"]
+    h: Float[Tensor, "B S D2"]  # letters of shapes: see `interface.py`
     keys: Float[Tensor, "B S A"]
     src_mask: Bool[Tensor, "B S"]
     s: Float[Tensor, "R D"]
@@ -153,7 +153,7 @@ class Attention(nn.Module):
         self.v_a = nn.Linear(cfg.d_align, 1, bias=False)
 
     def attention_weights(self, s: Float[Tensor, "R D"], state: State) -> Float[Tensor, "B J S"]:
-        """Return alpha_i for each decoder state s_{i-1}; the J beams of a source share its h."""
+        """Return alpha_i for each state s_{i-1}; J is 1, or the beams that share a source's h."""
         Wa_s = self.W_a(s).unflatten(0, (len(state.h), -1, 1))  # R = B × J rows: (B,J,1,A)
         score = self.v_a(torch.tanh(Wa_s + state.keys.unsqueeze(1))).squeeze(-1)  #       A.1.2
         return score.masked_fill(~state.src_mask.unsqueeze(1), -torch.inf).softmax(-1)  #   (6)

@@ -104,7 +104,7 @@ CHUNK = 32
 class State(NamedTuple):
     """The memory of every layer, whose size does not depend on the text."""
 
-    s: Float[Tensor, "R L H F K"]
+    s: Float[Tensor, "R L H F K"]  # letters of shapes: see `interface.py`
     window: Float[Tensor, "R L W _"]
 
 
@@ -115,6 +115,7 @@ def read_token(
     q: Tensor, k: Tensor, v: Tensor, gates: Tensor, s: Tensor, is_delta: bool
 ) -> tuple[Tensor, Tensor]:
     """Write and read one token, as the paper's recurrence; also return the memory."""
+    # q, k (B,H,1,F); v (B,H,1,K); log_a, beta (B,H,1,1); s (B,H,F,K)
     log_a, beta = gates
     s = log_a.exp() * s  # all fades
     if is_delta:
@@ -131,7 +132,7 @@ def read_chunks(
     heads, parts = [], (x.split(CHUNK, -2) for x in (q, k, v, gates))
     for q, k, v, (log_a, beta) in zip(*parts, strict=True):
         log_gamma = log_a.cumsum(2)
-        gamma, rest = log_gamma.exp(), (log_gamma[:, :, -1:] - log_gamma).exp()
+        gamma, rest = log_gamma.exp(), (log_gamma[:, :, -1:] - log_gamma).exp()  # γ_t, γ_C / γ_i
         fade = (log_gamma - log_gamma.mT).tril().exp().tril()  # γ_t / γ_i; 1st tril: no overflow
         u = beta * v
         if is_delta:  # (I + lower) U = β (V − γ K S), where `lower` counts below the diagonal alone
@@ -160,7 +161,7 @@ class MultiHeadAttention(nn.Module):
 
     def qkv(self, x: Tensor, real: Tensor, window: Tensor | None = None) -> tuple[Tensor, ...]:
         """Return queries, of length 1/√K, and keys, of length 1; all heads' values; the window."""
-        x, window = convolve(self.W_qkv(x), real, window, self.filter)
+        x, window = convolve(self.W_qkv(x), real, window, self.filter)  # Σ_i f_i x_{t−W+i}
         q, k, v = self.to_heads(nn.functional.silu(x)).permute(2, 0, 3, 1, 4)
         q, k = (t * (t.square().sum(-1, keepdim=True) + 1e-6).rsqrt() for t in (q, k))
         return q / q.shape[-1] ** 0.5, k, v, window

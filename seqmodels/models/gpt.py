@@ -87,7 +87,7 @@ GPT2_SMALL = Config(vocab_size=50_257)
 class State(NamedTuple):
     """Keys and values of every layer: the source's, then the target's."""
 
-    cache: KVCache
+    cache: KVCache  # letters of shapes: see `interface.py`
 
 
 # -------------------------------------------------------------------------------------- Parts

@@ -91,7 +91,7 @@ TINY = 1e-30
 class State(NamedTuple):
     """The text's length, and the memory of every layer, whose size does not depend on the text."""
 
-    n: Int[Tensor, " R"]
+    n: Int[Tensor, " R"]  # letters of shapes: see `interface.py`
     s: Float[Tensor, "R L H F K1"]
     window: Float[Tensor, "R L W _"]
 
@@ -101,6 +101,7 @@ class State(NamedTuple):
 
 def read_token(q: Tensor, k: Tensor, v: Tensor, s: Tensor) -> tuple[Tensor, Tensor]:
     """Write a token, then read; v ends in a one, so that the last column of s is z."""
+    # q, k (B,H,1,F); v (B,H,1,K1); s (B,H,F,K1)
     s = s + k.mT @ v  #                                                              (18), (19)
     return divide(q @ s), s  #                                                             (20)
 
@@ -138,7 +139,7 @@ class MultiHeadAttention(nn.Module):
 
     def qkv(self, x: Tensor, real: Tensor, window: Tensor | None = None) -> tuple[Tensor, ...]:
         """Return features of the queries and keys, the values of all heads, and the window."""
-        x, window = convolve(self.W_qkv(x), real, window, self.filter)
+        x, window = convolve(self.W_qkv(x), real, window, self.filter)  # Σ_i f_i x_{t−W+i}
         q, k, v = self.to_heads(x).permute(2, 0, 3, 1, 4)
         q, k = self.phi(q), self.phi(k) * real[:, None, :, None]  # a pad adds nothing
         return q, k, nn.functional.pad(v, (0, 1), value=1.0), window  # a one after each value

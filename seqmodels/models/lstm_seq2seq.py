@@ -93,7 +93,7 @@ PAPER = Config(vocab_size=80_000)
 class State(NamedTuple):
     """All that the decoder knows: its size does not depend on the source's length."""
 
-    h: Float[Tensor, "R L D"]
+    h: Float[Tensor, "R L D"]  # letters of shapes: see `interface.py`
     c: Float[Tensor, "R L D"]
 
 
@@ -113,9 +113,9 @@ class LSTMLayer(nn.Module):
     ) -> tuple[Float[Tensor, "R D"], Float[Tensor, "R D"]]:
         """Take one step; the caller computes x, W times what comes from below."""
         i, f, g, o = (x + self.U(h)).chunk(4, -1)
-        i, f = torch.sigmoid(i), torch.sigmoid(f)  #                            Graves (7), (8)
+        i, f, o = torch.sigmoid(i), torch.sigmoid(f), torch.sigmoid(o)  #  Graves (7), (8), (10)
         c = f * c + i * torch.tanh(g)  #                                             Graves (9)
-        h = torch.sigmoid(o) * torch.tanh(c)  #                               Graves (10), (11)
+        h = o * torch.tanh(c)  #                                                    Graves (11)
         return h, c
 
     def forward(

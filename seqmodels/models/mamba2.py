@@ -100,7 +100,7 @@ CHUNK = 64
 class State(NamedTuple):
     """The memory of every layer, whose size does not depend on the text."""
 
-    s: Float[Tensor, "R L H F K"]
+    s: Float[Tensor, "R L H F K"]  # letters of shapes: see `interface.py`
     window: Float[Tensor, "R L W _"]
 
 
@@ -109,6 +109,7 @@ class State(NamedTuple):
 
 def read_token(q: Tensor, k: Tensor, v: Tensor, log_a: Tensor, s: Tensor) -> tuple[Tensor, Tensor]:
     """Write and read one token, as the paper's recurrence; also return the memory."""
+    # q, k (B,1,1,F); v (B,H,1,K); log_a (B,H,1,1); s (B,H,F,K)
     s = log_a.exp() * s + k.mT @ v  #                                                     2.1
     return q @ s, s
 
@@ -119,7 +120,7 @@ def read_chunks(q: Tensor, k: Tensor, v: Tensor, log_a: Tensor, s: Tensor) -> tu
     heads, parts = [], (x.split(CHUNK, 2) for x in (q, k, v, log_a))
     for q, k, v, log_a in zip(*parts, strict=True):
         log_gamma = log_a.cumsum(2)
-        gamma, rest = log_gamma.exp(), (log_gamma[:, :, -1:] - log_gamma).exp()
+        gamma, rest = log_gamma.exp(), (log_gamma[:, :, -1:] - log_gamma).exp()  # γ_t, γ_C / γ_i
         fade = (log_gamma - log_gamma.mT).tril().exp().tril()  # γ_t / γ_i; 1st tril: no overflow
         heads.append(gamma * (q @ s) + (fade * (q @ k.mT)) @ v)  #                        5.2, 6
         s = gamma[:, :, -1:] * s + (rest * k).mT @ v  #                                        6
@@ -133,7 +134,7 @@ class MultiHeadAttention(nn.Module):
         super().__init__()
         D, H = cfg.d_model, cfg.n_heads
         self.to_heads = nn.Unflatten(-1, (H, head_width(2 * D, H)))
-        self.sizes = sizes = [2 * D, cfg.d_state, cfg.d_state]
+        self.sizes = sizes = [2 * D, cfg.d_state, cfg.d_state]  # of X, B and C
         self.W_qkv, self.W_o = nn.Linear(D, sum(sizes), bias=False), nn.Linear(2 * D, D, bias=False)
         shape = cfg.d_conv, 1, self.W_qkv.out_features
         self.filter = nn.Parameter(torch.empty(shape)) if cfg.d_conv > 1 else None
@@ -142,8 +143,8 @@ class MultiHeadAttention(nn.Module):
         self.log_A = nn.Parameter(torch.zeros(H))
 
     def qkv(self, x: Tensor, real: Tensor, window: Tensor | None = None) -> tuple[Tensor, ...]:
-        """Return C and B, the values of all heads, and the window."""
-        x, window = convolve(self.W_qkv(x), real, window, self.filter)
+        """Return C and B as queries and keys, X as the values of all heads, and the window."""
+        x, window = convolve(self.W_qkv(x), real, window, self.filter)  # Σ_i f_i x_{t−W+i}
         v, k, q = nn.functional.silu(x).split(self.sizes, -1)  #                           7.3
         q, k, v = q.unsqueeze(1), k.unsqueeze(1), self.to_heads(v).transpose(1, 2)  #      7.2
         return q, k, v, window

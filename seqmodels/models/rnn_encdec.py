@@ -95,7 +95,7 @@ PAPER = Config(vocab_size=15_000)
 class State(NamedTuple):
     """All that the decoder knows: its size does not depend on the source's length."""
 
-    c: Float[Tensor, "R D"]
+    c: Float[Tensor, "R D"]  # letters of shapes: see `interface.py`
     s: Float[Tensor, "R D"]
 
 

@@ -88,7 +88,7 @@ BASE = Config(vocab_size=37_000)
 class State(NamedTuple):
     """Keys and values of every decoder layer: the source's are fixed, the target's grow."""
 
-    memory: KVCache
+    memory: KVCache  # letters of shapes: see `interface.py`
     tgt: KVCache
 
 
