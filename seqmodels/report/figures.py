@@ -251,7 +251,4 @@ def plot_results(root: Path) -> list[Path]:
     drawn = [path for folder in folders for path in plot_folder(folder)]
     with style.context():
         across = draw_across([*folder.records.values()] for folder in folders)
-        for name in across:
-            for kind in style.STAMPS:
-                files.claim_file(root / f"{name}{kind}")
         return [*drawn, *style.save_all(across, root)]

@@ -282,9 +282,13 @@ def draw_map(
 
 
 def save_all(drawings: Mapping[str, Figure], folder: Path) -> list[Path]:
-    """Write figures as NAME.svg and NAME.png; return the paths."""
-    return [save(drawn, folder / f"{name}{kind}")
-            for name, drawn in drawings.items() for kind in STAMPS]  # fmt: skip
+    """Write figures as NAME.svg and NAME.png; return the paths.
+
+    Raises ValueError, and writes none, if one would replace a file that is not ours.
+    """
+    paths = {files.claim_file(folder / f"{name}{kind}"): drawn
+             for name, drawn in drawings.items() for kind in STAMPS}  # fmt: skip
+    return [save(drawn, path) for path, drawn in paths.items()]
 
 
 def save(figure: Figure, path: Path) -> Path:

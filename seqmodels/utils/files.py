@@ -55,9 +55,9 @@ RECORDS = {"comparison": "*.json", "reproduction": "*/*.json"}
 FILE_MARKS = {
     ".html": "· seqmodels</title>".encode(),
     ".png": b"Software\0seqmodels",
-    ".svg": b"</title>\n <desc>",
+    ".svg": b"</desc>\n <metadata>\n  <rdf:RDF",
 }
-"""What a file that we wrote contains, by its suffix."""
+"""What a file that we wrote contains, by its suffix; no other program writes this after <desc>."""
 
 
 def has_text(path: Path, text: bytes) -> bool:

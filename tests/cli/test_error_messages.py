@@ -181,6 +181,10 @@ def test_what_is_ours_is_written_again(call: Call, trained: Path, tmp_path: Path
         assert [call(*command)[0] for _ in range(2)] == [0, 0]
     (folder / ".seqmodels").write_text("exercise\n")  # it is not: it has records
     assert call(main, "plot", folder)[0] == 0
+    (folder / "curves.png").write_bytes(b"my own")
+    before = kept(folder)
+    check_one_line(call(main, "plot", folder), "curves.png", "move it")
+    assert kept(folder) == before
 
 
 @pytest.mark.usefixtures("undrawn")

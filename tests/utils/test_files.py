@@ -48,13 +48,13 @@ def test_what_is_no_folder_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("name", "content"), [
-    ("a.html", "<title>a · seqmodels</title>"), ("a.SVG", "<title>a</title>\n <desc>"),
+    ("a.html", "<title>a · seqmodels</title>"), ("a.SVG", "</desc>\n <metadata>\n  <rdf:RDF"),
     ("a.png", "Software\0seqmodels"),
 ])  # fmt: skip
 def test_a_file_of_another_is_refused(name: str, content: str, tmp_path: Path) -> None:
     path = tmp_path / name
     assert files.claim_file(path) == path
-    path.write_text("notes, by `seqmodels plot` or not")
+    path.write_text("notes by `seqmodels plot`\n <title>A</title>\n <desc>by hand</desc>\n <g/>")
     with pytest.raises(ValueError, match="was not written by seqmodels"):
         files.claim_file(path)
     path.write_text(content)
