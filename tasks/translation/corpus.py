@@ -11,7 +11,7 @@ from seqmodels.data.batches import Example, lengths, longest
 from seqmodels.data.prepare import PrepareConfig, prepare, summarize
 from seqmodels.data.text import count_words, open_pairs, preview, unit_of
 from seqmodels.data.tokenizers import Tokenizer, resolve_vocab_size
-from seqmodels.evaluation.metrics import make_bleu, tokenizer_for
+from seqmodels.evaluation.metrics import count_bleu, make_bleu, tokenizer_for
 from seqmodels.experiments.task import AlignmentExample, Recipe, Task
 
 from .. import recipes
@@ -88,9 +88,13 @@ def make_task(args: argparse.Namespace) -> Task:
     sources, targets = zip(*ready.test_texts, strict=True)
     tokenize = tokenizer_for(targets)
     print(f"BLEU uses sacreBLEU's tokenizer {tokenize}")
-    print(describe_round_trip(ready.tokenizer, targets, tokenize), end="")
+    if (metric := choose_metric(targets, tokenize)) == "bleu":
+        print(describe_round_trip(ready.tokenizer, targets, tokenize), end="")
+    else:
+        print("BLEU says nothing of targets with fewer than four tokens: the score is exact match")
     words = [*map(count_words, sources)]
     test = length_test(ready.test, words, ready.most_words, ready.test_texts, unit_of(sources))
+    test = replace(test, primary_metric=metric)
     longest_each = [longest(split) for split in (ready.test, ready.train, ready.valid)]
     n_source = max(max(n_src, n_tgt // 2) for n_src, n_tgt in longest_each)
     return Task(
@@ -114,6 +118,12 @@ def make_task(args: argparse.Namespace) -> Task:
     )
 
 
+def choose_metric(targets: Sequence[str], tokenize: str) -> str:
+    """Return BLEU or, if fewer than half of the targets have a 4-gram for it, exact match."""
+    n_tokens = count_bleu(targets, targets, tokenize)[:, 1]
+    return "bleu" if 2 * (n_tokens >= 4).sum() >= len(targets) else "exact_match"
+
+
 def describe_round_trip(tokenizer: Tokenizer, targets: Sequence[str], tokenize: str) -> str:
     """Return a line with the BLEU of targets that are encoded and decoded, if it is not 100.
 
@@ -122,7 +132,7 @@ def describe_round_trip(tokenizer: Tokenizer, targets: Sequence[str], tokenize: 
     decoded = [tokenizer.decode(tokenizer.encode(target)) for target in targets]
     changed = [both for both in zip(targets, decoded, strict=True) if both[0] != both[1]]
     bleu = make_bleu(tokenize).corpus_score(decoded, [targets]).score
-    if not changed or bleu > 99.95:  # BLEU is 0 where no target has four tokens
+    if not changed or bleu > 99.95:
         return ""
     shortest = min(changed, key=lambda both: len(both[0]))
     example = " → ".join(map(preview, shortest))

@@ -66,6 +66,18 @@ def test_what_no_model_can_exceed_because_of_its_tokenizer() -> None:
     assert corpus.describe_round_trip(Bytes(), targets, "13a") == ""
 
 
+def test_bleu_is_not_the_score_of_words(tmp_path: Path, capsys: Any) -> None:
+    targets = ["one two, three", "a b c", "a b c d", "x"]  # four tokens, three, four, one
+    assert corpus.choose_metric(targets, "13a") == "bleu"
+    assert corpus.choose_metric([*targets, "y"], "13a") == "exact_match"
+    words = ["".join(random.Random(i).choices("abcdefg", k=6)) for i in range(200)]
+    for code, each in (("qaa", words), ("qab", [word[::-1] for word in words])):
+        (tmp_path / f"train.{code}").write_text("".join(f"{word}\n" for word in each))
+    task = task_on(tmp_path)
+    assert [test.primary_metric for test in task.tests] == ["exact_match"] * 2
+    assert "the score is exact match" in capsys.readouterr().out
+
+
 @pytest.mark.usefixtures("undrawn")
 def test_own_sentences_have_a_direction(
     run: Run, folder: Path, tmp_path: Path, capsys: Any
