@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import io
+import linecache
 import logging
 import os
 import re
@@ -12,6 +13,7 @@ import signal
 import sys
 import textwrap
 import threading
+import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from difflib import get_close_matches
@@ -63,6 +65,8 @@ class Parser(argparse.ArgumentParser):
         try:
             return self.parse(args)
         except ValueError as error:
+            if not is_mistake(error):
+                raise
             sys.exit(print_error(self.prog, f"{error} (--help shows all flags)"))
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
@@ -194,9 +198,23 @@ def defer_signals() -> Iterator[None]:
 # --------------------------------------------------------------------------------------- Commands
 
 
+def is_mistake(error: Exception) -> bool:
+    """Return whether an error is a person's: of the system, or raised by our code or their file.
+
+    A ValueError of Python or of a library, such as that of an empty sequence, is a fault of ours.
+    """
+    *_, (frame, line) = traceback.walk_tb(error.__traceback__)
+    name, package = frame.f_globals["__name__"], frame.f_globals.get("__package__")
+    is_ours = str(package or name).partition(".")[0] in ("seqmodels", "tasks", "lesson", "tools")
+    statement = linecache.getline(frame.f_code.co_filename, line).lstrip()
+    is_meant = (is_ours or "@" in name) and statement.startswith("raise ")  # see `import_file`
+    return is_meant or isinstance(error, OSError)
+
+
 def run_cli(prog: str, run: Callable[[], None]) -> None:
     """Run a command; exit with 2 after one line for a person's mistake, with 130 if it is stopped.
 
+    A fault of ours is raised; its traceback is what a report of it needs.
     Success returns: a notebook shows any exit as an error.
     """
     if isinstance(sys.stdout, io.TextIOWrapper):  # a terminal can lack letters of a text
@@ -214,6 +232,8 @@ def run_cli(prog: str, run: Callable[[], None]) -> None:
     except MemoryError:
         sys.exit(print_error(prog, "out of memory"))
     except (ValueError, OSError) as error:
+        if not is_mistake(error):
+            raise
         sys.exit(print_error(prog, error))
     except ModuleNotFoundError as error:
         if (sentence := explain_missing(error)) is None:

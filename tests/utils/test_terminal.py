@@ -4,12 +4,15 @@ import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
 
 import pytest
 from conftest import ROOT
 
+from seqmodels.models import paper_of
+from seqmodels.models.registry import import_file
 from seqmodels.utils import terminal
 from seqmodels.utils.terminal import format_table, wrap
 
@@ -36,20 +39,27 @@ def test_counts_can_have_underscores() -> None:
     assert (counts, {*map(type, counts)}) == ([10**6, 7], {int})
 
 
-def test_only_faults_of_ours_have_a_traceback(capsys: pytest.CaptureFixture[str]) -> None:
+def test_only_faults_of_ours_have_a_traceback(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     terminal.run_cli("task", Mock())
     for error, line in (
-        (ValueError("a\nb\n c"), "a b c"), (OSError("a\r\nb c"), "a b c"),
-        (MemoryError(), "out of memory"), (ModuleNotFoundError(name="ray"), "'seqmodels[ray]'"),
+        (lambda: paper_of("a\nb"), "FILE.py:CLASS"), (OSError("a\r\nb c"), "a b c"),
+        (MemoryError(), "out of memory"), (ModuleNotFoundError(name="ray"), "pip install ray"),
     ):  # fmt: skip
         with pytest.raises(SystemExit, match="2"):
             terminal.run_cli("task", Mock(side_effect=error))
         (printed,) = capsys.readouterr().err.splitlines()
         assert printed.startswith("task: ")
         assert printed.endswith(line)
-    for fault in (KeyError("ours"), ModuleNotFoundError(name="seqmodels.nothing")):
+    for fault in (KeyError("ours"), ValueError("of a library"), ModuleNotFoundError(name="lesson")):
         with pytest.raises(type(fault)):
             terminal.run_cli("task", Mock(side_effect=fault))
+    with pytest.raises(ValueError, match="shorter"):  # of Python, in a line of ours
+        terminal.run_cli("task", lambda: terminal.pad_columns([["a", "b"], ["c"]]))
+    (tmp_path / "own.py").write_text("def refuse():\n    raise ValueError('an odd width')\n")
+    with pytest.raises(SystemExit, match="2"):
+        terminal.run_cli("task", import_file(tmp_path / "own.py").refuse)
 
 
 @pytest.mark.parametrize("number", terminal.SIGNALS)
