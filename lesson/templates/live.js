@@ -118,7 +118,7 @@ function showSource() {
     element("span", {}, space, element("span", { class: "source-word" }, element(unknown.has(start) ? "s" : "span", {}, word),
       element("span", { class: "strips", "aria-hidden": "true" }, ...canAttend.map((run) => element("i", { style: `--model: ${runs[run].colour}` }))))));
   query("#reference").replaceChildren(...(example
-    ? [element("strong", {}, data.continues ? "in the test set " : "reference "), example.ref] : []));
+    ? [element("strong", {}, data.continues ? "in the test set " : "reference "), element("bdi", {}, example.ref)] : []));
   query("#legend").textContent = isMarked() ? MARKS_NOTE : "";
   showHints();
 }

@@ -21,7 +21,7 @@ function listSentences({ bucket, listed, chosen }) {
   if (list.getAttribute("data-bucket") !== key) {
     list.setAttribute("data-bucket", key);
     list.replaceChildren(...listed.map((i) => element("li", { role: "option", id: `option-${i}` },
-      element("span", {}, examples[i].src || "(empty)"), ...(maps[i] ? [element("span", { class: "chip" }, "map")] : []))));
+      element("span", { dir: "auto" }, examples[i].src || "(empty)"), ...(maps[i] ? [element("span", { class: "chip" }, "map")] : []))));
   }
   for (const option of list.children) option.setAttribute("aria-selected", String(option.id === `option-${chosen}`));
   list.setAttribute("aria-activedescendant", `option-${chosen}`);
@@ -31,10 +31,10 @@ function listSentences({ bucket, listed, chosen }) {
 function drawExample({ chosen }) {
   const { src, ref, hyps, scores } = examples[chosen];
   const rows = runs.map((label, k) => element("tr", {}, element("th", { scope: "row" }, label),
-    element("td", { class: "text" }, ...(hyps[k] === null ? ["–"] : showDifferences(hyps[k], ref).map(markPart))),
+    element("td", { class: "text", dir: "auto" }, ...(hyps[k] === null ? ["–"] : showDifferences(hyps[k], ref).map(markPart))),
     element("td", {}, hyps[k] === null ? "–" : formatRight(hyps[k], ref)), element("td", {}, String(scores[k]))));
   return [
-    element("p", {}, element("strong", {}, "source "), src || "(empty)"), element("p", {}, element("strong", {}, "reference "), ref),
+    element("p", {}, element("strong", {}, "source "), element("bdi", {}, src || "(empty)")), element("p", {}, element("strong", {}, "reference "), element("bdi", {}, ref)),
     element("div", { class: "wide", tabindex: "0", role: "region", "aria-label": "what the models wrote" }, element("table", {},
       element("thead", {}, element("tr", {}, ...["model", "written", "words right", "score"].map((name) => element("th", { scope: "col" }, name)))),
       element("tbody", {}, ...rows))),

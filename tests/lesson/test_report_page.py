@@ -109,6 +109,8 @@ def test_from_bucket_to_head(chromium: Any, trained: Path, tmp_path: Path, call:
     tab.page.keyboard.press("ArrowDown")
     tab.wait_until(f"document.body.dataset.drawn === '{inside[1]}'")
     assert data["examples"][inside[1]]["ref"] in tab.text("#example")
+    directed = tab.page.locator("#example bdi, #example [dir=auto]").all_inner_texts()
+    assert {data["examples"][inside[1]][side] for side in ("src", "ref")} <= {*directed}
     tab.page.select_option('[data-key="m"]', label="GPT")
     tab.wait_until("document.querySelector('[data-key=l]').options.length > 2")
     tab.page.select_option('[data-key="l"]', "1")
