@@ -160,5 +160,8 @@ def find_record(run: str | Path) -> Path:
     """Return the path of a run's record; see `load`."""
     path = Path(run)
     path = path if path.suffix == ".json" else Path(f"{path}.json")
-    is_shipped = str(run) in PAPERS and not path.exists()
-    return SHIPPED / f"{run}-seed1.json" if is_shipped else path
+    if str(run) not in PAPERS or path.exists():
+        return path
+    if not (shipped := SHIPPED / f"{run}-seed1.json").exists():
+        raise ValueError(f"{run}: the package has no small model of it; name a RUN of yours")
+    return shipped

@@ -46,6 +46,8 @@ def translate(args: argparse.Namespace) -> None:
         raise ValueError(
             f"--alignment: the text has {n} tokens; at most {MAX_DRAWN_TOKENS} are drawn"
         )
+    if args.alignment:
+        draw_translation(run, args)
     rest = read_text(args.text)
     sources = list[list[int]]()
     with tqdm(unit=" lines", disable=None if args.text == "-" else True) as bar:
@@ -54,8 +56,6 @@ def translate(args: argparse.Namespace) -> None:
             for tokens in run.search(chunk, args.beam, args.length_penalty):
                 print(run.tokenizer.decode(tokens), flush=True)
             sources += chunk
-    if args.alignment:
-        draw_translation(run, args)
     warn_unknown(sources)
 
 

@@ -154,13 +154,6 @@ def read_lines(path: Path) -> Iterator[str]:
     return (line.removesuffix("\n") for line in read_raw(path))
 
 
-def read_chunks(path: Path) -> Iterator[str]:
-    """Yield a text in chunks of whole lines; raises as `decode_lines` does."""
-    lines = read_raw(path)
-    while chunk := "".join(islice(lines, CHUNK)):
-        yield chunk
-
-
 # ------------------------------------------------------------------------------------------- Rows
 
 Row = Mapping[str, Any]
@@ -286,18 +279,15 @@ def find_files(folder: Path) -> dict[str, list[Path]]:
     If no name begins with a split, all files are train's; if some do, ValueError names another.
     """
     splits, names = dict[str, list[Path]](), {n: s for s in SPLITS for n in SPLIT_NAMES[s]}
-    for path in sorted(folder.rglob("*")):
-        parts = path.relative_to(folder).parts
-        if path.suffix.lower() in (*TABLES, ".txt") and not any(part[0] == "." for part in parts):
-            words = (re.split(r"[\W_]", part.lower())[0] for part in parts)
-            split = next((names[word] for word in words if word in names), "")
-            splits.setdefault(split, []).append(path)
+    for path in sorted(folder.rglob("[!.]*")):
+        if path.suffix.lower() in (*TABLES, ".txt"):
+            parts = path.relative_to(folder).as_posix().lower().split("/")
+            words = (names.get(re.split(r"[\W_]", part)[0]) for part in parts)
+            splits.setdefault(next(filter(None, words), ""), []).append(path)
     if not splits:
         raise ValueError(f"{folder} has neither train.LANG of two languages, nor a .txt or a table")
     if len(splits) > 1 and "" in splits:
-        raise ValueError(
-            f"{splits[''][0]} is of no split: begin its name with train, valid or test, or move it"
-        )
+        raise ValueError(f"{splits[''][0]} is of no split; begin its name with one, such as train")
     return splits if "" not in splits else {"train": splits[""]}
 
 
@@ -542,8 +532,9 @@ END = re.compile(r"^(?:\*\*\* ?END OF TH|End of (?:the )?Project Gutenberg)", re
 
 
 def read_book(path: Path) -> Iterator[str]:
-    """Yield a text; of Project Gutenberg, the book alone."""
-    chunks = read_chunks(path)
+    """Yield a text in chunks of whole lines; of Project Gutenberg, the book alone."""
+    lines = read_raw(path)
+    chunks = iter(lambda: "".join(islice(lines, CHUNK)), "")
     first = next(chunks)
     if start := START.search(first):
         book = "".join([first[start.end() :], *chunks])

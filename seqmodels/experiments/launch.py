@@ -30,14 +30,8 @@ from seqmodels.experiments.task import Task
 from seqmodels.models import register
 from seqmodels.records import io as record
 from seqmodels.training.checkpoint import SUFFIX, Checkpoint
-from seqmodels.utils import files, progress
-from seqmodels.utils.terminal import (
-    defer_signals,
-    is_mistake,
-    raise_stopped,
-    signals_handled_by,
-    wrap,
-)
+from seqmodels.utils import files, progress, terminal
+from seqmodels.utils.terminal import defer_signals, raise_stopped, signals_handled_by, wrap
 
 Show = Callable[[Path], object]
 """Draws and prints the records that a folder has so far."""
@@ -259,7 +253,7 @@ def execute(run: Run, threads: int) -> str:
         with signals_handled_by(raise_stopped):
             train_and_record(run)
     except (ValueError, OSError) as error:
-        if not is_mistake(error):
+        if not terminal.is_mistake(error):
             raise
         return str(error)
     except (torch.OutOfMemoryError, MemoryError):

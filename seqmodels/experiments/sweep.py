@@ -302,7 +302,7 @@ def parse_value(model: str, field: str, given: Value, flag: str = "--vary") -> V
 def model_sizes(spec: Spec, task: Task) -> dict[str, Any]:
     """Return the sizes to build a model with: the recipe's width, or the one that fits the task.
 
-    A variant in width is a multiple as wide.
+    A variant in width is a multiple as wide. Raises ValueError for sizes that cannot be built.
     """
     config = field_types(spec.model_type.config_type)
     given = {field: value for field, value in spec.given.items() if field in config}
@@ -310,7 +310,19 @@ def model_sizes(spec: Spec, task: Task) -> dict[str, Any]:
     sizes = {"vocab_size": task.tokenizer.vocab_size, **sizes}
     n_parameters: Any = spec.given.get("n_parameters", task.n_parameters)
     d_model = sizes.get("d_model") or fit_width(spec, sizes, n_parameters)
-    return {**sizes, "d_model": spec.info.width * d_model}
+    sizes["d_model"] = spec.info.width * d_model
+    count_built(spec, sizes)
+    return sizes
+
+
+def count_built(spec: Spec, sizes: Fields) -> int:
+    """Return the parameters of a model that is built without weights."""
+    import torch
+
+    from seqmodels.training.checkpoint import SkipInit
+
+    with torch.device("meta"), SkipInit():
+        return count_parameters(spec.build(sizes))
 
 
 def fit_width(spec: Spec, sizes: Fields, n_parameters: int) -> int:
@@ -318,21 +330,15 @@ def fit_width(spec: Spec, sizes: Fields, n_parameters: int) -> int:
 
     Raises ValueError if none is within 5 %.
     """
-    import torch
-
-    from seqmodels.training.checkpoint import SkipInit
-
     counts, refused = dict[int, int](), ValueError(f"{spec.name} has no width from 16 to 2,048")
     for step in (8, 4):  # multiples of 4 if those of 8 are too far apart
         for d_model in range(16, 2049, step):
             if d_model not in counts:
                 try:
-                    with torch.device("meta"), SkipInit():
-                        model = spec.build({**sizes, "d_model": d_model})
+                    counts[d_model] = count_built(spec, {**sizes, "d_model": d_model})
                 except ValueError as error:  # such as a width that its heads do not divide
                     refused = error
                     continue
-                counts[d_model] = count_parameters(model)
             if counts[d_model] > n_parameters:
                 break
         if not counts:
@@ -430,6 +436,6 @@ def check_same_settings(path: Path, was: Fields, now: Fields) -> None:
     ]
     if changed:
         raise ValueError(
-            f"{path} was made with other settings ({'; '.join(changed)}); choose another --out, or "
-            "start again with --fresh"
+            f"{path} was made with other settings ({'; '.join(changed)}); choose another --out, "
+            "name its model with --fresh, or remove it"
         )

@@ -19,7 +19,7 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from seqmodels.interface import SequenceModel
-from seqmodels.models import Fields, build, file_sha256, paper_of
+from seqmodels.models import INFOS, Fields, build, file_sha256, paper_of
 from seqmodels.records.schema import Record
 from seqmodels.utils import files
 from seqmodels.utils.terminal import defer_signals
@@ -119,6 +119,11 @@ def load_model(record: Record, path: Path) -> SequenceModel:
             "as in its record; restore the file or train the run again"
         )
     sizes: dict[str, Any] = dict(record.settings)
+    if record.base not in INFOS:
+        raise ValueError(
+            f"{path}: {record.base} is a model of your own; name its file with --model, or give it "
+            "to seqmodels.models.register_file"
+        )
     try:
         model = build(record.base, **sizes)
         check_class(record, model)

@@ -13,12 +13,6 @@ SHIPPED = HOME / "results" / "translation-live"
 """The folder of the small trained runs that come with the package."""
 TASKS = PACKAGE.parent / "tasks"
 """The folder of the tasks, in a clone and where a wheel is installed."""
-EXTRAS = {
-    **dict.fromkeys(("tasks", "lesson", "latex2mathml", "pygments"), "site"),
-    **dict.fromkeys(("onnx", "onnxruntime", "onnxscript"), "export"),
-    **{"ray": "ray", "submitit": "slurm", "tensorboard": "tensorboard"},
-}
-"""The extra of seqmodels that installs a package; tasks and lesson come with the wheel itself."""
 
 
 def list_tasks() -> list[str]:
@@ -40,8 +34,7 @@ def import_beside(name: str) -> Any:
 
 def explain_missing(error: ModuleNotFoundError) -> str | None:
     """Return how to install the package that is missing; None for a module of our own."""
-    package, _, module = str(error.name).partition(".")
-    if package == "seqmodels" or (module and package in ("tasks", "lesson")):
+    package = str(error.name).partition(".")[0]
+    if package in ("seqmodels", "tasks", "lesson"):
         return None
-    name = f"'seqmodels[{EXTRAS[package]}]'" if package in EXTRAS else package
-    return f"{package} is not installed; pip install {name}"
+    return f"{package} is not installed; pip install {package}"

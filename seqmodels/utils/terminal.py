@@ -65,8 +65,6 @@ class Parser(argparse.ArgumentParser):
         try:
             return self.parse(args)
         except ValueError as error:
-            if not is_mistake(error):
-                raise
             sys.exit(print_error(self.prog, f"{error} (--help shows all flags)"))
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
@@ -199,16 +197,16 @@ def defer_signals() -> Iterator[None]:
 
 
 def is_mistake(error: Exception) -> bool:
-    """Return whether an error is a person's: of the system, or raised by our code or their file.
+    """Return whether an error is a person's: of the system or of their text, or raised by our code.
 
     A ValueError of Python or of a library, such as that of an empty sequence, is a fault of ours.
     """
     *_, (frame, line) = traceback.walk_tb(error.__traceback__)
-    name, package = frame.f_globals["__name__"], frame.f_globals.get("__package__")
-    is_ours = str(package or name).partition(".")[0] in ("seqmodels", "tasks", "lesson", "tools")
+    place = frame.f_globals.get("__package__") or frame.f_globals["__name__"]
+    is_ours = re.match(r"(seqmodels|tasks|lesson|tools)\b|.*@", place)  # or theirs: `import_file`
     statement = linecache.getline(frame.f_code.co_filename, line).lstrip()
-    is_meant = (is_ours or "@" in name) and statement.startswith("raise ")  # see `import_file`
-    return is_meant or isinstance(error, OSError)
+    is_raised = is_ours is not None and statement.startswith("raise ")
+    return is_raised or isinstance(error, OSError | UnicodeError)
 
 
 def run_cli(prog: str, run: Callable[[], None]) -> None:

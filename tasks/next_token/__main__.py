@@ -60,7 +60,7 @@ add = PARSER.add_data_group()
 add("--column", metavar="NAME",
     help="column with the texts (default: text or sentence)")  # fmt: skip
 add("--limit", type=positive, metavar="N",
-    help="stream N rows of a dataset of the hub, instead of reading all")  # fmt: skip
+    help="draw N rows of a dataset of the hub, instead of reading all")  # fmt: skip
 add("--block", type=positive, metavar="N",
     help="target tokens per example at --context 0 (default: 64)")  # fmt: skip
 add("--tokenizer", type=tokenizer, metavar="KIND[:N]", help=TOKENIZER_HELP)

@@ -67,7 +67,7 @@ def make_parser(module: str, doc: str | None, models: Sequence[str]) -> TaskPars
     )
     add("--target", metavar="LANG", help="language or column to translate to")
     add("--limit", type=positive, metavar="N",
-        help="stream N pairs of a dataset of the hub, instead of reading all")  # fmt: skip
+        help="draw N pairs of a dataset of the hub, instead of reading all")  # fmt: skip
     return p
 
 

@@ -51,6 +51,7 @@ CALLS: list[tuple[ModuleType, str, tuple[str, ...]]] = [
     (benchmarks, "--only nope", ("nope",)),
     # a similar name
     (main, "translate bahdanau a --bem 2", ("--bem 2 (did you mean '--beam'?)",)),
+    (main, "translate mamba2 a", ("the package has no small model of it", "mamba2")),
     (main, "translate Bahdanua a", ("Bahdanua.json: no such record (did you mean 'bahdanau'?)",)),
     (next_token, "--data shakspeare", ("did you mean 'shakespeare'?",)),
     # no line break and no command for the terminal is printed

@@ -238,7 +238,7 @@ def test_a_split_is_the_word_that_begins_a_name(tmp_path: Path) -> None:
     folder = write(tmp_path / "texts", {"training_diary.txt": "a\n", "blood_test.txt": "b\n"})
     assert read(open_text([str(folder)])) == "b\na\n"
     write(folder / "test", {"blood.txt": "c\n"})
-    with pytest.raises(ValueError, match=r"blood_test\.txt is of no split: begin its name with"):
+    with pytest.raises(ValueError, match=r"blood_test\.txt is of no split; begin its name with"):
         open_text([str(folder)])
     for name in ("training_diary.txt", "blood_test.txt"):
         (folder / name).rename(folder / f"train-{name}")
@@ -307,7 +307,7 @@ def test_a_text_is_cut_by_its_characters(tmp_path: Path, monkeypatch: pytest.Mon
         assert (opened.name, opened.languages, read(opened)) == ("a.txt", (), content)
         assert len(read(opened, "train")) == int(0.9 * len(content))
         assert len(read(opened, "valid")) == int(0.95 * len(content)) - int(0.9 * len(content))
-    cut = text.cut_text(lambda: text.read_chunks(Path(path)), corpora.NANOGPT)
+    cut = text.cut_text(lambda: text.read_book(Path(path)), corpora.NANOGPT)
     assert cut["test"] is cut["valid"]
     assert "".join(cut["test"]()) == content[int(0.9 * len(content)) :]
     with pytest.raises(ValueError, match=r"one text, or a folder with train\.txt"):

@@ -81,7 +81,7 @@ def test_other_settings_need_another_folder(copied: Path) -> None:
         ({}, {"tokens": 199}, "tokens was 200, is 199"),
         ({"beam": 5}, {}, "beam was 1, is 5"),
         ({"n_parameters": 500_000}, {}, "d_model was "),
-        ({}, {"lr": 0.5}, r"lr was 0\.01, is 0\.5.*another --out, or start again with --fresh"),
+        ({}, {"lr": 0.5}, r"lr was 0\.01, is 0\.5.*another --out, name its model with --fresh"),
     ):
         with pytest.raises(ValueError, match=match):
             compare(toy(**changes), options(copied, models=GPT, **given))
@@ -280,7 +280,7 @@ def test_a_missing_extra_is_named(call: Call, tmp_path: Path, monkeypatch: Any) 
         monkeypatch.setitem(sys.modules, package, None)
         flags = "--size", "smoke", "--models", "gpt", "--launcher", launcher, "--out", tmp_path
         result = call(recall, *flags)
-        check_one_line(result, f"{package} is not installed", f"seqmodels[{launcher}]")
+        check_one_line(result, f"{package} is not installed", f"pip install {package}")
 
 
 # --------------------------------------------------------------------------------------- Signals

@@ -122,6 +122,8 @@ def test_a_width_is_within_five_percent() -> None:
         sweep.fit_width(make_spec("lstm_seq2seq"), sizes, int(narrowest / 1.06))
     assert sweep.fit_width(make_spec("lstm_seq2seq"), sizes, int(narrowest / 1.04)) == 16
     assert model_sizes(make_spec("gpt"), toy())["n_heads"] == 2
+    with pytest.raises(ValueError, match="d_model 7 is not a multiple of n_heads 2"):
+        model_sizes(sweep.change_spec(make_spec("gpt"), {"d_model": 7}), toy())
 
 
 def test_values_have_the_type_of_their_field() -> None:

@@ -1,6 +1,7 @@
 """Exercises: every equation of every chapter can be hidden, and a mistake is found at its line."""
 
 import re
+import shlex
 from collections.abc import Iterator
 from dataclasses import fields
 from itertools import count
@@ -8,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from conftest import Call, Pairs, Tiny, check_one_line
+from conftest import ROOT, Call, Pairs, Tiny, check_one_line
 from torch.testing import assert_close
 
 from lesson.exercise import (
@@ -58,6 +59,14 @@ def test_a_mistake_is_found_where_it_is(name: str, folders: Iterator[Path]) -> N
     (folder := next(folders)).mkdir()
     (folder / f"{name}.py").write_text(text, encoding="utf-8")
     assert check_exercise(folder / f"{name}.py") == ""
+
+
+def test_the_exercises_of_the_teaching_page_are_written(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "teaching.md").read_text(encoding="utf-8")
+    found = re.findall(r"`seqmodels exercise (\w+) --hide ([^`]*) --out (\w+)`", page)
+    assert len(found) == len(PAPERS)
+    for name, tags, week in found:
+        write_exercise(name, shlex.split(tags), tmp_path / week)
 
 
 def test_an_exercise_hides_the_solution_and_keeps_files(tmp_path: Path, call: Call) -> None:

@@ -45,7 +45,8 @@ def test_only_faults_of_ours_have_a_traceback(
     terminal.run_cli("task", Mock())
     for error, line in (
         (lambda: paper_of("a\nb"), "FILE.py:CLASS"), (OSError("a\r\nb c"), "a b c"),
-        (MemoryError(), "out of memory"), (ModuleNotFoundError(name="ray"), "pip install ray"),
+        ("\ud800".encode, "surrogates not allowed"), (MemoryError(), "out of memory"),
+        (ModuleNotFoundError(name="ray"), "pip install ray"),
     ):  # fmt: skip
         with pytest.raises(SystemExit, match="2"):
             terminal.run_cli("task", Mock(side_effect=error))
