@@ -186,17 +186,3 @@ def test_what_is_ours_is_written_again(call: Call, trained: Path, tmp_path: Path
     before = kept(folder)
     check_one_line(call(main, "plot", folder), "curves.png", "move it")
     assert kept(folder) == before
-
-
-@pytest.mark.usefixtures("undrawn")
-@pytest.mark.parametrize("suffix", [".svg", ".png"])
-def test_a_figure_across_folders_replaces_ours_and_no_other(
-    suffix: str, call: Call, tmp_path: Path
-) -> None:
-    copy_records(RESULTS / "tracking-2", tmp_path / "two", model="gpt")
-    assert [call(main, "plot", tmp_path)[0] for _ in range(2)] == [0, 0]
-    own = tmp_path / f"tracking{suffix}"
-    own.write_bytes(own.read_bytes()[-99:])
-    before = kept(tmp_path)
-    check_one_line(call(main, "plot", tmp_path), own.name, "move it")
-    assert kept(tmp_path) == before

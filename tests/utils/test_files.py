@@ -41,12 +41,6 @@ def test_a_comparison_without_a_mark_is_known_by_its_records(tmp_path: Path) -> 
     assert names(tmp_path) == {"notes.txt", "gpt-seed1.json"}
 
 
-def test_what_is_no_folder_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    with pytest.raises(ValueError, match="is not a folder"):
-        files.claim_folder(tmp_path / "file", "lesson")
-
-
 @pytest.mark.parametrize(("name", "content"), [
     ("a.html", "<title>a · seqmodels</title>"), ("a.SVG", "</desc>\n <metadata>\n  <rdf:RDF"),
     ("a.png", "Software\0seqmodels"),

@@ -34,11 +34,6 @@ def test_lines_end_between_words_and_columns(monkeypatch: pytest.MonkeyPatch) ->
     assert wrap("a log has one line for " + "each message " * 20).count("\n") == 0
 
 
-def test_counts_can_have_underscores() -> None:
-    counts = [terminal.positive(text) for text in ("1_000_000", "7")]
-    assert (counts, {*map(type, counts)}) == ([10**6, 7], {int})
-
-
 def test_only_faults_of_ours_have_a_traceback(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
