@@ -31,11 +31,3 @@ def test_a_line_has_phase_share_and_note(monkeypatch: pytest.MonkeyPatch) -> Non
     assert [*bar.track("search", [[1, 2], [3], [4]])] == [[1, 2], [3], [4]]
     assert "gpt, seed 1: search  75% " in terminal.getvalue()
     assert terminal.getvalue().rstrip().endswith("test set length")
-
-
-def test_without_a_terminal_only_messages_are_printed(capsys: Any) -> None:
-    bar = ProgressBar("gpt, seed 1")
-    bar.update("training", 1, 2)
-    bar.log("resumed")
-    bar.close()
-    assert capsys.readouterr() == ("gpt, seed 1: resumed\n", "")
