@@ -327,7 +327,7 @@ def read_texts(
 
 LANGUAGE = re.compile(r"[a-z]{2}(?:[-_]\w+)?|[a-z]{3}_[A-Z][a-z]{3}")
 """The code of a language, such as `de`, `zh-Hans`, `pt_BR` or `eng_Latn`."""
-TAG = re.compile(r"\s*<[/?!]?[^\W\d][^<>]*>(?:.*</[^<>]*>)?\s*")
+TAG = re.compile(r"\s*<(?:!|[/?]?[^\W\d])[^<>]*>(?:.*</[^<>]*>)?\s*")
 """A line that is a tag, or a text between two."""
 
 

@@ -6,6 +6,8 @@ import argparse
 from collections.abc import Sequence
 from dataclasses import replace
 
+import numpy as np
+
 from seqmodels.data import corpora
 from seqmodels.data.batches import Example, lengths, longest
 from seqmodels.data.prepare import PrepareConfig, prepare, summarize
@@ -88,13 +90,14 @@ def make_task(args: argparse.Namespace) -> Task:
     sources, targets = zip(*ready.test_texts, strict=True)
     tokenize = tokenizer_for(targets)
     print(f"BLEU uses sacreBLEU's tokenizer {tokenize}")
-    if (metric := choose_metric(targets, tokenize)) == "bleu":
-        print(describe_round_trip(ready.tokenizer, targets, tokenize), end="")
-    else:
+    is_short = np.median(count_bleu(targets, targets, tokenize)[:, 1]) < 4  # BLEU counts 4-grams
+    if is_short:
         print("BLEU says nothing of targets with fewer than four tokens: the score is exact match")
+    else:
+        print(describe_round_trip(ready.tokenizer, targets, tokenize), end="")
     words = [*map(count_words, sources)]
     test = length_test(ready.test, words, ready.most_words, ready.test_texts, unit_of(sources))
-    test = replace(test, primary_metric=metric)
+    test = replace(test, primary_metric="exact_match" if is_short else "bleu")
     longest_each = [longest(split) for split in (ready.test, ready.train, ready.valid)]
     n_source = max(max(n_src, n_tgt // 2) for n_src, n_tgt in longest_each)
     return Task(
@@ -116,12 +119,6 @@ def make_task(args: argparse.Namespace) -> Task:
         bleu_tokenize=tokenize,
         alignment_example=AlignmentExample(pick_example(ready.test, words), None),
     )
-
-
-def choose_metric(targets: Sequence[str], tokenize: str) -> str:
-    """Return BLEU or, if fewer than half of the targets have a 4-gram for it, exact match."""
-    n_tokens = count_bleu(targets, targets, tokenize)[:, 1]
-    return "bleu" if 2 * (n_tokens >= 4).sum() >= len(targets) else "exact_match"
 
 
 def describe_round_trip(tokenizer: Tokenizer, targets: Sequence[str], tokenize: str) -> str:
