@@ -20,6 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from lesson import layout
 from seqmodels.evaluation.metrics import check_tokenizer, make_bleu, metric_of
+from seqmodels.records import io
 from seqmodels.records.schema import Bucket, Count, Name, Record, validate
 from seqmodels.report import figures, load, style
 from seqmodels.report.load import Folder, format_bucket, format_subtitle
@@ -49,9 +50,14 @@ class Row(BaseModel):
 
 
 def read_rows(path: Path) -> list[Row]:
-    """Return a run's rows; none if the file is missing. Raises ValueError if one is invalid."""
-    rows, text = [], path.read_text(encoding="utf-8") if path.exists() else ""
-    for n, line in enumerate(text.split("\n")[:-1], 1):  # U+2028 ends no line
+    """Return a run's rows; none if the file is missing. Raises ValueError if one is invalid.
+
+    So it does for a file that is not that of the record beside it.
+    """
+    rows, text = list[Row](), b""
+    if path.exists():
+        text = io.read_checked(path, io.load(path.with_suffix(".json")))
+    for n, line in enumerate(text.split(b"\n")[:-1], 1):  # U+2028 ends no line
         try:
             rows.append(validate(Row, json.loads(line)))
         except ValueError as error:  # json's is one

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import gzip
-import json
 import random
 from collections.abc import Sequence
 from pathlib import Path
@@ -58,9 +57,7 @@ def round_run(path: Path, out: Path, task: Task) -> Path:
         "weights_sha256": checkpoint.save_weights(new.with_suffix(".safetensors"), weights),
         "rounded_from_sha256": run.record.weights_sha256,
     }
-    record.save(new, record.build(fields), rows)
-    lines = [json.dumps(row, ensure_ascii=False) + "\n" for row in first_rows(rows, tests)]
-    files.write(new.with_suffix(".jsonl"), "".join(lines))
+    record.save(new, record.build(fields), rows, shown=first_rows(rows, tests))
     return new
 
 

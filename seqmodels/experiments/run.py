@@ -295,7 +295,7 @@ def write(run: Run, model: SequenceModel, result: Record, rows: Sequence[Row]) -
     with defer_signals():
         sha256 = save_weights(run.path.with_suffix(".safetensors"), model.state_dict())
         result = result.model_copy(update={"weights_sha256": sha256})
-        record.save(run.path, result, rows)
+        result = record.save(run.path, result, rows)
         run.path.with_suffix(SUFFIX).unlink(missing_ok=True)
     return result
 

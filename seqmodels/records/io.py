@@ -76,6 +76,15 @@ def parse(path: Path, value: object) -> Record:
     return record.model_copy(update={"task": task})
 
 
+def read_checked(path: Path, record: Record) -> bytes:
+    """Return a file beside a record; raise ValueError if it is not that written with the record."""
+    content = path.read_bytes()
+    for ending, wanted in record.files_sha256.items():
+        if path.name.endswith(ending) and wanted != hashlib.sha256(content).hexdigest():
+            raise ValueError(f"{path} is not the file of its record: restore it, or move it away")
+    return content
+
+
 def sums_path(folder: Path, record: Record) -> Path:
     """Return the path of a run's sums, named like its hypotheses."""
     return (folder / record.hypotheses).with_suffix(SUMS_SUFFIX)
@@ -84,7 +93,7 @@ def sums_path(folder: Path, record: Record) -> Path:
 def load_sums(path: Path, record: Record) -> dict[str, Sums]:
     """Return the sums of a run by test set; raise ValueError if they do not give its scores."""
     try:
-        text = gzip.decompress(path.read_bytes())
+        text = gzip.decompress(read_checked(path, record))
         sums = validate(SumsFile, json.loads(text)).tests
         for test in record.tests:
             if (own := sums.get(test.name)) is None:
@@ -116,15 +125,24 @@ def format_record(record: Record) -> str:
     return json.dumps(fields, ensure_ascii=False, indent=1) + "\n"
 
 
-def save(path: Path, record: Record, rows: Sequence[Row]) -> None:
-    """Write the rows as JSONL, their sums, then the record: a record that exists is complete.
+def save(
+    path: Path, record: Record, rows: Sequence[Row], shown: Sequence[Row] | None = None
+) -> Record:
+    """Write rows as JSONL, sums and, last, the record with their checksums, and return it.
 
-    Raises OSError if it cannot be written.
+    `shown` are the rows whose texts are kept, by default all. Raises OSError if it cannot write.
     """
-    lines = [json.dumps(row, ensure_ascii=False) + "\n" for row in rows]
-    files.write(path.with_suffix(".jsonl"), "".join(lines))
-    save_sums(path.with_suffix(SUMS_SUFFIX), record, rows)
+    texts = rows if shown is None else shown
+    text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in texts)
+    paths = files.write(path.with_suffix(".jsonl"), text), path.with_suffix(SUMS_SUFFIX)
+    save_sums(paths[1], record, rows)
+    sums = {
+        each.name.removeprefix(path.stem): hashlib.sha256(each.read_bytes()).hexdigest()
+        for each in paths
+    }
+    record = record.model_copy(update={"files_sha256": sums})
     files.write(path, format_record(record))
+    return record
 
 
 def save_sums(path: Path, record: Record, rows: Sequence[Row]) -> None:

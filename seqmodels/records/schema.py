@@ -219,6 +219,8 @@ class Record(Strict):
     evaluate_s: float
     weights_sha256: Checksum | None
     """SHA-256 of RUN.safetensors when it was written; None: not recorded."""
+    files_sha256: dict[str, Checksum] = {}
+    """Those of its hypotheses and sums, by the ends of their names; earlier records have none."""
     rounded_from_sha256: Checksum | None = None
     """SHA-256 of the weights that were trained, where those of the run are rounded to float16."""
 

@@ -19,6 +19,7 @@ from seqmodels.records.io import is_record, parse
 from seqmodels.records.schema import SCHEMA, Bucket, Interval, Record, Test, Value
 from seqmodels.records.significance import MIN_SEEDS, Comparison, Pair
 from seqmodels.utils import files
+from seqmodels.utils.terminal import print_error
 
 NAMES = {
     "war-and-peace": "War and Peace", "shakespeare": "Shakespeare",
@@ -54,21 +55,20 @@ class Folder(NamedTuple):
 def load_folder(path: Path, may_be_empty: bool = False) -> Folder:
     """Read each JSON file of a folder once; those that are not records are ignored.
 
-    Raises ValueError for a *-seed*.json that is not JSON, a record that `io.parse` rejects, two
-    records of the same (model, seed), more than one task, and, unless it `may_be_empty`, without
-    records.
+    A *-seed*.json that cannot be read is left out, with a line that says so. Raises ValueError for
+    two records of the same (model, seed), more than one task, and, unless it `may_be_empty`,
+    without records.
     """
     by_run: dict[tuple[str, int], tuple[str, Record]] = {}
     for file in sorted(Path(path).glob("*.json"), key=lambda file: by_number(file.name)):
         try:
-            value = files.read_json(file)
-        except (OSError, ValueError):
+            if not is_record(value := files.read_json(file)):
+                continue
+            record = parse(file, value)
+        except (OSError, ValueError) as error:
             if "-seed" in file.name:
-                raise
+                print_error("left out", error)
             continue
-        if not is_record(value):
-            continue
-        record = parse(file, value)
         if (run := (record.model, record.seed)) in by_run:
             raise ValueError(f"{file}: a second record of {run[0]}, seed {run[1]}; keep one")
         by_run[run] = file.name, record

@@ -43,7 +43,7 @@ def read_json(path: Path) -> Any:
     try:
         return json.loads(path.read_bytes())
     except (ValueError, RecursionError) as error:  # including UnicodeDecodeError
-        raise ValueError(f"{path} is not JSON: {error}") from None
+        raise ValueError(f"{path} is not JSON ({error}); restore it, or move it away") from None
 
 
 # ------------------------------------------------------------------------------------ Whose it is

@@ -1,5 +1,6 @@
 """Records on the disk, and the commit that they name."""
 
+import hashlib
 import json
 import subprocess
 from pathlib import Path
@@ -29,9 +30,19 @@ def test_a_record_comes_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     fields = {name: field for name, field in fields.items() if name not in OLD_FIELDS}
     saved = record.build(fields)
     path = tmp_path / "gpt-seed1.json"
-    record.save(path, saved, rows)
-    assert record.load(path) == saved
-    assert fields_of(path) == fields
+    written = record.save(path, saved, rows)
+    assert record.load(path) == written
+    sums = fields_of(path).pop("files_sha256")
+    assert fields_of(path) == fields | {"files_sha256": sums}
+    for suffix in (".jsonl", ".sums.json.gz"):
+        beside = path.with_suffix(suffix)
+        content = record.read_checked(beside, written)
+        assert sums.pop(suffix) == hashlib.sha256(content).hexdigest()
+        beside.write_bytes(content[:-1])
+        with pytest.raises(ValueError, match=f"seed1{suffix} is not the file of its record"):
+            record.read_checked(beside, written)
+        beside.write_bytes(content)
+    assert not sums
     lines = path.with_suffix(".jsonl").read_text(encoding="utf-8").split("\n")
     assert [json.loads(line)["hyp"] for line in lines[:2]] == ["Bär", "a\u2028b"]
     assert "Bär" in lines[0]
