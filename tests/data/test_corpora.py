@@ -72,8 +72,6 @@ def test_a_name_that_is_unknown() -> None:
     with pytest.raises(ValueError, match=r"'bibel' .* \(did you mean 'bible'\?\) or OWNER/NAME"):
         corpora.check_name("bibel", corpora.PARALLEL)
     corpora.check_name("bible", corpora.PARALLEL)
-    with pytest.raises(ValueError, match="'bible' does not exist"):
-        corpora.check_name("bible", corpora.TEXT)
 
 
 def test_a_known_text_has_a_source_a_licence_and_a_checksum() -> None:

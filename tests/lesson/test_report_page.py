@@ -60,19 +60,14 @@ def test_hypotheses_and_scores_are_those_of_their_model(trained: Path, page: Pat
         assert len(inside) == min(b.n, report.PER_BUCKET)
 
 
-def forget_checksums(path: Path) -> None:
-    """Make the record beside a changed file one of an earlier version."""
-    fields = fields_of(path.with_suffix(".json"))
-    path.with_suffix(".json").write_text(json.dumps(fields | {"files_sha256": {}}), "utf-8")
-
-
 def test_runs_with_other_examples_are_refused(trained: Path, tmp_path: Path) -> None:
     folder = copy_records(trained, tmp_path / "other", ".jsonl")
     path = folder / "gpt-seed1.jsonl"
     path.write_text("".join(path.read_text().splitlines(keepends=True)[1:]))
     with pytest.raises(ValueError, match=r"gpt-seed1\.jsonl is not the file of its record"):
         report.write(folder, tmp_path / "d.html", 0)
-    forget_checksums(path)
+    early = path.with_suffix(".json")  # a record without checksums
+    early.write_text(json.dumps(fields_of(early) | {"files_sha256": {}}), "utf-8")
     with pytest.raises(ValueError, match="other test examples"):
         report.write(folder, tmp_path / "d.html", 0)
 
@@ -104,7 +99,8 @@ def test_from_bucket_to_head(chromium: Any, trained: Path, tmp_path: Path, call:
         first, *rows = path.read_text().splitlines()
         first = json.dumps(json.loads(first) | {"src": HOSTILE})
         path.write_text("\n".join([first, *rows]) + "\n", encoding="utf-8")
-        forget_checksums(path)
+        early = path.with_suffix(".json")
+        early.write_text(json.dumps(fields_of(early) | {"files_sha256": {}}), "utf-8")
     out = tmp_path / "report.html"
     done = call(main, "report", folder, "--out", out, "--maps", 200)
     assert done[0] == 0, done
