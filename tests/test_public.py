@@ -1,7 +1,6 @@
 """Public functions, called wrongly: the error names the argument."""
 
 import pickle
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -41,19 +40,6 @@ def test_public_functions_are_listed_and_pickled() -> None:
     assert {*seqmodels.__all__} <= {*dir(seqmodels)}
     for function in (seqmodels.load, seqmodels.compare, seqmodels.reorder):
         assert pickle.loads(pickle.dumps(function)) is function
-
-
-@needs_tasks
-@pytest.mark.parametrize(("flag", "value", "words"), [
-    ("fresh", "no", "--fresh"), ("tokens", True, "--tokens"), ("tokens", -1, "value='-1'"),
-    ("models", [], "--models"), ("seeds", [2, 2], "2 is given twice"), ("size", "full", "--bits"),
-    ("layers", 3, "--layers"), ("sede", [1], r"did you mean '--seeds'\?"), ("grid", True, "--vary"),
-    ("vary", {"n_hats": [1]}, "n_hats"),
-])  # fmt: skip
-def test_a_wrong_flag_is_named(flag: str, value: Any, words: str) -> None:
-    with pytest.raises(ValueError, match=words) as raised:
-        seqmodels.compare("copy", **{flag: value})
-    assert re.fullmatch(".+", str(raised.value))
 
 
 @needs_tasks

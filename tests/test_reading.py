@@ -9,16 +9,13 @@ import subprocess
 import sys
 import tomllib
 import zipfile
-from collections.abc import Iterable
-from contextlib import suppress
 from functools import cache
 from graphlib import TopologicalSorter
-from importlib import import_module, metadata
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 from conftest import ROOT
-from packaging.requirements import Requirement
 
 from seqmodels.cli.main import build_parser
 from seqmodels.models import FIVE, PAPERS
@@ -137,32 +134,6 @@ def test_figures_and_help_need_no_torch() -> None:
         f"assert all(figures.drawings_of(task, 'FIGURES') for task in {tasks})"
     )
     subprocess.run([sys.executable, "-c", program], check=True, cwd=ROOT)
-
-
-def with_requirements(lines: Iterable[str]) -> set[str]:
-    """Return the names of packages and of those that are installed with them."""
-    names, todo = set(), [*map(Requirement, lines)]
-    while todo:
-        if (name := todo.pop().name.replace("-", "_").lower()) not in names:
-            names.add(name)
-            with suppress(metadata.PackageNotFoundError):
-                inner = map(Requirement, metadata.requires(name) or ())
-                todo += [r for r in inner if not r.marker or r.marker.evaluate({"extra": ""})]
-    return names
-
-
-def test_what_is_imported_is_declared() -> None:
-    needed_by = {key: ["export"] for key in ("export", "graphs", "training_page")}
-    needed_by |= {"progress": ["notebook"], "lesson": ["site"], "launch": ["ray", "slurm"]}
-    extras = PROJECT["optional-dependencies"]
-    core = with_requirements(PROJECT["dependencies"])
-    for path in (*LIBRARY, *TASKS, *LESSON):
-        groups = needed_by.get(path.parent.name, []) + needed_by.get(path.stem, [])
-        own = with_requirements(line for name in groups for line in extras[name])
-        names = tops(imports(path)) - sys.stdlib_module_names
-        assert {name.lower() for name in names} <= core | own | {"seqmodels", "tasks", "lesson"}, (
-            path
-        )
 
 
 def test_no_two_modules_import_each_other() -> None:

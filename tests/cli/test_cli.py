@@ -1,10 +1,8 @@
 """The console command: what each subcommand prints, and what it imports."""
 
 import json
-import re
 import subprocess
 import sys
-import tomllib
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -163,19 +161,6 @@ def test_help_typos_and_one_sentence_import_little(
     seen = json.loads(process.stdout.splitlines()[-1])
     for (command, expected), (code, modules) in zip(commands.items(), seen, strict=True):
         assert (code, slow & {*modules}) == (expected, set()), command
-
-
-def test_every_command_has_help(call: Call) -> None:
-    setup = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    assert call(main, "--version") == (0, f"seqmodels {setup['project']['version']}\n", "")
-    code, out, err = call(main)
-    assert (code, err) == (0, "")
-    assert out == call(main, "--help")[1]
-    commands = re.findall(r"^ {4}([\w-]+)", out, re.MULTILINE)
-    assert len(commands) > 8
-    for command in commands:
-        code, out, err = call(main, command, "--help")
-        assert (code, err, out[:7]) == (0, "", "usage: ")
 
 
 def test_an_interrupted_comparison_says_how_to_resume(

@@ -144,13 +144,6 @@ def test_a_chapter_shows_a_test_sentence(trained: Path, monkeypatch: pytest.Monk
     assert build.compute_example(chapter, trained) == example
 
 
-def test_a_chapter_names_the_letters_of_its_shapes() -> None:
-    bahdanau, gpt = (source.read_letters(CHAPTERS[name]) for name in ("bahdanau", "gpt"))
-    assert [*bahdanau] == [*"BERDJASTV", "D2", "D3"]  # in the order of the legend
-    assert (bahdanau["A"], bahdanau["D3"]) == ("width of the alignment model", "3 × D")
-    assert {"A", "E", "D2"}.isdisjoint(gpt)
-
-
 def test_each_step_computes_attention() -> None:
     one, causal, looped, reshaped, chapter = attention.compute_steps()
     q, k, v = (attention.X @ W for W in attention.WEIGHTS.values())

@@ -60,24 +60,3 @@ def test_ebibles_files_are_split(is_downloaded: bool, tmp_path: Path, monkeypatc
         assert read_pairs(opened, split) == verses
     back = bible.open_bible(("en", None))
     assert read_pairs(back, "valid") == [(en, de) for _, de, en in VERSES["valid"]]
-
-
-def test_splits_in_a_folder_are_read_as_they_are(tmp_path: Path, monkeypatch: Any) -> None:
-    (tmp_path / "bible").mkdir()
-    for n, name in enumerate(f"{split}.{code}" for split in SPLITS for code in ("de", "en")):
-        (tmp_path / "bible" / name).write_text(f"verse {n}\n")
-    monkeypatch.setenv("SEQMODELS_DATA", str(tmp_path))
-    opened = bible.open_bible(("en", "de"))
-    assert read_pairs(opened, "valid") == [("verse 3", "verse 2")]
-
-
-def test_another_edition_is_refused(tmp_path: Path) -> None:
-    paths = []
-    for name, content in write_ebible(VERSES | {"test": VERSES["test"][1:]}).items():
-        (tmp_path / name).write_bytes(content)
-        paths.append(tmp_path / name)
-    with pytest.raises(ValueError, match=f"^1 test verses, such as {TEST_VERSES[0]}"):
-        bible.split_bible(paths)
-    paths[0].write_text("GEN 1:1\n")
-    with pytest.raises(ValueError, match=r"vref\.txt, .* have 1, 738, 738 lines"):
-        bible.split_bible(paths)

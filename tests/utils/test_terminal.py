@@ -1,15 +1,10 @@
 """Errors of a person, signals, narrow terminals, numbers and similar names."""
 
-import os
 import signal
-import subprocess
-import sys
 from pathlib import Path
-from typing import Any
 from unittest.mock import Mock
 
 import pytest
-from conftest import ROOT
 
 from seqmodels.models import paper_of
 from seqmodels.models.registry import import_file
@@ -86,14 +81,3 @@ def test_a_deferred_signal_arrives_at_the_end() -> None:
     with pytest.raises(SystemExit):
         terminal.run_cli("task", run)
     assert done == ["step"]
-
-
-def test_a_reader_that_has_gone_gets_no_message() -> None:
-    program = "import time; from seqmodels.utils.terminal import run_cli; time.sleep(0.3); "
-    program += "run_cli('seqmodels', lambda: print('y'))"
-    env: dict[str, Any] = {"PYTHON": sys.executable, "PROGRAM": program, "PYTHONUNBUFFERED": ""}
-    line = '"$PYTHON" -c "$PROGRAM" > >(exec true)'
-    ended = subprocess.run(
-        ["bash", "-c", line], cwd=ROOT, env=os.environ | env, capture_output=True, timeout=60
-    )
-    assert (ended.returncode, ended.stdout, ended.stderr) == (1, b"", b"")

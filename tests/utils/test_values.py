@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 import seqmodels
-from seqmodels.experiments.sweep import parse_value
 from seqmodels.models import MODELS
 from seqmodels.training.config import TrainConfig
 from seqmodels.utils.values import check_fields
@@ -58,28 +57,3 @@ def test_a_wrong_value_is_refused_before_anything_is_built() -> None:
     for name, value in (("lr", -0.5), ("max_grad_norm", 0.0)):
         with pytest.raises(ValueError, match=f"^{name}={value}: "):
             TrainConfig(**{"tokens": 9, "lr": 0.5, name: value})
-
-
-def test_values_of_vary_have_the_same_bounds() -> None:
-    assert parse_value("transformer", "dropout", "0.75") == 0.75
-    assert parse_value("transformer", "d_k", "None") is None
-    for name, given in (
-        ("dropout", "1"), ("dropout", "nan"), ("lr", "-0.5"), ("lr", 0), ("max_grad_norm", "0"),
-        ("d_k", "0"), ("d_k", 2.5), ("d_k", True), ("width", "0"), ("n_validations", "0"),
-    ):  # fmt: skip
-        with pytest.raises(ValueError, match=re.escape(f"{name}={given!r}: ")):
-            parse_value("transformer", name, given)
-
-
-class Plain:
-    """A Config of a user's own that is not a dataclass: without types, nothing is known of it."""
-
-    def __init__(self, vocab_size: int, d_model: int = 16):
-        self.vocab_size, self.d_model = vocab_size, d_model
-
-
-def test_a_config_that_is_not_a_dataclass_is_not_checked() -> None:
-    for size in (16, 0, -1, "wide"):
-        config = Plain(9, size)  # type: ignore[arg-type]
-        check_fields(config)
-        assert seqmodels.SequenceModel(config).config.d_model == size

@@ -1,0 +1,44 @@
+"""Every field of TrainConfig moves what a few steps leave."""
+
+from dataclasses import fields, replace
+from typing import Any
+
+import pytest
+import torch
+from conftest import TINY, V
+from toys import examples, same
+
+from seqmodels import build
+from seqmodels.training import loop
+from seqmodels.training.config import TrainConfig
+from seqmodels.training.trainer import Trainer
+
+BASE = TrainConfig(tokens=70, lr=0.05, batch_tokens=40, n_validations=1, max_grad_norm=0.5)
+OTHERS: dict[str, Any] = {
+    "tokens": 90, "lr": 0.04, "optimizer": "muon", "muon_lr": 0.05, "batch_tokens": 60,
+    "warmup": 0.4, "beta_2": 0.5, "weight_decay": 0.3, "max_grad_norm": 0.4, "loss": "squared",
+    "label_smoothing": 0.2, "source_loss": 0.5, "n_validations": 2, "seed": 2,
+    "precision": "bfloat16",
+}  # fmt: skip
+
+
+def train(cfg: TrainConfig) -> tuple[dict[str, torch.Tensor], list[int | float]]:
+    """Return the weights that are kept of about three steps, and the steps that have a point."""
+    torch.manual_seed(1)
+    one = Trainer(build("gpt", V, **TINY["gpt"]), cfg)
+    curve = loop.train(one, examples()[10:], examples()[:10])
+    return one.model.state_dict(), [point["step"] for point in curve]
+
+
+@pytest.mark.parametrize("field", [field.name for field in fields(TrainConfig)])
+def test_each_field_moves_the_weights_of_three_steps(field: str) -> None:
+    """More points of the curve move the point whose weights are kept."""
+    cfg = replace(BASE, optimizer="muon") if field == "muon_lr" else BASE
+    changed = replace(cfg, **{field: OTHERS[field]})
+    assert getattr(cfg, field) != OTHERS[field]
+    (weights, steps), (moved, others) = train(cfg), train(changed)
+    assert len(steps) == cfg.n_validations
+    assert len(others) == changed.n_validations
+    assert 3 <= steps[-1] <= 4
+    assert same(train(cfg)[0], weights)
+    assert same(moved, weights) == (field == "n_validations")
