@@ -82,5 +82,4 @@ run.align(sources[0])
 # ## What is next
 #
 # `seqmodels report runs/mine --out report.html` writes a page that leads from each score to its
-# sentences (`pip install "seqmodels[site]"`). Tables, Parquet files and datasets of the Hub work
-# as well.
+# sentences. Tables, Parquet files and datasets of the Hub work as well.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +24,14 @@ def list_tasks() -> list[str]:
 def import_beside(name: str) -> Any:
     """Import a module of the tasks or of the lesson, which are installed beside this package.
 
-    Raises ValueError if another package of that name is found in its place.
+    Raises ValueError if another package of that name is found in its place, and does not run it.
     """
-    top = import_module(name.partition(".")[0])
-    places = [Path(path).resolve() for path in getattr(top, "__path__", ()) or [top.__file__]]
-    if (ours := PACKAGE.parent / top.__name__).resolve() not in places:
+    if (spec := find_spec(top := name.partition(".")[0])) is None:
+        raise ModuleNotFoundError(name=top)
+    places = [
+        Path(path).resolve() for path in spec.submodule_search_locations or [str(spec.origin)]
+    ]
+    if (ours := PACKAGE.parent / top).resolve() not in places:
         raise ValueError(f"{places[0]} hides {ours}; rename it, or work in another folder")
     return import_module(name)
 
