@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from importlib import import_module
+from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # what `__getattr__` imports
@@ -20,16 +21,18 @@ HOMES = {
     "comparison": ("Comparison", "compare"),
 }
 """The public names of each module."""
-__all__ = sorted(name for names in HOMES.values() for name in names)
+__all__ = sorted(["__version__", *(name for names in HOMES.values() for name in names)])
 
 
 def __dir__() -> list[str]:
     """Return the public names, which are not there before they are first used."""
-    return [*{*__all__, *globals()}]
+    return __all__
 
 
 def __getattr__(name: str) -> Any:
     """Import a public name when it is first used: figures are drawn without torch."""
+    if name == "__version__":
+        return version("seqmodels")
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     home = next(home for home, names in HOMES.items() if name in names)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from html import escape
 from itertools import islice
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, overload
 
 import numpy as np
 import torch
@@ -23,8 +23,8 @@ from seqmodels import search
 from seqmodels.data import tokenizers
 from seqmodels.data.batches import Example, collate
 from seqmodels.evaluation.evaluate import generate_targets
-from seqmodels.interface import BOS, EOS, PAD, SequenceModel
-from seqmodels.models import PAPERS
+from seqmodels.interface import BOS, EOS, PAD, SequenceModel, device_of
+from seqmodels.models import PAPERS, register_file
 from seqmodels.records import io as record
 from seqmodels.records.schema import Record
 from seqmodels.search import LENGTH_PENALTY
@@ -52,23 +52,36 @@ class Alignment(NamedTuple):
         return f"<table>{''.join(rows)}</table>"
 
 
-@dataclass
+@dataclass(repr=False)
 class TrainedModel:
-    """A trained run: its model, tokenizer and record."""
+    """A trained run: its model, tokenizer and record; it computes where its model is."""
 
     model: SequenceModel
     tokenizer: tokenizers.Tokenizer
     record: Record
 
+    def __repr__(self) -> str:
+        return repr(self.record).replace("Record", "TrainedModel", 1)
+
+    @overload
+    def translate(  # type: ignore[overload-overlap]  # a text is a sequence of texts
+        self, texts: str, beam: int = ..., length_penalty: float = ...
+    ) -> str: ...
+    @overload
+    def translate(
+        self, texts: Sequence[str], beam: int = ..., length_penalty: float = ...
+    ) -> list[str]: ...
     @validate_call
     def translate(
-        self, texts: Sequence[str], beam: int = 1, length_penalty: float = LENGTH_PENALTY
-    ) -> list[str]:
-        """Translate each line of each source; a beam of 1 is greedy search. Blank lines stay blank.
+        self, texts: str | Sequence[str], beam: int = 1, length_penalty: float = LENGTH_PENALTY
+    ) -> str | list[str]:
+        """Translate each line of a text, or of each text of a list; blank lines stay blank.
 
-        The best hypothesis of a beam has the highest log p / length ** length_penalty. Raises
-        ValueError for a line that is too long for the model.
+        A beam of 1 is greedy search; the best hypothesis of a wider one has the highest log p /
+        length ** length_penalty. Raises ValueError for a line that is too long for the model.
         """
+        if isinstance(texts, str):
+            return self.translate([texts], beam, length_penalty)[0]
         sources = [self.encode_line(line) for text in texts for line in text.split("\n")]
         translated = map(self.tokenizer.decode, self.search(sources, beam, length_penalty))
         return ["\n".join(islice(translated, 1 + text.count("\n"))) for text in texts]
@@ -81,7 +94,8 @@ class TrainedModel:
 
         A model that translates generates a target instead. See `search.sampler`.
         """
-        choose = search.sampler(torch.Generator().manual_seed(seed), temperature, top_k, top_p)
+        generator = torch.Generator(device_of(self.model)).manual_seed(seed)
+        choose = search.sampler(generator, temperature, top_k, top_p)
         model, data = self.model, self.record.data
         if data.get("context") == 0:
             tokens = self.encode(text)
@@ -89,7 +103,8 @@ class TrainedModel:
             generated = search.continue_text(model, tokens, length, max(1, block), choose)
         else:
             tokens = self.encode(text) or [BOS]
-            src, length = torch.tensor([tokens]), min(length, model.max_target(len(tokens)))
+            src = torch.tensor([tokens], device=device_of(model))
+            length = min(length, model.max_target(len(tokens)))
             (generated,) = search.generate(model, src, src != PAD, length, choose)
         return self.tokenizer.decode([*tokens, *generated])
 
@@ -105,10 +120,12 @@ class TrainedModel:
         most = self.model.max_target(len(src))
         if not 0 < len(tgt) <= most:
             raise ValueError(f"the target to align has {len(tgt)} tokens; it can have 1 to {most}")
-        batch = collate([Example(src, tgt)])
+        batch = collate([Example(src, tgt)], device_of(self.model))
         with torch.inference_mode():
             weights = self.model.align(batch.src, batch.src_mask, batch.tgt_in)[0]
-        return Alignment(self.tokenizer.tokens(src), self.tokenizer.tokens(tgt), weights.numpy())
+        return Alignment(
+            self.tokenizer.tokens(src), self.tokenizer.tokens(tgt), weights.cpu().numpy()
+        )
 
     def search(
         self, sources: Sequence[list[int]], beam: int = 1, length_penalty: float = LENGTH_PENALTY
@@ -138,22 +155,25 @@ class TrainedModel:
 
 
 @validate_call
-def load(run: str | Path) -> TrainedModel:
-    """Load a run: FOLDER/MODEL-seedN, with or without .json.
+def load(run: str | Path, device: str = "cpu", model: str | Path | None = None) -> TrainedModel:
+    """Load a run, FOLDER/MODEL-seedN with or without .json, to compute on a device of torch.
 
     The name of a paper alone, such as bahdanau, means the small model of it that comes with the
-    package, which was trained on the built-in grammar. Raises ValueError if it is not a run.
+    package, which was trained on the built-in grammar. `model` is the FILE.py, or FILE.py:CLASS, of
+    a run of your own model. Raises ValueError if it is not a run, or if its class has changed.
     """
+    if model:
+        register_file(str(model))
     path = find_record(run)
     run_record = record.load(path)
-    model = load_model(run_record, path.with_suffix(".safetensors"))
+    trained = load_model(run_record, path.with_suffix(".safetensors"))
     tokenizer = tokenizers.load(path.with_name("tokenizer.json"))
-    if (n := model.config.vocab_size) != tokenizer.vocab_size:
+    if (n := trained.config.vocab_size) != tokenizer.vocab_size:
         raise ValueError(
             f"{path} has a vocabulary of {n}, the tokenizer beside it {tokenizer.vocab_size}; "
             "one of them belongs to another run"
         )
-    return TrainedModel(model, tokenizer, run_record)
+    return TrainedModel(trained.to(device), tokenizer, run_record)
 
 
 def find_record(run: str | Path) -> Path:

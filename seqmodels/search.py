@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from seqmodels.interface import BOS, EOS, PAD, AnyState, SequenceModel, reorder
+from seqmodels.interface import BOS, EOS, PAD, AnyState, SequenceModel, device_of, reorder
 
 MAX_KEPT_SHARE = 0.8
 """Finished rows are dropped when at most this share of the rows is unfinished."""
@@ -117,11 +117,12 @@ def continue_text(
 
     The source is only BOS. When a block is full, its second half becomes the beginning of the next.
     """
-    tokens, src = text, torch.tensor([[BOS]])
+    tokens, device = text, device_of(model)
+    src = torch.tensor([[BOS]], device=device)
     while (n_left := len(text) + n - len(tokens)) > 0:
         prefix = tokens if len(tokens) < block else tokens[len(tokens) - block // 2 :]
         max_len = len(prefix) + min(block - len(prefix), n_left)
-        rows = torch.tensor([prefix], dtype=torch.long)
+        rows = torch.tensor([prefix], dtype=torch.long, device=device)
         (generated,) = generate(model, src, src == BOS, max_len, choose, rows)
         tokens = [*tokens, *generated[len(prefix) :]]
         if len(generated) < max_len:

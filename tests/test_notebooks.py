@@ -32,7 +32,7 @@ def test_a_comparison_by_name_has_the_records_of_the_command(
     assert [record.weights_sha256 for record in found.records] == [theirs["weights_sha256"]]
     assert found.records[0].tests == build(theirs).tests
     score = f"{theirs['tests'][0]['overall']['accuracy']['value']:.1f}"
-    assert all(shown in repr(found) for shown in (score, "GPT"))
+    assert all(shown in str(found) for shown in (score, "GPT"))
     shown = found.figures["curves"]._repr_svg_()
     assert re.search('<svg style="max-width: 100%; height: auto" xml[^>]* width="[^>]*>', shown)
     assert {f"{name}.svg" for name in found.figures} <= {p.name for p in found.out.iterdir()}
@@ -41,7 +41,6 @@ def test_a_comparison_by_name_has_the_records_of_the_command(
         seqmodels.compare("coppy", **given)
     with pytest.raises(ValueError, match="nowhere holds no record"):
         seqmodels.Comparison(tmp_path / "nowhere")
-    assert len(seqmodels.Comparison("translation-live").records) == 6
 
 
 def test_a_task_is_run_by_its_name_from_any_folder(

@@ -2,6 +2,7 @@
 
 import pickle
 from collections.abc import Callable
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,6 @@ RUN = seqmodels.load("bahdanau")
 
 @pytest.mark.parametrize(("function", "name", "wrong"), [
     (seqmodels.load, "run", 3),
-    (RUN.translate, "texts", "a single text"),
     (RUN.translate, "texts", [None]),
     (RUN.translate, "beam", 1.5),
     (RUN.translate, "bem", 2),
@@ -34,10 +34,12 @@ def test_numbers_of_numpy_and_paths_are_taken() -> None:
     wanted = RUN.translate([*texts], 2)
     assert RUN.translate(texts, np.int64(2), np.float64(1)) == wanted
     assert seqmodels.load(Path("bahdanau")).translate(texts, 2) == wanted
+    assert RUN.translate(texts[1], 2) == wanted[1]
 
 
 def test_public_functions_are_listed_and_pickled() -> None:
-    assert {*seqmodels.__all__} <= {*dir(seqmodels)}
+    assert dir(seqmodels) == seqmodels.__all__
+    assert seqmodels.__version__ == metadata.version("seqmodels")
     for function in (seqmodels.load, seqmodels.compare, seqmodels.reorder):
         assert pickle.loads(pickle.dumps(function)) is function
 
@@ -56,3 +58,20 @@ def test_python_and_the_command_line_give_the_same_flags() -> None:
     argv += "--dry-run --data x.de x.en --limit 1000"
     parser = import_beside("tasks.translation.__main__").PARSER
     assert parser.parse(flags.to_words(values)) == parser.parse_args(argv.split())
+
+
+def test_a_comparison_is_a_sequence_and_a_table() -> None:
+    shipped = seqmodels.Comparison("translation-live")
+    assert len(shipped) == len([*shipped]) == 6
+    table = shipped.to_frame()
+    own = table[(table.model == "gpt") & (table.metric == "bleu") & (table.test == "length")]
+    (test,) = (each for each in next(r for r in shipped if r.model == "gpt").tests)
+    assert own.value.tolist() == [each["bleu"].value for each in (test.overall, *test.buckets)]
+    assert own.low.tolist()[1:] == [bucket.low for bucket in test.buckets]
+    assert own.n.tolist() == [sum(own.n.tolist()[1:]), *(bucket.n for bucket in test.buckets)]
+    for shown in (shipped, shipped.records[0], RUN):
+        assert len(repr(shown).splitlines()) == 3
+        assert len(repr(shown)) < 300
+    value = f"{test.overall['bleu'].value:.1f}"
+    assert f"<td>GPT</td><td>{value}</td>" in shipped._repr_html_()
+    assert value in str(shipped)

@@ -6,6 +6,7 @@ raises an error that names it, before the record is used.
 
 from __future__ import annotations
 
+from collections.abc import ItemsView
 from typing import Annotated, ClassVar, Final, Generic, Literal, TypeVar
 
 import numpy as np
@@ -52,6 +53,10 @@ class Open(BaseModel, Generic[T]):
     def get(self, name: str, default: T | None = None) -> T | None:
         """Return a further field, or a default."""
         return self.__pydantic_extra__.get(name, default)
+
+    def items(self) -> ItemsView[str, T]:
+        """Return the further fields with their names."""
+        return self.__pydantic_extra__.items()
 
 
 class Interval(Strict):
@@ -234,6 +239,13 @@ class Record(Strict):
     def base(self) -> str:
         """Return the listed model or variant: that which the arm changes, or the model itself."""
         return self.arm.varies if self.arm else self.model
+
+    def __repr__(self) -> str:
+        """Return what it is a record of: a run has ten thousand characters."""
+        test = self.tests[0]
+        score = f"{test.primary_metric} {test.overall[test.primary_metric].value:.4g}"
+        about = f"{self.model}, seed {self.seed}: {self.n_parameters:,} parameters"
+        return f"<Record {about}\n  {self.task} on {self.data.name}\n  {test.name}: {score}>"
 
     def size(self, name: str) -> int:
         """Return a size of the model, such as d_model; raise KeyError if its Config has none."""

@@ -68,7 +68,8 @@ def format_summary(records: Sequence[Record], compared: Significance | None = No
     parts = textwrap.wrap(load.format_subtitle(records), terminal_width())
     for test in load.tests_by_name(records).values():
         parts += ["", *format_scores(records, test)]
-        if rows := effects.effect_rows(records, test, compared):
+        rows = effects.effect_rows(records, test, compared)
+        if rows := rows or difference_rows(records, test, compared):
             parts += ["", *format_table(rows)]
     return "\n".join([*parts, "", *format_table(cost_rows(records))])
 
@@ -153,6 +154,29 @@ def cost_rows(records: Sequence[Record]) -> Rows:
 
 
 # ------------------------------------------------------------------------------------- Differences
+
+
+def difference_rows(records: Sequence[Record], test: Test, compared: Significance | None) -> Rows:
+    """Return the rows of a table: each model minus the first that it is tested against.
+
+    The last column is the difference in the longest bucket, which is not tested.
+    """
+    comparison = compared and compared.on(test.name)
+    if not comparison or not comparison.n_tested:
+        return []
+    metric, longest = comparison.metric, test.buckets[-1]
+    labels, name = {r.model: load.label_of(r) for r in records}, load.format_bucket(longest)
+    head = [f"difference in {metric_of(metric).name}", "all", "p (Holm)", "verdict"]
+    rows = [[*head, name + "†" * load.is_beyond(test, longest)]]
+    tested = {pair.row: pair for pair in reversed(comparison.pairs) if pair.p is not None}
+    for pair in reversed(tested.values()):
+        overall, last = (
+            load.format_difference(d, metric) for d in (pair.overall, pair.buckets[-1])
+        )
+        verdict = load.format_verdict(pair, metric)
+        names = f"{labels[pair.row]} − {labels[pair.column]}"
+        rows.append([names, overall, load.format_p_value(pair.p), verdict, last])
+    return rows
 
 
 def format_differences(records: Sequence[Record], test: Test, compared: Significance) -> list[str]:

@@ -122,6 +122,9 @@ def test_the_table_has_a_verdict_over_all_examples_alone() -> None:
             "3 − 2", "−30.0 [−32.0, −27.0]", f"{p:.3f}", f"{verdict}; seeds do not overlap",
             "+20.0 [+18.0, +23.0]", "+40.0 [–]",
         ]  # fmt: skip
+        _, line = tables.difference_rows(records, records[0].tests[0], compared)
+        whole = ["−30.0 [−32.0, −27.0]", f"{p:.3f}", f"{verdict}; seeds do not overlap"]
+        assert line == ["Bahdanau − RNN encoder–decoder", *whole, "+40.0 [–]"]
 
 
 def test_a_folder_is_drawn_as_if_alone(tmp_path: Path, monkeypatch: Any) -> None:
