@@ -86,5 +86,5 @@ def test_a_foreign_module_is_not_run(tmp_path: Path, monkeypatch: pytest.MonkeyP
     (tmp_path / "lesson.py").write_text("raise AssertionError('executed')")
     monkeypatch.delitem(sys.modules, "lesson", raising=False)
     monkeypatch.syspath_prepend(tmp_path)
-    with pytest.raises(ValueError, match="lesson.py hides"):
+    with pytest.raises(ValueError, match=r"lesson\.py hides"):
         import_beside("lesson.build")
