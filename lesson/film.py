@@ -5,8 +5,8 @@
 writes results/opening-film.svg, its end as a PNG (with Chromium) and, for narrow screens,
 results/opening-phone.svg, from the numbers and glosses of results/translation-live/opening.json,
 which tools.opening makes. The animation is CSS alone and loops: whatever is to come is hidden for
-so many seconds. On paper, and for a reader who has asked for less motion, the picture stands still
-at its end.
+so many seconds. For a reader who has asked for less motion, and at the address with #still, which
+pages print, the picture stands still at its end.
 """
 
 from __future__ import annotations
@@ -63,7 +63,9 @@ text{font-family:system-ui,"DejaVu Sans",sans-serif;fill:var(--i)}
 .w,text.w{fill:var(--w)}.w{text-decoration:underline}.r{fill:var(--r)}.n{text-decoration:none}
 .o{fill:none;stroke:var(--l);stroke-width:1.5}.c{fill:none;stroke:var(--i)}.k{fill:var(--i)}
 .f{visibility:hidden}
+svg:target *{animation:none!important}
 """
+"""The address of the picture with #still is that of its end."""
 
 
 class Layout(NamedTuple):
@@ -208,7 +210,7 @@ def draw(row: Mapping[str, Any], layout: Layout) -> str:
     moving = f"@media screen and (prefers-reduced-motion:no-preference){{{frames}{run}}}"
     size = f'width="{layout.width}" height="{layout.height}"'
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" {size} viewBox="0 0 {layout.width} '
+        f'<svg xmlns="http://www.w3.org/2000/svg" {size} id="still" viewBox="0 0 {layout.width} '
         f'{layout.height}" role="img"><title>{VERDICT}</title><style>{STYLE}{moving}</style>'
         '<rect width="100%" height="100%" style="fill:var(--p)"/>\n'
     ) + "\n".join([*film.parts, "</svg>\n"])

@@ -85,7 +85,10 @@ def describe(folder: Path, out: Path | None = None) -> dict[str, Any]:
         "name": folder.resolve().name, "subtitle": format_subtitle(records), "runs": runs,
         "groups": {
             "One vector": [i for i, run in enumerate(runs) if run["is_vector"]],
-            "Looks back": [i for i, run in enumerate(runs) if not run["is_vector"]],
+            "Looks back": [
+                i for i, run in enumerate(runs) if not run["is_vector"] and not run["is_fixed"]
+            ],
+            "A memory of fixed size": [i for i, run in enumerate(runs) if run["is_fixed"]],
         },
         "has_examples": bool(examples), "muted": muted, "versions": versions, "parts": parts,
         "data": data | describe_texts(records[0]),
