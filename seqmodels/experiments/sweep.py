@@ -304,6 +304,10 @@ def model_sizes(spec: Spec, task: Task) -> dict[str, Any]:
 
     A variant in width is a multiple as wide. Raises ValueError for sizes that cannot be built.
     """
+    import torch
+
+    from seqmodels.training.checkpoint import SkipInit
+
     config = field_types(spec.model_type.config_type)
     given = {field: value for field, value in spec.given.items() if field in config}
     sizes = {**spec.recipe(task).sizes, **given, **spec.info.sizes}
@@ -311,18 +315,9 @@ def model_sizes(spec: Spec, task: Task) -> dict[str, Any]:
     n_parameters: Any = spec.given.get("n_parameters", task.n_parameters)
     d_model = sizes.get("d_model") or fit_width(spec, sizes, n_parameters)
     sizes["d_model"] = spec.info.width * d_model
-    count_built(spec, sizes)
-    return sizes
-
-
-def count_built(spec: Spec, sizes: Fields) -> int:
-    """Return the parameters of a model that is built without weights."""
-    import torch
-
-    from seqmodels.training.checkpoint import SkipInit
-
     with torch.device("meta"), SkipInit():
-        return count_parameters(spec.build(sizes))
+        spec.build(sizes)
+    return sizes
 
 
 def fit_width(spec: Spec, sizes: Fields, n_parameters: int) -> int:
@@ -330,15 +325,21 @@ def fit_width(spec: Spec, sizes: Fields, n_parameters: int) -> int:
 
     Raises ValueError if none is within 5 %.
     """
+    import torch
+
+    from seqmodels.training.checkpoint import SkipInit
+
     counts, refused = dict[int, int](), ValueError(f"{spec.name} has no width from 16 to 2,048")
     for step in (8, 4):  # multiples of 4 if those of 8 are too far apart
         for d_model in range(16, 2049, step):
             if d_model not in counts:
                 try:
-                    counts[d_model] = count_built(spec, {**sizes, "d_model": d_model})
+                    with torch.device("meta"), SkipInit():
+                        model = spec.build({**sizes, "d_model": d_model})
                 except ValueError as error:  # such as a width that its heads do not divide
                     refused = error
                     continue
+                counts[d_model] = count_parameters(model)
             if counts[d_model] > n_parameters:
                 break
         if not counts:
