@@ -50,16 +50,24 @@ for record in comparison.records:
     print(f"{record.model:16} {bleu.value:6.2f} [{bleu.low:.2f}, {bleu.high:.2f}]")
 
 # %% [markdown]
+# All scores, by run, bucket of lengths and metric, as a table of pandas:
+
+# %%
+comparison.to_frame().query("metric == 'bleu' and low > 30")
+
+# %% [markdown]
 # ## Change one thing
 #
-# `vary` trains a model as it is, and once more with each of these values of one field of its Config
-# or of its training: here, the Transformer with one head. All have the same number of parameters.
+# `set` gives all models a value of a field of their Config or of their training. `vary` trains a model
+# as it is, and once more with each of these values: here, the Transformer with one head. All have the
+# same number of parameters. With three seeds or more, `print(varied)` says whether they differ.
 
 # %%
 varied = seqmodels.compare(
     "translation",
     size="smoke",
     models=["transformer"],
+    set={"dropout": 0.1},
     vary={"n_heads": [1]},
     out="runs/notebook-heads",
 )

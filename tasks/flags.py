@@ -27,6 +27,12 @@ SIZES = {
     "laptop": "the comparison, in minutes",
     "full": "with larger budgets, in hours",
 }
+GROUPS = {
+    "what is compared": ("models", "set", "vary", "grid", "seeds", "tokens", "size"),
+    "how it is computed": ("device", "precision", "launcher", "checkpoint_every"),
+    "where the records go": ("out", "fresh", "trained", "dry_run", "tensorboard"),
+}
+"""The groups of the shared flags in --help."""
 MakeTask = Callable[[argparse.Namespace], "Task"]
 RUN_AS: str | None = None
 """What a task is called in its messages, unless it is run by `python -m`."""
@@ -70,13 +76,15 @@ class TaskParser(Parser):
             "set": {"default": []},  # argparse appends to it
             "vary": {"default": []},
         }
+        groups = [(self.add_argument_group(title), names) for title, names in GROUPS.items()]
+        group_of = {name: group for group, names in groups for name in names}
         for each in fields(Options):
             settings = {"default": each.default, **each.metadata, **own.get(each.name, {})}
             if "type" in settings:
                 settings["type"] = argument(settings["type"])
-            self.add_argument(f"--{each.name.replace('_', '-')}", **settings)
+            group_of[each.name].add_argument(f"--{each.name.replace('_', '-')}", **settings)
         about = "; ".join(f"{size}: {SIZES[size]}" for size in sizes) + " (default: laptop)"
-        self.add_argument("--size", choices=sizes, default="laptop", help=about)
+        group_of["size"].add_argument("--size", choices=sizes, default="laptop", help=about)
 
     def add_data_group(self) -> Callable[..., None]:
         """Return what adds the flags that require --data."""
