@@ -63,9 +63,7 @@ text{font-family:system-ui,"DejaVu Sans",sans-serif;fill:var(--i)}
 .w,text.w{fill:var(--w)}.w{text-decoration:underline}.r{fill:var(--r)}.n{text-decoration:none}
 .o{fill:none;stroke:var(--l);stroke-width:1.5}.c{fill:none;stroke:var(--i)}.k{fill:var(--i)}
 .f{visibility:hidden}
-svg:target *{animation:none!important}
 """
-"""The address of the picture with #still is that of its end."""
 
 
 class Layout(NamedTuple):
@@ -207,6 +205,7 @@ def draw(row: Mapping[str, Any], layout: Layout) -> str:
     run = "".join(
         f".{name}{{animation:{name} {LOOP:g}s step-end infinite}}" for name in film.moments
     )
+    run += "svg:target *{animation:none!important}"  # the address with #still
     moving = f"@media screen and (prefers-reduced-motion:no-preference){{{frames}{run}}}"
     size = f'width="{layout.width}" height="{layout.height}"'
     return (
