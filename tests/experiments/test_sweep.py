@@ -71,17 +71,6 @@ def test_a_change_is_of_one_field(tmp_path: Path) -> None:
     assert n[4] > 2 * n[0]
 
 
-def test_a_changed_rate_is_preferred_to_the_commands() -> None:
-    task = toy(training={"tokens": 200, "batch_tokens": 100, "label_smoothing": 0.1})
-    vary = [("label_smoothing", ["0.3"]), ("lr", [0.5])]
-    specs = sweep.expand_specs(["transformer"], vary, given=[("lr", "0.02")])
-    found = [one.train_config(task, 7) for one in specs]
-    settings = [(cfg.label_smoothing, cfg.lr, cfg.seed) for cfg in found]
-    assert settings == [(0.1, 0.02, 7), (0.3, 0.02, 7), (0.1, 0.5, 7)]
-    (_, texts) = sweep.expand_specs(["gpt"], [("source_loss", ["0.5"])])
-    assert texts.train_config(task, 7).settings()["source_loss"] == 0.5
-
-
 def test_set_fields_reach_the_models_that_have_them(tmp_path: Path) -> None:
     task = toy(training={**toy().training, "optimizer": "adamw"})
     given = [("d_k", "24"), ("dropout", "0.3"), ("lr", "0.5"), ("optimizer", "muon")]
