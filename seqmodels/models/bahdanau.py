@@ -108,7 +108,7 @@ class GatedUnit(nn.Module):
 
     def forward(self, x: Float[Tensor, "R D3"], h: Float[Tensor, "R D"]) -> Float[Tensor, "R D"]:
         """Return the next state; z lets the new one in; that of `rnn_encdec` keeps the old."""
-        # x holds the inputs of z, r and h_new side by side.
+        # x (R,3D) holds the inputs of z, r and h_new side by side.
         x_zr, x_h = x.split([2 * h.shape[-1], h.shape[-1]], -1)
         z, r = torch.sigmoid(x_zr + self.U_zr(h)).chunk(2, -1)  #                         A.1.1
         h_new = torch.tanh(x_h + self.U(r * h))  #                                        A.1.1
@@ -116,7 +116,7 @@ class GatedUnit(nn.Module):
 
 
 class Encoder(nn.Module):
-    """Read the source in both directions; leftwards it begins at pads, where the state stays 0."""
+    """Read the source in both directions; from the right, pads come first: the state stays 0."""
 
     def __init__(self, cfg: Config):
         super().__init__()
@@ -134,7 +134,7 @@ class Encoder(nn.Module):
         forward_states, backward_states = [], []
         for x_t in self.W(e).unbind(1):
             h = self.unit(x_t, h)
-            forward_states.append(h)
+            forward_states.append(h)  # at pads, any state: (6) hides it
         x, is_word = self.W_back(e), src_mask.unsqueeze(-1).to(e.dtype)
         for j in reversed(range(e.shape[1])):
             h_back = is_word[:, j] * self.unit_back(x[:, j], h_back)
@@ -153,13 +153,13 @@ class Attention(nn.Module):
         self.v_a = nn.Linear(cfg.d_align, 1, bias=False)
 
     def attention_weights(self, s: Float[Tensor, "R D"], state: State) -> Float[Tensor, "B J S"]:
-        """Return alpha_i for each state s_{i-1}; J is 1, or the beams that share a source's h."""
-        Wa_s = self.W_a(s).unflatten(0, (len(state.h), -1, 1))  # R = B × J rows: (B,J,1,A)
+        """Return alpha_i for each state s_{i-1}; J rows share a source: 1, or its beams."""
+        Wa_s = self.W_a(s).unflatten(0, (len(state.h), -1, 1))  # (B,J,1,A); keys: (B,1,S,A)
         score = self.v_a(torch.tanh(Wa_s + state.keys.unsqueeze(1))).squeeze(-1)  #       A.1.2
         return score.masked_fill(~state.src_mask.unsqueeze(1), -torch.inf).softmax(-1)  #   (6)
 
     def forward(self, s: Float[Tensor, "R D"], state: State) -> Float[Tensor, "R D2"]:
-        """Return c_i, the expected annotation."""
+        """Return c_i, the expected annotation; of `state`, it reads what is the source's."""
         return (self.attention_weights(s, state) @ state.h).flatten(0, 1)  #                (5)
 
 
@@ -211,7 +211,7 @@ class Bahdanau(SequenceModel):
         h = self.encoder(self.dropout(self.embed(src)), src_mask)
         s = torch.tanh(self.W_s(h[:, 0, self.config.d_model :]))  #                  s_0, A.2.2
         keys = self.attention.U_a(h)
-        return State(h.to(keys.dtype), keys, src_mask, s)  # as keys: bfloat16 under autocast
+        return State(h.to(keys.dtype), keys, src_mask, s)  # autocast: keys are bfloat16, h is not
 
     def step(self, y: Int[Tensor, " R"], state: State) -> tuple[Float[Tensor, "R V"], State]:
         """Write one token: attend with s_{i-1}, then update the state with what was read."""

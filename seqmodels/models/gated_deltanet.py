@@ -16,8 +16,9 @@ Idea
     Before writing a value, read what the memory holds under its key, and write the difference:
     S_t = α_t (I − β_t k_t k_tᵀ) S_{t−1} + β_t k_t v_tᵀ (10), a step of gradient descent on
     |v_t − Sᵀ k_t|² / 2 at a rate β_t that each token chooses. α_t, also chosen, lets all fade.
-    In a chunk, token t finds what was there before the chunk, faded by γ_t, and what the tokens
-    i < t of the chunk have written, each faded by Γ_ti. With rows for vectors, as in the code:
+    With rows for vectors, as in the code: S_t = α_t S_{t−1} + k_tᵀ u_t, where token t writes
+    u_t = β_t (v_t − α_t k_t S_{t−1}). In a chunk it finds what was there before the chunk, faded by
+    γ_t, and what the tokens i < t of the chunk have written, each faded by Γ_ti:
     u_t = β_t (v_t − γ_t k_t S − Σ_{i<t} Γ_ti (k_t·k_i) u_i), a triangular system, solved at once.
 
         time      t                                               t + 1
@@ -35,7 +36,7 @@ Symbols
     β           beta       (B,H,N,1)    how much of the difference is written
     γ           log_gamma  (B,H,C,1)    α_1 … α_t from the start of the chunk, as its logarithm
     Γ           fade       (B,H,C,C)    α_{i+1} … α_t: what of token i is left at token t
-    Ũ − W Sᵀ    u          (B,H,C,K)    what each token of a chunk writes
+    (3.3)       u          (B,H,C,K)    what each token of a chunk writes
     —           window     (R,L,W,3D)   last inputs of the convolution, W = d_conv − 1
 
 Differs
@@ -77,7 +78,7 @@ class Config:
     d_model: Size = 2400
     """Width; a multiple of n_heads."""
     n_heads: Size = 12
-    """Heads (the authors: 9, whose keys are as wide as these, 200)."""
+    """Heads, whose keys are 200 wide, as those of the authors' 9."""
     n_layers: Size = 16
     """Blocks."""
     d_conv: Size = 4
@@ -129,14 +130,15 @@ def read_chunks(
     q: Tensor, k: Tensor, v: Tensor, gates: Tensor, s: Tensor, is_delta: bool
 ) -> tuple[Tensor, Tensor]:
     """Write and read N tokens, a chunk at a time; return what they read, and the memory."""
-    heads, parts = [], (x.split(CHUNK, -2) for x in (q, k, v, gates))
+    heads, parts = [], (x.split(CHUNK, -2) for x in (q, k, v, gates))  # gates (2,B,H,N,1)
     for q, k, v, (log_a, beta) in zip(*parts, strict=True):
         log_gamma = log_a.cumsum(2)
         gamma, rest = log_gamma.exp(), (log_gamma[:, :, -1:] - log_gamma).exp()  # γ_t, γ_C / γ_i
-        fade = (log_gamma - log_gamma.mT).tril().exp().tril()  # γ_t / γ_i; 1st tril: no overflow
+        # γ_t / γ_i; above the diagonal, 0 before exp (no overflow) and 0 after it.
+        fade = (log_gamma - log_gamma.mT).tril().exp().tril()
         u = beta * v
         if is_delta:  # (I + lower) U = β (V − γ K S), where `lower` counts below the diagonal alone
-            lower = beta * fade * (k @ k.mT)
+            lower = beta * fade * (k @ k.mT)  # the solver takes the diagonal as 1
             u = u - beta * gamma * (k @ s)
             u = torch.linalg.solve_triangular(lower, u, upper=False, unitriangular=True)  #  3.3
         heads.append(gamma * (q @ s) + (fade * (q @ k.mT)) @ u)  #                           3.3
@@ -152,7 +154,7 @@ class MultiHeadAttention(nn.Module):
         D, H = cfg.d_model, cfg.n_heads
         self.to_heads = nn.Unflatten(-1, (3, H, head_width(D, H)))
         self.W_qkv, self.W_o = nn.Linear(D, 3 * D, bias=False), nn.Linear(D, D, bias=False)
-        shape = cfg.d_conv, 1, self.W_qkv.out_features
+        shape = cfg.d_conv, 1, self.W_qkv.out_features  # (W1,1,C), as `convolve` takes it
         self.filter = nn.Parameter(torch.empty(shape)) if cfg.d_conv > 1 else None
         self.W_beta, self.W_g = nn.Linear(D, H, bias=False), nn.Linear(D, D, bias=False)
         self.norm, self.cfg = nn.RMSNorm(D // H, eps=1e-5), cfg

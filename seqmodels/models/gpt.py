@@ -21,7 +21,7 @@ Idea
                   ↓      ↓           ↓       ↓       ↓          ↓
         layers    o  →   o  → … →    o   →   o   →   o  → … →   o        L layers, D wide
                   ↓      ↓           ↓       ↓       ↓          ↓
-        write    x_2    x_3    …     –      y_1     y_2   …    y_T       x: if `source_loss`
+        write    x_2    x_3    …     –      y_1     y_2   …    y_T       x: with `source_loss`
 
 Symbols
     paper       code      shape        meaning
@@ -108,11 +108,11 @@ class MultiHeadAttention(nn.Module):
         return self.to_heads(self.W_qkv(x)).permute(2, 0, 3, 1, 4)  # from (B,N,3,H,K)
 
     def attention_weights(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
-        """Return the weights (B,H,N,M) over the keys where the mask is True; the others are 0."""
+        """Return the weights (B,H,N,M), 0 where the mask is False; takes what `forward` takes."""
         score = q @ k.mT / q.shape[-1] ** 0.5
         return score.masked_fill(~mask, -torch.inf).softmax(-1)  #                     2017, (1)
 
-    @fusible  # into one kernel, on GPUs
+    @fusible  # a mark: on GPUs, `fuse_attention` puts one kernel in its place
     def forward(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Float[Tensor, "B N D"]:
         """Return softmax(Q Kᵀ / √d_k) V of all heads, merged with W_o."""
         heads = self.dropout(self.attention_weights(q, k, v, mask)) @ v  #             2017, (1)
@@ -166,7 +166,7 @@ class GPT(SequenceModel):
 
     def embed(self, tokens: Int[Tensor, "*B"], position: Tensor, n: int) -> Float[Tensor, "*B D"]:
         """Return embeddings of tokens and positions; n: length of the text, with pads."""
-        # Pads have no position, so n is an upper bound, for which a GPU need not be waited for.
+        # No position is above n; only the exact check has to wait for a GPU.
         if n > self.config.n_positions:
             check_positions(position, self.config.n_positions)
         return self.dropout(self.embedding(tokens) + self.positions(position))  #     2018, (2)
@@ -190,7 +190,7 @@ class GPT(SequenceModel):
 
     def encode(self, src: Int[Tensor, "B S"], src_mask: Bool[Tensor, "B S"]) -> State:
         """Read the source as the beginning of the text (prefill)."""
-        cache = KVCache(src_mask)
+        cache = KVCache(src_mask)  # its mask first; keys and values come layer by layer
         self.read(src, src_mask, cache, 1)  # fills the cache; `step` gives the first logits
         return State(cache)
 
@@ -199,7 +199,7 @@ class GPT(SequenceModel):
         cache = state.cache.grow()  # a slot longer, filled in `decode`; the old State stays
         x = self.embed(y, state.cache.lengths, cache.visible.shape[1])
         x = x.unflatten(0, (cache.n_sources, -1))  # (B,J,D)
-        logits = self.decode(x, cache.mask, cache, x.shape[1])
+        logits = self.decode(x, cache.mask, cache, x.shape[1])  # of all J beams
         return logits.flatten(0, 1), State(cache)
 
     def forward(
@@ -228,7 +228,7 @@ def init(model: SequenceModel) -> None:
     """Draw weights from N(0, 0.02²) (2018), residual outputs smaller by √(2L) (2.3)."""
     std = model.config.init_std
     for name, p in model.named_parameters():
-        if name.endswith(("W_o.weight", "ff.2.weight")):
+        if name.endswith(("W_o.weight", "ff.2.weight")):  # ff.2: the outer matrix
             nn.init.normal_(p, std=std / (2 * model.config.n_layers) ** 0.5)
         elif p.dim() == 2:
             nn.init.normal_(p, std=std)

@@ -23,7 +23,7 @@ Idea
 Symbols
     paper       code      shape        meaning
     φ(Q), φ(K)  q, k      (B,H,N,F)    features of queries and keys; before phi: (B,H,N,K)
-    D           —         K            width of a head (D elsewhere: of the model); F is K
+    D           —         K            width of a head, and here F = K (D in shapes: the model's)
     s           s[…, :K]  (R,L,H,F,K)  attention memory, Σ φ(k_j) v_jᵀ (not a decoder's state)
     z           s[…, K]   (R,L,H,F)    normaliser memory, Σ φ(k_j): the column of a value of ones
     —           window    (R,L,W,3D)   last inputs of the convolution, W = d_conv − 1
@@ -109,7 +109,7 @@ def read_token(q: Tensor, k: Tensor, v: Tensor, s: Tensor) -> tuple[Tensor, Tens
 def read_chunks(q: Tensor, k: Tensor, v: Tensor, s: Tensor) -> tuple[Tensor, Tensor]:
     """Write and read N tokens, a chunk at a time; return what they read, and the memory."""
     heads, parts = [], (x.split(CHUNK, 2) for x in (q, k, v))
-    for q, k, v in zip(*parts, strict=True):
+    for q, k, v in zip(*parts, strict=True):  # those of a chunk
         score = (q @ k.mT).tril()  # the causal mask: a query sees no later key
         heads.append(score @ v + q @ s)  #                                            (8), (12)
         s = s + k.mT @ v  #                                                          (10), (11)
@@ -129,18 +129,18 @@ class MultiHeadAttention(nn.Module):
         D, H = cfg.d_model, cfg.n_heads
         self.to_heads = nn.Unflatten(-1, (3, H, head_width(D, H)))
         self.W_qkv, self.W_o = nn.Linear(D, 3 * D), nn.Linear(D, D)
-        shape = cfg.d_conv, 1, self.W_qkv.out_features
+        shape = cfg.d_conv, 1, self.W_qkv.out_features  # (W1,1,C), as `convolve` takes it
         self.filter = nn.Parameter(torch.empty(shape)) if cfg.d_conv > 1 else None
 
     def phi(self, x: Float[Tensor, "B H N K"]) -> Float[Tensor, "B H N F"]:
         """Return the features of queries or of keys, all positive."""
-        above = x.relu()  # x + 1 above zero and exp(x) below it, however small
+        above = x.relu()  # adding 1 to elu(x) would round a small exp(x) to 0
         return above + (x - above).exp()  #                                    elu(x) + 1, (7)
 
     def qkv(self, x: Tensor, real: Tensor, window: Tensor | None = None) -> tuple[Tensor, ...]:
         """Return features of the queries and keys, the values of all heads, and the window."""
         x, window = convolve(self.W_qkv(x), real, window, self.filter)  # Σ_i f_i x_{t−W+i}
-        q, k, v = self.to_heads(x).permute(2, 0, 3, 1, 4)
+        q, k, v = self.to_heads(x).permute(2, 0, 3, 1, 4)  # from (B,N,3,H,K)
         q, k = self.phi(q), self.phi(k) * real[:, None, :, None]  # a pad adds nothing
         return q, k, nn.functional.pad(v, (0, 1), value=1.0), window  # a one after each value
 
@@ -154,7 +154,7 @@ class MultiHeadAttention(nn.Module):
         self, x: Float[Tensor, "B N D"], real: Tensor, s: Tensor | None = None,
         window: Tensor | None = None,
     ) -> tuple[Tensor, ...]:  # fmt: skip
-        """Read a text with all heads, or one token after a memory; also return the memory."""
+        """Read a text, or a token after a memory; also return this layer's fields of the State."""
         q, k, v, window = self.qkv(x, real, window)
         if s is None:
             empty = k.new_zeros(*v.shape[:2], k.shape[3], v.shape[3])  # (B,H,F,K1)

@@ -93,7 +93,7 @@ PAPER = Config(vocab_size=80_000)
 class State(NamedTuple):
     """All that the decoder knows: its size does not depend on the source's length."""
 
-    h: Float[Tensor, "R L D"]  # letters of shapes: see `interface.py`
+    h: Float[Tensor, "R L D"]  # letters: see `interface.py`; _ is any width
     c: Float[Tensor, "R L D"]
 
 
@@ -142,7 +142,7 @@ class DeepLSTM(nn.Module):
     def forward(
         self, x: Float[Tensor, "R N E"], state: State, n: Int[Tensor, " R"] | None = None
     ) -> tuple[Float[Tensor, "R N D"], State]:
-        """Return the top layer's outputs, and the State after n words (None: after all of them)."""
+        """Return the top layer's outputs, and the State after n > 0 words (None: after all)."""
         row = torch.arange(len(x), device=x.device)
         last = -1 if n is None else n - 1
         hs, cs = [], []

@@ -11,11 +11,11 @@ Before
     SRU, arXiv:1709.02755), and S4 (arXiv:2111.00396) makes them of differential equations.
 
 Idea
-    A state that fades and is fed, h' = −A h + B x, read as y = Cᵀ h; A is one number a head (the
-    paper's is our −A). Over a time Δ it decays to exp(−Δ A) h, exactly, and takes up about Δ B x
-    (Euler's step). With a = exp(−Δ A), and such a state of F numbers for each number of a value x,
-    h_t = a_t h_{t−1} + Δ_t B_t x_tᵀ, y_t = C_tᵀ h_t: a linear recurrence, whose B, C and Δ each
-    token chooses (2023: selection). A large Δ forgets and writes, a small one passes a token over.
+    A memory h of F × K numbers a head that fades and is fed, h_t = a_t h_{t−1} + Δ_t B_t x_tᵀ, read
+    as y_t = C_tᵀ h_t: a linear recurrence, whose Δ, B and C each token chooses (2023: selection).
+    It comes from a state-space model, dh/dt = −A h + B xᵀ (the paper's A is −A): over a time Δ, h
+    decays to exp(−Δ A) h, exactly, so that a = exp(−Δ A), and takes up about Δ B xᵀ (Euler's step).
+    A is one number a head. A large Δ forgets and writes, a small one passes a token over.
     Its gates do not see the state, so that it is linear, and linear recurrences have a parallel
     form: Y = (L ∘ C Bᵀ) Δ X, masked attention without a softmax (the duality), with the mask
     L_ti = a_{i+1} … a_t for i ≤ t, else 0.
@@ -25,7 +25,7 @@ Idea
                   ↓ Δ B     ↓ Δ B              ↓ Δ B
         memory    h   a→    h   a→    …  a→    h          F × K numbers a head
                   ↓ C       ↓ C                ↓ C
-        write     –         –         …        y          + D x, a direct path as in S4
+        write     –         –         …        y          + skip · x, as in S4
 
 Symbols
     paper       code       shape          meaning
@@ -109,7 +109,7 @@ class State(NamedTuple):
 
 def read_token(q: Tensor, k: Tensor, v: Tensor, log_a: Tensor, s: Tensor) -> tuple[Tensor, Tensor]:
     """Write and read one token, as the paper's recurrence; also return the memory."""
-    # q, k (B,1,1,F); v (B,H,1,K); log_a (B,H,1,1); s (B,H,F,K)
+    # q, k (B,1,1,F); v, times Δ already, (B,H,1,K); log_a (B,H,1,1); s (B,H,F,K)
     s = log_a.exp() * s + k.mT @ v  #                                                     2.1
     return q @ s, s
 
@@ -121,7 +121,9 @@ def read_chunks(q: Tensor, k: Tensor, v: Tensor, log_a: Tensor, s: Tensor) -> tu
     for q, k, v, log_a in zip(*parts, strict=True):
         log_gamma = log_a.cumsum(2)
         gamma, rest = log_gamma.exp(), (log_gamma[:, :, -1:] - log_gamma).exp()  # γ_t, γ_C / γ_i
-        fade = (log_gamma - log_gamma.mT).tril().exp().tril()  # γ_t / γ_i; 1st tril: no overflow
+        # γ_t / γ_i; above the diagonal, 0 before exp (no overflow) and 0 after it.
+        fade = (log_gamma - log_gamma.mT).tril().exp().tril()
+        # What the memory had before the chunk, and the tokens of the chunk up to each.
         heads.append(gamma * (q @ s) + (fade * (q @ k.mT)) @ v)  #                        5.2, 6
         s = gamma[:, :, -1:] * s + (rest * k).mT @ v  #                                        6
     return torch.cat(heads, 2), s
@@ -134,16 +136,16 @@ class MultiHeadAttention(nn.Module):
         super().__init__()
         D, H = cfg.d_model, cfg.n_heads
         self.to_heads = nn.Unflatten(-1, (H, head_width(2 * D, H)))
-        self.sizes = sizes = [2 * D, cfg.d_state, cfg.d_state]  # of X, B and C
+        self.sizes = sizes = [2 * D, cfg.d_state, cfg.d_state]  # of X, B, C: values, keys, queries
         self.W_qkv, self.W_o = nn.Linear(D, sum(sizes), bias=False), nn.Linear(2 * D, D, bias=False)
-        shape = cfg.d_conv, 1, self.W_qkv.out_features
+        shape = cfg.d_conv, 1, self.W_qkv.out_features  # (W1,1,C), as `convolve` takes it
         self.filter = nn.Parameter(torch.empty(shape)) if cfg.d_conv > 1 else None
         self.W_dt, self.W_z = nn.Linear(D, H), nn.Linear(D, 2 * D, bias=False)
         self.norm, self.skip = nn.RMSNorm(2 * D, eps=1e-5), nn.Parameter(torch.ones(H, 1, 1))
         self.log_A = nn.Parameter(torch.zeros(H))
 
     def qkv(self, x: Tensor, real: Tensor, window: Tensor | None = None) -> tuple[Tensor, ...]:
-        """Return C and B as queries and keys, X as the values of all heads, and the window."""
+        """Return queries C, keys B and all heads' values X, all 0 of a pad, and the window."""
         x, window = convolve(self.W_qkv(x), real, window, self.filter)  # Σ_i f_i x_{t−W+i}
         v, k, q = nn.functional.silu(x).split(self.sizes, -1)  #                           7.3
         q, k, v = q.unsqueeze(1), k.unsqueeze(1), self.to_heads(v).transpose(1, 2)  #      7.2

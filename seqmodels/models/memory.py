@@ -1,7 +1,7 @@
 """The parts shared by the models whose memory of a text has a fixed size.
 
-Pads come first, so that nothing which is read after them has to be kept from fading; tokens pass
-through layers that hand on a memory; and a short convolution sees a token and those before it.
+Pads come first, so that none stands between source and target, where a memory would fade; tokens
+pass through layers that hand on a memory; and a short convolution sees a token and those before it.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ def join(
 ) -> tuple[Int[Tensor, "B N"], Bool[Tensor, "B N"]]:
     """Return source and target as one text, and which of its tokens are real.
 
-    The source's pads come first, where the memory is empty: then no token that is read after them
-    has to be kept from fading, and the last tokens of the source stand before the target.
+    The source's pads come first, where the memory is empty and cannot fade; so the last tokens of
+    the source stand right before the target.
     """
     n = src_mask.sum(1)
     text = torch.cat([rotate(src, n), tgt_in], 1)

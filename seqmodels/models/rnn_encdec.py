@@ -31,7 +31,7 @@ Symbols
     h'<t>       s       (B,D)      decoder state (s as in `bahdanau`)
     z, r        z, r    (B,D)      update gate, reset gate
     s'          pairs   (B,2O)     inputs of the maxout units
-    s           maxout  (B,O)      maxout units of the output, the larger of each pair
+    s           maxout  (B,O)      maxout units (not the code's s): the larger of each pair
     W, U, C, V  W, U, C, V         as in the paper (in shapes, V is the vocabulary)
     U_z, U_r    U_zr    (2D,D)     in one matrix; U is apart, because r acts before it
     V'          V_start            from c to the decoder's first state
@@ -95,7 +95,7 @@ PAPER = Config(vocab_size=15_000)
 class State(NamedTuple):
     """All that the decoder knows: its size does not depend on the source's length."""
 
-    c: Float[Tensor, "R D"]  # letters of shapes: see `interface.py`
+    c: Float[Tensor, "R D"]  # R: rows of a step, B × beams; other letters: `interface.py`
     s: Float[Tensor, "R D"]
 
 
@@ -112,7 +112,7 @@ class GatedUnit(nn.Module):
 
     def forward(self, x: Float[Tensor, "R D3"], h: Float[Tensor, "R D"]) -> Float[Tensor, "R D"]:
         """Return the next state."""
-        # x holds the inputs of z, r and h_new side by side.
+        # x (R,3D) holds the inputs of z, r and h_new side by side.
         x_zr, x_h = x.split([2 * h.shape[-1], h.shape[-1]], -1)
         z, r = torch.sigmoid(x_zr + self.U_zr(h)).chunk(2, -1)  #                      (6), (5)
         h_new = torch.tanh(x_h + self.U(r * h))  #                                          (8)
@@ -133,7 +133,7 @@ class Encoder(nn.Module):
     ) -> Float[Tensor, "B D"]:
         """Return the state after the last word; pads come after it."""
         h = e.new_zeros(len(e), self.d_model)
-        states = [h]  # after 0, 1, 2, … words; the first for an empty source
+        states = [h]  # after 0, 1, 2, … words, so that n words are at index n
         for x_t in self.W(e).unbind(1):
             h = self.unit(x_t, h)
             states.append(h)

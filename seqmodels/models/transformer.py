@@ -121,11 +121,11 @@ class MultiHeadAttention(nn.Module):
         return self(self.split_heads(self.W_q(x)), k, v, mask)
 
     def attention_weights(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
-        """Return the weights (B,H,N,M) over the keys where the mask is True; the others are 0."""
+        """Return the weights (B,H,N,M), 0 where the mask is False; takes what `forward` takes."""
         score = q @ k.mT / q.shape[-1] ** 0.5
         return score.masked_fill(~mask, -torch.inf).softmax(-1)  #                           (1)
 
-    @fusible  # into one kernel, on GPUs
+    @fusible  # a mark: on GPUs, `fuse_attention` puts one kernel in its place
     def forward(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Float[Tensor, "B N D"]:
         """Return softmax(Q Kᵀ / √d_k) V of all heads, merged with W_o."""
         heads = self.dropout(self.attention_weights(q, k, v, mask)) @ v  #                   (1)
@@ -162,7 +162,7 @@ class Layer(nn.Module):
     def forward(
         self, x: Tensor, mask: Tensor, cache: KVCache | None = None, memory: KVCache | None = None
     ) -> Float[Tensor, "B N D"]:
-        """Attend to this text where the mask is True, then to the source, if it is given."""
+        """Attend to this text where the mask is True, then to a source's keys and values."""
         x = self.self_residual(x, self.attend_to_text, mask, cache)
         if memory is not None:
             x = self.src_residual(x, self.src_attention.attend, *memory[self.index], memory.mask)
@@ -177,7 +177,7 @@ class Layer(nn.Module):
 
 
 def sinusoids(position: Int[Tensor, "*N"], d_model: int) -> Float[Tensor, "*N D"]:
-    """Return the positional encoding of these positions (section 3.5)."""
+    """Return positional encodings (section 3.5); an odd d_model leaves out the last cosine."""
     two_i = torch.arange(0, d_model, 2, device=position.device)
     angle = position.unsqueeze(-1) * 1e4 ** (-two_i / d_model)
     return torch.stack([angle.sin(), angle.cos()], -1).flatten(-2)[..., :d_model]
@@ -229,13 +229,13 @@ class Transformer(SequenceModel):
         """Write one token in each of R rows: J beams of a source are J queries to its caches."""
         tgt = state.tgt.grow()  # a slot longer, filled in `decode`; the old State stays
         x = self.embed(y, state.tgt.lengths).unflatten(0, (tgt.n_sources, -1))  # (B,J,D)
-        logits = self.decode(x, tgt.mask, tgt, state.memory)
+        logits = self.decode(x, tgt.mask, tgt, state.memory)  # mask (B,1,J,N): its own text alone
         return logits.flatten(0, 1), State(state.memory, tgt)
 
     def forward(
         self, src: Int[Tensor, "B S"], src_mask: Bool[Tensor, "B S"], tgt_in: Int[Tensor, "B T"]
     ) -> Float[Tensor, "B T V"]:
-        """Compute all logits in one causal pass, no loop over time; pads come last, hidden."""
+        """Compute all logits in one causal pass, no loop over time; pads, at the end, are hidden."""
         position = torch.arange(tgt_in.shape[1], device=src.device)
         causal = position <= position.unsqueeze(1)  #                                      3.2.3
         x, memory = self.embed(tgt_in, position), self.encode(src, src_mask).memory
