@@ -10,7 +10,6 @@ import sys
 import tomllib
 import zipfile
 from functools import cache
-from graphlib import TopologicalSorter
 from importlib import import_module
 from pathlib import Path
 
@@ -111,21 +110,6 @@ def test_tasks_and_lesson_do_not_import_each_other() -> None:
         assert not tops(imports(path)) & {"tasks", "tests", "results", "benchmarks"}, path
 
 
-def test_loop_search_evaluation_and_report_import_no_model() -> None:
-    rooms = ("interface", "search", "evaluation", "records", "report")
-    lists = tuple(f"seqmodels.models.{name}" for name in ("cache", "registry", "variants.table"))
-    for path in LIBRARY:
-        if room_of(module_of(path)) in rooms or path.stem in ("loop", "trainer"):
-            below, todo = set(), {module_of(path)}
-            while todo:
-                new = imports(MODULES[todo.pop()]) - below
-                below |= new
-                todo |= new & MODULES.keys()
-            models = {n for n in below if n.startswith("seqmodels.models.")}
-            assert all(n.startswith(lists) for n in models), path
-            assert "seqmodels" not in below, path
-
-
 def test_figures_and_help_need_no_torch() -> None:
     tasks = [path.parent.name for path in sorted(ROOT.glob("tasks/*/figure.py"))]
     program = (
@@ -134,12 +118,6 @@ def test_figures_and_help_need_no_torch() -> None:
         f"assert all(figures.drawings_of(task, 'FIGURES') for task in {tasks})"
     )
     subprocess.run([sys.executable, "-c", program], check=True, cwd=ROOT)
-
-
-def test_no_two_modules_import_each_other() -> None:
-    """A cycle raises CycleError with its members."""
-    names = {module_of(path) for path in (*LIBRARY, *LESSON)}
-    [*TopologicalSorter({n: imports(MODULES[n]) & names for n in names}).static_order()]
 
 
 # -------------------------------------------------------------------------------------------- Pages

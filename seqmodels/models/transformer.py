@@ -235,7 +235,7 @@ class Transformer(SequenceModel):
     def forward(
         self, src: Int[Tensor, "B S"], src_mask: Bool[Tensor, "B S"], tgt_in: Int[Tensor, "B T"]
     ) -> Float[Tensor, "B T V"]:
-        """Compute all logits in one causal pass, no loop over time; pads, at the end, are hidden."""
+        """Compute all logits in one causal pass, no loop over time; later pads are hidden too."""
         position = torch.arange(tgt_in.shape[1], device=src.device)
         causal = position <= position.unsqueeze(1)  #                                      3.2.3
         x, memory = self.embed(tgt_in, position), self.encode(src, src_mask).memory

@@ -65,20 +65,16 @@ def format_mean(seeds: np.ndarray, metric: str, n: int = 0) -> str:
 
 def format_summary(records: Sequence[Record], compared: Significance | None = None) -> str:
     """Format what a comparison prints at its end: scores by bucket, effects of changes, costs."""
-    parts = textwrap.wrap(load.format_subtitle(records), terminal_width())
+    width = terminal_width()
+    parts = textwrap.wrap(load.format_subtitle(records), width)
     for test in load.tests_by_name(records).values():
-        parts += ["", *format_scores(records, test)]
+        title, rows, notes = score_rows(records, test, format_mean)
+        parts += ["", *textwrap.wrap(title, width), *format_table(rows)]
+        parts += textwrap.wrap(notes, width)
         rows = effects.effect_rows(records, test, compared)
         if rows := rows or difference_rows(records, test, compared):
             parts += ["", *format_table(rows)]
     return "\n".join([*parts, "", *format_table(cost_rows(records))])
-
-
-def format_scores(records: Sequence[Record], test: Test) -> list[str]:
-    """Format the scores on a test set by bucket for a terminal."""
-    title, rows, notes = score_rows(records, test, format_mean)
-    width = terminal_width()
-    return [*textwrap.wrap(title, width), *format_table(rows), *textwrap.wrap(notes, width)]
 
 
 def format_tables(records: Sequence[Record], compared: Significance | None = None) -> str:

@@ -375,13 +375,6 @@ def test_the_origin_and_the_beginning_of_each_split_are_shown(tmp_path: Path) ->
     assert text.preview(" \n") == "(blank)"
 
 
-def test_a_blank_text_has_nothing_printed() -> None:
-    blank = ["", " \t", "\u200b", "\ufeff \u2028\u00a0"]
-    assert [text.is_blank(each) for each in [*blank, "a", " .", "\u200b漢"]] == [True] * 4 + [
-        False
-    ] * 3
-
-
 def test_letters_count_as_words_where_there_are_no_spaces() -> None:
     counts = {"Hi there .": 3, "嗨。": 1, "你敢！ OK": 3, "私は学生。": 4, "ทำดี": 3, "": 0}
     assert {written: text.count_words(written) for written in counts} == counts

@@ -75,20 +75,6 @@ def test_a_missing_score_leaves_a_gap() -> None:
     assert [np.isfinite(part.get_ydata()).sum() for part in (line, few)] == [6, 1]
 
 
-@pytest.mark.parametrize(("task", "beam", "search", "title"), [
-    ("recall", 5, "free-running, beam 5", "Symbol accuracy (%) by source length (symbols): lookup"),
-    ("next_token", None, "teacher-forced", "Exact match (%) by distance to the word (tokens)"),
-])  # fmt: skip
-def test_a_panel_names_the_search(task: str, beam: int | None, search: str, title: str) -> None:
-    records = several(1, task)
-    for test in (test for r in records for test in r["tests"]):
-        test["beam"] = beam
-    figure = drawn_scores(records, -1)
-    assert [ax.get_ylabel() for ax in figure.axes[:2]] == [search, "teacher-forced"]
-    assert figure.get_suptitle() == title
-    assert figure.axes[0].get_ylim() == (0, 100)
-
-
 def test_models_and_their_changes_have_looks_of_their_own() -> None:
     """An arm has a shade near its model's colour; a line tells the memory of the source."""
     made = [fake_record(name, 1) for name in ("zz", *MODELS, "linear_attention", "aa")]
@@ -194,12 +180,6 @@ def test_alignments_are_drawn_in_rows_with_one_scale() -> None:
         *maps, _ = alignment.draw_heat_maps([(panels[0][0], a) for a in every]).axes
         assert [ax.get_subplotspec().rowspan.start for ax in maps] == [0, 0, 1, 1, 2, 2]
         assert [t.get_text() for ax in maps[: len(every)] for t in ax.get_yticklabels()] == labels
-
-
-def test_a_logarithmic_axis_has_a_few_ticks() -> None:
-    for low, high, ticks in ((0.3, 4, [0.5, 1, 2]), (0.003, 4, [0.01, 0.1, 1]), (210, 260, [])):
-        drawn = [tick for tick in style.LogTicks().tick_values(low, high) if low <= tick <= high]
-        assert drawn == pytest.approx(ticks) if ticks else len(drawn) > 1
 
 
 def swept(bleu: float, **training: Any) -> Any:
