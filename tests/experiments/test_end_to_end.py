@@ -36,7 +36,12 @@ def run_it(tmp_path: Path, undrawn: None, few_draws: None) -> Callable[..., dict
     def run(precision: str = "float32", **training: Any) -> dict[str, Any]:
         examples = {"train": draw_examples(20, 6), "valid": draw_examples(80, 6, 2)}
         task = toy(**examples, training=UNUSUAL | training)
-        given = {"models": ["transformer"], "seeds": [3], "lr": 0.02, "precision": precision}
+        given = {
+            "models": ["transformer"],
+            "seeds": [3],
+            "set": [("lr", 0.02)],
+            "precision": precision,
+        }
         compare(task, options(tmp_path, **given))
         return fields_of(tmp_path / "transformer-seed3.json")
 

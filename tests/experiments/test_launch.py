@@ -81,7 +81,11 @@ def test_other_settings_need_another_folder(copied: Path) -> None:
         ({}, {"tokens": 199}, "tokens was 200, is 199"),
         ({"beam": 5}, {}, "beam was 1, is 5"),
         ({"n_parameters": 500_000}, {}, "d_model was "),
-        ({}, {"lr": 0.5}, r"lr was 0\.01, is 0\.5.*another --out, name its model with --fresh"),
+        (
+            {},
+            {"set": [("lr", 0.5)]},
+            r"lr was 0\.01, is 0\.5.*another --out, name its model with --fresh",
+        ),
     ):
         with pytest.raises(ValueError, match=match):
             compare(toy(**changes), options(copied, models=GPT, **given))
@@ -218,7 +222,7 @@ def test_a_failure_costs_no_other_run(tmp_path: Path, monkeypatch: pytest.Monkey
 
     def fail(trainer: Trainer, *given: Any) -> None:
         if type(trainer.model).__module__.endswith("gpt"):
-            raise ValueError("the loss is not finite")
+            raise OSError("the loss is not finite")
         step(trainer, *given)
 
     monkeypatch.setattr(loop, "training_step", fail)

@@ -128,10 +128,12 @@ PLANTED = dict.fromkeys(MISTAKES, "(1)") | {"no_output": "3.2.2", "no_causal_mas
 """The equation that a mistake is in."""
 
 
-def mend(text: str, mistake: str, n_places: int = -1) -> str:
-    """Return the chapter's own text in the first places where a mistake is, or in all."""
+def mend(text: str, mistake: str) -> str:
+    """Return the chapter's own text where a mistake is: in all places, or in the last one."""
     right, wrong = MISTAKES[mistake]
-    return text.replace(wrong or "q @ k.mT", right if wrong else f"q @ k.mT{right}", n_places)
+    n_places = 1 if mistake == "one_projection" else -1  # keys have it as well
+    right, wrong = (right, wrong) if wrong else (f"q @ k.mT{right}", "q @ k.mT")
+    return right.join(text.rsplit(wrong, n_places))
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
@@ -150,7 +152,7 @@ def test_a_planted_mistake_is_found_until_it_is_mended(
         (folder / "transformer.py").write_text(changed, encoding="utf-8")
         return check_exercise(folder / "transformer.py")
 
-    mended = mend(text, mistake, 1 if mistake == "one_projection" else -1)  # keys have it as well
+    mended = mend(text, mistake)
     own = read_chapter("transformer").path.read_text(encoding="utf-8")
     assert mended == own
     if mistake == "unscaled":

@@ -132,7 +132,7 @@ def test_what_cannot_be_exported_is_named(
     check_one_line(call(main, *argv, tmp_path / "file"), str(tmp_path / "file"))
     monkeypatch.delitem(sys.modules, "lesson.export")
     monkeypatch.setitem(sys.modules, "onnx", None)
-    check_one_line(call(main, *argv, tmp_path / "out"), "onnx", "seqmodels[export]")
+    check_one_line(call(main, *argv, tmp_path / "out"), "onnx", "pip install onnx")
 
 
 # ----------------------------------------------------------------------------------------- The page

@@ -33,12 +33,8 @@ def test_each_comparison_has_a_default_folder_of_its_own() -> None:
 def test_a_failed_run_is_an_error_after_the_others_are_drawn(
     call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    drawn = []
-
-    def fail(*_: object, **__: object) -> None:
-        raise launch.FailedRunsError(tmp_path, ["gpt, seed 1: no memory", "gpt, seed 2: none"])
-
-    monkeypatch.setattr(launch, "compare", fail)
+    drawn, failed = [], ["gpt, seed 1: no memory", "gpt, seed 2: none"]
+    monkeypatch.setattr(launch, "run_all", lambda *_: failed)
     monkeypatch.setattr(by_name, "draw_and_print", lambda out: drawn.append(out))
-    check_one_line(call(recall, "--size", "smoke"), "gpt, seed 1: no memory; gpt, seed 2")
-    assert drawn == [tmp_path]
+    check_one_line(call(recall, "--size", "smoke", "--out", tmp_path / "a"), "; ".join(failed))
+    assert drawn == [tmp_path / "a"]

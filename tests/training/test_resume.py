@@ -127,7 +127,7 @@ def stopped(tmp_path: Path) -> Path:
 def test_the_same_command_resumes_as_the_run_began(stopped: Path, capsys: Any) -> None:
     before = contents(stopped)
     for changes, given, match in (
-        ({}, {"lr": 0.5}, r"lr was 0\.01, is 0\.5.*--fresh"),
+        ({}, {"set": [("lr", 0.5)]}, r"lr was 0\.01, is 0\.5.*--fresh"),
         ({"data": {"name": "letters", "sha256": "1" * 64}}, {}, r"data\.sha256 was 0+, is 1+"),
         ({"n_parameters": 300_000}, {}, "d_model was "),
         ({}, {"precision": "bfloat16"}, "precision was float32, is bfloat16"),

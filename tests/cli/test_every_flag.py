@@ -94,7 +94,7 @@ OPENED: list[tuple[str, str, tuple[Any, ...]]] = [
 def test_a_flag_is_told_to_the_corpus(
     function: str, flags: str, told: tuple[Any, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    opened = Mock(side_effect=ValueError("read no further"))
+    opened = Mock(side_effect=OSError("read no further"))
     monkeypatch.setattr("seqmodels.data.corpora.check_name", Mock())
     monkeypatch.setattr(function, opened)
     module = import_module(f"tasks.{'translation' if function == PAIRS else 'next_token'}.__main__")
