@@ -159,7 +159,7 @@ class Attention(nn.Module):
         return score.masked_fill(~state.src_mask.unsqueeze(1), -torch.inf).softmax(-1)  #   (6)
 
     def forward(self, s: Float[Tensor, "R D"], state: State) -> Float[Tensor, "R D2"]:
-        """Return c_i, the expected annotation; of `state`, it reads what is the source's."""
+        """Return c_i, the expected annotation; `state.s` is not read (in training still s_0)."""
         return (self.attention_weights(s, state) @ state.h).flatten(0, 1)  #                (5)
 
 
@@ -211,7 +211,7 @@ class Bahdanau(SequenceModel):
         h = self.encoder(self.dropout(self.embed(src)), src_mask)
         s = torch.tanh(self.W_s(h[:, 0, self.config.d_model :]))  #                  s_0, A.2.2
         keys = self.attention.U_a(h)
-        return State(h.to(keys.dtype), keys, src_mask, s)  # autocast: keys are bfloat16, h is not
+        return State(h.to(keys.dtype), keys, src_mask, s)  # autocast would cast h at each step
 
     def step(self, y: Int[Tensor, " R"], state: State) -> tuple[Float[Tensor, "R V"], State]:
         """Write one token: attend with s_{i-1}, then update the state with what was read."""

@@ -17,9 +17,9 @@ Idea
     S_t = α_t (I − β_t k_t k_tᵀ) S_{t−1} + β_t k_t v_tᵀ (10), a step of gradient descent on
     |v_t − Sᵀ k_t|² / 2 at a rate β_t that each token chooses. α_t, also chosen, lets all fade.
     With rows for vectors, as in the code: S_t = α_t S_{t−1} + k_tᵀ u_t, where token t writes
-    u_t = β_t (v_t − α_t k_t S_{t−1}). In a chunk it finds what was there before the chunk, faded by
-    γ_t, and what the tokens i < t of the chunk have written, each faded by Γ_ti:
-    u_t = β_t (v_t − γ_t k_t S − Σ_{i<t} Γ_ti (k_t·k_i) u_i), a triangular system, solved at once.
+    u_t = β_t (v_t − α_t k_t S_{t−1}). With S_0 before a chunk, faded by γ_t at token t, and what
+    the tokens i < t of the chunk have written, each faded by Γ_ti, this is
+    u_t = β_t (v_t − γ_t k_t S_0 − Σ_{i<t} Γ_ti (k_t·k_i) u_i), a triangular system, solved at once.
 
         time      t                                               t + 1
         read     x_t                                             x_{t+1}
@@ -137,8 +137,8 @@ def read_chunks(
         # γ_t / γ_i; above the diagonal, 0 before exp (no overflow) and 0 after it.
         fade = (log_gamma - log_gamma.mT).tril().exp().tril()
         u = beta * v
-        if is_delta:  # (I + lower) U = β (V − γ K S), where `lower` counts below the diagonal alone
-            lower = beta * fade * (k @ k.mT)  # the solver takes the diagonal as 1
+        if is_delta:  # (I + lower) U = β (V − γ K S_0)
+            lower = beta * fade * (k @ k.mT)  # its diagonal is not read: 1
             u = u - beta * gamma * (k @ s)
             u = torch.linalg.solve_triangular(lower, u, upper=False, unitriangular=True)  #  3.3
         heads.append(gamma * (q @ s) + (fade * (q @ k.mT)) @ u)  #                           3.3
@@ -154,7 +154,7 @@ class MultiHeadAttention(nn.Module):
         D, H = cfg.d_model, cfg.n_heads
         self.to_heads = nn.Unflatten(-1, (3, H, head_width(D, H)))
         self.W_qkv, self.W_o = nn.Linear(D, 3 * D, bias=False), nn.Linear(D, D, bias=False)
-        shape = cfg.d_conv, 1, self.W_qkv.out_features  # (W1,1,C), as `convolve` takes it
+        shape = cfg.d_conv, 1, self.W_qkv.out_features  # (W + 1, 1, 3D), for `convolve`
         self.filter = nn.Parameter(torch.empty(shape)) if cfg.d_conv > 1 else None
         self.W_beta, self.W_g = nn.Linear(D, H, bias=False), nn.Linear(D, D, bias=False)
         self.norm, self.cfg = nn.RMSNorm(D // H, eps=1e-5), cfg
@@ -219,7 +219,7 @@ class GatedDeltaNet(TextModel):
 
     def encode(self, src: Int[Tensor, "B S"], src_mask: Bool[Tensor, "B S"]) -> State:
         """Read the source as the beginning of the text; all that is left of it is the memory."""
-        text, real = join(src, src_mask, src[:, :0])  # no target yet
+        text, real = join(src, src_mask, src[:, :0])  # pads in front; no target yet
         return self.read(text, real, 1)[1]
 
     def step(self, y: Int[Tensor, " R"], state: State) -> tuple[Float[Tensor, "R V"], State]:

@@ -165,8 +165,8 @@ class GPT(SequenceModel):
         return self.config.n_positions - n_source
 
     def embed(self, tokens: Int[Tensor, "*B"], position: Tensor, n: int) -> Float[Tensor, "*B D"]:
-        """Return embeddings of tokens and positions; n: length of the text, with pads."""
-        # No position is above n; only the exact check has to wait for a GPU.
+        """Return embeddings of tokens and positions; n: a bound on the positions."""
+        # All positions are below n; only the exact check has to wait for a GPU.
         if n > self.config.n_positions:
             check_positions(position, self.config.n_positions)
         return self.dropout(self.embedding(tokens) + self.positions(position))  #     2018, (2)
@@ -196,7 +196,7 @@ class GPT(SequenceModel):
 
     def step(self, y: Int[Tensor, " R"], state: State) -> tuple[Float[Tensor, "R V"], State]:
         """Write one token in each of R rows: J beams of a source are J queries to its cache."""
-        cache = state.cache.grow()  # a slot longer, filled in `decode`; the old State stays
+        cache = state.cache.grow()  # J slots longer, one a beam; the old State stays
         x = self.embed(y, state.cache.lengths, cache.visible.shape[1])
         x = x.unflatten(0, (cache.n_sources, -1))  # (B,J,D)
         logits = self.decode(x, cache.mask, cache, x.shape[1])  # of all J beams
@@ -218,7 +218,7 @@ class GPT(SequenceModel):
 
     def source_floats(self, n: int) -> int:
         """Return how many numbers about a source of n tokens the paper gives its decoder."""
-        return n * self.config.n_layers * self.config.d_model
+        return n * self.config.n_layers * self.config.d_model  # keys, values: of one vector
 
 
 # --------------------------------------------------------------------------------------- Init

@@ -129,7 +129,7 @@ class MultiHeadAttention(nn.Module):
         D, H = cfg.d_model, cfg.n_heads
         self.to_heads = nn.Unflatten(-1, (3, H, head_width(D, H)))
         self.W_qkv, self.W_o = nn.Linear(D, 3 * D), nn.Linear(D, D)
-        shape = cfg.d_conv, 1, self.W_qkv.out_features  # (W1,1,C), as `convolve` takes it
+        shape = cfg.d_conv, 1, self.W_qkv.out_features  # (W + 1, 1, 3D), for `convolve`
         self.filter = nn.Parameter(torch.empty(shape)) if cfg.d_conv > 1 else None
 
     def phi(self, x: Float[Tensor, "B H N K"]) -> Float[Tensor, "B H N F"]:
@@ -201,7 +201,7 @@ class LinearAttention(TextModel):
 
     def encode(self, src: Int[Tensor, "B S"], src_mask: Bool[Tensor, "B S"]) -> State:
         """Read the source as the beginning of the text; all that is left of it is sums."""
-        text, real = join(src, src_mask, src[:, :0])  # no target yet
+        text, real = join(src, src_mask, src[:, :0])  # pads in front; no target yet
         return self.read(text, real, 1)[1]
 
     def step(self, y: Int[Tensor, " R"], state: State) -> tuple[Float[Tensor, "R V"], State]:

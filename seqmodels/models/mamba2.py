@@ -138,14 +138,14 @@ class MultiHeadAttention(nn.Module):
         self.to_heads = nn.Unflatten(-1, (H, head_width(2 * D, H)))
         self.sizes = sizes = [2 * D, cfg.d_state, cfg.d_state]  # of X, B, C: values, keys, queries
         self.W_qkv, self.W_o = nn.Linear(D, sum(sizes), bias=False), nn.Linear(2 * D, D, bias=False)
-        shape = cfg.d_conv, 1, self.W_qkv.out_features  # (W1,1,C), as `convolve` takes it
+        shape = cfg.d_conv, 1, self.W_qkv.out_features  # (W + 1, 1, 2D + 2F), for `convolve`
         self.filter = nn.Parameter(torch.empty(shape)) if cfg.d_conv > 1 else None
         self.W_dt, self.W_z = nn.Linear(D, H), nn.Linear(D, 2 * D, bias=False)
         self.norm, self.skip = nn.RMSNorm(2 * D, eps=1e-5), nn.Parameter(torch.ones(H, 1, 1))
         self.log_A = nn.Parameter(torch.zeros(H))
 
     def qkv(self, x: Tensor, real: Tensor, window: Tensor | None = None) -> tuple[Tensor, ...]:
-        """Return queries C, keys B and all heads' values X, all 0 of a pad, and the window."""
+        """Return queries C, keys B and all heads' values X, 0 at the pads in front; the window."""
         x, window = convolve(self.W_qkv(x), real, window, self.filter)  # Σ_i f_i x_{t−W+i}
         v, k, q = nn.functional.silu(x).split(self.sizes, -1)  #                           7.3
         q, k, v = q.unsqueeze(1), k.unsqueeze(1), self.to_heads(v).transpose(1, 2)  #      7.2
@@ -200,7 +200,7 @@ class Mamba2(TextModel):
 
     def encode(self, src: Int[Tensor, "B S"], src_mask: Bool[Tensor, "B S"]) -> State:
         """Read the source as the beginning of the text; all that is left of it is the memory."""
-        text, real = join(src, src_mask, src[:, :0])  # no target yet
+        text, real = join(src, src_mask, src[:, :0])  # pads in front; no target yet
         return self.read(text, real, 1)[1]
 
     def step(self, y: Int[Tensor, " R"], state: State) -> tuple[Float[Tensor, "R V"], State]:

@@ -227,7 +227,7 @@ class Transformer(SequenceModel):
 
     def step(self, y: Int[Tensor, " R"], state: State) -> tuple[Float[Tensor, "R V"], State]:
         """Write one token in each of R rows: J beams of a source are J queries to its caches."""
-        tgt = state.tgt.grow()  # a slot longer, filled in `decode`; the old State stays
+        tgt = state.tgt.grow()  # J slots longer, one a beam; the old State stays
         x = self.embed(y, state.tgt.lengths).unflatten(0, (tgt.n_sources, -1))  # (B,J,D)
         logits = self.decode(x, tgt.mask, tgt, state.memory)  # mask (B,1,J,N): its own text alone
         return logits.flatten(0, 1), State(state.memory, tgt)
