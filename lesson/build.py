@@ -24,9 +24,9 @@ RESULTS = HOME / "results"
 LIVE = RESULTS / "translation-live"
 """The folder with the weights of which chapters show values, and the opening picture numbers."""
 TIMELINE: dict[str, str] = read_toml("timeline")
-"""What each paper added."""
+"""Contributions of the papers, by chapter."""
 TERMS: dict[str, str] = read_toml("terms")
-"""What the words of the home page and of the measurements mean."""
+"""Notes on the terms of the home page and of the measurements."""
 FIGURES: dict[str, Any] = read_toml("figures")
 """The figure of each chapter, and the groups of figures on the page of results."""
 ESSAYS = {

@@ -44,7 +44,7 @@ LANES = (
     ("A note for every word: attention", "Bahdanau et al., 2014", ("reader", "encoder"),
      ("writer", "looks again"), "{many} numbers for each word"),
 )  # fmt: skip
-"""Of each row: title, source, reader and writer with their small type, and what the note is."""
+"""Title, source, reader and writer with their small type, and note of each row."""
 OUTPUTS = (0, 2, 1)
 """The place of each row's text among the outputs of opening.json."""
 VERDICT = "The note is big enough. Reader and writer have not learned to share it."

@@ -146,13 +146,13 @@ class Comparison:
         return format_summary(self.records, self.significance)
 
     def _repr_html_(self) -> str:
+        from pandas import DataFrame
+
         from seqmodels.report import load, tables
 
         parts = [f"<p>{escape(load.format_subtitle(self.records))}</p>"]
         for test in load.tests_by_name(self.records).values():
-            title, rows, notes = tables.score_rows(self.records, test, tables.format_mean)
-            lines = ("".join(f"<td>{escape(cell)}</td>" for cell in row) for row in rows)
-            body = "".join(f"<tr>{line}</tr>" for line in lines)
-            parts.append(f"<table><caption>{escape(title)}</caption>{body}</table>")
-            parts.append(f"<p>{escape(notes)}</p>")
+            title, (head, *rows), notes = tables.score_rows(self.records, test, tables.format_mean)
+            table = DataFrame(rows, columns=head).to_html(index=False, border=0)
+            parts += [f"<p>{escape(title)}</p>", table, f"<p>{escape(notes)}</p>"]
         return "".join(parts)

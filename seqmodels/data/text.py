@@ -53,7 +53,7 @@ class Corpus(NamedTuple):
     key: str
     """Changes whenever the content does; known without reading it."""
     origins: Sequence[str]
-    """What the corpus is read from."""
+    """The files, columns or dataset that the corpus is read from."""
     languages: Sequence[str] = ()
     """Languages of source and target; none for running text."""
 

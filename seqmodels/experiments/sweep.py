@@ -165,7 +165,7 @@ class Spec(NamedTuple):
     training: Mapping[str, Value] = {}
     """Changed fields of TrainConfig."""
     given: Mapping[str, Value] = {}
-    """What --set gives it in place of the task's recipe; no name shows it, but every record."""
+    """Fields given by --set in place of the task's recipe: in every record, but in no name."""
 
     @property
     def info(self) -> ModelInfo:

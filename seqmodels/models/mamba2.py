@@ -123,7 +123,7 @@ def read_chunks(q: Tensor, k: Tensor, v: Tensor, log_a: Tensor, s: Tensor) -> tu
         gamma, rest = log_gamma.exp(), (log_gamma[:, :, -1:] - log_gamma).exp()  # γ_t, γ_C / γ_i
         # γ_t / γ_i; above the diagonal, 0 before exp (no overflow) and 0 after it.
         fade = (log_gamma - log_gamma.mT).tril().exp().tril()
-        # What the memory had before the chunk, and the tokens of the chunk up to each.
+        # Read from the memory before the chunk, and from the tokens of the chunk up to each.
         heads.append(gamma * (q @ s) + (fade * (q @ k.mT)) @ v)  #                        5.2, 6
         s = gamma[:, :, -1:] * s + (rest * k).mT @ v  #                                        6
     return torch.cat(heads, 2), s

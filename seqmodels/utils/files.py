@@ -57,7 +57,7 @@ FILE_MARKS = {
     ".png": b"Software\0seqmodels",
     ".svg": b"</desc>\n <metadata>\n  <rdf:RDF",
 }
-"""What a file that we wrote contains, by its suffix; no other program writes this after <desc>."""
+"""Marks of the files that we write, by suffix; of an SVG, how matplotlib ends a description."""
 
 
 def has_text(path: Path, text: bytes) -> bool:

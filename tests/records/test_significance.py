@@ -192,7 +192,8 @@ def test_every_committed_family_is_calibrated() -> None:
     page = PAGE.read_text(encoding="utf-8")
     assert format_page(page, rows) == page
     assert max(row["error"] for row in rows) <= 5.5
-    assert min(row["coverage"] for row in rows) >= 90
+    low = {(row["folder"], row["metric"]) for row in rows if row["coverage"] < 91}
+    assert low == {("lookup-again", "exact_match")}  # 90.4: one of five seeds fell behind
     five = [row for row in rows if int(row["seeds"][0]) >= 5]
     separated = sum(row["separated"] for row in five)
     assert sum(row["called"] for row in five) >= 0.85 * separated > 30
