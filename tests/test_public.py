@@ -66,7 +66,9 @@ def test_a_comparison_is_a_sequence_and_a_table() -> None:
     table = shipped.to_frame()
     own = table[(table.model == "gpt") & (table.metric == "bleu") & (table.test == "length")]
     (test,) = (each for each in next(r for r in shipped if r.model == "gpt").tests)
-    assert own.value.tolist() == [each["bleu"].value for each in (test.overall, *test.buckets)]
+    scores = [each["bleu"] for each in (test.overall, *test.buckets)]
+    for column, name in (("value", "value"), ("ci_low", "low"), ("ci_high", "high")):
+        assert own[column].tolist() == [getattr(score, name) for score in scores]
     assert own.low.tolist()[1:] == [bucket.low for bucket in test.buckets]
     assert own.n.tolist() == [sum(own.n.tolist()[1:]), *(bucket.n for bucket in test.buckets)]
     for shown in (shipped, shipped.records[0], RUN):
