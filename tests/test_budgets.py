@@ -16,12 +16,12 @@ from seqmodels.models.variants.table import CLASSES
 
 CODE, WEB, PAGES = (".py",), (".js", ".css", ".html"), (".md",)
 LINES: dict[str, tuple[int, tuple[str, ...], tuple[str, ...]]] = {
-    "core": (12_200, ("seqmodels",), CODE),
+    "core": (12_300, ("seqmodels",), CODE),
     "tasks": (6_200, ("tasks",), CODE),
     "lesson": (2_900, ("lesson",), CODE),
     "lesson, web": (2_600, ("lesson",), WEB),
     "tools and benchmarks": (1_200, ("tools", "benchmarks"), CODE),
-    "tests": (12_500, ("tests",), (*CODE, ".js")),
+    "tests": (12_800, ("tests",), (*CODE, ".js")),
     "pages": (3_300, (".",), PAGES),
 }
 """The most lines of each part, its folders, and the endings of its files."""

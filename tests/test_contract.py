@@ -23,6 +23,7 @@ REPEATED = {
     "bahdanau_4", "bahdanau_8", "bahdanau_16", "bahdanau_pooled", "gpt_parts",
     "transformer_positions", "transformer_ablated", "transformer_recurrent_1", "lstm_seq2seq_last",
     "lstm_seq2seq_dot_fed", "lstm_seq2seq_general", "lstm_seq2seq_additive_fed",
+    "transformer_over_d", "transformer_small", "transformer_small_untied", "gpt_large",
 }  # fmt: skip
 """Variants each of whose switches stands as it does in another one."""
 QUICK = [name for name in MODELS_AND_VARIANTS if name not in REPEATED]

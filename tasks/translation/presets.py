@@ -9,6 +9,8 @@ to-transformer: from Bahdanau's model to the Transformer, a few changes at a tim
 parts: the Transformer without one of its parts, or with one of another size. All have the rates of
     the unchanged model: that a change is worse does not show that it would be at its own.
 gpt-parts: GPT, likewise, and with the four parts that most models of 2023 have.
+constants: the Transformer and GPT with other constants: √d in scores and embeddings, warm-up,
+    where positions stand, which matrices and numbers a head has, and how GPT's outputs start.
 positions: a Transformer with sinusoids, learned, rotary or no positions, on sentences up to three
     times as long as in training.
 """
@@ -44,11 +46,15 @@ PARTS = ["transformer", *(f"transformer_{part}" for part in CHANGED)]
 GPT_CHANGED = ("unscaled", "no_residual", "no_feed_forward", "no_norm", "postnorm")
 OF_2023 = ("rms", "rotary", "swiglu", "grouped", "2023")
 GPT_PARTS = ["gpt", *(f"gpt_{part}" for part in (*GPT_CHANGED, *OF_2023))]
+CONSTANTS = (
+    "unscaled", "over_d", "small", "untied", "small_untied", "concatenated", "one_matrix", "sliced",
+)  # fmt: skip
 POSITIONS = [f"transformer_{kind}" for kind in ("sinusoids", "learned", "rotary", "none")]
 
 MODELS = {
     "ladder": LADDER, "to-transformer": TO_TRANSFORMER, "parts": PARTS, "gpt-parts": GPT_PARTS,
     "positions": POSITIONS,
+    "constants": ["transformer", *(f"transformer_{x}" for x in CONSTANTS), "gpt", "gpt_large"],
 }  # fmt: skip
 
 # ---------------------------------------------------------------------------------------- Data
@@ -91,7 +97,12 @@ RECIPES = {
 CHANGES: dict[str, dict[str, list[Fields]]] = {
     "parts": {"transformer": [{"n_heads": 1}, {"n_layers": 1}, {"is_prenorm": True}]},
     "gpt-parts": {"gpt": [{"n_heads": 1}, {"n_layers": 1}]},
-}
+    "constants": {"transformer": [
+        {"is_prenorm": is_prenorm, "warmup": warmup}
+        for is_prenorm in (False, True) for warmup in (0.0, 0.02, 0.1, 0.3)
+        if is_prenorm or warmup != 0.1
+    ]},
+}  # fmt: skip
 """Sizes of the unchanged model that are changed as well."""
 CONTRASTS = {
     "ladder": [
@@ -102,6 +113,9 @@ CONTRASTS = {
     "to-transformer": [(rung, before) for before, rung in pairwise(TO_TRANSFORMER)],
     "parts": [(part, "transformer") for part in PARTS[1:]],
     "gpt-parts": [(part, "gpt") for part in GPT_PARTS[1:]],
+    "constants": [
+        *((f"transformer_{name}", "transformer") for name in CONSTANTS), ("gpt_large", "gpt"),
+    ],
     "positions": [
         ("transformer_rotary", "transformer_sinusoids"),
         ("transformer_rotary", "transformer_learned"),

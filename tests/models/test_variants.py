@@ -100,6 +100,9 @@ def test_what_an_ablation_leaves_out(fresh: Tiny, pairs: Pairs) -> None:
     logits = whole(*pairs)
     assert_close(ablated("unscaled", W_q=0.5), logits)  # 1/√4
     assert_close(ablated("untied"), logits)
+    assert_close(ablated("over_d", W_q=2.0), logits)  # √4
+    assert_close(ablated("small", embedding=4.0), 4 * logits)  # √16, also in the output
+    assert_close(ablated("small_untied", embedding=4.0), logits)
     assert_close(ablated("cosine", W_q=3.0, W_k=0.2), ablated("cosine"))
     for name in ("cosine", "no_residual", "no_norm", "no_feed_forward"):
         assert (ablated(name) - logits).abs().amax() > 1e-3
@@ -107,6 +110,48 @@ def test_what_an_ablation_leaves_out(fresh: Tiny, pairs: Pairs) -> None:
     bare = fresh("transformer_no_norm", **sizes).encoder[1].self_residual
     assert_close(bare(x, lambda x: 2 * x), 3 * x)
     assert_close(ablations.WithoutResidual(cfg)(x, lambda x: -x), -F.layer_norm(x, [16]))
+
+
+def test_one_matrix_can_be_a_product_of_two(tiny: Tiny, pairs: Pairs) -> None:
+    whole, merged = tiny("transformer", d_k=4), tiny("transformer_one_matrix", d_k=4)
+    merged.load_state_dict(
+        {k: v for k, v in whole.state_dict().items() if "W_q" not in k}, strict=False
+    )
+    for name, part in merged.named_modules():
+        if isinstance(part, ablations.MergedAttention):
+            q, k = (whole.get_parameter(f"{name}.W_{x}.weight").unflatten(0, (2, 4)) for x in "qk")
+            part.W_q.weight.data.copy_((k.mT @ q).flatten(0, 1))
+    assert_close(merged(*pairs), whole(*pairs))
+
+
+def test_a_head_sees_its_slice(tiny: Tiny, pairs: Pairs) -> None:
+    """So do the heads of matrices that are 0 but in blocks on the diagonal."""
+    whole, sliced = tiny("transformer"), tiny("transformer_sliced")
+    for name, p in whole.named_parameters():
+        if "W_o" in name or "attention" not in name:
+            p.data.copy_(sliced.get_parameter(name))
+        else:
+            parts = sliced.get_submodule(name.removesuffix(".weight")).parts
+            p.data.copy_(torch.block_diag(*(part.weight for part in parts)))
+    assert_close(sliced(*pairs), whole(*pairs))
+
+
+def test_positions_stand_beside_embeddings(tiny: Tiny, pairs: Pairs) -> None:
+    """A token has 12 numbers of 16, in the output as well."""
+    model, last = tiny("transformer_concatenated"), []
+    model.norm_tgt.register_forward_hook(lambda _, __, x: last.append(x))
+    E = model.embedding.weight
+    x = model.embed(torch.tensor([[7, 5]]), torch.tensor([3, 9]))
+    assert_close(x[0, :, :12], E[[7, 5]] * 12**0.5)
+    assert_close(x[0, :, 12:], transformer.sinusoids(torch.tensor([3, 9]), 4).double())
+    assert_close(model(*pairs), last[0][..., :12] @ E.T)
+
+
+def test_residual_outputs_start_as_large_as_the_rest(fresh: Tiny) -> None:
+    sizes = {"d_model": 64, "n_layers": 8}
+    stds = [p.std() for name, p in fresh("gpt_large", **sizes).named_parameters() if p.dim() == 2]
+    assert_close(torch.stack(stds), torch.full((len(stds),), 0.02), rtol=0.1, atol=0)
+    assert fresh("gpt", **sizes).decoder[7].ff[2].weight.std() < 0.006  # 0.02 / √16
 
 
 def test_a_vector_is_a_weighted_mean_of_real_annotations(tiny: Tiny, pairs: Pairs) -> None:

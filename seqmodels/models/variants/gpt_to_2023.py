@@ -17,6 +17,8 @@ switches off, this is `gpt.py` to the bit. `without` leaves out one of these:
     feed_forward    attention alone
     norm            x + Sublayer(x), nowhere normalised
     prenorm         LayerNorm(x + Sublayer(x)), as in the Transformer and in GPT of 2018
+    shrinking       matrices that write to the residual stream start as large as the others, not
+                    smaller by √(2L)
 """
 
 from __future__ import annotations
@@ -50,7 +52,9 @@ class Config(gpt.Config):
     """Heads of keys and values, which divide n_heads; None: as many."""
     rotary_base: Positive = 10_000.0
     """Rotary wavelengths grow from 2π towards 2π times this."""
-    without: Literal["scale", "residual", "feed_forward", "norm", "prenorm"] | None = None
+    without: Literal["scale", "residual", "feed_forward", "norm", "prenorm", "shrinking"] | None = (
+        None
+    )
     """The part that is left out."""
 
 
@@ -147,6 +151,10 @@ class GPTTo2023(GPT):
         if cfg.without in ("norm", "prenorm"):  # post-norm, the last sum is normalised already
             self.add_module("norm", nn.Identity())
         gpt.init(self)
+        if cfg.without == "shrinking":
+            for name, p in self.named_parameters():
+                if name.endswith(("W_o.weight", "ff.2.weight")):
+                    p.data *= (2 * cfg.n_layers) ** 0.5
 
     def max_target(self, n_source: int) -> int:
         """Return how many target tokens learned positions leave room for."""

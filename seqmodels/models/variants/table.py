@@ -72,6 +72,14 @@ WITHOUT = {
     "no_norm": ("norm", "no layer normalisation"), "untied": ("tying", "output not tied"),
     "postnorm": ("prenorm", "normalised after each sublayer"),
 }  # fmt: skip
+CONSTANTS = {
+    "over_d": ("root", "scores divided by d"),
+    "small": ("multiplication", "embeddings not × √d"),
+    "small_untied": ("multiplication and tying", "not tied, not × √d"),
+    "concatenated": ("addition", "positions concatenated"),
+    "one_matrix": ("factors", "one matrix for W_q W_kᵀ"),
+    "sliced": ("mixing", "a head sees its slice"),
+}  # fmt: skip
 MISTAKES = {
     "score_mask": "scores × mask", "weight_mask": "weights × mask", "finite_mask": "mask of -10",
     "wrong_axis": "softmax over the queries", "one_projection": "W_q = W_k",
@@ -126,6 +134,9 @@ OLD_NAMES: dict[str, tuple[str, str, Fields]] = {
     "rnn_encdec_tanh": ("rnn_encdec_units", "plain tanh units", {"unit": "tanh"}),
     "rnn_encdec_wide": ("rnn_encdec_units", "encoder twice as wide", {"encoder_width": 2.0}),
     "rnn_encdec_narrow": ("rnn_encdec_units", "encoder half as wide", {"encoder_width": 0.5}),
+    **{f"transformer_{name}": ("transformer_ablated", label, {"without": part})
+       for name, (part, label) in CONSTANTS.items()},
+    "gpt_large": ("gpt_parts", "residual outputs not smaller", {"without": "shrinking"}),
 }  # fmt: skip
 """The names that records have, in the order that gives them their colours: a model or class, the
 end of the label, and the fields of its Config that differ."""
