@@ -49,6 +49,8 @@ GPT_PARTS = ["gpt", *(f"gpt_{part}" for part in (*GPT_CHANGED, *OF_2023))]
 CONSTANTS = (
     "unscaled", "over_d", "small", "untied", "small_untied", "concatenated", "one_matrix", "sliced",
 )  # fmt: skip
+WARMUPS = (0.0, 0.02, 0.3)
+"""Shares of the steps, in place of 0.1."""
 POSITIONS = [f"transformer_{kind}" for kind in ("sinusoids", "learned", "rotary", "none")]
 
 MODELS = {
@@ -98,9 +100,8 @@ CHANGES: dict[str, dict[str, list[Fields]]] = {
     "parts": {"transformer": [{"n_heads": 1}, {"n_layers": 1}, {"is_prenorm": True}]},
     "gpt-parts": {"gpt": [{"n_heads": 1}, {"n_layers": 1}]},
     "constants": {"transformer": [
-        {"is_prenorm": is_prenorm, "warmup": warmup}
-        for is_prenorm in (False, True) for warmup in (0.0, 0.02, 0.1, 0.3)
-        if is_prenorm or warmup != 0.1
+        {"is_prenorm": True},
+        *({**norm, "warmup": share} for norm in ({}, {"is_prenorm": True}) for share in WARMUPS),
     ]},
 }  # fmt: skip
 """Sizes of the unchanged model that are changed as well."""
