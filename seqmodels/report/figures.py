@@ -169,17 +169,22 @@ def draw_curves(records: Sequence[Record]) -> Figure:
 def plot_folder(folder: Path | load.Folder, out: Path | None = None) -> list[Path]:
     """Write all figures (SVG and PNG) and tables.md to `out` or the folder; return the paths.
 
-    If the sums of all records exist, significance.json is written as well.
+    If the sums of all records exist, significance.json is written as well. What a person wrote
+    below the tables stays. Raises ValueError if a file that would be replaced is not ours.
     """
     folder = load.load_folder(folder) if isinstance(folder, Path) else folder
     out, records = Path(out or folder.path), list(folder.records.values())
     compared = find_significance(folder.path, folder.records)
     files.claim_folder(out, "comparison")
+    path = files.claim_file(out / TABLES)
+    end = files.TABLES_END.encode()
+    below = path.read_bytes().partition(end)[2] if path.exists() else b"\n"
     with style.context():
         paths = style.save_all(draw_all(records, compared), out)
     if compared:
         paths.append(files.write(out / significance.FILE, compared.text()))
-    return [*paths, files.write(out / TABLES, format_folder(folder, compared))]
+    text = f"{format_folder(folder, compared)}\n".encode()
+    return [*paths, files.write(path, text + end + below)]
 
 
 def format_folder(folder: load.Folder, compared: significance.Significance | None) -> str:

@@ -79,7 +79,7 @@ BETTER, WORSE = "#1B75BC", "#E8741C"
 HEAT = LinearSegmentedColormap.from_list("heat", ["#FFFFFF", "#9CC7E8", "#1B75BC", "#14254F"])
 """The colours of heat maps."""
 STAMPS: dict[str, dict[str, str | None]] = {
-    ".svg": dict.fromkeys(("Date", "Creator")),
+    ".svg": {"Date": None, "Creator": "seqmodels"},
     ".png": {"Software": "seqmodels"},
 }
 """Metadata of each kind of file, without what differs between runs; see `files.FILE_MARKS`."""

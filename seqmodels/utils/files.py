@@ -52,18 +52,15 @@ MARK = ".seqmodels"
 """The file by which a folder says what it is for, such as a comparison."""
 RECORDS = {"comparison": "*.json", "reproduction": "*/*.json"}
 """Where a folder has its records, by what it is for."""
+TABLES_END = "<!-- seqmodels plot writes all above this line anew, and keeps what is below it. -->"
+"""The end of tables.md, as it is written."""
 FILE_MARKS = {
     ".html": "· seqmodels</title>".encode(),
+    ".md": TABLES_END.encode(),
     ".png": b"Software\0seqmodels",
-    ".svg": b"</desc>\n <metadata>\n  <rdf:RDF",
+    ".svg": b"\n      <dc:title>seqmodels</dc:title>\n",
 }
-"""Marks of the files that we write, by suffix; of an SVG, how matplotlib ends a description."""
-
-
-def has_text(path: Path, text: bytes) -> bool:
-    """Return whether a text is at the beginning of a file."""
-    with open(path, "rb") as file:
-        return text in file.read(2**16)
+"""Marks of the files that we write, by suffix; of an SVG, its creator, indented by matplotlib."""
 
 
 def check_folder(folder: Path, kind: str) -> bool:
@@ -81,7 +78,7 @@ def check_folder(folder: Path, kind: str) -> bool:
     if (mark := folder / MARK) in paths and mark.read_text("utf-8").strip() == kind:
         return False
     records = folder.glob(RECORDS[kind]) if kind in RECORDS else ()
-    if any(path.is_file() and has_text(path, b'"seqmodels.record/') for path in records):
+    if any(path.is_file() and b'"seqmodels.record/' in path.read_bytes() for path in records):
         return False
     raise ValueError(
         f"{folder} has files, but none says that they are those of a seqmodels {kind}; nothing is "
@@ -103,7 +100,7 @@ def claim_folder(folder: Path, kind: str) -> Path:
 def claim_file(path: Path) -> Path:
     """Return a path to write to; raise ValueError if it has a file that we did not write."""
     mark = FILE_MARKS.get(path.suffix.lower())
-    if path.exists() and (mark is None or not has_text(path, mark)):
+    if path.exists() and (mark is None or mark not in path.read_bytes()):
         raise ValueError(f"{path} was not written by seqmodels; move it, or name another file")
     return path
 

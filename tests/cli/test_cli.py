@@ -1,6 +1,7 @@
 """The console command: what each subcommand prints, and what it imports."""
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -44,6 +45,16 @@ def test_plot_needs_records_and_sums_alone(trained: Path, call: Call, tmp_path: 
     assert names <= files.keys()
     for name in names:
         assert files[name].read_bytes() == (trained / name).read_bytes()
+    notes = b"\r\nHere attention wins: na\xefve, but true.\r\n"
+    files["tables.md"].write_bytes(files["tables.md"].read_bytes() + notes)
+    assert call(main, "plot", folder)[0] == 0
+    assert files["tables.md"].read_bytes() == (trained / "tables.md").read_bytes() + notes
+    for name in ("tables.md", "curves.svg"):
+        own = files[name].read_bytes().replace(b"seqmodels plot", b"").replace(b"seqmodels<", b"<")
+        files[name].write_bytes(own)
+        check_one_line(call(main, "plot", folder), f"{name} was not written by seqmodels")
+        assert files[name].read_bytes() == own
+        shutil.copy(trained / name, folder)
 
 
 @pytest.mark.parametrize("name", ["bahdanau", "gpt"])

@@ -42,13 +42,13 @@ def test_a_comparison_without_a_mark_is_known_by_its_records(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(("name", "content"), [
-    ("a.html", "<title>a · seqmodels</title>"), ("a.SVG", "</desc>\n <metadata>\n  <rdf:RDF"),
-    ("a.png", "Software\0seqmodels"),
+    ("a.html", "<title>a · seqmodels</title>"), ("a.png", "Software\0seqmodels"),
+    ("a.SVG", "<cc:Agent>\n      <dc:title>seqmodels</dc:title>\n"),
 ])  # fmt: skip
 def test_a_file_of_another_is_refused(name: str, content: str, tmp_path: Path) -> None:
     path = tmp_path / name
     assert files.claim_file(path) == path
-    path.write_text("notes by `seqmodels plot`\n <title>A</title>\n <desc>by hand</desc>\n <g/>")
+    path.write_text("notes by `seqmodels plot`\n <desc>by hand</desc>\n <metadata>\n  <rdf:RDF")
     with pytest.raises(ValueError, match="was not written by seqmodels"):
         files.claim_file(path)
     path.write_text(content)
