@@ -176,7 +176,7 @@ def run(parser: TaskParser, make_task: MakeTask, argv: Sequence[str] | None = No
 
         task, options = read_task(make_task, args)
         try:
-            out = launch.compare(task, options, show=draw_and_print)
+            out = launch.compare(task, options)
         except launch.FailedRunsError as failed:
             draw_and_print(failed.out)
             raise

@@ -31,7 +31,7 @@ from toys import V, options, toy  # noqa: E402
 
 from seqmodels import MODELS, SequenceModel, build, models  # noqa: E402
 from seqmodels.data import tokenizers  # noqa: E402
-from seqmodels.experiments import launch, sweep  # noqa: E402
+from seqmodels.experiments import sweep  # noqa: E402
 from seqmodels.experiments.launch import compare  # noqa: E402
 from seqmodels.models import INFOS, PAPERS, model_of, paper_of  # noqa: E402
 from seqmodels.models.variants import table  # noqa: E402
@@ -208,8 +208,7 @@ def make_once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path],
 
 # ---------------------------------------------------------------------------- what runs to its end
 def shorten_runs(patch: pytest.MonkeyPatch) -> None:
-    """Draw a folder once, when all is trained, without PNGs and without a layout."""
-    patch.setattr(launch, "SHOW_EVERY_S", 1e9)
+    """Draw a folder without PNGs and without a layout."""
     patch.setattr(Figure, "draw_without_rendering", lambda _: None)
     save = style.save
     patch.setattr(style, "save", lambda figure, path: (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 MAX_DRAWN_TOKENS = 100
 """Maximum tokens in a drawn alignment: the figure has a cell per pair of tokens."""
 LINES_AT_ONCE = 500
-"""Lines that are translated together."""
+"""Lines of a file that are translated together; a pipe is answered line by line."""
 
 
 def add_translate(arg: Add) -> None:
@@ -49,9 +50,9 @@ def translate(args: argparse.Namespace) -> None:
     if args.alignment:
         draw_translation(run, args)
     rest = read_text(args.text)
-    sources = list[list[int]]()
+    sources, n = list[list[int]](), LINES_AT_ONCE if os.path.isfile(0) else 1
     with tqdm(unit=" lines", disable=None if args.text == "-" else True) as bar:
-        while chunk := [run.encode_line(line) for line in islice(rest, LINES_AT_ONCE)]:
+        while chunk := [run.encode_line(line) for line in islice(rest, n)]:
             bar.update(len(chunk))
             for tokens in run.search(chunk, args.beam, args.length_penalty):
                 print(run.tokenizer.decode(tokens), flush=True)

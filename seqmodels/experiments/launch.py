@@ -10,11 +10,12 @@ import json
 import multiprocessing
 import os
 import signal
+import sys
 import threading
 import time
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager
 from importlib import import_module
 from pathlib import Path
 from statistics import mean
@@ -22,6 +23,7 @@ from typing import Any
 
 import torch
 from tqdm import tqdm
+from tqdm.auto import tqdm as notebook_bar
 
 from seqmodels.evaluation.metrics import metric_of
 from seqmodels.experiments.run import recorded_settings, remove, train_and_record
@@ -33,10 +35,6 @@ from seqmodels.training.checkpoint import SUFFIX, Checkpoint
 from seqmodels.utils import files, progress, terminal
 from seqmodels.utils.terminal import defer_signals, raise_stopped, signals_handled_by, wrap
 
-Show = Callable[[Path], object]
-"""Draws and prints the records that a folder has so far."""
-SHOW_EVERY_S = 20.0
-"""Least time between two such views: short runs have one, at their end."""
 DAY_MIN = 24 * 60
 """Time limit of a SLURM job in minutes, unless SBATCH_TIMELIMIT says otherwise."""
 
@@ -49,14 +47,12 @@ class FailedRunsError(ValueError):
         self.out = out
 
 
-def compare(
-    task: Task, options: Options, executor: Any = None, show: Show | None = None
-) -> Path | None:
+def compare(task: Task, options: Options, executor: Any = None) -> Path | None:
     """Train every spec and seed without a record; return the folder, or None for a dry run.
 
     A run that was stopped resumes from its latest checkpoint. Runs are carried out by the executor
     if there is one, by what --launcher names, or on this machine. An executor's processes must see
-    the folder, and the cache of corpora, under the same paths. `show` is called while others train.
+    the folder, and the cache of corpora, under the same paths.
 
     Raises ValueError if the folder does not fit; FailedRunsError after all runs, if some failed.
     """
@@ -87,7 +83,7 @@ def compare(
             prepare_folder(out, runs, missing)
             if options.launcher:
                 executor = {"ray": Ray, "slurm": Slurm}[options.launcher](device, out)
-            failed = run_all(missing, n_parallel, executor, show)
+            failed = run_all(missing, n_parallel, executor)
     except KeyboardInterrupt as stopped:
         without = " without --fresh" if options.fresh else ""
         stopped.add_note(f"the same command{without} resumes it")
@@ -182,15 +178,13 @@ def prepare_folder(out: Path, runs: Sequence[Run], missing: Sequence[Run]) -> No
 # ---------------------------------------------------------------------------------------- All runs
 
 
-def run_all(
-    missing: Sequence[Run], n_parallel: int, executor: Any = None, show: Show | None = None
-) -> list[str]:
+def run_all(missing: Sequence[Run], n_parallel: int, executor: Any = None) -> list[str]:
     """Carry out runs, in their order; return a line for each failure.
 
     Without an executor, `n_parallel` runs at a time share the threads of this machine. The end of
-    each run is printed and, at intervals while others train, the folder is shown.
+    each run is printed; a notebook has one bar for all.
     """
-    failures, threads, shown_s = list[str](), torch.get_num_threads(), time.monotonic()
+    failures, threads = list[str](), torch.get_num_threads()
     with ExitStack() as stack:
         ended: Generator[tuple[Run, str]] = ((run, execute(run, threads)) for run in missing)
         if executor:
@@ -198,7 +192,9 @@ def run_all(
         elif n_parallel > 1 and missing:
             pool = stack.enter_context(process_pool(n_parallel))
             ended = submit_all(missing, pool, threads // n_parallel)
-        for n_ended, (run, error) in enumerate(stack.enter_context(closing(ended)), 1):
+        stack.enter_context(closing(ended))
+        is_hidden = sys.stderr.isatty() or None  # a terminal has a line for each run
+        for run, error in notebook_bar(ended, "runs", len(missing), disable=is_hidden):
             if error:
                 failures.append(f"{run.title}: {error}")
                 tqdm.write(wrap(failures[-1]))
@@ -209,11 +205,6 @@ def run_all(
             metric, score = metric_of(test.primary_metric), test.overall[test.primary_metric]
             first = f"{metric.label} {score.value:.{metric.digits}f} {metric.unit}".rstrip()
             tqdm.write(wrap(f"{run.title}: {first}, {seconds}"))
-            is_due = time.monotonic() >= shown_s + SHOW_EVERY_S
-            if show and n_ended < len(missing) and is_due:
-                with suppress(ValueError, OSError):  # the other runs go on
-                    show(run.path.parent)
-                shown_s = time.monotonic()
     return failures
 
 

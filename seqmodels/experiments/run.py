@@ -104,6 +104,7 @@ def build_model(run: Run) -> SequenceModel:
         run.task.begin(model, [*run.spec.lineage], run.cfg.seed)
     if run.device != "cpu":
         fuse_attention(model)
+        torch.set_float32_matmul_precision("high")  # TF32, on GPUs of NVIDIA
     return model.to(run.device)
 
 

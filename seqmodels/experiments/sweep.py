@@ -114,8 +114,8 @@ class Options:
         "auto: cuda if available, else cpu (default); mps: Apple's GPU, on which no test has run",
         choices=["auto", "cpu", "cuda", "mps"])
     precision: Precision = flag("float32",  # noqa: RUF009
-        "of matrix products in training (default: float32); bfloat16 can be faster on GPUs and on "
-        "processors with AVX512_BF16 or AMX",
+        "of matrix products in training (default: float32, on NVIDIA's GPUs TF32); bfloat16 can be "
+        "faster on GPUs and on processors with AVX512_BF16 or AMX",
         choices=get_args(Precision))
     out: Path | None = flag(None,  # noqa: RUF009
         "folder for records and figures (default: runs/TASK-SIZE or, with --data, "

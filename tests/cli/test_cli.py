@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from threading import Timer
 from typing import Any
 from unittest.mock import Mock
 from xml.etree import ElementTree
@@ -13,6 +14,7 @@ import pytest
 from conftest import RESULTS, ROOT, Call, check_one_line, copy_records, needs_tasks
 from toys import options, toy
 
+import seqmodels
 from seqmodels import search
 from seqmodels.cli import main
 from seqmodels.data import tokenizers
@@ -90,6 +92,20 @@ def test_an_alignment_that_cannot_be_drawn_is_refused(
         given = trained / f"{name}-seed1", text, "--alignment", path
         check_one_line(call(main, "translate", *given), fault)
         assert not path.exists()
+
+
+def test_each_line_of_a_pipe_is_answered_as_it_comes() -> None:
+    command = [sys.executable, "-m", "seqmodels.cli.main", "translate", "bahdanau"]
+    pipe, run = subprocess.PIPE, seqmodels.load("bahdanau")
+    with subprocess.Popen(command, cwd=ROOT, stdin=pipe, stdout=pipe, text=True) as process:
+        assert process.stdin
+        assert process.stdout
+        timer = Timer(120, process.kill)
+        timer.start()
+        for text in ("The cat sleeps.", "The dogs sleep."):
+            print(text, file=process.stdin, flush=True)
+            assert process.stdout.readline() == run.translate(text) + "\n"
+        timer.cancel()
 
 
 def test_generate_follows_its_seed_length_and_sampler(trained: Path, call: Call) -> None:

@@ -175,23 +175,6 @@ def test_executors_record_what_this_process_does(compared: Path, tmp_path: Path)
             assert results(tmp_path / out) == local
 
 
-@pytest.mark.parametrize("executor", [None, Duck()], ids=["here", "executor"])
-def test_the_folder_is_shown_while_others_train(
-    executor: Any, tmp_path: Path, monkeypatch: Any
-) -> None:
-    monkeypatch.setattr(launch, "n_parallel_runs", lambda *_: 1)
-    shown = list[list[str]]()
-    for every_s in (0.0, 60.0):
-        monkeypatch.setattr(launch, "SHOW_EVERY_S", every_s)
-        compare(
-            toy(), options(tmp_path / f"{every_s}", models=PAIR), executor,
-            lambda out: shown.append(sorted(path.stem for path in out.glob("*-seed1.json"))),
-        )  # fmt: skip
-    assert shown == [
-        ["rnn_encdec-seed1"] if executor is None else ["gpt-seed1", "rnn_encdec-seed1"]
-    ]
-
-
 def test_a_lost_run_is_named(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"gpt, seed 1: lost .*the node is gone"):
         compare(toy(), options(tmp_path, models=GPT), Duck(is_lossy=True))

@@ -150,10 +150,14 @@ def test_other_settings_are_named(changes: dict[str, Any], named: str, tmp_path:
         sweep.check_same_settings(tmp_path, was, was | changes)
 
 
-@pytest.mark.parametrize(("device", "is_fused"), [("cpu", {False}), ("meta", {True})])
-def test_attention_is_fused_where_it_is_not_on_a_cpu(
-    device: str, is_fused: set[bool], tmp_path: Path
+@pytest.mark.parametrize(
+    ("device", "is_fused", "precision"), [("cpu", {False}, "highest"), ("meta", {True}, "high")]
+)
+def test_attention_is_fused_and_products_are_rounded_where_it_is_not_on_a_cpu(
+    device: str, is_fused: set[bool], precision: str, tmp_path: Path, request: Any
 ) -> None:
+    request.addfinalizer(lambda: torch.set_float32_matmul_precision("highest"))
     (run,) = list_runs(toy(), options(tmp_path, models=["transformer"]), tmp_path, device)
     attentions = [m for m in run_module.build_model(run).modules() if hasattr(m, "W_o")]
     assert {"forward" in vars(m) for m in attentions} == is_fused
+    assert torch.get_float32_matmul_precision() == precision
