@@ -29,7 +29,7 @@ SIZES = {
 }
 GROUPS = {
     "what is compared": ("models", "set", "vary", "grid", "seeds", "tokens", "size"),
-    "how it is computed": ("device", "precision", "launcher", "checkpoint_every"),
+    "how it is computed": ("device", "precision", "launcher"),
     "where the records go": ("out", "fresh", "trained", "dry_run", "tensorboard"),
 }
 """The groups of the shared flags in --help."""

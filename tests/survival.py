@@ -35,12 +35,12 @@ VARYING = {
 """Fields of a record that may differ between equal runs."""
 
 
-def command(out: Path, models: Sequence[str], tokens: int) -> list[str]:
+def command(
+    out: Path, models: Sequence[str], tokens: int, module: str = "tests.hurried"
+) -> list[str]:
     """Return the command of a small comparison that writes a checkpoint every few steps."""
-    flags = ["--size", "smoke", "--device", "cpu", "--precision", "float32"]
-    flags += ["--checkpoint-every", "0.05"]
-    program = [sys.executable, "-m", "tasks.translation", *flags, "--models", *models]
-    return [*program, "--tokens", str(tokens), "--out", str(out)]
+    flags = ["--size", "smoke", "--device", "cpu", "--models", *models]
+    return [sys.executable, "-m", module, *flags, "--tokens", str(tokens), "--out", str(out)]
 
 
 def begin(argv: list[str]) -> Any:

@@ -65,7 +65,7 @@ def fit(run: Run, bar: ProgressBar = SILENT) -> tuple[SequenceModel, Progress]:
     if trained := load_trained(run, model):
         return model, trained
     trainer = Trainer(model, run.cfg, bar)
-    checkpoint = Checkpoint(run.path, run.options.checkpoint_every, run.settings())
+    checkpoint = Checkpoint(run.path, run.settings())
     if checkpoint.path.exists():
         tensors, state = checkpoint.load()
         try:

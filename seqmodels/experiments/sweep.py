@@ -28,7 +28,7 @@ from seqmodels.models import (
     register_file,
 )
 from seqmodels.training.config import ABSENT, Precision, TrainConfig
-from seqmodels.utils.terminal import did_you_mean, non_negative, positive, positive_float
+from seqmodels.utils.terminal import did_you_mean, non_negative, positive
 from seqmodels.utils.values import Size, field_types, parse_field
 
 if TYPE_CHECKING:
@@ -127,9 +127,6 @@ class Options:
         "training them again",
         type=Path, metavar="DIR")
     dry_run: bool = switch("train nothing; print the missing runs and their estimated time")
-    checkpoint_every: float = flag(30.0,
-        "seconds between checkpoints, which take at most 1 %% of the time (default: 30)",
-        type=positive_float, metavar="S")
     launcher: str | None = flag(None,
         "train each run on a cluster, whose machines share the disk, instead of on this machine; "
         "see docs/scale.md",

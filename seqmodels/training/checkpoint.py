@@ -25,17 +25,18 @@ from seqmodels.utils import files
 from seqmodels.utils.terminal import defer_signals
 
 SUFFIX = ".checkpoint.safetensors"
+EVERY_S = 30.0
+"""Seconds between two checkpoints, which are more if writing one takes long."""
 MAX_TIME_SHARE = 0.01
-"""Limit of the share of time spent on writing checkpoints, however often they are due."""
+"""Limit of the share of time spent on writing checkpoints."""
 
 
 class Checkpoint:
     """The latest checkpoint of a run, beside its record, RUN.json, with the run's settings."""
 
-    def __init__(self, record: Path, every_s: float = 30.0, settings: Fields | None = None):
-        self.path, self.every_s = record.with_suffix(SUFFIX), every_s
-        self.settings = dict(settings or {})
-        self.due = time.monotonic() + every_s
+    def __init__(self, record: Path, settings: Fields | None = None):
+        self.path, self.settings = record.with_suffix(SUFFIX), dict(settings or {})
+        self.due = time.monotonic() + EVERY_S
 
     def is_due(self) -> bool:
         """Return whether the next checkpoint is due."""
@@ -51,7 +52,7 @@ class Checkpoint:
         with defer_signals():
             files.write(self.path, to_bytes(tensors, {"seqmodels": state}))
             now = time.monotonic()
-            self.due = now + max(self.every_s, (now - since) / MAX_TIME_SHARE)
+            self.due = now + max(EVERY_S, (now - since) / MAX_TIME_SHARE)
 
     def load(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """Return the tensors, and the progress and the `settings` of the run, unchecked.

@@ -17,12 +17,12 @@ import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from difflib import get_close_matches
-from functools import wraps
+from functools import partial, wraps
 from types import FrameType
 from typing import Any, NoReturn, TypeVar
 
 from seqmodels.utils.imports import explain_missing
-from seqmodels.utils.values import Positive, Seed, Size, parse_field
+from seqmodels.utils.values import Seed, Size, parse_field
 
 logging.getLogger("matplotlib").setLevel(logging.ERROR)  # no warning about a read-only home folder
 T = TypeVar("T")
@@ -98,12 +98,7 @@ def argument(parse: Callable[[str], T]) -> Callable[[str], T]:
     return parse_argument
 
 
-def number(hint: Any) -> Callable[[str], Any]:
-    """Return what parses an argument as a number of a type, such as Size."""
-    return argument(lambda text: parse_field("value", hint, text))
-
-
-non_negative, positive, positive_float = number(Seed), number(Size), number(Positive)
+non_negative, positive = (argument(partial(parse_field, "value", hint)) for hint in (Seed, Size))
 
 
 # ----------------------------------------------------------------------------------------- Output

@@ -285,8 +285,7 @@ def test_kills_leave_no_trace(tmp_path: Path) -> None:
 def test_a_signal_stops_all_processes(
     number: signal.Signals, threads: int, to: str, code: int, tmp_path: Path
 ) -> None:
-    argv = command(tmp_path, ["gpt", "bahdanau"], 10_000_000)
-    argv[argv.index("--checkpoint-every") + 1] = "1000"
+    argv = command(tmp_path, ["gpt", "bahdanau"], 10_000_000, "tasks.translation")
     env = {**os.environ, "PYTHONUNBUFFERED": "1", "OMP_NUM_THREADS": str(threads)}
     pipes: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     with subprocess.Popen(argv, cwd=ROOT, env=env, start_new_session=True, **pipes) as program:

@@ -22,7 +22,7 @@ from seqmodels import EOS, PAD, Batch
 from seqmodels.data.batches import Example, collate
 from seqmodels.evaluation import evaluate
 from seqmodels.experiments.launch import compare
-from seqmodels.training import config, loop, trainer
+from seqmodels.training import checkpoint, config, loop, trainer
 from seqmodels.training.loop import loss_of, prefetch
 from seqmodels.training.trainer import Trainer
 
@@ -106,7 +106,7 @@ def test_validation_is_exact_and_leaves_no_trace(tiny: Tiny) -> None:
 
 def draw_curves(out: Path, **changes: Any) -> None:
     training = {"tokens": 2_000, "batch_tokens": 100, "n_validations": 4}
-    given = {"models": ["gpt"], "tensorboard": True, "checkpoint_every": 1e-6} | changes
+    given = {"models": ["gpt"], "tensorboard": True} | changes
     compare(toy(training=training), options(out, **given))
 
 
@@ -128,6 +128,7 @@ def test_tensorboard_shows_the_losses_of_training_also_after_a_stop(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     losses, rates, step = [], [], loop.training_step
+    monkeypatch.setattr(checkpoint, "EVERY_S", 0.0)
 
     def training_step(trainer: Trainer, batch: Any) -> None:
         step(trainer, batch)
