@@ -152,15 +152,16 @@ class Attention(nn.Module):
         self.U_a = nn.Linear(2 * cfg.d_model, cfg.d_align, bias=False)
         self.v_a = nn.Linear(cfg.d_align, 1, bias=False)
 
-    def attention_weights(self, s: Float[Tensor, "R D"], state: State) -> Float[Tensor, "B J S"]:
+    def attention_weights(self, state: State) -> Float[Tensor, "B J S"]:
         """Return alpha_i for each state s_{i-1}; J rows share a source: 1, or its beams."""
-        Wa_s = self.W_a(s).unflatten(0, (len(state.h), -1, 1))  # (B,J,1,A); keys: (B,1,S,A)
-        score = self.v_a(torch.tanh(Wa_s + state.keys.unsqueeze(1))).squeeze(-1)  #       A.1.2
+        Wa_s = self.W_a(state.s).unflatten(0, (len(state.h), -1, 1))  # (R,A) → (B,J,1,A)
+        Ua_h = state.keys.unsqueeze(1)  # (B,1,S,A)
+        score = self.v_a(torch.tanh(Wa_s + Ua_h)).squeeze(-1)  #                          A.1.2
         return score.masked_fill(~state.src_mask.unsqueeze(1), -torch.inf).softmax(-1)  #   (6)
 
-    def forward(self, s: Float[Tensor, "R D"], state: State) -> Float[Tensor, "R D2"]:
-        """Return c_i, the expected annotation; `state.s` is not read (in training still s_0)."""
-        return (self.attention_weights(s, state) @ state.h).flatten(0, 1)  #                (5)
+    def forward(self, state: State) -> Float[Tensor, "R D2"]:
+        """Return c_i, the expected annotation."""
+        return (self.attention_weights(state) @ state.h).flatten(0, 1)  #                   (5)
 
 
 class DeepOutput(nn.Module):
@@ -211,12 +212,12 @@ class Bahdanau(SequenceModel):
         h = self.encoder(self.dropout(self.embed(src)), src_mask)
         s = torch.tanh(self.W_s(h[:, 0, self.config.d_model :]))  #                  s_0, A.2.2
         keys = self.attention.U_a(h)
-        return State(h.to(keys.dtype), keys, src_mask, s)  # autocast would cast h at each step
+        return State(h.to(keys.dtype), keys, src_mask, s)  # in bfloat16: cast once, not each step
 
     def step(self, y: Int[Tensor, " R"], state: State) -> tuple[Float[Tensor, "R V"], State]:
         """Write one token: attend with s_{i-1}, then update the state with what was read."""
         e = self.dropout(self.embed(y))
-        c = self.attention(state.s, state)
+        c = self.attention(state)
         s = self.unit(self.W(e) + self.C(c), state.s)  #                               s_i, A.2.2
         return self.output(s, e, c), state._replace(s=s)
 
@@ -227,12 +228,11 @@ class Bahdanau(SequenceModel):
         state = self.encode(src, src_mask)
         e = self.dropout(self.embed(tgt_in))
         x = self.W(e)
-        s = state.s
         states, contexts = [], []
         for x_t in x.unbind(1):
-            c = self.attention(s, state)
-            s = self.unit(x_t + self.C(c), s)
-            states.append(s)
+            c = self.attention(state)
+            state = state._replace(s=self.unit(x_t + self.C(c), state.s))
+            states.append(state.s)
             contexts.append(c)
         return self.output(torch.stack(states, 1), e, torch.stack(contexts, 1))
 

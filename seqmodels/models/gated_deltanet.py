@@ -46,7 +46,7 @@ Differs
        `is_delta`, values are added; without both, it is linear attention whose features are unit
        vectors. A `beta_max` of 2 lets I − β k kᵀ mirror a direction (arXiv:2411.12537).
     3. α starts at half-lives of 693 to 7 tokens that are spread over the heads, as in `mamba2.py`;
-       the authors draw them (0.6 to 929 in 98 % of the heads).
+       the authors draw them as Mamba-2's, with A from 0 … 16: 0.6 to 929 in 98 % of heads.
 
 Cost
     Time O(L (S+T) (D² + C D)) to train, C = CHUNK, in (S+T) / C sequential steps; writing takes T

@@ -21,7 +21,7 @@ Idea
                   ↓      ↓           ↓       ↓       ↓          ↓
         layers    o  →   o  → … →    o   →   o   →   o  → … →   o        L layers, D wide
                   ↓      ↓           ↓       ↓       ↓          ↓
-        write    x_2    x_3    …     –      y_1     y_2   …    y_T       x: with `source_loss`
+        write    x_2    x_3    …            y_1     y_2   …    y_T       x if `source_loss`
 
 Symbols
     paper       code      shape        meaning
@@ -165,9 +165,8 @@ class GPT(SequenceModel):
         return self.config.n_positions - n_source
 
     def embed(self, tokens: Int[Tensor, "*B"], position: Tensor, n: int) -> Float[Tensor, "*B D"]:
-        """Return embeddings of tokens and positions; n: a bound on the positions."""
-        # All positions are below n; only the exact check has to wait for a GPU.
-        if n > self.config.n_positions:
+        """Return embeddings of tokens and of their positions, which are all below n."""
+        if n > self.config.n_positions:  # else the check, which waits for a GPU, cannot fail
             check_positions(position, self.config.n_positions)
         return self.dropout(self.embedding(tokens) + self.positions(position))  #     2018, (2)
 

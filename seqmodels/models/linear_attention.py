@@ -23,14 +23,14 @@ Idea
 Symbols
     paper       code      shape        meaning
     φ(Q), φ(K)  q, k      (B,H,N,F)    features of queries and keys; before phi: (B,H,N,K)
-    D           —         K            width of a head, and here F = K (D in shapes: the model's)
+    D           —         K or F       width of a head, equal here (in shapes, D is the model's)
     s           s[…, :K]  (R,L,H,F,K)  attention memory, Σ φ(k_j) v_jᵀ (not a decoder's state)
     z           s[…, K]   (R,L,H,F)    normaliser memory, Σ φ(k_j): the column of a value of ones
     —           window    (R,L,W,3D)   last inputs of the convolution, W = d_conv − 1
 
 Differs
-    1. The rest is `gpt.py` (the paper makes images). Attention weights have no dropout: only plots
-       compute them.
+    1. The rest is `gpt.py` (the paper makes images): its block and its loop over layers are in
+       `memory.py`. Attention weights have no dropout: only plots compute them.
     2. Training adds up CHUNK tokens at a time (the authors: a kernel that adds each), and within
        a chunk multiplies all queries and keys: eq. (8) for these, (12) for the tokens before.
     3. The switch `d_conv` (1: off, as published) lets queries, keys and values see the tokens

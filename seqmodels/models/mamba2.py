@@ -44,8 +44,8 @@ Differs
        RMSNorm); no bias in the convolution.
     2. Chunks are read one after another (the paper's algorithm: at once, then their states).
     3. A starts at 1, and Δ at 0.001 … 0.1, spread over the heads: they forget half within 693 to 7
-       tokens. The authors draw A from 1 … 16, and Δ: 0.6 to 259 tokens in 98 % of the heads, with
-       which these small models learned less (`tasks/translation/README.md`).
+       tokens, ln 2 / (A Δ). The authors draw A from 1 … 16, and Δ log-uniformly: 0.6 to 259 tokens
+       in 98 % of heads; these small models learned less so (`tasks/translation/README.md`).
 
 Cost
     Time O(L (S+T) (D² + (C + F) D)) to train, C = CHUNK, in (S+T) / C sequential steps; writing
@@ -114,7 +114,7 @@ def read_token(q: Tensor, k: Tensor, v: Tensor, log_a: Tensor, s: Tensor) -> tup
     return q @ s, s
 
 
-@in_float32
+@in_float32  # a training may be in bfloat16; a search, by `read_token`, is not
 def read_chunks(q: Tensor, k: Tensor, v: Tensor, log_a: Tensor, s: Tensor) -> tuple[Tensor, Tensor]:
     """Write and read N tokens, a chunk at a time; return what they read, and the memory."""
     heads, parts = [], (x.split(CHUNK, 2) for x in (q, k, v, log_a))
@@ -227,7 +227,7 @@ class Mamba2(TextModel):
 
 
 def init(model: SequenceModel) -> None:
-    """Start as GPT does, with Δ of 0.001 … 0.1 (2023, 3.6); A, 1, is as it was made."""
+    """Start as GPT does, one sublayer a block, with Δ of 0.001 … 0.1 (2023, 3.6); A stays 1."""
     std = model.config.init_std
     for name, p in model.named_parameters():
         if name.endswith("filter"):

@@ -19,8 +19,8 @@ Idea
         time      1     2          S                1     2           T       all at once
         read     x_1   x_2   …    x_S              BOS   y_1   …   y_{T-1}    + sinusoids
                   ↓     ↓          ↓                ↓     ↓           ↓
-        layers    o  ⇄  o  ⇄ … ⇄   o  ←───────────  o  ←  o  ← … ←    o       ←: attends to all
-                                                    ↓     ↓           ↓       on that side
+        layers    o  ⇄  o  ⇄ … ⇄   o  ───────────→  o  →  o  → … →    o       →: each o is read
+                                                    ↓     ↓           ↓       by all that follow
         write                                      y_1   y_2   …     y_T      L a side, D wide
 
 Symbols
@@ -86,10 +86,10 @@ BASE = Config(vocab_size=37_000)
 
 
 class State(NamedTuple):
-    """Keys and values of every decoder layer: the source's are fixed, the target's grow."""
+    """Keys and values of every decoder layer (letters of shapes: see `interface.py`)."""
 
-    memory: KVCache  # letters of shapes: see `interface.py`
-    tgt: KVCache
+    memory: KVCache  # the source's; memory[i]: k, v of layer i; memory.mask: where words are
+    tgt: KVCache  # the target's; grow() adds a slot a row, update(i, k, v) fills them in layer i
 
 
 # -------------------------------------------------------------------------------------- Parts
@@ -235,7 +235,7 @@ class Transformer(SequenceModel):
     def forward(
         self, src: Int[Tensor, "B S"], src_mask: Bool[Tensor, "B S"], tgt_in: Int[Tensor, "B T"]
     ) -> Float[Tensor, "B T V"]:
-        """Compute all logits in one causal pass, no loop over time; later pads are hidden too."""
+        """Compute all logits in one causal pass, no loop over time; pads are at the end, unseen."""
         position = torch.arange(tgt_in.shape[1], device=src.device)
         causal = position <= position.unsqueeze(1)  #                                      3.2.3
         x, memory = self.embed(tgt_in, position), self.encode(src, src_mask).memory

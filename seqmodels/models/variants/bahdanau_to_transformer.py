@@ -69,18 +69,16 @@ class DotAttention(Attention):
         self.to_heads = nn.Unflatten(-1, (H, -1))
         self.W_v = nn.Linear(D2, D2, bias=False) if H > 1 else nn.Identity()
 
-    def attention_weights(
-        self, s: Float[Tensor, "R D"], state: bahdanau.State
-    ) -> Float[Tensor, "B H J S"]:
+    def attention_weights(self, state: bahdanau.State) -> Float[Tensor, "B H J S"]:
         """Return each head's weights for each decoder state s_{i-1}."""
-        q = self.W_a(s).unflatten(0, (len(state.keys), -1))
+        q = self.W_a(state.s).unflatten(0, (len(state.keys), -1))
         q, k = (self.to_heads(x).transpose(1, 2) for x in (q, state.keys))
         return softmax(q @ k.mT / q.shape[-1] ** 0.5, state.src_mask[:, None, None])
 
-    def forward(self, s: Float[Tensor, "R D"], state: bahdanau.State) -> Float[Tensor, "R D2"]:
+    def forward(self, state: bahdanau.State) -> Float[Tensor, "R D2"]:
         """Return the heads' weighted values side by side."""
         v = self.to_heads(state.h).transpose(1, 2)
-        heads = (self.attention_weights(s, state) @ v).transpose(1, 2)  # (B,J,H,_)
+        heads = (self.attention_weights(state) @ v).transpose(1, 2)  # (B,J,H,_)
         return heads.flatten(2).flatten(0, 1)
 
 
