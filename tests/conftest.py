@@ -62,7 +62,8 @@ ATTENDING = [name for name, paper in PAPERS.items() if paper.attends]
 GROWING = [name for name in MODELS if PAPERS[name].memory == "grows"]
 DECODER_ONLY = [name for name in COMPUTED if model_of(name) in ("gpt", "linear_attention")]
 """Models that read the source as the beginning of the target."""
-PLACED = [name for name in DECODER_ONLY if name not in ("gpt_rotary", "gpt_2023")]
+UNPLACED = "gpt_rotary", "gpt_2023", "gpt_alibi", "gpt_none"
+PLACED = [name for name in DECODER_ONLY if name not in UNPLACED]
 """Those of them that have learned positions."""
 
 

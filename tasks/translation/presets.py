@@ -8,7 +8,8 @@ to-transformer: from Bahdanau's model to the Transformer, a few changes at a tim
     (seqmodels/models/variants/bahdanau_to_transformer.py).
 parts: the Transformer without one of its parts, or with one of another size. All have the rates of
     the unchanged model: that a change is worse does not show that it would be at its own.
-gpt-parts: GPT, likewise, and with the four parts that most models of 2023 have.
+gpt-parts: GPT, likewise, with the four parts that most models of 2023 have, and with a source that
+    it reads in both directions.
 constants: the Transformer and GPT with other constants: √d in scores and embeddings, warm-up,
     where positions stand, which matrices and numbers a head has, and how GPT's outputs start.
 positions: a Transformer with sinusoids, learned, rotary or no positions, on sentences up to three
@@ -45,7 +46,7 @@ CHANGED = ("unscaled", "cosine", "no_residual", "no_feed_forward", "no_norm", "n
 PARTS = ["transformer", *(f"transformer_{part}" for part in CHANGED)]
 GPT_CHANGED = ("unscaled", "no_residual", "no_feed_forward", "no_norm", "postnorm")
 OF_2023 = ("rms", "rotary", "swiglu", "grouped", "2023")
-GPT_PARTS = ["gpt", *(f"gpt_{part}" for part in (*GPT_CHANGED, *OF_2023))]
+GPT_PARTS = ["gpt", *(f"gpt_{part}" for part in (*GPT_CHANGED, *OF_2023, "prefix"))]
 CONSTANTS = (
     "unscaled", "over_d", "small", "untied", "small_untied", "concatenated", "one_matrix", "sliced",
 )  # fmt: skip
@@ -122,6 +123,7 @@ CONTRASTS = {
         ("transformer_rotary", "transformer_learned"),
         ("transformer_learned", "transformer_sinusoids"),
         ("transformer_none", "transformer_sinusoids"),
+        *((f"gpt_{kind}", "gpt") for kind in ("rotary", "alibi", "none")),
     ],
 }  # fmt: skip
 

@@ -15,7 +15,11 @@ from seqmodels.utils.values import field_types
 
 # ------------------------------------------------------------------------------------------ Fields
 
-ONE_LAYER = {k: own | {"n_layers": 1} if "n_layers" in own else own for k, own in TINY.items()}
+ONE_LAYER = {
+    k: own | {"n_layers": 2 if "attention" in field_types(MODELS[k].config_type) else 1}
+    if "n_layers" in own else own for k, own in TINY.items()
+}  # fmt: skip
+"""Sizes with one layer, or one of each kind."""
 SHAPES = {
     "vocab_size": "embed output", "d_embed": "embed W output", "d_maxout": "output",
     "d_align": "attention", "d_ff": "ff", "d_k": "W_q W_k", "d_v": "W_v W_o", "d_conv": "filter",
@@ -37,6 +41,8 @@ BESIDE: dict[tuple[str, str], dict[str, Any]] = {
     ("gpt_parts", "rotary_base"): {"positions": "rotary"},
     ("gpt_2023", "n_positions"): {"positions": "learned"},
     ("gpt_2023", "n_heads"): {"n_kv_heads": None},
+    ("gpt_2023", "is_prefix"): {"positions": "learned", "n_layers": 2},
+    ("gpt_parts", "is_prefix"): {"n_layers": 2},
 }
 """What a field of a variant needs, or excludes."""
 IDLE = {(f"bahdanau_{name}", "v_align") for name in ("dot", "heads", "tied")}

@@ -95,3 +95,40 @@ def test_what_an_ablation_of_gpt_leaves_out() -> None:
         cache = KVCache(torch.ones(2, 3, dtype=torch.bool))
         found = layer.feed_forward(layer.attend(x, mask, cache))
         assert_close(found, expected, msg=without)
+
+
+def test_a_prefix_is_read_in_both_directions(tiny: Tiny, pairs: Pairs) -> None:
+    """What the first token of a source becomes depends on the last; no token sees the target."""
+    for name in ("gpt", "gpt_prefix"):
+        model, seen = tiny(name), []
+        model.decoder[1].norm_1.register_forward_hook(lambda _, x, __, to=seen: to.append(x[0][0]))
+        for src, tgt in (([5, 7, 4, 6], [1, 5]), ([5, 7, 4, 8], [1, 5]), ([5, 7, 4, 6], [1, 9])):
+            source = torch.tensor([src])
+            model(source, source > 0, torch.tensor([tgt]))
+        moved = (seen[1] - seen[0]).abs().amax(-1) > 1e-6
+        assert moved.tolist() == [name == "gpt_prefix"] * 3 + [True] * 3
+        assert_close(seen[2][:5], seen[0][:5])
+    with pytest.raises(ValueError, match="not predicted"):
+        tiny("gpt_prefix").text_logits(*pairs)
+    with pytest.raises(ValueError, match="count the tokens"):
+        tiny("gpt_rotary", is_prefix=True)
+
+
+def test_biases_fall_with_the_distance_alone(tiny: Tiny, pairs: Pairs) -> None:
+    """Of two heads, by 2^-4 and 2^-8 a token; pads do not count."""
+    model, src_mask = tiny("gpt_alibi", n_layers=1), pairs[1]
+    model.decoder[0].self_attention.W_qkv.weight.data.zero_()
+    weights = model.attention_weights(*pairs)[2, 0, :, 0]  # of BOS
+    n = int(src_mask[2].sum())
+    distance = torch.arange(n, 0, -1).double()
+    fall = torch.tensor([[2.0**-4], [2.0**-8]]).double()
+    expected = (-fall * distance).exp() / (1 + (-fall * distance).exp().sum(-1, keepdim=True))
+    assert_close(weights[:, :n], expected)
+
+
+def test_without_positions_it_is_gpt_whose_positions_are_zeros(tiny: Tiny, pairs: Pairs) -> None:
+    gpt, none = tiny("gpt"), tiny("gpt_none")
+    gpt.positions.weight.data.zero_()
+    none.load_state_dict({k: v for k, v in gpt.state_dict().items() if "positions" not in k})
+    assert_close(none(*pairs), gpt(*pairs))
+    assert none.max_target(10**6) > gpt.max_target(1)

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from seqmodels.interface import Positive, Size, check_positions
@@ -58,6 +58,20 @@ def check_even(d_k: int) -> None:
         raise ValueError(f"rotary positions need an even width of a head's queries, not {d_k}")
 
 
+def distance_biases(mask: Bool[Tensor, "#B 1 N M"], n_heads: int) -> Float[Tensor, "#B H N M"]:
+    """Return what ALiBi (section 3) adds to the scores of each head, -∞ where the mask is False.
+
+    A token sees those before it, and itself last: the distance is how many it sees after a key.
+    """
+    distance = mask.sum(-1, keepdim=True) - mask.cumsum(-1)
+    return torch.where(mask, -slopes(n_heads).to(mask.device) * distance, -torch.inf)
+
+
+def slopes(n_heads: int) -> Float[Tensor, "H 1 1"]:
+    """Return how fast the scores of each head fall."""
+    return 0.5 ** (8 * torch.arange(1, n_heads + 1, dtype=torch.double) / n_heads)[:, None, None]
+
+
 class RotaryLayer(Layer):
     """A layer whose self-attention compares rotated queries and keys."""
 
@@ -85,30 +99,24 @@ class BiasedAttention(MultiHeadAttention):
         """Return each query's weights over the keys."""
         return (q @ k.mT / q.shape[-1] ** 0.5 + mask).softmax(-1)
 
-    def forward(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Float[Tensor, "B N D"]:
-        """Return the weighted values of all heads, merged with W_o."""
-        heads = self.dropout(self.attention_weights(q, k, v, mask)) @ v
-        return self.W_o(heads.transpose(1, 2).flatten(2))
-
 
 class BiasedLayer(Layer):
     """A layer whose self-attention prefers near tokens: ALiBi, section 3."""
 
     def __init__(self, cfg: Config, index: int, is_decoder: bool):
         super().__init__(cfg, index, is_decoder)
-        self.self_attention, H = BiasedAttention(cfg), cfg.n_heads
-        self.slope = 0.5 ** (8 * torch.arange(1, H + 1, dtype=torch.double) / H)[:, None, None]
+        self.self_attention, self.slopes = BiasedAttention(cfg), slopes(cfg.n_heads)
 
     def attend_to_text(self, x: Tensor, mask: Tensor, cache: KVCache | None) -> Tensor:
         """Do as the published layer does, with a bias for each head and pair of tokens."""
         k, v = self.self_attention.keys_values(x)
-        if cache is not None:  # in the cache: all that a token sees, itself last
-            distance = mask.sum(-1, keepdim=True) - mask.cumsum(-1)
+        if cache is not None:
+            bias = distance_biases(mask, len(self.slopes))
             k, v = cache.update(self.index, k, v)
         else:
             position = torch.arange(x.shape[1], device=x.device)
             distance = (position - position.unsqueeze(-1)).abs()
-        bias = torch.where(mask, -self.slope.to(x.device) * distance, -torch.inf)
+            bias = torch.where(mask, -self.slopes.to(x.device) * distance, -torch.inf)
         return self.self_attention.attend(x, k, v, bias.to(k))
 
 

@@ -50,6 +50,10 @@ CLASSES: dict[str, dict[str, Any]] = {
     ),
     "gpt_parts": variant("gpt", "gpt_to_2023:GPTTo2023", label="GPT"),
     "gpt_2023": variant("gpt", "gpt_to_2023:GPTTo2023"),
+    "mamba2_hybrid": variant("mamba2", "hybrid:MambaAndAttention", memory="grows", attends=True),
+    "gated_deltanet_hybrid": variant(
+        "gated_deltanet", "hybrid:DeltaNetAndAttention", memory="grows", attends=True
+    ),
 }  # fmt: skip
 """The variants that lists show: each class, or published model, by its name."""
 GONE = {
@@ -125,12 +129,19 @@ OLD_NAMES: dict[str, tuple[str, str, Fields]] = {
     "gpt_swiglu": ("gpt_parts", "SwiGLU", {"ff": "swiglu"}),
     "gpt_grouped": ("gpt_parts", "grouped queries", {"n_kv_heads": 2}),
     "gpt_2023": ("gpt_2023", "parts of 2023", ALL_2023),
+    "gpt_alibi": ("gpt_parts", "linear biases", {"positions": "alibi"}),
+    "gpt_none": ("gpt_parts", "no positions", {"positions": "none"}),
+    "gpt_prefix": ("gpt_parts", "source read both ways", {"is_prefix": True}),
     **{f"transformer_{name}": ("transformer_mistaken", label, {"mistake": name})
        for name, label in MISTAKES.items()},
     "gated_deltanet_sum": ("gated_deltanet", "adds up", {"is_gated": False, "is_delta": False}),
     "gated_deltanet_fade": ("gated_deltanet", "forgets", {"is_delta": False}),
     "gated_deltanet_delta": ("gated_deltanet", "corrects", {"is_gated": False}),
     "gated_deltanet_2": ("gated_deltanet", "β to 2", {"beta_max": 2.0}),
+    **{f"gated_deltanet_{place}": ("gated_deltanet_hybrid", f"β to 2, attention {place}",
+                                   {"attention": place, "beta_max": 2.0})
+       for place in ("first", "last")},
+    "mamba2_last": ("mamba2_hybrid", "attention last", {"attention": "last"}),
     "rnn_encdec_tanh": ("rnn_encdec_units", "plain tanh units", {"unit": "tanh"}),
     "rnn_encdec_wide": ("rnn_encdec_units", "encoder twice as wide", {"encoder_width": 2.0}),
     "rnn_encdec_narrow": ("rnn_encdec_units", "encoder half as wide", {"encoder_width": 0.5}),
