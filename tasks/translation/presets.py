@@ -24,7 +24,7 @@ from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from seqmodels.experiments.task import Recipe, Rows, Task
+from seqmodels.experiments.task import Measurement, Recipe, Rows, Task
 from seqmodels.models import Fields
 
 if TYPE_CHECKING:
@@ -166,7 +166,14 @@ def comparison(args: argparse.Namespace) -> Task:
         n_source, n_target = len(longest.src), len(longest.tgt)
         steps = partial(count_sequential_steps, n_source=n_source, n_target=n_target)
         return replace(task, measure={"sequential_steps": steps})
-    return replace(task, tests=[replace(test, examples=examples, x=x)], vary=CHANGES[args.preset])
+    measure: dict[str, Measurement] = {}
+    if args.preset == "constants":
+        from .constants import measure_overlap, measure_scores
+
+        measure["scores"] = partial(measure_scores, examples=examples[::8])
+        measure["overlap"] = partial(measure_overlap, n=max(map(len, (e.src for e in examples))))
+    test = replace(test, examples=examples, x=x)
+    return replace(task, tests=[test], vary=CHANGES[args.preset], measure=measure)
 
 
 def count_sequential_steps(

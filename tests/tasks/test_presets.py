@@ -17,13 +17,14 @@ from torch.testing import assert_close
 from seqmodels import BOS, EOS, build
 from seqmodels.experiments import launch, sweep
 from seqmodels.experiments.sweep import count_parameters, list_runs, make_spec, model_sizes
+from seqmodels.interface import Batch
 from seqmodels.models import paper_of
 from seqmodels.training.optimizers import hidden_matrices
 from tasks import flags
 from tasks.synthetic import pairs
 from tasks.translation import __main__ as translation
+from tasks.translation import constants, presets
 from tasks.translation import preset_figures as figure
-from tasks.translation import presets
 
 RUNGS = presets.TO_TRANSFORMER
 SRC, TGT_IN = torch.tensor([4, 9, 5, 6, EOS]), torch.tensor([BOS, 5, 8, 4])
@@ -178,7 +179,7 @@ def test_parts_have_their_own_changes(monkeypatch: pytest.MonkeyPatch) -> None:
     for given in (["--preset", "parts"], ["--preset", "parts", "--models", "transformer"],
                   gpt, [*gpt, "--models", "gpt", "gpt_rms"]):  # fmt: skip
         flags.run(translation.PARSER, translation.make_task, ["--size", "smoke", *given])
-    assert [len(own) for own in specs] == [8 + 3, 1, 11 + 2, 2]
+    assert [len(own) for own in specs] == [8 + 3, 1, 12 + 2, 2]
     assert all("gpt" in spec.lineage for spec in specs[2])
 
 
@@ -221,3 +222,46 @@ def test_a_bar_is_its_rung_and_bucket() -> None:
         assert bars == pytest.approx(expected)
     assert "11–20" in left.get_title()
     assert "21–30" in right.get_title()
+
+
+@pytest.mark.parametrize("name", ["transformer", "gpt"])
+def test_gradients_of_scores_are_those_of_the_loss(tiny: Tiny, name: str) -> None:
+    """As seen when one score of each layer is moved, whatever else attends."""
+    model = tiny(name)
+    batch = Batch(*GIVEN, torch.tensor([[5, 8, 4, EOS]]))
+    found = constants.score_gradients(model, batch)
+    attending = [m for m in model.modules() if hasattr(m, "attention_weights") and m is not model]
+    assert len(found) == len(attending) == (6 if name == "transformer" else 2)
+    query, key = (2, 3) if name == "transformer" else (7, 4)
+    for module, (weights, gradients) in zip(attending, found, strict=True):
+        if weights[0, 1, query, key] == 0:  # in a decoder of 4 tokens, the future
+            continue
+        losses = []
+        for step in (1e-5, -1e-5):
+            moved = torch.zeros_like(weights)
+            moved[0, 1, query, key] = step
+
+            def watch(*args: Tensor, of: Any = module, moved: Tensor = moved) -> Tensor:
+                return (type(of).attention_weights(of, *args).log() + moved).softmax(-1)
+
+            module.attention_weights = watch
+            loss = torch.nn.functional.cross_entropy(model(*batch[:3])[0], batch.tgt_out[0])
+            losses.append(float(loss.detach()))
+            del module.attention_weights
+        expected = (losses[0] - losses[1]) / 2e-5
+        assert float(gradients[0, 1, query, key]) == pytest.approx(expected, rel=1e-4, abs=1e-9)
+
+
+def test_tokens_lie_where_positions_do_or_beside_them(tiny: Tiny) -> None:
+    start, end = tiny("gpt"), tiny("gpt")
+    for model in (start, end):
+        model.positions.weight.data.zero_()
+        model.positions.weight.data[:4, 2:4] = torch.tensor([[1.0, 0], [-1, 0], [0, 1], [0, -1]])
+        model.embedding.weight.data[:, 2:4] = 0.0
+    end.embedding.weight.data[:, 4:] = 0.0
+    end.embedding.weight.data[:, 2] = 3 * end.embedding.weight.data[:, 0]
+    end.embedding.weight.data[:, 1] = 0.0
+    rows = constants.measure_overlap(end, start, 4)
+    assert [row["directions"] for row in rows] == [2, 2]
+    assert [row["tokens"] for row in rows] == pytest.approx([0.0, 0.9], abs=1e-6)
+    assert rows[0]["chance"] == 2 / 16
