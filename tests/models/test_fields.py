@@ -2,12 +2,14 @@
 
 import math
 import re
+from itertools import count
 from typing import Any, Literal, get_args, get_origin
 
 import pytest
 import torch
 from conftest import COMPUTED, TINY, Pairs, V
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn.modules.module import register_module_forward_hook
 
 from seqmodels import MODELS, SequenceModel, build
 from seqmodels.models import INFOS, list_models, model_of
@@ -108,12 +110,45 @@ def test_a_field_has_its_effect(name: str, field: str, value: Any, pairs: Pairs)
     if field == "dropout":
         trained, training_other = (logits_of(m.train(), weights, pairs) for m in models)
         assert differ(trained, training_other)
-    computed = differ(*(logits_of(m.eval(), weights, pairs) for m in models))
+    one_logits, other_logits = (logits_of(m.eval(), weights, pairs) for m in models)
+    computed = differ(one_logits, other_logits)
+    if computed and isinstance(value, float):  # a number, not a switch
+        more = start(name, **beside, **{field: 1.5 * value}).eval()
+        assert differ(logits_of(more, weights, pairs), other_logits)
     is_start = not STARTS.isdisjoint((field, value))
     assert computed == (not is_start and field != "dropout" and (name, field) not in IDLE)
     if is_start:
         is_moved = any(not torch.equal(one[n], other[n]) for n in names)
         assert is_moved == ((name, field) not in IDLE)
+
+
+DROPPED = [
+    ("rnn_encdec", 3, {}), ("bahdanau", 3, {}), ("lstm_seq2seq", 5, {}), ("gpt", 7, {}),
+    ("transformer", 18, {}), ("transformer", 18, {"is_prenorm": True}), ("mamba2", 3, {}),
+    ("linear_attention", 5, {}), ("gated_deltanet", 5, {}),
+]  # fmt: skip
+"""The places where a chapter of two layers has dropout: what is dropped there counts."""
+
+
+@pytest.mark.parametrize(("name", "n_places", "sizes"), DROPPED)
+def test_dropout_acts_in_each_place(
+    name: str, n_places: int, sizes: dict[str, Any], pairs: Pairs
+) -> None:
+    model = start(name, **sizes, **{"n_layers": 2} if "n_layers" in TINY[name] else {}).train()
+    weights = {n: 0.4 * torch.randn_like(p) for n, p in model.state_dict().items()}
+
+    def drop(place: int) -> tuple[Tensor, int]:
+        """Return the logits if all is dropped in one place, and the number of places."""
+        calls = count()
+
+        def hook(module: nn.Module, _: object, out: Tensor) -> Tensor | None:
+            return 0 * out if isinstance(module, nn.Dropout) and next(calls) == place else None
+
+        with register_module_forward_hook(hook):
+            return logits_of(model, weights, pairs), next(calls)
+
+    whole, n_calls = drop(-1)
+    assert sum(differ(drop(place)[0], whole) for place in range(n_calls)) == n_places
 
 
 # ------------------------------------------------------------------------------------------- Start
