@@ -149,10 +149,12 @@ def test_a_trained_run_is_taken(recorded_gpt: Path, tmp_path: Path, monkeypatch:
         compare(other, options(tmp_path / "a", models=GPT, seeds=[2]))
 
 
-def test_a_dry_run_writes_nothing(recorded_gpt: Path, capsys: Any) -> None:
+def test_a_dry_run_writes_nothing(recorded_gpt: Path, capsys: Any, monkeypatch: Any) -> None:
     before, new = contents(recorded_gpt), recorded_gpt.with_name("new")
-    compare(toy(), options(recorded_gpt, models=GPT, seeds=[1, 2, 3], dry_run=True))
-    assert "to train: 2 of 3 runs, 1 at once, in about 0.0 min" in capsys.readouterr().out
+    monkeypatch.setattr(launch.torch, "get_num_threads", lambda: 2)
+    monkeypatch.setattr(launch, "mean", lambda times: 90.0 * len(times))  # seconds a run
+    compare(toy(), options(recorded_gpt, models=GPT, seeds=[1, 2, 3, 4], dry_run=True))
+    assert "to train: 3 of 4 runs, 2 at once, in about 3.0 min" in capsys.readouterr().out
     compare(toy(), options(new, models=GPT, dry_run=True))
     assert capsys.readouterr().out == "to train: 1 of 1 runs\n"
     assert contents(recorded_gpt) == before

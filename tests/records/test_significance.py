@@ -108,6 +108,14 @@ def test_a_change_of_a_share_stays_within_what_its_base_allows() -> None:
     assert found.low < found.value < found.high <= 100 / (1 + 100 / found.half**2) + 5
 
 
+@pytest.mark.parametrize("is_percent", [False, True])
+def test_the_variance_between_seeds_is_that_of_a_sample(is_percent: bool) -> None:
+    """Near the middle, arcsines have it as the shares themselves do; at an end, it is smaller."""
+    for scores in ([49.9, 50.3, 50.1], [49.7, 50.3]):
+        variance = significance.seed_variance(np.array(scores), is_percent)
+        assert variance == pytest.approx(np.var(scores, ddof=1), rel=1e-3)
+
+
 def test_all_and_nothing_are_not_certain() -> None:
     zero = [[0, 0], [0, 0]]
     found = estimate(part_of([0.0] * 3, [100.0] * 3, zero, 20), PAIR, is_percent=True)

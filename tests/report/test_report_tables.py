@@ -1,6 +1,10 @@
 """The records of a folder and their tables."""
 
 import re
+from collections.abc import Iterator
+from copy import deepcopy
+from functools import reduce
+from operator import getitem
 from pathlib import Path
 from typing import Any
 
@@ -97,6 +101,51 @@ def test_costs_are_means_of_the_seeds(n: int, shown: str) -> None:
     size = "1.25 M" if n == 1 else f"1.25–{1.25 * n:.2f} M"
     numbers = [f"{(n + 1) / 2:.3f}", *(f"{x * square:,.0f}" for x in (700, 10, 3))]
     assert cells == ["GPT", size, shown, *numbers]
+
+
+def leaves(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Yield the path of each number."""
+    if isinstance(value, dict | list):
+        for key, its in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from leaves(its, (*path, key))
+    elif isinstance(value, int | float):
+        yield path
+
+
+def test_each_number_is_of_its_field() -> None:
+    """A number of a record moves the cells that show it, and no others."""
+    fake = fake_record("gpt", 1) | {"alignment": None, "evaluate_s": 37.0}
+    (test,), fake["curve"] = fake["tests"], fake["curve"][:2]
+    test["overall"]["length_ratio"] = {"value": 0.931, "low": None, "high": None}
+    test |= {"buckets": test["buckets"][2:4], "max_train_length": None}
+
+    def show(*path: Any) -> list[str]:
+        fields = deepcopy(fake)
+        if path:
+            place = reduce(getitem, path[:-1], fields)
+            place[path[-1]] *= 2 if isinstance(place[path[-1]], int) else 1.07
+        made = as_records([fields])
+        cells = tables.format_tables(made).replace("\n", "|").split("|")
+        return [*load.format_subtitle(made).split(" · "), *map(str.strip, cells)]
+
+    cells, moved = show(), dict[str, list[str]]()
+    for path in leaves(fake):
+        pairs = zip(cells, show(*path), strict=True)
+        if changed := [old for old, new in pairs if old != new]:
+            moved.setdefault("; ".join(changed), []).append(".".join(map(str, path)))
+    parts = "overall.bleu", "buckets.0.bleu", "buckets.1.bleu"
+    ends = [[f"tests.0.{part}.{end}" for end in ("value", "low", "high")] for part in parts]
+    assert moved == {
+        "82.7 [80.8, 84.6]": ends[0], "83.6 [81.7, 85.5]": ends[1], "78.7 [76.8, 80.6]": ends[2],
+        "1.02 M parameters; 1.02 M": ["n_parameters"], "1": ["seed"], "142": ["train_s"],
+        "2 M target tokens": ["train_config.tokens"], "3.353": ["curve.1.valid_nats"],
+        "7,000": ["speed.train_tokens_per_s"], "37": ["evaluate_s"],
+        "### length: BLEU by source length (words), beam 5": ["tests.0.beam"],
+        "0.931": ["tests.0.overall.length_ratio.value"],
+        "21–30": ["tests.0.buckets.0.low", "tests.0.buckets.0.high"],
+        "31–40": ["tests.0.buckets.1.low", "tests.0.buckets.1.high"],
+        "1,987; 1,000": ["tests.0.buckets.0.n"], "1,987; 987": ["tests.0.buckets.1.n"],
+    }  # fmt: skip
 
 
 def test_the_table_has_a_verdict_over_all_examples_alone() -> None:
