@@ -129,6 +129,23 @@ test("layers and heads are listed where there are several", () => {
   assert.deepEqual(listed("#l=0", { ...SIZES, layers: 2 }), [[0, "0"], [0, "align 0 1"], [0, "0"]]);
 });
 
+// --------------------------------------------------------------------------------- The report
+test("a bucket lists the sentences between its ends, and a choice shows one", async () => {
+  const html = `<table id="scores"><thead><tr>${"<th><a></a></th>".repeat(2)}</tr></thead></table><p class="count"></p><ul class="pick"></ul><div id="example"></div><div id="attention"></div>`;
+  const examples = [[9, 3], [4, 5], [5, 7], [8, 11]].map(([x, n]) => ({ x, src: `s${x}`, ref: "a b c", hyps: [n > 5 ? "a b" : "a", null], scores: [n, -n] }));
+  const data = { buckets: [{ low: 1, high: 4, name: "1–4" }, { low: 5, high: 9, name: "5–9" }], start: 1, runs: ["A", "B"], maps: {}, examples };
+  const ask = load("report.js", { html, data: JSON.stringify(data) }), all = (path) => ask("document").all(path);
+  const go = async (hash) => {
+    ask("location").hash = hash;
+    await ask("render")();
+    return [".pick span", "[aria-selected=true] span", "#example td"].map((path) => all(path).map(({ textContent }) => textContent).join(" "));
+  };
+  assert.deepEqual(await go(""), ["s9 s5 s8", "s9", "a‸ (left out: b c)  1 of 3 3 – – -3"]);
+  assert.deepEqual(await go("#e=2"), ["s9 s5 s8", "s5", "a b‸ (left out: c)  2 of 3 7 – – -7"]);
+  assert.deepEqual((await go("#b=0&e=2")).slice(0, 2), ["s4", "s4"]);
+  assert.equal(all(".count")[0].textContent, "1 of 1–4, the largest difference between models first");
+});
+
 // --------------------------------------------------------------------------- The opening picture
 test("a sentence is read, then written, and a word's lines lead to where it looks", () => {
   const LEVELS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/", weights = (...all) => all.map((x) => LEVELS[x]).join("");
@@ -169,6 +186,20 @@ test("each model takes its steps from its own state, which starts anew", async (
   assert.deepEqual(messages, [{ loaded: 0 }, { loaded: 1 }, ...[[6, 4], [4, 1], [6, 4]].map((losses) => ({ steps: losses.map((loss, i) => ({ loss, best: [i + 2] })) }))]);
   assert.deepEqual([...ask("interleave")(Uint8Array.of(1, 2, 3, 4, 5, 6))], [1, 4, 2, 5, 3, 6]);
   assert.equal(await ask("sha256")(new TextEncoder().encode("abc")), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+});
+
+test("what is shown of a training is of the last batches, by length", () => {
+  const row = (i) => `<div id="run-${i}"><p class="written"></p><p class="right"></p><p class="loss"></p></div>`;
+  const html = `<button id="train"></button>${["status", "step", "losses", "shares", "source", "failed", "served", "why"].map((id) => `<p id="${id}"></p>`).join("")}<main></main>${row(0)}${row(1)}`;
+  const data = { runs: [{}, {}], alphabet: "abcd", n_pairs: 3, max_words: 3, ids: { PAD: 0, BOS: 1, EOS: 2, first: 4 }, max_steps: 99, files: {}, seed: 1 };
+  const ask = load("training.js", { html, data: JSON.stringify(data) }), text = (path) => ask("document").all(path).map(({ textContent }) => textContent).join(" ");
+  const best = (...rows) => Uint8Array.from(rows.flat()), early = { loss: 2.5, best: best([7, 2, 0, 0], [7, 7, 7, 2]) };
+  for (let n = 0; n < 5; n++) ask("history").push({ sentences: [[4], [4, 5, 6]], steps: [early, early] });
+  const last = [{ loss: 1.25, best: best([4, 2, 0, 0], [4, 7, 6, 2]) }, { loss: 0.5, best: best([7, 2, 0, 0], [4, 5, 6, 2]) }];
+  for (let n = 0; n < 50; n++) ask("history").push({ sentences: [[4], [4, 5, 6]], steps: last });
+  ask("draw")();
+  assert.deepEqual(["#step", "#source", ".written", ".right", ".loss"].map(text), ["55 steps", "abc", "adc abc", "67 % 100 %", "1.250 0.500"]);
+  assert.deepEqual(ask("countRight")(), [[[1, 100], [2, 0], [3, 200 / 3]], [[1, 0], [2, 0], [3, 100]]]);
 });
 
 // ------------------------------------------------------------------------- Parts of the live page

@@ -115,7 +115,7 @@ def describe_live(examples: Sequence[tuple[int, str, str]], **changes: Any) -> d
     return {"script": fake_worker(), "html": html, "parts": [*parts]}
 
 
-def run_live(body: str, **changes: Any) -> Any:
+def run_live(body: str, examples: Sequence[tuple[int, str, str]] = (), **changes: Any) -> Any:
     """Load the live page with fake models; run a body that can ask write(texts, changes)."""
     start = """for (const id of given.parts) await usePart(id);
     async function write(texts, changes = {}) {
@@ -125,7 +125,24 @@ def run_live(body: str, **changes: Any) -> Any:
       await requestTexts(jobs, (message) => outputs[message.job].add(message));
       return outputs;
     }"""
-    return run_node(start + body, "live.js", **describe_live([], **changes))
+    return run_node(start + body, "live.js", **describe_live(examples, **changes))
+
+
+def test_the_longest_length_of_training_is_marked_where_there_are_longer_ones() -> None:
+    body = """
+    const mark = query("#limit"), at = mark.hidden ? null : mark.style.getPropertyValue("--at");
+    const sentences = ["a b c.", "a b c d", "d c b"].map((one) => {
+      [text, example] = [one, undefined];
+      showSource();
+      return [query("#length").value, query("#words").textContent, query("#beyond").textContent];
+    });
+    return [at, sentences];"""
+    examples = [(n, "a b c d e f g"[: 2 * n - 1], "g") for n in (1, 3, 6)]
+    beyond = "Longer than all sentences in training: they had at most 3 words."
+    three, four = [1, "3 words", ""], [1, "4 words", beyond]
+    assert run_live(body, examples) == ["0.5", [three, four, three]]
+    assert run_live(body, examples, limit=6)[0] is None
+    assert run_live(body, examples, limit=0)[0] is None
 
 
 def test_sources_end_as_in_training_and_fit_the_positions() -> None:

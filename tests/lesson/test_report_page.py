@@ -72,6 +72,13 @@ def test_runs_with_other_examples_are_refused(trained: Path, tmp_path: Path) -> 
         report.write(folder, tmp_path / "d.html", 0)
 
 
+def weights_of(side: Any) -> Any:
+    """Return the weights of a map in a page, (layers, heads, target, source)."""
+    parts = np.frombuffer(gzip.decompress(base64.b64decode(side["weights"])), "<u2")
+    shape = len(side["tgt"]), side["layers"], side["heads"], -1
+    return parts.reshape(shape).transpose(1, 2, 0, 3) / report.PARTS
+
+
 def test_maps_are_those_of_the_model(trained: Path, page: Path) -> None:
     data = data_of(page)
     e, maps = data["examples"][0], data["maps"]["0"]
@@ -84,10 +91,14 @@ def test_maps_are_those_of_the_model(trained: Path, page: Path) -> None:
         batch = collate([Example(run.encode_source(e["src"]), run.encode(hyp))])
         with torch.inference_mode():
             true = run.model.attention_weights(batch.src, batch.src_mask, batch.tgt_in)[0]
-        parts = np.frombuffer(gzip.decompress(base64.b64decode(side["weights"])), "<u2")
-        shape = len(side["tgt"]), side["layers"], side["heads"], -1
-        weights = parts.reshape(shape).transpose(1, 2, 0, 3) / report.PARTS
-        np.testing.assert_allclose(weights, true, atol=0.6 / report.PARTS)
+        np.testing.assert_allclose(weights_of(side), true, atol=0.6 / report.PARTS)
+
+
+def test_the_mean_of_a_map_is_the_alignment() -> None:
+    run, texts = seqmodels.load("transformer"), ("The clever dog ran.", "der Hund lief.")
+    side = report.encode_map(run, *texts)
+    mean = weights_of(side)[side["aligned_layers"]].mean((0, 1))
+    np.testing.assert_allclose(mean, run.align(*texts).weights, atol=0.6 / report.PARTS)
 
 
 HOSTILE = "</script><script>window.ran = 1</script><img src=x onerror='window.ran = 1'>"
