@@ -199,6 +199,13 @@ def test_controls_start_elsewhere_and_have_other_targets() -> None:
     assert bleu(rows, control="mean of two") == pytest.approx([100])
 
 
+def test_the_longest_trained_bucket_is_that_which_training_reaches_the_end_of() -> None:
+    test = replace(TASK.tests[0], x=[9, 3, 5, 7, 4], buckets=[(1, 4), (5, 7), (8, 9), (10, 12)])
+    for longest, rows in ((3, [0]), (4, [1, 4]), (6, [1, 4]), (7, [2, 3]), (None, [0])):
+        found = best_state.find_longest_trained(replace(test, max_train_length=longest))
+        assert found == rows, longest
+
+
 def test_distances_by_hand_and_shuffled_targets() -> None:
     """Two States 5 apart; the first moves by 4 towards the other, the second by 1."""
     ranges = latent.Ranges({"table": torch.Size([2])}, torch.zeros(2), torch.ones(2))
