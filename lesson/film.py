@@ -47,9 +47,9 @@ LANES = (
 """Title, source, reader and writer with their small type, and note of each row."""
 OUTPUTS = (0, 2, 1)
 """The place of each row's text among the outputs of opening.json."""
-VERDICT = "The note is big enough. Reader and writer have not learned to share it."
+VERDICT = "The note is big enough. Reader and writer learn to use it together, slowly."
 LIMITS = (
-    "Up to 40 words, the longest in training; beyond, the best notes found fail as well. "
+    "Up to 40 words, the longest in training; far beyond, the best notes found also lose words. "
     "With attention, nothing has to fit into one note."
 )
 FINE = (
