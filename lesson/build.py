@@ -34,10 +34,13 @@ ESSAYS = {
     "attention": "What does attention compute, number by number?",
     "one-head": "What does one head of attention do?",
     "after-2017": "What came after 2017?",
-    "symptoms": "What does a mistake look like?",
+    "symptoms": "What do you see? Mistakes by their symptoms",
 }
 """The title of each essay, by its page."""
-SCRIPTS = {"long-sentences": "opening.js", "attention": "numbers.js", "after-2017": "cups.js"}
+SCRIPTS = {
+    "long-sentences": "opening.js", "attention": "numbers.js", "after-2017": "cups.js",
+    "symptoms": "symptoms.js",
+}  # fmt: skip
 LONG = re.compile(rb"(\.\d\d)\d+")
 MIN_WORDS = 7
 """Least words of the sentence for which a chapter shows what its lines compute."""

@@ -1,10 +1,11 @@
-"""Read what the essays draw from records: the opening picture, one head, attention on a sentence.
+"""Read what the essays show: the opening picture, one head, symptoms, attention on a sentence.
 
 Each essay is a template in the folder `text`; its few numbers are typed there.
 """
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,9 @@ def describe(page: str, results: Path) -> dict[str, Any]:
         return {"head": describe_head(path) if path.exists() else None}
     if page == "long-sentences":
         return {"opening": read_opening(results / "translation-live")}
+    if page == "symptoms":
+        path = results.parent / "docs" / "symptoms.md"
+        return {"symptoms": read_symptoms(path.read_text("utf-8") if path.exists() else "")}
     if page == "attention":
         from lesson import attention  # imports torch
 
@@ -39,6 +43,15 @@ def read_opening(folder: Path) -> list[dict[str, Any]]:
         return []
     made = read_json(path)
     return [row | {"steps": [0, *made["steps"]]} for row in made["rows"]]
+
+
+def read_symptoms(text: str) -> list[list[str]]:
+    """Return the rows of the index of symptoms: its name, its other words, suspects, and checks.
+
+    Links of the page of Markdown lead to no page of the lesson; their texts stay.
+    """
+    rows = re.findall(r"^\| \*\*(.*?)\*\*(.*?) \| (.*?) \| (.*?) \|$", text, re.M)
+    return [[re.sub(r"\[(.*?)\]\(.*?\)", r"\1", cell) for cell in row] for row in rows]
 
 
 def describe_head(path: Path) -> dict[str, Any]:

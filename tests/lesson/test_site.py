@@ -203,6 +203,40 @@ def test_the_shown_head_finds_the_nouns_of_articles() -> None:
     assert shown["lost"] == head["whole"] - head["exact"]
 
 
+REPORTED = {
+    "I get 98% accuracy on the validation set, translate.py produces non-sense": "The score",
+    "Very low perplexity, but when examining the actual output the results are bad": "The score",
+    'lower loss but the BLEU is 0, all the result is the same, like "the the the"': "It repeats",
+    "at most the first word sort of right, then repeat some random word": "It repeats",
+    "Tutorial 6: Different output at different batch size during Inference": "A result changes",
+    "The training loss is a constant from beginning": "The loss stays",
+    "Generate with KV-cache enabled vs. not enabled gives different results": "Generating differs",
+    "Transformers | decoding long sentence fails": "Fine on short",
+    "Zero blue score at the 1st epoch": "BLEU is 0",
+    "Lower loss does not necessarily imply high BLEU?": "A better loss",
+    "why do LLMs attend to the first token": "Every head",
+    "masked_log_softmax() Returning Nan's": "The loss is NaN",
+}
+"""Reports as people wrote them, and the beginning of the symptom that they are of."""
+
+
+def test_the_words_of_a_report_lead_to_its_symptom(site_folder: Path) -> None:
+    ask = """const box = document.all("#symptom")[0], [body] = document.all("#index tbody");
+      const all = body.rows;
+      return [...given.asked, "qqq", ""].map((words) => {
+        box.value = words;
+        fire(box, "input");
+        return [body.rows[0].textContent, all.filter((row) => row.hidden).length];
+      });"""
+    html = page(site_folder, "symptoms")
+    *found, unknown, empty = run_node(ask, "symptoms.js", html=html, asked=[*REPORTED])
+    for (text, n_hidden), (asked, symptom) in zip(found, REPORTED.items(), strict=True):
+        assert text.startswith(symptom), asked
+        assert n_hidden > 0
+    assert empty[0].startswith("The score")
+    assert unknown == empty == [empty[0], 0]
+
+
 def test_links_lead_somewhere(site_folder: Path) -> None:
     pages = {path.name: path.read_text(encoding="utf-8") for path in site_folder.glob("*.html")}
     ids = {name: {*re.findall(r'\bid="([^"]*)"', text)} for name, text in pages.items()}
