@@ -1,7 +1,6 @@
 """The records of a folder and their tables."""
 
 import re
-from collections.abc import Iterator
 from copy import deepcopy
 from functools import reduce
 from operator import getitem
@@ -11,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from fake_records import MODELS, as_arm, as_records, fake_record, row, scored, several, write
+from test_fixtures import list_quantities
 
 from seqmodels.models import PAPERS
 from seqmodels.records.schema import Interval, Record
@@ -88,7 +88,7 @@ def test_seeds_are_counted_at_each_width_and_of_each_data() -> None:
 
 @pytest.mark.parametrize(("n", "shown"), [(1, "1"), (3, "1 2 3"), (4, "4 seeds")])
 def test_costs_are_means_of_the_seeds(n: int, shown: str) -> None:
-    """The loss is the lowest of each curve, and the other numbers have columns of their own."""
+    """The loss is the lowest of each curve."""
     records = [fake_record("gpt", seed) | {
         "n_parameters": 1_250_000 * seed, "train_s": 10.0 * seed**2, "evaluate_s": 3.0 * seed**2,
         "speed": {"train_tokens_per_s": 700.0 * seed**2, "evaluate_sentences_per_s": 1.0},
@@ -103,15 +103,6 @@ def test_costs_are_means_of_the_seeds(n: int, shown: str) -> None:
     assert cells == ["GPT", size, shown, *numbers]
 
 
-def leaves(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """Yield the path of each number."""
-    if isinstance(value, dict | list):
-        for key, its in value.items() if isinstance(value, dict) else enumerate(value):
-            yield from leaves(its, (*path, key))
-    elif isinstance(value, int | float):
-        yield path
-
-
 def test_each_number_is_of_its_field() -> None:
     """A number of a record moves the cells that show it, and no others."""
     fake = fake_record("gpt", 1) | {"alignment": None, "evaluate_s": 37.0}
@@ -119,32 +110,33 @@ def test_each_number_is_of_its_field() -> None:
     test["overall"]["length_ratio"] = {"value": 0.931, "low": None, "high": None}
     test |= {"buckets": test["buckets"][2:4], "max_train_length": None}
 
-    def show(*path: Any) -> list[str]:
+    def show(name: str = "") -> list[str]:
         fields = deepcopy(fake)
-        if path:
-            place = reduce(getitem, path[:-1], fields)
-            place[path[-1]] *= 2 if isinstance(place[path[-1]], int) else 1.07
+        if name:
+            *path, key = (int(x) if x.isdigit() else x for x in re.findall(r"\w+", name))
+            place: Any = reduce(getitem, path, fields)
+            place[key] *= 2 if isinstance(place[key], int) else 1.07
         made = as_records([fields])
         cells = tables.format_tables(made).replace("\n", "|").split("|")
         return [*load.format_subtitle(made).split(" · "), *map(str.strip, cells)]
 
     cells, moved = show(), dict[str, list[str]]()
-    for path in leaves(fake):
-        pairs = zip(cells, show(*path), strict=True)
+    for name, _ in list_quantities(fake):
+        pairs = zip(cells, show(name), strict=True)
         if changed := [old for old, new in pairs if old != new]:
-            moved.setdefault("; ".join(changed), []).append(".".join(map(str, path)))
-    parts = "overall.bleu", "buckets.0.bleu", "buckets.1.bleu"
-    ends = [[f"tests.0.{part}.{end}" for end in ("value", "low", "high")] for part in parts]
+            moved.setdefault("; ".join(changed), []).append(name)
+    parts = "overall.bleu", "buckets[0].bleu", "buckets[1].bleu"
+    ends = [[f"tests[0].{part}.{end}" for end in ("value", "low", "high")] for part in parts]
     assert moved == {
         "82.7 [80.8, 84.6]": ends[0], "83.6 [81.7, 85.5]": ends[1], "78.7 [76.8, 80.6]": ends[2],
         "1.02 M parameters; 1.02 M": ["n_parameters"], "1": ["seed"], "142": ["train_s"],
-        "2 M target tokens": ["train_config.tokens"], "3.353": ["curve.1.valid_nats"],
+        "2 M target tokens": ["train_config.tokens"], "3.353": ["curve[1].valid_nats"],
         "7,000": ["speed.train_tokens_per_s"], "37": ["evaluate_s"],
-        "### length: BLEU by source length (words), beam 5": ["tests.0.beam"],
-        "0.931": ["tests.0.overall.length_ratio.value"],
-        "21–30": ["tests.0.buckets.0.low", "tests.0.buckets.0.high"],
-        "31–40": ["tests.0.buckets.1.low", "tests.0.buckets.1.high"],
-        "1,987; 1,000": ["tests.0.buckets.0.n"], "1,987; 987": ["tests.0.buckets.1.n"],
+        "### length: BLEU by source length (words), beam 5": ["tests[0].beam"],
+        "0.931": ["tests[0].overall.length_ratio.value"],
+        "21–30": ["tests[0].buckets[0].low", "tests[0].buckets[0].high"],
+        "31–40": ["tests[0].buckets[1].low", "tests[0].buckets[1].high"],
+        "1,987; 1,000": ["tests[0].buckets[0].n"], "1,987; 987": ["tests[0].buckets[1].n"],
     }  # fmt: skip
 
 

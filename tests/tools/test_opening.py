@@ -1,7 +1,6 @@
 """The opening picture: its numbers are what the trained models compute."""
 
 import json
-import xml.etree.ElementTree as ET
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,6 @@ MADE: dict[str, Any] = json.loads(
     (RESULTS / "translation-live" / "opening.json").read_text(encoding="utf-8")
 )
 ROWS = MADE["rows"]
-SVG = "{http://www.w3.org/2000/svg}"
 
 
 def levels(rows: list[str], low: float = -1.0) -> np.ndarray:
@@ -80,13 +78,5 @@ def test_the_picture_shows_the_numbers_as_they_are(name: str) -> None:
     path = RESULTS / f"{name}.svg"
     assert svg == path.read_text("utf-8"), "run python -m lesson.film"
     assert len(svg.encode()) <= 200_000
-    root = ET.fromstring(svg)
-    wrong = [word.text for word in root.iter(f"{SVG}tspan") if "w" in word.get("class", "").split()]
-    lost = (
-        "will disappear, although Felix him often arrives although the clever mouse is small, the"
-    )
-    assert " ".join(map(str, wrong)) == f"{lost} brave child was"
-    texts = ["".join(text.itertext()) for text in root.iter(f"{SVG}text")]
-    assert sum("31" in text and "right" in text for text in texts) == 3
     before, _, _ = svg.partition("@media screen and (prefers-reduced-motion:no-preference)")
     assert "animation" not in before
