@@ -28,13 +28,17 @@ from seqmodels.utils.imports import SHIPPED
 
 SHOWN = 5
 """Place of the sentence among those of opening.json."""
-READ, WRITE, END, LOOP = (0.4, 3.2), (3.6, 9.6), 10.2, 16.0
-"""Seconds in which the words are read and written, of the verdict, and of a whole loop."""
+TIMES = ((0.0, 0.4, 2.8, 3.0, 6.2), (6.8, 7.0, 8.4, 8.5, 9.9), (10.4, 10.6, 11.8, 11.9, 13.4))
+"""Seconds at which each row appears, begins and ends to read, and begins and ends to write."""
+END, LOOP = 14.0, 22.0
+"""Seconds of the verdict, and of a whole loop."""
 N_SHADES, LEAST_WEIGHT = 3, 0.05
+LOOK = 7
+"""Height in pixels of the mark below a note to which the writer attends."""
 TITLE = "Why do long sentences break a network without attention?"
 ABOUT = (
-    "It reads an English sentence, keeps it as numbers (the note), and writes it in German from "
-    "the note. Shown: its German, put back into English."
+    "It reads an English sentence, keeps it as numbers (the note), and writes German from the note "
+    "alone. Shown: that German, put back into English."
 )
 LANES = (
     ("One note", "RNN encoder–decoder, 2014", ("reader", "encoder"), ("writer", "decoder"),
@@ -53,8 +57,8 @@ LIMITS = (
     "With attention, nothing has to fit into one note."
 )
 FINE = (
-    "Numbers of trained models, the farther from 0, the stronger. One sentence; each model trained "
-    "once, on 5 million words and signs of a made-up grammar. Words are counted in the German."
+    "A cell is a number of the note; those near 0 are pale. One sentence; each model trained once, "
+    "on 5 million words and signs of a made-up grammar. Words are counted in the German."
 )
 STYLE = """svg{--i:#222;--s:#5c5c5c;--l:#bbb;--p:#fff;--w:#b02a1e;--r:#1f6f3a}
 @media(prefers-color-scheme:dark){svg{--i:#e8e8e8;--s:#ababab;--l:#555;--p:#141414;--w:#f0998c;--r:#6cc48a}}
@@ -87,7 +91,7 @@ class Layout(NamedTuple):
 WIDE = Layout(1200, 675, 30, (28, 15.5, 16.5, 13, 25), (142, 144), (190, 408, 134, 58),
               (174, 66, 50), (572, 52, 500))  # fmt: skip
 NARROW = Layout(390, 808, 10, (19, 12.5, 13, 10.5, 16), (174, 164), (120, 286, 94, 34),
-                (144, 26, 50), (10, 97, 370))  # fmt: skip
+                (144, 26, 50), (10, 99, 370))  # fmt: skip
 PICTURES = {"opening-film": WIDE, "opening-phone": NARROW}
 
 
@@ -134,10 +138,15 @@ class Film:
         self.moments[name] = frames
         return name + (" f" if end < LOOP else "")
 
-    def text(self, x: float, y: float, size: float, text: str, kind: str = "") -> None:
-        """Add a line of text; y is its baseline."""
+    def text(
+        self, x: float, y: float, size: float, text: str, kind: str = "", aside: str = ""
+    ) -> None:
+        """Add a line of text, and an aside in small type behind it; y is its baseline."""
         place = f'x="{x:g}" y="{y:g}" font-size="{size:g}"'
-        self.parts.append(f'<text class="{kind}" {place}>{escape(text)}</text>')
+        if aside:
+            look = f'class="s" dx="10" font-size="{self.layout.sizes[3]:g}" font-weight="400"'
+            aside = f"<tspan {look}>{escape(aside)}</tspan>"
+        self.parts.append(f'<text class="{kind}" {place}>{escape(text)}{aside}</text>')
 
     def paragraph(self, y: float, size: float, text: str, kind: str = "") -> float:
         """Add a text over the whole width; return the y of its next line."""
@@ -194,7 +203,7 @@ def draw(row: Mapping[str, Any], layout: Layout) -> str:
     y = film.paragraph(layout.margin + 0.5 * title, title, TITLE, "b")
     y = film.paragraph(y - 0.3 * text, text, ABOUT, "s") + 0.3 * text
     across = layout.width - 2 * layout.margin
-    film.words((layout.margin, y, across), text, row["src"].split(), READ, step=1.3)
+    film.words((layout.margin, y, across), text, row["src"].split(), TIMES[0][1:3], step=1.3)
     for k in range(len(LANES)):
         draw_lane(film, row, k, layout.lanes[0] + k * layout.lanes[1])
     y = layout.lanes[0] + len(LANES) * layout.lanes[1] + 0.9 * verdict
@@ -219,19 +228,15 @@ def draw_lane(film: Film, row: Mapping[str, Any], k: int, top: float) -> None:
     """Draw a row: reader, note, writer, what is written, and how many words of it are right."""
     lay, (name, source, reader, writer, note) = film.layout, LANES[k]
     (_, text, output, small, _), (note_x, writer_x, width, height) = lay.sizes, lay.boxes
+    appears, _, _, *writes = TIMES[k]
+    film.parts.append(f'<g class="{film.at(appears)}">')
     film.parts.append(f'<path class="o" d="M{lay.margin} {top:g}H{lay.width - lay.margin}"/>')
-    film.text(lay.margin, top + 1.5 * text, 1.1 * text, name, "b")
     if lay is WIDE:
         y = top + 2.2 * text
-        film.text(
-            lay.margin + width_of(name, 1.1 * text, "bold") + 10,
-            top + 1.5 * text,
-            small,
-            source,
-            "s",
-        )
+        film.text(lay.margin, top + 1.5 * text, 1.1 * text, name, "b", source)
     else:
         y = top + 3.2 * text
+        film.text(lay.margin, top + 1.5 * text, 1.1 * text, name, "b")
         film.text(lay.margin, top + 2.7 * text, small, source, "s")
     film.box(lay.margin, y, reader)
     film.box(writer_x, y, writer)
@@ -239,7 +244,8 @@ def draw_lane(film: Film, row: Mapping[str, Any], k: int, top: float) -> None:
         film.text((start + end) / 2, y + height / 2 + 5, text, "→", "m s")
     sizes = {"one": len(row["best"][0]), "many": len(row["annotations"][0])}
     bottom = draw_note(film, row, k, y)
-    film.text(note_x, bottom + 1.2 * small, 0.9 * small, note.format(**sizes), "s")
+    below = bottom + 1.2 * small + (LOOK if k == 2 else 0)
+    film.text(note_x, below, 0.9 * small, note.format(**sizes), "s")
 
     gloss, written = row["glosses"][OUTPUTS[k]], row["outputs"][OUTPUTS[k]]
     tokens, reference = split(written), split(row["ref"])
@@ -249,38 +255,41 @@ def draw_lane(film: Film, row: Mapping[str, Any], k: int, top: float) -> None:
     for i, j in gloss["links"]:
         linked[places[i]].add(j)
     wrong = [not linked[i] <= right for i in range(len(words))]
-    x, below, across = lay.output
-    film.words((x, top + below, across), output, words, WRITE, wrong, 1.3)
+    x, offset, across = lay.output
+    film.words((x, top + offset, across), output, words, (writes[0], writes[1]), wrong, 1.3)
     if k == 2:
         draw_looks(film, row, [linked[i] for i in range(len(words))], bottom)
     n = max(sum(token[0].isalnum() for token in its) for its in (tokens, reference))
     n_right = sum(tokens[i][0].isalnum() for i in right)
-    kind = f"e b {film.at(WRITE[1] + 0.2)} " + ("r" if n_right == n else "w n")
+    counted = film.at(writes[1] + 0.1)
+    kind = f"e b {counted} " + ("r" if n_right == n else "w n")
     end = lay.width - lay.margin
     if lay is WIDE:
         film.text(end, top + 72, 42, str(n_right), kind)
-        film.text(end, top + 92, small, f"of {n} words right", f"e s {film.at(WRITE[1] + 0.2)}")
+        film.text(end, top + 92, small, f"of {n} words right", f"e s {counted}")
     else:
         film.text(end, top + 1.5 * text, 1.1 * text, f"{n_right} of {n} right", kind)
+    film.parts.append("</g>")
 
 
 def draw_note(film: Film, row: Mapping[str, Any], k: int, top: float) -> float:
     """Draw one note, in each of its states, or a note for each word; return its lower edge."""
     x, (width, height, columns) = film.layout.boxes[0], film.layout.note
+    _, begin, finish, *_ = TIMES[k]
     if k == 2:
         n = len(row["annotations"])
         pitch, rows = width / n, len(row["annotations"][0]) // 4
         for j, digits in enumerate(row["annotations"]):
-            start = READ[0] + (READ[1] - READ[0]) * j / n
+            start = begin + (finish - begin) * j / n
             place = (x + pitch * j, top, 0.2 * pitch, height / rows)
             film.cells(digits, 4, place, film.at(start))
         return top + height
     states = row["vectors"] if k == 0 else [row["vectors"][-1], *row["best"]]
-    unit, each = width / columns, (READ[1] - READ[0]) / len(states)
+    unit, each = width / columns, (finish - begin) / len(states)
     rows = len(states[0]) // columns
     y = top + (height - rows * unit) / 2 if film.layout is WIDE else top + 4
     for i, digits in enumerate(states):
-        start, is_last = READ[0] + each * i, i == len(states) - 1
+        start, is_last = begin + each * i, i == len(states) - 1
         kind = film.at(start) if is_last else film.at(start, start + each)
         if is_last or film.layout is WIDE:
             film.cells(digits, columns, (x, y, unit, unit), kind)
@@ -290,15 +299,18 @@ def draw_note(film: Film, row: Mapping[str, Any], k: int, top: float) -> float:
 def draw_looks(film: Film, row: Mapping[str, Any], linked: Sequence[set[int]], top: float) -> None:
     """Draw below the notes to which the writer attends while it writes each word."""
     pitch = film.layout.note[0] / len(row["annotations"])
-    each = (WRITE[1] - WRITE[0]) / (len(linked) - 1)
+    begin, finish = TIMES[-1][3:]
+    each = (finish - begin) / (len(linked) - 1)
     for i, tokens in enumerate(linked):
         marks = ""
         for j in range(len(row["annotations"])):
             weight = max((LEVELS.index(row["weights"][t][j]) / 63 for t in tokens), default=0.0)
             if weight >= LEAST_WEIGHT:
                 at = f'x="{film.layout.boxes[0] + pitch * j:.1f}" y="{top + 1:g}"'
-                marks += f'<rect {at} width="{0.8 * pitch:.1f}" height="4" opacity="{weight:.2f}"/>'
-        start = WRITE[0] + each * i
+                marks += (
+                    f'<rect {at} width="{0.8 * pitch:.1f}" height="{LOOK}" opacity="{weight:.2f}"/>'
+                )
+        start = begin + each * i
         film.parts.append(f'<g class="k {film.at(start, start + each)}">{marks}</g>')
 
 
