@@ -7,6 +7,7 @@ itself, without a network and, but for the models that run, without JavaScript.
 from __future__ import annotations
 
 import re
+import shutil
 import textwrap
 from collections.abc import Mapping, Sequence
 from itertools import groupby, pairwise
@@ -89,7 +90,8 @@ def build(
     models. Raises ValueError if there are no weights in `live`.
     """
     files.claim_folder(out, "lesson")
-    (out / "figures").mkdir(exist_ok=True)
+    shutil.rmtree(out / "figures", ignore_errors=True)  # those of an earlier build
+    (out / "figures").mkdir()
     site = Site(out, has_live=live is not None, has_training=has_training)
     content: dict[str, Any] = {}
     if live:
