@@ -25,6 +25,7 @@ from seqmodels.records.schema import Bucket, Count, Name, Record, validate
 from seqmodels.report import figures, load, style
 from seqmodels.report.load import Folder, format_bucket, format_subtitle
 from seqmodels.utils import files
+from seqmodels.utils.terminal import print_error
 
 PARTS = 2_000
 """Attention weights are stored as whole multiples of 1 / PARTS."""
@@ -54,21 +55,23 @@ def read_rows(path: Path) -> list[Row]:
 
     So it does for a file that is not that of the record beside it.
     """
-    rows, text = list[Row](), b""
-    if path.exists():
-        text = io.read_checked(path, io.load(path.with_suffix(".json")))
-    for n, line in enumerate(text.split(b"\n")[:-1], 1):  # U+2028 ends no line
+    if not path.exists():
+        return []
+    text, rows = io.read_checked(path, io.load(path.with_suffix(".json"))), list[Row]()
+    for n, line in enumerate(text.removesuffix(b"\n").split(b"\n"), 1):  # U+2028 ends no line
         try:
             rows.append(validate(Row, json.loads(line)))
         except ValueError as error:  # json's is one
-            raise ValueError(f"{path}, line {n}: not a row of a run: {error}") from None
+            raise ValueError(
+                f"{path}, line {n}, is not a row of a run ({error}): restore it, or move it away"
+            ) from None
     return rows
 
 
 def write(folder: Path, out: Path, n_maps: int) -> Path:
     """Write the report on a folder of records; return its path.
 
-    Raises ValueError if the folder has no records, or files of a run do not belong together.
+    Raises ValueError if the folder has no records, or weights are not those of their record.
     """
     loaded = load.load_folder(folder)
     with style.context():
@@ -83,13 +86,8 @@ def describe(folder: Folder, n_maps: int) -> dict[str, Any]:
     styles = style.line_styles_for(load.group_by_model(records))
     svg = style.render(figures.draw_scores(records, test), ".svg").decode()
     scores = load.score_array(records, test.name, test.primary_metric)[:, 1:, 0]
-    firsts: dict[Path, Record] = {}
-    for name, r in folder.records.items():
-        path = folder.path / name
-        is_first = all(r.model != other.model for other in firsts.values())
-        if is_first and path.with_suffix(".jsonl").exists():
-            firsts[path] = r
-    examples = list_examples(firsts, test.name, test.buckets)
+    firsts = read_first_seeds(folder, test.name)
+    examples = list_examples([*firsts.values()], records[0], test.buckets)
     return {
         "name": folder.path.resolve().name,
         "title": format_subtitle(records),
@@ -102,28 +100,45 @@ def describe(folder: Folder, n_maps: int) -> dict[str, Any]:
             "buckets": [{"low": b.low, "high": b.high, "name": format_bucket(b)}
                         for b in test.buckets],
             "start": load.longest_trained_bucket(test) or 0,
-            "runs": [styles[r.model].label for r in firsts.values()],
+            "runs": [styles[folder.records[path.name].model].label for path in firsts],
             "examples": examples,
             "maps": attention_maps([*firsts], examples, n_maps),
         },
     }  # fmt: skip
 
 
+def read_first_seeds(folder: Folder, test: str) -> dict[Path, list[Row]]:
+    """Return the rows of a test set of the first seed of each model that has hypotheses.
+
+    A damaged file, or one with other examples, is left out, with a line that says so.
+    """
+    by_run, texts, models = dict[Path, list[Row]](), list[Any](), set[str]()
+    for path, r in ((folder.path / name, r) for name, r in folder.records.items()):
+        if r.model in models:
+            continue
+        try:
+            rows = [row for row in read_rows(path.with_suffix(".jsonl")) if row.set == test]
+            own = [(row.x, row.src, row.ref) for row in rows]
+            if rows and own != (texts or own):
+                raise ValueError(f"{path}: its test examples are not those of the other runs")
+        except ValueError as error:
+            print_error("left out", error)
+            continue
+        if rows:
+            models.add(r.model)
+            by_run[path], texts = rows, own
+    return by_run
+
+
 def list_examples(
-    runs: Mapping[Path, Record], test: str, buckets: Sequence[Bucket]
+    by_run: Sequence[Sequence[Row]], first: Record, buckets: Sequence[Bucket]
 ) -> list[dict[str, Any]]:
     """Return the first examples of each bucket, with what each run wrote and its score.
 
-    They are sorted by the gap between the runs, the largest first. Raises ValueError if two runs
-    have other examples.
+    They are sorted by the gap between the runs, the largest first.
     """
-    by_run = [[row for row in read_rows(path.with_suffix(".jsonl")) if row.set == test]
-              for path in runs]  # fmt: skip
-    texts = [[(row.x, row.src, row.ref) for row in rows] for rows in by_run]
-    if any(own != texts[0] for own in texts):
-        raise ValueError(f"the runs of {next(iter(runs)).parent} have other test examples each")
     bleu: Any = None
-    if runs and (first := next(iter(runs.values()))).tests[0].primary_metric == "bleu":
+    if by_run and first.tests[0].primary_metric == "bleu":
         check_tokenizer(first.data.bleu_tokenize)
         bleu = make_bleu(first.data.bleu_tokenize)
         bleu.effective_order = True  # otherwise a sentence of three words has none

@@ -17,7 +17,7 @@ from contextlib import suppress
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, TypeGuard
+from typing import Any
 
 import numpy as np
 
@@ -40,11 +40,6 @@ OLD_TASKS = {
 # -------------------------------------------------------------------------------------- Reading
 
 
-def is_record(value: object) -> TypeGuard[dict[str, object]]:
-    """Return whether a JSON value declares itself a record, of any version."""
-    return isinstance(value, dict) and str(value.get("schema")).startswith("seqmodels.record/")
-
-
 def load(path: Path) -> Record:
     """Read one record.
 
@@ -62,8 +57,8 @@ def load(path: Path) -> Record:
 
 def parse(path: Path, value: object) -> Record:
     """Return the JSON value of a file as a record; raise ValueError if it is not a valid one."""
-    if not is_record(value):
-        raise ValueError(f"{path} is not a record ({SCHEMA})")
+    if not (isinstance(value, dict) and str(value.get("schema")).startswith("seqmodels.record/")):
+        raise ValueError(f"{path} is not a record ({SCHEMA}): restore it, or move it away")
     if (version := str(value["schema"])) != SCHEMA:
         raise ValueError(f"{path} has the schema {version[:60]!r}; this version reads {SCHEMA}")
     try:
@@ -92,8 +87,9 @@ def sums_path(folder: Path, record: Record) -> Path:
 
 def load_sums(path: Path, record: Record) -> dict[str, Sums]:
     """Return the sums of a run by test set; raise ValueError if they do not give its scores."""
+    content = read_checked(path, record)
     try:
-        text = gzip.decompress(read_checked(path, record))
+        text = gzip.decompress(content)
         sums = validate(SumsFile, json.loads(text)).tests
         for test in record.tests:
             if (own := sums.get(test.name)) is None:
@@ -107,7 +103,9 @@ def load_sums(path: Path, record: Record) -> dict[str, Sums]:
             if not np.isclose(score, recorded, rtol=1e-6, atol=1e-9):
                 raise ValueError(f"{key} is {score:.6g}, not {recorded:.6g}")
     except (KeyError, ValueError, IndexError, EOFError, OSError, zlib.error) as error:
-        raise ValueError(f"{path} does not hold the sums of its record ({error})") from None
+        raise ValueError(
+            f"{path} does not hold the sums of its record ({error}): restore it, or move it away"
+        ) from None
     return sums
 
 

@@ -7,7 +7,6 @@ draws besides is in tasks/NAME/figure.py. No torch; the same records give the sa
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -24,6 +23,7 @@ from seqmodels.report import alignment, effects, load, style, tables
 from seqmodels.report.style import GREY, INK, PANEL, LineStyle, Look
 from seqmodels.utils import files
 from seqmodels.utils.imports import TASKS, import_beside
+from seqmodels.utils.terminal import is_mistake, print_error
 
 Draw = Callable[[Any], dict[str, Figure]]
 """Returns figures by the names of their files: of a folder's records, or of several folders'."""
@@ -242,7 +242,9 @@ def find_significance(folder: Path, by_file: dict[str, Record]) -> significance.
     try:
         return significance.compare_folder(folder, by_file)
     except ValueError as error:
-        print(f"not drawn: {error}", file=sys.stderr)
+        if not is_mistake(error):
+            raise
+        print_error("no differences", error)
         return None
 
 

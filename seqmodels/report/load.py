@@ -15,7 +15,7 @@ import numpy as np
 
 from seqmodels.evaluation.metrics import metric_of
 from seqmodels.models import INFOS, PAPERS, ModelInfo, model_of
-from seqmodels.records.io import is_record, parse
+from seqmodels.records.io import parse
 from seqmodels.records.schema import SCHEMA, Bucket, Interval, Record, Test, Value
 from seqmodels.records.significance import MIN_SEEDS, Comparison, Pair
 from seqmodels.utils import files
@@ -55,16 +55,14 @@ class Folder(NamedTuple):
 def load_folder(path: Path, may_be_empty: bool = False) -> Folder:
     """Read each JSON file of a folder once; those that are not records are ignored.
 
-    A *-seed*.json that cannot be read is left out, with a line that says so. Raises ValueError for
+    A *-seed*.json that is none is left out, with a line that says so. Raises ValueError for
     two records of the same (model, seed), more than one task, and, unless it `may_be_empty`,
     without records.
     """
     by_run: dict[tuple[str, int], tuple[str, Record]] = {}
     for file in sorted(Path(path).glob("*.json"), key=lambda file: by_number(file.name)):
         try:
-            if not is_record(value := files.read_json(file)):
-                continue
-            record = parse(file, value)
+            record = parse(file, files.read_json(file))
         except (OSError, ValueError) as error:
             if "-seed" in file.name:
                 print_error("left out", error)

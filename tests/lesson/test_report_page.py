@@ -60,16 +60,30 @@ def test_hypotheses_and_scores_are_those_of_their_model(trained: Path, page: Pat
         assert len(inside) == min(b.n, report.PER_BUCKET)
 
 
-def test_runs_with_other_examples_are_refused(trained: Path, tmp_path: Path) -> None:
+def test_a_damaged_file_costs_its_run_alone(trained: Path, tmp_path: Path, capsys: Any) -> None:
     folder = copy_records(trained, tmp_path / "other", ".jsonl")
     path = folder / "gpt-seed1.jsonl"
-    path.write_text("".join(path.read_text().splitlines(keepends=True)[1:]))
-    with pytest.raises(ValueError, match=r"gpt-seed1\.jsonl is not the file of its record"):
-        report.write(folder, tmp_path / "d.html", 0)
-    early = path.with_suffix(".json")  # a record without checksums
-    early.write_text(json.dumps(fields_of(early) | {"files_sha256": {}}), "utf-8")
-    with pytest.raises(ValueError, match="other test examples"):
-        report.write(folder, tmp_path / "d.html", 0)
+    whole, early = path.read_bytes(), path.with_suffix(".json")
+
+    def check(content: bytes, fault: str) -> None:
+        path.write_bytes(content)
+        data = data_of(report.write(folder, tmp_path / "d.html", 0))
+        assert data["runs"] == ["Bahdanau", "LSTM seq2seq"]
+        assert {len(e["hyps"]) for e in data["examples"]} == {2}
+        (line,) = capsys.readouterr().err.splitlines()
+        assert line.startswith("left out: ")
+        assert fault in line
+
+    check(whole[:-20], "gpt-seed1.jsonl is not the file of its record: restore it")
+    early.write_text(json.dumps(fields_of(early) | {"files_sha256": {}}), "utf-8")  # no checksums
+    n = whole.count(b"\n")
+    check(whole[:-20], f"gpt-seed1.jsonl, line {n}, is not a row of a run (")
+    check(b"", "gpt-seed1.jsonl, line 1, is not a row")
+    check(whole[whole.index(b"\n") + 1 :], "gpt-seed1.json: its test examples are not")
+    path.write_bytes(whole)
+    for fault in (b"", b"null", early.read_bytes()[:-20]):
+        early.write_bytes(fault)
+        check(whole, "gpt-seed1.json is not")
 
 
 def weights_of(side: Any) -> Any:
