@@ -74,7 +74,7 @@ def draw_by_length(groups: Sequence[Group], attending: Group, fresh: Group) -> F
     """
     figure, axes = style.make_figure(
         "Which component limits long sentences?",
-        [r for group in groups for r in group],
+        [*(r for group in groups for r in group), *fresh],
         [look for line, look in LOOKS.items() if fresh or line != FRESH],
         [PANEL] * -(-len(groups) // 2),
         min(2, len(groups)),
