@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from seqmodels.interface import PAD, SequenceModel, reorder
+from seqmodels.interface import EOS, PAD, SequenceModel, reorder
 from seqmodels.models import Value
 from seqmodels.models.cache import tensors_of
 from seqmodels.search import unroll
@@ -108,6 +108,7 @@ def check_class(model_type: type, **sizes: Value) -> Case:
         nn.init.normal_(p, std=0.3)
     src_mask = torch.arange(5) < torch.tensor([5, 1, 3, 4]).unsqueeze(1)
     src = torch.randint(4, V, (4, 5)) * src_mask
+    src[2, 2] = EOS  # as the sources of most tasks end
     tgt_in = torch.cat([torch.ones(4, 1, dtype=torch.long), torch.randint(4, V, (4, 5))], 1)
     return Case(model, src, src_mask, tgt_in)
 

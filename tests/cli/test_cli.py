@@ -17,9 +17,11 @@ from toys import options, toy
 import seqmodels
 from seqmodels import search
 from seqmodels.cli import main
+from seqmodels.cli.arguments import warn_unknown
 from seqmodels.data import tokenizers
 from seqmodels.evaluation import evaluate
 from seqmodels.experiments import launch
+from seqmodels.interface import EOS, UNK
 from seqmodels.models import PAPERS
 from seqmodels.report import alignment, style
 
@@ -199,3 +201,10 @@ def test_an_interrupted_comparison_says_how_to_resume(
         with pytest.raises(KeyboardInterrupt) as advised:
             launch.compare(toy(), options(tmp_path, fresh=is_fresh))
         assert ("without --fresh" in advised.value.__notes__[0]) == is_fresh
+
+
+def test_unknown_words_are_counted_among_the_words(capsys: pytest.CaptureFixture[str]) -> None:
+    warn_unknown([[5, UNK, EOS], [], [UNK, 7]])
+    assert capsys.readouterr().err.startswith("2 of 4 words are unknown")
+    warn_unknown([[5, EOS]])
+    assert capsys.readouterr().err == ""

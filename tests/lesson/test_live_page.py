@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ from conftest import (
     copy_seed,
     rows_of,
 )
+from fake_records import as_records, fake_record
 from torch.testing import assert_close
 
 import seqmodels
@@ -176,6 +178,19 @@ def test_the_page_holds_its_models_in_order(trained: Path, page: Path) -> None:
     settings = [data[key] for key in ("case", "continues", "has_source_end", "unit", "limit")]
     limit = records[0]["tests"][0]["max_train_length"]
     assert settings == [None, None, records[0]["data"]["source_end"] == "EOS", "words", limit]
+
+
+def test_the_first_examples_of_each_bucket_are_in_the_page(monkeypatch: Any) -> None:
+    rows = [
+        SimpleNamespace(set=kind, x=20 - 10 * (i % 2), src=f"{i}", ref=kind)
+        for kind in ("other", "length")
+        for i in range(3 * live.EXAMPLES_PER_BUCKET)
+    ]
+    monkeypatch.setattr(live.report, "read_rows", lambda path: rows)
+    (test,) = as_records([fake_record("gpt", 1)])[0].tests  # a bucket for each ten words
+    found = live.sample_hypotheses([Path("a.json")], test)
+    kept = range(2 * live.EXAMPLES_PER_BUCKET)
+    assert found == sorted((20 - 10 * (i % 2), f"{i}", "length") for i in kept)
 
 
 def test_a_language_model_continues_texts(
