@@ -6,6 +6,7 @@ A figure is drawn of the records that hold what it shows.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -90,21 +91,29 @@ def draw_neighbours(records: Sequence[Record]) -> Figure:
     return figure
 
 
-def draw_probes(records: Sequence[Record]) -> Figure:
-    """Draw what linear probes read from the word "the", layer by layer."""
-    groups = load.group_by_model(records)
-    looks, names = style.line_styles_for(groups), ("gender", "case", "number", "role")
+VERBS = "verb of a subject", "verb of an object"
+PROBED = {
+    "probes": ("What has “the” learned of its noun?", ("gender", "case", "number", "role")),
+    "nouns": ("What does a noun know?", ("article", *VERBS, "place")),
+}  # fmt: skip
+"""The title and the properties of each analysis by linear probes."""
+
+
+def draw_probes(analysis: str, records: Sequence[Record]) -> Figure:
+    """Draw what linear probes read from words, layer by layer."""
+    groups, (title, names) = load.group_by_model(records), PROBED[analysis]
+    looks = style.line_styles_for(groups)
     figure, axes = style.make_figure(
-        "What has “the” learned of its noun? Accuracy of linear probes (%)",
+        f"{title} Accuracy of linear probes (%)",
         records,
-        [*looks.values(), CONTROL._replace(label="labels of another “the”")],
+        [*looks.values(), CONTROL._replace(label="labels of another word")],
         [PANEL, PANEL],
         2,
     )
     for ax, name in zip(axes.flat, names, strict=True):
         for model, look in looks.items():
             columns = "layer", "score", "control"
-            layer, score, control = average(groups[model], "probes", *columns, property=name)
+            layer, score, control = average(groups[model], analysis, *columns, property=name)
             ax.plot(layer, control, **CONTROL.line, lw=0.9, zorder=1)
             ax.plot(layer, score, **look.line)
         ax.set(title=name.capitalize(), xlabel="layer (0: embedding)", ylim=(0, 104))
@@ -142,7 +151,10 @@ def draw_smoothing(group: Sequence[Record]) -> Figure:
     return figure
 
 
-ALL = {"neighbours": draw_neighbours, "probes": draw_probes, "said": draw_said}
+ALL = {
+    "neighbours": draw_neighbours, "said": draw_said,
+    **{name: partial(draw_probes, name) for name in PROBED},
+}  # fmt: skip
 """What draws all models, by the names of figure and analysis."""
 
 

@@ -124,9 +124,7 @@ def source_layers(model: Any, batch: Batch) -> list[Float[Tensor, "B S _"]]:
         outputs = [out[0] if isinstance(out, tuple) else out for _, out in states]
         is_stepwise = outputs[0].dim() == 2
         return [embedded[0][1], torch.stack(outputs, 1) if is_stepwise else outputs[0]]
-    if is_one_text(
-        model
-    ):  # what its norms are given: each layer's input, and the last one's output
+    if is_one_text(model):  # what norms are given: each layer's input, the last one's output
         with watch([*(layer.norm_1 for layer in model.decoder), model.norm]) as calls:
             read(model, batch)
         vectors = [args[0] for ((args, _),) in calls]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -15,7 +16,7 @@ from seqmodels.experiments.task import Rows
 
 from ..synthetic.lexicon import NOUNS
 from ..synthetic.trees import Sentence
-from ..synthetic.words import KINDS, english_words
+from ..synthetic.words import ENGLISH, KINDS, english_words
 from .reader import Reader, collect_states, fit_ridge, mix_features
 
 WORDS = [(kind, word) for kind, forms in KINDS.items() for word in forms]
@@ -103,25 +104,19 @@ def score_classes(x: Tensor, labels: Sequence[Any], is_fit: Bool[Tensor, " N"]) 
     return 100 * sum(means) / len(means)
 
 
-def probe_layers(reader: Reader) -> Rows:
-    """Return what linear probes read from the vector of "the", layer by layer.
+def probe(reader: Reader, labels: Mapping[str, Mapping[int, Any]]) -> Rows:
+    """Return what linear probes read of words, layer by layer: by property, labels by word.
 
-    The word is always the same, so all that they read of its noun has come from other words. Two
-    thirds of the sentences are fitted. `control`: the same with the labels of another "the".
+    Two thirds of the sentences are fitted. `control`: the same with the labels of another word.
     """
-    words, n_fit = reader.words, 2 * len(reader.sample.parses) // 3
-    places = [i for i, word in enumerate(words) if word.text == "the"]
-    rows: Rows = []
+    n_fit, rows = 2 * len(reader.sample.parses) // 3, Rows()
     for layer, x in enumerate(reader.layers):
-        features = mix_features(x[places])
-        for name, value in PROPERTIES.items():
-            labels = [value(words[i]) for i in places]
-            kept = [j for j, label in enumerate(labels) if label is not None]
-            own = [labels[j] for j in kept]
-            is_fit = torch.tensor([words[places[j]].sentence < n_fit for j in kept])
+        for name, of_word in labels.items():
+            features, own = mix_features(x[[*of_word]]), [*of_word.values()]
+            is_fit = torch.tensor([reader.words[i].sentence < n_fit for i in of_word])
             third = len(own) // 3
             scores = {
-                key: score_classes(features[kept], each, is_fit)
+                key: score_classes(features, each, is_fit)
                 for key, each in (("score", own), ("control", own[third:] + own[:third]))
             }
             rows.append({
@@ -129,6 +124,39 @@ def probe_layers(reader: Reader) -> Rows:
                 **scores, "chance": 100 / len({*own}),
             })  # fmt: skip
     return rows
+
+
+def probe_articles(reader: Reader) -> Rows:
+    """Return what linear probes read of its noun from the vector of "the", layer by layer.
+
+    The word is always the same, so all that they read of its noun has come from other words.
+    """
+    places = [i for i, word in enumerate(reader.words) if word.text == "the"]
+    return probe(reader, {
+        name: {i: label for i in places if (label := value(reader.words[i])) is not None}
+        for name, value in PROPERTIES.items()
+    })  # fmt: skip
+
+
+def probe_nouns(reader: Reader) -> Rows:
+    """Return what linear probes read from the vector of a noun, layer by layer.
+
+    Its article: "the" or "a", in the singular. Its verb: which of all, if it is a content word and
+    the noun its subject, or object. Its place: in fours of words.
+    """
+    labels, start = defaultdict[str, dict[int, Any]](dict), 0
+    for p in reader.sample.parses:
+        texts, (kinds, roles, heads) = p.sentence.en, p.en
+        for i, (kind, role, head) in enumerate(zip(kinds, roles, heads, strict=True)):
+            if kind == "article" and (forms := p.forms[head]) and not forms.is_plural:
+                if (article := texts[i].lower().removesuffix("n")) in ("a", "the"):
+                    labels["article"][start + head] = article
+            elif kind == "noun":
+                labels["place"][start + i] = min(i // 4, 4)
+                if role and (verb := ENGLISH.get(texts[head])):
+                    labels[f"verb of {'an' if role == 'object' else 'a'} {role}"][start + i] = verb
+        start += len(texts)
+    return probe(reader, labels)
 
 
 # ------------------------------------------------------------------------------------ Word by word
@@ -213,6 +241,7 @@ def describe_said(reader: Reader) -> Rows:
 MEASURES: dict[str, Callable[[Reader], Rows]] = {
     "neighbours": describe_neighbours,
     "nearest": compare_nouns,
-    "probes": probe_layers,
+    "probes": probe_articles,
+    "nouns": probe_nouns,
     "said": describe_said,
 }

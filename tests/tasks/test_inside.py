@@ -269,7 +269,7 @@ def test_probes_read_what_was_planted_and_their_controls_do_not() -> None:
         if word.forms:
             planted[i, word.forms.gender] += 9
     own.layers = [noise, planted]  # in place of the model's
-    rows = {(row["layer"], row["property"]): row for row in words.probe_layers(own)}
+    rows = {(row["layer"], row["property"]): row for row in words.probe_articles(own)}
     assert rows[1, "gender"]["score"] > 95
     assert [rows[1, name]["chance"] for name in ("gender", "number")] == pytest.approx(
         [100 / 3, 50]
@@ -278,6 +278,25 @@ def test_probes_read_what_was_planted_and_their_controls_do_not() -> None:
         assert abs(rows[key]["score"] - rows[key]["chance"]) < 20
     for row in rows.values():
         assert abs(row["control"] - row["chance"]) < 20
+
+
+def test_a_noun_knows_the_article_and_the_verb_that_were_planted() -> None:
+    own = reader_of("transformer", draw(400))
+    planted, start = torch.randn(len(own.words), 30), 0
+    for p in own.sample.parses:
+        for text, kind, head in zip(p.sentence.en, p.en.kinds, p.en.heads, strict=True):
+            if kind == "article" and text.lower() in ("a", "an"):
+                planted[start + head, 0] += 9
+        start += len(p.sentence.en)
+    own.layers = [torch.randn(len(own.words), 30), planted]  # in place of the model's
+    rows = {(row["layer"], row["property"]): row for row in words.probe_nouns(own)}
+    assert rows[1, "article"]["score"] > 95 > 70 > rows[0, "article"]["score"]
+    assert rows[1, "verb of a subject"]["score"] < 20
+    assert rows[1, "place"]["chance"] == pytest.approx(25)  # of at most 14 words
+    n_verbs = [
+        round(100 / rows[1, f"verb of {role}"]["chance"]) for role in ("a subject", "an object")
+    ]
+    assert n_verbs[1] < n_verbs[0] <= len(lexicon.VERBS)  # some take no object
 
 
 def test_auc_by_hand() -> None:
@@ -379,10 +398,10 @@ def test_runs_are_measured_and_drawn(call: Call, tmp_path: Path, monkeypatch: An
     assert code == 0
     gpt, shipped = map(load_record, (tmp_path / "gpt-seed1.json", LIVE.with_suffix(".json")))
     assert (gpt.task, gpt.weights_sha256) == ("inside", shipped.weights_sha256)
-    assert len(gpt.analyses) == 9
+    assert len(gpt.analyses) == 10
     figures = {path.stem for path in tmp_path.glob("*.svg")}
     shown = {"heads-gpt", "muted-gpt", "stream-gpt", "smoothing-gpt"}
-    shown |= {"neighbours", "probes", "said"}
+    shown |= {"neighbours", "probes", "nouns", "said"}
     assert shown <= figures
     assert "heads-rnn_encdec" not in figures
     assert str(tmp_path / "said.svg") in out
