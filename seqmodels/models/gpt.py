@@ -10,7 +10,7 @@ Paper
 Before
     The Transformer has two stacks, and needs pairs of texts to train them. Liu et al. (2018,
     arXiv:1801.10198) kept the decoder alone and joined source and target into one text; McCann et
-    al. (2018, arXiv:1806.08730) stated every task as text.
+    al. (2018, arXiv:1806.08730) stated ten tasks as questions about a text.
 
 Idea
     Keep only the decoder's self-attention. Every task is a text to continue: a source is just

@@ -7,8 +7,9 @@ Paper
 
 Before
     Linear attention keeps all that it has ever read in one sum. Recurrent networks forget, but
-    each of their steps waits for the one before it; linear ones need not (QRNN, arXiv:1611.01576;
-    SRU, arXiv:1709.02755), and S4 (arXiv:2111.00396) makes them of differential equations.
+    each of their steps waits for the one before it. Linear ones can be trained in parallel, by a
+    scan (Martin and Cundy, arXiv:1709.04057); S4 (arXiv:2111.00396) derives them from equations of
+    continuous time.
 
 Idea
     A memory h of F × K numbers a head that fades and is fed, h_t = a_t h_{t−1} + Δ_t B_t x_tᵀ, read
