@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # what `__getattr__` imports
     from seqmodels.comparison import Comparison, compare  # noqa: F401
+    from seqmodels.experiments.task import Task, TestSet  # noqa: F401
     from seqmodels.inference import load  # noqa: F401
     from seqmodels.interface import BOS, EOS, PAD, UNK, Batch, SequenceModel, reorder  # noqa: F401
     from seqmodels.models import MODELS, build  # noqa: F401
@@ -19,6 +20,7 @@ HOMES = {
     "search": ("unroll",),
     "inference": ("load",),
     "comparison": ("Comparison", "compare"),
+    "experiments.task": ("Task", "TestSet"),
 }
 """The public names of each module."""
 __all__ = sorted(["__version__", *(name for names in HOMES.values() for name in names)])

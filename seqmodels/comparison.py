@@ -8,8 +8,8 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from seqmodels.utils.imports import HOME, import_beside, list_tasks
-from seqmodels.utils.terminal import did_you_mean, wrap
+from seqmodels.utils.imports import HOME, import_beside
+from seqmodels.utils.terminal import wrap
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -34,7 +34,7 @@ def compare(  # noqa: PLR0913
     dry_run: bool = False,
     **flags: Any,
 ) -> Comparison | None:
-    """Run a task's comparison, as `seqmodels run TASK` does; return it, or None for a dry run.
+    """Run the comparison of a task, by its name or its FILE.py; return it, or None for a dry run.
 
     The arguments are the flags of the command: `models=["gpt", "bahdanau"]`, `size="smoke"`,
     `set={"dropout": 0.1}`, `vary={"n_heads": [1, 2]}`; `seqmodels run TASK --help` lists all, to be
@@ -47,12 +47,8 @@ def compare(  # noqa: PLR0913
         "models": models, "set": set, "vary": vary, "seeds": seeds, "tokens": tokens, "size": size,
         "device": device, "out": out, "fresh": fresh, "dry_run": dry_run,
     }  # fmt: skip
-    if task not in list_tasks():
-        similar = did_you_mean(task, list_tasks())
-        raise ValueError(
-            f"there is no task {task!r}{similar}; choose from {', '.join(list_tasks())}"
-        )
-    program, flags_of_tasks = import_beside(f"tasks.{task}.__main__"), import_beside("tasks.flags")
+    flags_of_tasks = import_beside("tasks.flags")
+    program = flags_of_tasks.find_task(task)
     if not hasattr(program, "make_task"):
         raise ValueError(f"{task} measures trained runs; give them to: seqmodels run {task} RUN …")
     args = program.PARSER.parse(flags_of_tasks.to_words(flags))

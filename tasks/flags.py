@@ -9,14 +9,16 @@ import argparse
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields, replace
+from importlib import import_module
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from seqmodels.data import TOKENIZERS
 from seqmodels.experiments.sweep import Options
-from seqmodels.models import PAPERS
+from seqmodels.models import PAPERS, import_file
 from seqmodels.utils import files
+from seqmodels.utils.imports import list_tasks
 from seqmodels.utils.terminal import Parser, argument, did_you_mean, run_cli
 
 if TYPE_CHECKING:
@@ -28,14 +30,12 @@ SIZES = {
     "full": "with larger budgets, in hours",
 }
 GROUPS = {
-    "what is compared": ("models", "set", "vary", "grid", "seeds", "tokens", "size"),
+    "what is compared": ("models", "set", "vary", "grid", "metric", "seeds", "tokens", "size"),
     "how it is computed": ("device", "precision", "launcher"),
     "where the records go": ("out", "fresh", "trained", "dry_run", "tensorboard"),
 }
 """The groups of the shared flags in --help."""
 MakeTask = Callable[[argparse.Namespace], "Task"]
-RUN_AS: str | None = None
-"""What a task is called in its messages, unless it is run by `python -m`."""
 Preset = tuple[str, Sequence[str]]
 """The name of a task's preset, with which its default folder begins, and the models to train."""
 MODELS_HELP = (
@@ -65,7 +65,7 @@ class TaskParser(Parser):
         check: Callable[[argparse.Namespace], Preset | None] = lambda args: None,
     ):
         super().__init__(
-            prog=f"python -m {module}" if RUN_AS is None else RUN_AS,
+            prog=f"python -m {module}",
             description=doc,
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
@@ -183,4 +183,25 @@ def run(parser: TaskParser, make_task: MakeTask, argv: Sequence[str] | None = No
         if out:
             draw_and_print(out)
 
-    run_cli(re.split("[. ]", parser.prog)[-1], run_comparison)
+    run_cli(parser.prog.split()[-1].removeprefix("tasks."), run_comparison)
+
+
+def find_task(task: str) -> Any:
+    """Return the module of a task, by its name or that of its FILE.py.
+
+    A file has a function `make_task(args)`; unless it has a PARSER, it gets the shared flags.
+    Raises ValueError if there is no such task.
+    """
+    if task.endswith(".py"):
+        module = import_file(Path(task).resolve())
+        if not hasattr(module, "make_task"):
+            raise ValueError(f"{task} has no function make_task(args) that returns a Task")
+        if not hasattr(module, "PARSER"):
+            module.PARSER = TaskParser(f"tasks.{Path(task).stem}", module.__doc__)  # type: ignore
+    elif task in list_tasks():
+        module = import_module(f"tasks.{task}.__main__")
+    else:
+        similar, names = did_you_mean(task, list_tasks()), ", ".join(list_tasks())
+        raise ValueError(f"no task {task!r}{similar}; choose from {names}, or give a FILE.py")
+    module.PARSER.prog = f"seqmodels run {task}"
+    return module

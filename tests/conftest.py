@@ -27,7 +27,7 @@ assert "seqmodels" not in sys.modules, "the hook must come before the first impo
 INT_IS_FLOAT = "beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))"
 jaxtyping.install_import_hook("seqmodels", INT_IS_FLOAT)
 
-from toys import V, options, toy  # noqa: E402
+from toys import V, load_records, options, toy  # noqa: E402
 
 from seqmodels import MODELS, SequenceModel, build, models  # noqa: E402
 from seqmodels.data import tokenizers  # noqa: E402
@@ -37,7 +37,7 @@ from seqmodels.models import INFOS, PAPERS, model_of, paper_of  # noqa: E402
 from seqmodels.models.variants import table  # noqa: E402
 from seqmodels.records import io as record  # noqa: E402
 from seqmodels.records.schema import Record  # noqa: E402
-from seqmodels.report import figures, load, style  # noqa: E402
+from seqmodels.report import figures, style  # noqa: E402
 from seqmodels.utils import files  # noqa: E402
 from tools.sizes import sizes_of  # noqa: E402
 
@@ -357,7 +357,7 @@ def fields_of(path: Path) -> dict[str, Any]:
 
 
 def check_folder(folder: Path, models: Sequence[str]) -> list[Record]:
-    records = load.load_records(folder)
+    records = load_records(folder)
     assert {r.model for r in records} == set(models)
     for made in records:
         path = folder / f"{made.model}-seed{made.seed}.json"

@@ -19,6 +19,8 @@ from seqmodels.data.batches import Example
 from seqmodels.data.text import Corpus, Pair
 from seqmodels.experiments import task
 from seqmodels.experiments.sweep import Options
+from seqmodels.records.schema import Record
+from seqmodels.report.load import load_folder
 from seqmodels.training import loop
 from seqmodels.training.checkpoint import Checkpoint
 from seqmodels.training.config import TrainConfig
@@ -81,6 +83,11 @@ def planted_gpt(W_q: Tensor) -> SequenceModel:
 def options(out: Path, **changes: Any) -> Options:
     given = {"models": list(MODELS), "device": "cpu", "precision": "float32"}
     return Options(out=out, **given | changes)
+
+
+def load_records(folder: Path) -> list[Record]:
+    """Read all records of a folder."""
+    return [*load_folder(folder).records.values()]
 
 
 def contents(folder: Path) -> dict[str, bytes]:

@@ -80,10 +80,6 @@ def draw_translation(run: TrainedModel, args: argparse.Namespace) -> None:
     draw_alignment((look, panel), args.alignment)
 
 
-MAX_NEW_TOKENS = 10_000
-"""Maximum tokens to generate."""
-
-
 def add_generate(arg: Add) -> None:
     """Add the arguments of `seqmodels generate`."""
     add_run(arg)
@@ -101,8 +97,6 @@ def generate(args: argparse.Namespace) -> None:
     """Continue one text with a trained run."""
     from seqmodels.inference import load
 
-    if args.length > MAX_NEW_TOKENS:
-        raise ValueError(f"--length {args.length}: at most {MAX_NEW_TOKENS:,}")
     run, text = load(args.run), "\n".join(read_text(args.text))
     print(run.generate(text, args.length, args.temperature, args.top_k, args.top_p, args.seed))
     warn_unknown([run.encode(text)])

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import runpy
-import sys
 
 from seqmodels.cli.arguments import Add, folder
 from seqmodels.utils.imports import import_beside, list_tasks
@@ -12,7 +10,7 @@ from seqmodels.utils.imports import import_beside, list_tasks
 
 def add_run(arg: Add) -> None:
     """Add the arguments of `seqmodels run`."""
-    arg("task", choices=list_tasks(), metavar="TASK", help=f"one of {', '.join(list_tasks())}")
+    arg("task", metavar="TASK", help=f"one of {', '.join(list_tasks())}, or a FILE.py of your own")
     arg("flags", nargs=argparse.REMAINDER, metavar="…",
         help="flags of the task: seqmodels run TASK --help")  # fmt: skip
 
@@ -20,12 +18,11 @@ def add_run(arg: Add) -> None:
 def run(args: argparse.Namespace) -> None:
     """Train and compare the models on a task."""
     flags = import_beside("tasks.flags")
-    flags.RUN_AS = f"seqmodels run {args.task}"
-    sys.argv[1:] = args.flags
-    try:
-        runpy.run_module(f"tasks.{args.task}", run_name="__main__", alter_sys=True)
-    finally:
-        flags.RUN_AS = None
+    task = flags.find_task(args.task)
+    if hasattr(task, "make_task"):
+        flags.run(task.PARSER, task.make_task, args.flags)
+    else:
+        task.main(args.flags)
 
 
 def add_plot(arg: Add) -> None:

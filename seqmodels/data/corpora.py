@@ -134,7 +134,8 @@ def explain_errors(what: str) -> Iterator[None]:
         while (below := cause.__cause__ or cause.__context__) is not None:
             cause = below
         reason = one_line(str(cause) or type(cause).__name__)[:300]
-        raise ValueError(f"{what} cannot be read: {reason}{offline_hint(what)}") from fault
+        hint = "without a network, give files as --data, or see SEQMODELS_DATA in docs/data.md"
+        raise ValueError(f"{what} cannot be read: {reason}; {hint}") from fault
 
 
 def load_dataset(data: str, limit: int | None) -> dict[str, Any]:
@@ -156,14 +157,3 @@ def download(address: str) -> Path:
     """Return the path of a file at an address, which `datasets` downloads once."""
     with explain_errors(address):
         return Path(import_datasets().DownloadManager().download(address))
-
-
-def offline_hint(source: str) -> str:
-    """Explain how to use a corpus without a network; "" for a path."""
-    for name, preset in (PARALLEL | TEXT).items():
-        if source.startswith(preset.source):
-            return (
-                f"; to use {name} without a network, put it into a folder as {preset.local}, and "
-                "set SEQMODELS_DATA to that folder"
-            )
-    return "" if Path(source).exists() else "; without a network, give files as --data"

@@ -9,14 +9,16 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from seqmodels.data.text import HANGUL, N_SAMPLED, unspaced_script
 from seqmodels.evaluation.intervals import Interval, Row, Score, compute_interval, groups_of
+from seqmodels.models import import_file
 
 if TYPE_CHECKING:
     from sacrebleu.metrics import BLEU
@@ -206,9 +208,35 @@ METRICS = {
 match if each of its tokens was the most likely one: greedy search would write it."""
 
 
+COMPUTED = [key for key, metric in METRICS.items() if metric.ratio or metric.count]
+"""The built-in metrics that are computed from rows."""
+
+
+def register_metric(name: str) -> str:
+    """Return a key of METRICS, or FILE.py:NAME, whose function is added to them as NAME.
+
+    Its score is the mean of what it returns for a hypothesis and its reference. Raises ValueError
+    if there is no such function, or a built-in metric has its name.
+    """
+    place, _, key = name.rpartition(":")
+    if not place and key in COMPUTED:
+        return name
+    function = getattr(import_file(Path(place).resolve()), key, None) if place else None
+    if not callable(function) or key in COMPUTED:
+        names = ", ".join(COMPUTED)
+        raise ValueError(f"{name}: give FILE.py:NAME of a function of another name than {names}")
+
+    def count(hyps: Sequence[str], refs: Sequence[str], _: str) -> np.ndarray:
+        means = [(function(h, r), 1) for h, r in zip(hyps, refs, strict=True)]
+        return np.array(means, np.float64)
+
+    METRICS[key] = replace(metric_of(key), count=count)
+    return name
+
+
 def metric_of(key: str) -> Metric:
     """Return a metric; one that is not in the table is labelled by its key."""
-    return METRICS.get(key) or Metric(label=key)
+    return METRICS.get(key) or Metric(label=key.replace("_", " "))
 
 
 def compute_scores_by_bucket(

@@ -141,6 +141,10 @@ def check_folder(out: Path, runs: Sequence[Run], is_fresh: bool) -> dict[Path, r
             check_same_settings(path, {**unrecorded, **recorded_settings(old)}, now)
             if path in planned:
                 recorded[path] = old
+                metric = planned[path].options.metric or ""
+                if metric.rpartition(":")[2] not in ["", *(t.primary_metric for t in old.tests)]:
+                    again = f"choose another --out, with --trained {out}"
+                    raise ValueError(f"{path} was not scored by {metric}; {again}")
         else:
             _, state = Checkpoint(path).load()
             check_same_settings(path, {**unrecorded, **state["settings"]}, now)

@@ -9,6 +9,7 @@ import shutil
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,11 @@ from seqmodels.evaluation.evaluate import (
     score_teacher_forced,
 )
 from seqmodels.evaluation.intervals import Row
-from seqmodels.evaluation.metrics import compute_scores_by_bucket, sacrebleu_signatures
+from seqmodels.evaluation.metrics import (
+    compute_scores_by_bucket,
+    register_metric,
+    sacrebleu_signatures,
+)
 from seqmodels.experiments.sweep import Run, check_same_settings, count_parameters
 from seqmodels.experiments.task import Rows, Task, TestSet
 from seqmodels.interface import EOS, SequenceModel, device_of
@@ -144,6 +149,8 @@ def evaluate(
     rows, tests = list[Row](), list[dict[str, Any]]()
     for test in run.task.tests:
         bar.detail = f"test set {test.name}"
+        if run.options.metric and test.is_generated:
+            test = replace(test, primary_metric=run.options.metric)
         test_rows, entry = score_test_set(model, run.task, test, bar)
         rows += test_rows
         tests.append(entry)
@@ -158,10 +165,12 @@ def score_test_set(
     model = test.adapt(model, bar) if test.adapt else model
     beam = test.beam or task.beam
     rows = build_rows(model, task, test, beam, bar)
+    metric = register_metric(test.primary_metric).rpartition(":")[2]
     overall, buckets = compute_scores_by_bucket(rows, test.buckets, task.bleu_tokenize)
-    fields = "name", "axis", "kind", "unit", "primary_metric", "max_train_length", "noun"
+    fields = "name", "axis", "kind", "unit", "max_train_length", "noun"
     about = {name: getattr(test, name) for name in fields} | {
-        "grouped_by": test.grouped_by or None, "baseline": test.baseline_name or None
+        "primary_metric": metric, "grouped_by": test.grouped_by or None,
+        "baseline": test.baseline_name or None,
     }  # fmt: skip
     if test.is_generated:
         about["beam"] = beam
@@ -244,7 +253,7 @@ def build_record(
     return record.build({
         "schema": record.SCHEMA,
         "task": task.name,
-        "model": run.name,
+        "model": run.spec.name,
         **({"arm": arm} if run.spec.is_changed else {}),
         "seed": run.cfg.seed,
         "model_config": run.sizes,
@@ -281,10 +290,10 @@ def list_contrasts(run: Run) -> list[str] | None:
     A changed model is compared with the unchanged one, and with the same change of the models that
     the unchanged one is compared with.
     """
-    base = run.spec.info.variant_of if run.spec.is_changed else run.name
+    base = run.spec.info.variant_of if run.spec.is_changed else run.spec.name
     named = [column for row, column in run.task.contrasts if row == base]
     if run.spec.is_changed:
-        return [base, *(f"{other}{run.name.removeprefix(base)}" for other in named)]
+        return [base, *(f"{other}{run.spec.name.removeprefix(base)}" for other in named)]
     return named if any(base in pair for pair in run.task.contrasts) else None
 
 

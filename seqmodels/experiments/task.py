@@ -26,7 +26,8 @@ class TestSet:
     unit: str
     """Plural noun for what x counts, such as words."""
     primary_metric: str
-    """The metric that figures and tables show first: a key of METRICS."""
+    """The metric that figures and tables show: a key of METRICS, or FILE.py:NAME of a function of a
+    hypothesis and its reference, whose mean is the score."""
     examples: Sequence[Example]
     x: Sequence[int]
     buckets: Sequence[tuple[int, int]]

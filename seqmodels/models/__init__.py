@@ -13,6 +13,7 @@ from seqmodels.models.registry import (  # noqa: F401
     file_sha256,
     find_class,
     import_class,
+    import_file,
     list_models,
     model_of,
     paper_of,

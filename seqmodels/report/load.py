@@ -78,11 +78,6 @@ def load_folder(path: Path, may_be_empty: bool = False) -> Folder:
     return Folder(Path(path), dict(named))
 
 
-def load_records(path: Path) -> list[Record]:
-    """Read all records of a folder, in order of history, then by seed (see load_folder)."""
-    return list(load_folder(path).records.values())
-
-
 def group_by_model(records: Iterable[Record]) -> dict[str, list[Record]]:
     """Group records by model, in order of history, then by name; within a model, by seed."""
     groups: dict[str, list[Record]] = {}

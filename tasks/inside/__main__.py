@@ -24,14 +24,12 @@ from seqmodels.utils import files
 from seqmodels.utils.imports import SHIPPED
 from seqmodels.utils.terminal import Parser, run_cli
 
-from .. import flags
-
 if TYPE_CHECKING:
     from seqmodels.inference import TrainedModel
     from seqmodels.records.schema import Record
 
 PARSER = Parser(
-    prog=flags.RUN_AS or "python -m tasks.inside",
+    prog="python -m tasks.inside",
     description=__doc__,
     formatter_class=argparse.RawDescriptionHelpFormatter,
 )

@@ -36,7 +36,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 CALLS: list[tuple[ModuleType, str, tuple[str, ...]]] = [
     # flags and their values
     (main, "paint", ("'paint'", "models", "plot")),
-    (main, "generate bahdanau a --length 10001", ("--length 10001", "10,000")),
     (main, "generate bahdanau a --top-p 0", ("top-p 0",)),
     (main, "generate bahdanau a --seed -1", ("--seed", "'-1'")),
     (copy, "--mod gpt", ("--mod",)),

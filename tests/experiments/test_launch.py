@@ -18,7 +18,7 @@ import torch
 from conftest import ROOT, Call, check_one_line
 from safetensors.torch import load_file
 from survival import command, results, survive
-from toys import contents, options, same, toy
+from toys import contents, load_records, options, same, toy
 
 import seqmodels
 from seqmodels import MODELS, SequenceModel
@@ -29,7 +29,6 @@ from seqmodels.experiments import run as one_run
 from seqmodels.experiments.launch import compare
 from seqmodels.experiments.sweep import Run
 from seqmodels.records import io as record
-from seqmodels.report.load import load_records
 from seqmodels.training import loop
 from seqmodels.training.trainer import Trainer
 from seqmodels.utils import files

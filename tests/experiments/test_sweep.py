@@ -25,9 +25,9 @@ def test_every_option_reaches_its_runs(tmp_path: Path) -> None:
     )
     runs = list_runs(task, given, tmp_path, "cpu")
     names = [("gpt", 1), ("bahdanau", 1), ("gpt", 4), ("bahdanau", 4)]
-    assert [(run.name, run.cfg.seed) for run in runs] == names
+    assert [(run.spec.name, run.cfg.seed) for run in runs] == names
     for run in runs:
-        assert run.path == tmp_path / f"{run.name}-seed{run.cfg.seed}.json"
+        assert run.path == tmp_path / f"{run.spec.name}-seed{run.cfg.seed}.json"
         assert (run.cfg.precision, run.cfg.max_grad_norm) == ("bfloat16", 0.7)
         assert run.settings()["tokens"] == 123
         assert run.options is given
@@ -38,7 +38,9 @@ def test_grids_and_widths(tmp_path: Path) -> None:
 
     def widths(**changes: bool) -> dict[str, int]:
         given = options(tmp_path, models=GPT, vary=vary, **changes)
-        return {run.name: run.sizes["d_model"] for run in list_runs(toy(), given, tmp_path, "cpu")}
+        return {
+            run.spec.name: run.sizes["d_model"] for run in list_runs(toy(), given, tmp_path, "cpu")
+        }
 
     fitted = widths()
     assert [*fitted] == ["gpt", "gpt-n_heads-1", "gpt-n_layers-2"]
@@ -51,17 +53,20 @@ def test_a_task_has_changes_of_its_own(tmp_path: Path) -> None:
     given = options(tmp_path, models=["bahdanau", "gpt"])
     runs = list_runs(task, given, tmp_path, "cpu")
     both = "gpt-dropout-0.25-beta_2-0.5"
-    assert [run.name for run in runs] == ["bahdanau", "gpt", "gpt-n_heads-1", both]
+    assert [run.spec.name for run in runs] == ["bahdanau", "gpt", "gpt-n_heads-1", both]
     assert (runs[-1].settings()["dropout"], runs[-1].cfg.beta_2) == (0.25, 0.5)
     given = options(tmp_path, models=GPT, vary=[("n_heads", ["4"])])
-    assert [run.name for run in list_runs(task, given, tmp_path, "cpu")] == ["gpt", "gpt-n_heads-4"]
+    assert [run.spec.name for run in list_runs(task, given, tmp_path, "cpu")] == [
+        "gpt",
+        "gpt-n_heads-4",
+    ]
 
 
 def test_a_change_is_of_one_field(tmp_path: Path) -> None:
     vary = [("n_heads", ["1", "2", "4"]), ("lr", ["0.01", "0.02"]), ("width", ["3"])]
     runs = list_runs(toy(), options(tmp_path, models=GPT, vary=vary), tmp_path, "cpu")
     names = ["gpt", "gpt-n_heads-1", "gpt-n_heads-4", "gpt-lr-0.02", "gpt-width-3"]
-    assert [run.name for run in runs] == names  # without changes to the default
+    assert [run.spec.name for run in runs] == names  # without changes to the default
     assert [run.spec.training for run in runs] == [{}, {}, {}, {"lr": 0.02}, {}]
     assert [run.sizes["n_heads"] for run in runs] == [2, 1, 4, 2, 2]
     assert runs[4].sizes["d_model"] == 3 * runs[0].sizes["d_model"]
@@ -78,7 +83,7 @@ def test_set_fields_reach_the_models_that_have_them(tmp_path: Path) -> None:
     options_of = options(
         tmp_path, models=["gpt", "transformer"], set=given, vary=[("d_k", ["8"]), ("lr", ["0.5"])]
     )
-    runs = {run.name: run for run in list_runs(task, options_of, tmp_path, "cpu")}
+    runs = {run.spec.name: run for run in list_runs(task, options_of, tmp_path, "cpu")}
     names = ["gpt", "gpt-lr-0.5", "transformer", "transformer-d_k-8", "transformer-lr-0.5"]
     assert [*runs] == names
     assert [run.cfg.lr for run in runs.values()] == [0.25, 0.5, 0.25, 0.25, 0.5]

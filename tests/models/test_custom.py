@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import ROOT, Call, Run, check_folder, check_one_line
+from conftest import ROOT, Call, Run, check_folder, check_one_line, rows_of
 
+import seqmodels
 from seqmodels import models
 from seqmodels.cli import main
 from seqmodels.contract import CHECKS, list_violations
@@ -29,8 +30,8 @@ FILES = [
     *re.findall(r"^```python\n(.*?)^```$", PAGE, re.M | re.S),
     (ROOT / "examples" / "attending.py").read_text(encoding="utf-8"),
 ]
-"""The file of the page, and the example."""
-NAMES = "bag", "attending"
+"""The files of the page, and the example."""
+NAMES = "bag", "first", "attending"
 
 
 @pytest.fixture(autouse=True)
@@ -225,3 +226,36 @@ def test_a_task_is_one_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert "2 models say again" in own
     tables = (tmp_path / "out" / "echo" / "tables.md").read_text(encoding="utf-8")
     assert "### letters: symbol accuracy (%)" in tables
+
+
+@pytest.mark.usefixtures("few_draws")
+def test_a_task_and_a_metric_are_one_file(own: Path, call: Call) -> None:
+    (own / "first.py").write_text(FILES[1] + "def characters(a, b):\n    return len(a)\n")
+    first = own / "first.py"
+    given = main, "run", first, "--models", "gpt", "--device", "cpu", "--tokens", "400", "--out"
+    assert call(*given, own / "plain")[0] == 0
+    for out, metric, trained in (("a", "last_word", ()), ("b", "characters", (own / "a",))):
+        more = (
+            "--metric",
+            f"{first}:{metric}",
+            *(w for path in trained for w in ("--trained", path)),
+        )
+        code, shown, _ = call(*given, own / out, *more)
+        assert (code, f"length: {metric.replace('_', ' ')} by source length" in shown) == (0, True)
+        table = seqmodels.Comparison(own / out).to_frame().query(f"metric == '{metric}'")
+        rows = rows_of(own / out / "gpt-seed1.jsonl")
+        score = {
+            "last_word": lambda row: 100 * (row["hyp"].split()[-1:] == [row["ref"]]),
+            "characters": lambda row: len(row["hyp"]),
+        }[metric]
+        for low, value in zip(table.low, table.value, strict=True):
+            parts = [score(row) for row in rows if not low >= 0 or row["x"] == low]
+            assert value == pytest.approx(sum(parts) / len(parts))
+    made = [load_record(own / out / "gpt-seed1.json") for out in ("plain", "a", "b")]
+    assert [r.tests[0].primary_metric for r in made] == ["exact_match", "last_word", "characters"]
+    assert len({record.weights_sha256 for record in made}) == 1
+    check_one_line(call(*given, own / "plain", "--metric", f"{first}:last_word"), "--trained")
+    for wrong in ("nothing", "LENGTHS"):
+        check_one_line(call(*given, own / "c", "--metric", f"{first}:{wrong}"), wrong, "function")
+    check_one_line(call(main, "run", own / "bag.py"), "bag.py has no function make_task")
+    check_one_line(call(main, "run", "coppy"), "did you mean 'copy'", "FILE.py")

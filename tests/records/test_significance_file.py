@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from conftest import rows_of
 from fake_records import BUCKETS, with_rows
+from toys import load_records
 
 from seqmodels.evaluation import metrics
 from seqmodels.records import io as records
@@ -52,7 +53,7 @@ def change(path: Path, to: Path, **fields: Any) -> None:
 def test_differences_are_those_of_the_records(metric: str, tmp_path: Path) -> None:
     found = find(with_rows(tmp_path, SHARES, metric)).comparisons
     assert [c.metric for c in found] == [metric, *(["nats"] if metric != "bits_per_byte" else [])]
-    groups = load.group_by_model(load.load_records(tmp_path))
+    groups = load.group_by_model(load_records(tmp_path))
     for comparison in found:
         assert comparison.test == "length"
         assert comparison.buckets == [list(bucket) for bucket in BUCKETS]
@@ -96,7 +97,7 @@ def test_a_model_alone_is_not_compared(tmp_path: Path) -> None:
 
 def test_rows_of_a_text_are_drawn_together(folder: Path) -> None:
     single = compare(folder).pairs[0].overall
-    for record in load.load_records(folder):
+    for record in load_records(folder):
         rows = rows_of(folder / record.hypotheses)
         rows = [r | {"group": f"text {i % 15}"} for i, r in enumerate(rows)]
         records.save_sums(records.sums_path(folder, record), record, rows)
@@ -109,7 +110,7 @@ def test_sums_are_those_of_the_rows(tmp_path: Path) -> None:
     digests = set()  # of the same sentences, whatever is measured
     for metric, share in (("bleu", 0.5), ("exact_match", 0.6), ("nats", 0.7)):
         folder = with_rows(tmp_path / metric, {"gpt": (share,)}, metric)
-        (record,) = load.load_records(folder)
+        (record,) = load_records(folder)
         rows = rows_of(folder / record.hypotheses)
         (sums,) = records.load_sums(records.sums_path(folder, record), record).values()
         assert np.array_equal(sums.terms, metrics.metric_of(metric).terms(rows, "13a"))

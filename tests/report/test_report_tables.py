@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from fake_records import MODELS, as_arm, as_records, fake_record, row, scored, several, write
 from test_fixtures import list_quantities
+from toys import load_records
 
 from seqmodels.models import PAPERS
 from seqmodels.records.schema import Interval, Record
@@ -189,7 +190,7 @@ def test_models_are_in_order_of_history(tmp_path: Path) -> None:
     seeds = [fake_record("gpt", seed) for seed in (10, 9)]
     arms = [as_arm(fake_record("gpt", 1), f"{n} heads", {"n_heads": n}) for n in (16, 4)]
     folder = write(tmp_path, [fake_record("a_sixth", 1), *seeds, *several(1), *arms])
-    records = load.load_records(folder)
+    records = load_records(folder)
     names = [*MODELS[:-1], "gpt", "gpt", "gpt", "gpt-n_heads-4", "gpt-n_heads-16", "a_sixth"]
     assert [r.model for r in records] == names
     assert [r.seed for r in records] == [1, 1, 1, 1, 1, 9, 10, 1, 1, 1]
@@ -202,16 +203,16 @@ def test_only_records_are_read(tmp_path: Path, capsys: Any) -> None:
     (tmp_path / "tsconfig.json").write_text("{ // another program's\n}")
     (tmp_path / "folder.json").mkdir()
     with pytest.raises(ValueError, match="holds no record"):
-        load.load_records(tmp_path)
+        load_records(tmp_path)
     write(tmp_path, several(1))
-    assert len(load.load_records(tmp_path)) == 5
+    assert len(load_records(tmp_path)) == 5
     broken = fake_record("gpt", 9)
     del broken["tests"][0]["buckets"][2]["n"]
     write(tmp_path, [broken])
     for half, fault in ((None, ": tests[0].buckets[2].n"), ('{"schema": "seqmod', " is not JSON")):
         if half:
             (tmp_path / "gpt-seed9.json").write_text(half)
-        assert len(load.load_records(tmp_path)) == 5
+        assert len(load_records(tmp_path)) == 5
         (line,) = capsys.readouterr().err.splitlines()
         assert line.startswith("left out: ")
         assert f"gpt-seed9.json{fault}" in line.replace(" is not a record", "")
@@ -220,11 +221,11 @@ def test_only_records_are_read(tmp_path: Path, capsys: Any) -> None:
 def test_what_cannot_be_compared_is_refused(tmp_path: Path) -> None:
     other = fake_record("gpt", 1, "recall")
     with pytest.raises(ValueError, match="mixes the tasks"):
-        load.load_records(write(tmp_path / "a", [fake_record("bahdanau", 1), other]))
+        load_records(write(tmp_path / "a", [fake_record("bahdanau", 1), other]))
     folder = write(tmp_path / "b", [fake_record("gpt", 1)])
     (folder / "copy.json").write_text((folder / "gpt-seed1.json").read_text(encoding="utf-8"))
     with pytest.raises(ValueError, match="second record of gpt, seed 1"):
-        load.load_records(folder)
+        load_records(folder)
     records = several(1)
     records[3]["tests"][0]["buckets"][1]["n"] += 1
     with pytest.raises(ValueError, match="transformer, seed 1: test 'length'"):

@@ -14,7 +14,7 @@ from conftest import Tiny
 from fake_records import as_records, fake_record
 from torch import Tensor, nn
 from torch.testing import assert_close
-from toys import TOKENIZER, options, toy
+from toys import TOKENIZER, load_records, options, toy
 
 from seqmodels.data.batches import Example, collate
 from seqmodels.experiments.launch import compare
@@ -22,7 +22,6 @@ from seqmodels.inference import load
 from seqmodels.interface import EOS, PAD, SequenceModel
 from seqmodels.models import build
 from seqmodels.records import io
-from seqmodels.report import load as report
 from seqmodels.report import style
 from seqmodels.search import unroll
 from tasks.bottleneck import best_state, figure, kept, latent
@@ -304,7 +303,7 @@ def test_an_autoencoder_reads_what_it_writes() -> None:
 )  # fmt: skip
 def test_committed_records_are_drawn(folder: str, drawn: list[str]) -> None:
     with style.context():
-        assert [*figure.draw(report.load_records(RESULTS / folder))] == drawn
+        assert [*figure.draw(load_records(RESULTS / folder))] == drawn
     (path, *_) = (RESULTS / folder).glob("*-seed1.json")
     is_new = folder in ("vector", "distance")
     assert io.load(path).task == ("bottleneck" if is_new else "translation")

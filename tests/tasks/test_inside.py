@@ -13,7 +13,7 @@ from conftest import RESULTS, TINY, Call, Pairs, Tiny
 from fake_records import as_records, fake_record
 from torch import nn
 from torch.testing import assert_close
-from toys import planted_gpt
+from toys import load_records, planted_gpt
 
 from seqmodels import SequenceModel, build
 from seqmodels.data.batches import collate
@@ -21,7 +21,7 @@ from seqmodels.data.tokenizers import Words
 from seqmodels.evaluation.evaluate import score_teacher_forced
 from seqmodels.interface import Batch
 from seqmodels.records.io import load as load_record
-from seqmodels.report import load, style
+from seqmodels.report import style
 from seqmodels.search import unroll
 from seqmodels.utils import files
 from tasks.analyses import watch
@@ -381,7 +381,7 @@ COMMITTED = {
 
 @pytest.mark.parametrize("folder", COMMITTED)
 def test_committed_records_are_drawn(folder: str) -> None:
-    records = load.load_records(RESULTS / folder)
+    records = load_records(RESULTS / folder)
     assert {r.task for r in records} == {"inside"}
     with style.context():
         assert {*COMMITTED[folder]} <= {*figure.draw(records)}
