@@ -375,7 +375,7 @@ def test_a_model_without_a_part_has_no_rows(tiny: Tiny) -> None:
 
 COMMITTED = {
     "heads-gpt": ["heads-gpt", "muted-gpt"], "smoothing": ["smoothing-transformer"],
-    "words": ["stream-gpt", "neighbours", "probes", "said"],
+    "words": ["stream-gpt", "neighbours", "probes", "said"], "nouns": ["nouns"],
 }  # fmt: skip
 
 
