@@ -5,7 +5,7 @@ A figure is drawn of the records that hold what it shows.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import numpy as np
@@ -151,7 +151,7 @@ def draw_smoothing(group: Sequence[Record]) -> Figure:
     return figure
 
 
-ALL = {
+ALL: dict[str, Callable[[Sequence[Record]], Figure]] = {
     "neighbours": draw_neighbours, "said": draw_said,
     **{name: partial(draw_probes, name) for name in PROBED},
 }  # fmt: skip
