@@ -129,6 +129,16 @@ test("layers and heads are listed where there are several", () => {
   assert.deepEqual(listed("#l=0", { ...SIZES, layers: 2 }), [[0, "0"], [0, "align 0 1"], [0, "0"]]);
 });
 
+test("a dot stands at its length and share, once, and the end of training is marked", () => {
+  const runs = [{ label: "A", colour: "#1", is_vector: true }, { label: "B", colour: "#2", is_vector: false }];
+  const make = load("strip.js")("(given) => new StripChart(given)"), chart = (limit) => make({ runs, first: 3, last: 9, limit, unit: "words" });
+  assert.deepEqual([2, 3, 6, 9, null].map((limit) => chart(limit).svg.all(".limit").length), [0, 1, 1, 0, 0]);
+  const one = chart(6), added = [[0, "s", 9, 1, 4], [0, "s", 9, 1, 4], [1, "s", 3, 2, 2], [1, "t", 4, 0, 0]].map((its) => one.add(...its));
+  assert.deepEqual(added, [true, false, true, false]);
+  assert.deepEqual(one.svg.all(".dot").map(({ attributes: { x, y, cx, cy } }) => [x ?? cx, y ?? cy]), [["350.75", "133"], ["49.25", "8"]]);
+  assert.equal(decodeURIComponent(one.address).split("utf-8,")[1], '"model","words of the source","right","of the longer"\n"A",9,1,4\n"B",3,2,2');
+});
+
 // --------------------------------------------------------------------------------- The report
 test("a bucket lists the sentences between its ends, and a choice shows one", async () => {
   const html = `<table id="scores"><thead><tr>${"<th><a></a></th>".repeat(2)}</tr></thead></table><p class="count"></p><ul class="pick"></ul><div id="example"></div><div id="attention"></div>`;

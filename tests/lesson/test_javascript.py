@@ -136,11 +136,17 @@ def test_the_longest_length_of_training_is_marked_where_there_are_longer_ones() 
       showSource();
       return [query("#length").value, query("#words").textContent, query("#beyond").textContent];
     });
-    return [at, sentences];"""
-    examples = [(n, "a b c d e f g"[: 2 * n - 1], "g") for n in (1, 3, 6)]
+    const areAlone = examples.map((one) => {
+      [text, example] = [one.src, one];
+      showSource();
+      return query("#another").disabled;
+    });
+    return [at, sentences, areAlone];"""
+    examples = [(n, "a b c d e f g"[: 2 * n - 1], "g") for n in (1, 3, 3, 6)]
     beyond = "Longer than all sentences in training: they had at most 3 words."
     three, four = [1, "3 words", ""], [1, "4 words", beyond]
-    assert run_live(body, examples) == ["0.5", [three, four, three]]
+    shown = ["0.5", [three, four, three], [True, False, False, True]]
+    assert run_live(body, examples) == shown
     assert run_live(body, examples, limit=6)[0] is None
     assert run_live(body, examples, limit=0)[0] is None
 

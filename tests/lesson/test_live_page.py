@@ -168,7 +168,8 @@ def test_the_page_holds_its_models_in_order(trained: Path, page: Path) -> None:
     planes = np.frombuffer(model["weights"], np.uint8)
     assert planes.reshape(2, -1).T.tobytes() == FAKE_WEIGHTS
     records = [json.loads((trained / f"{name}-seed1.json").read_text()) for name in FAKE_RUNS]
-    assert [run["n_parameters"] for run in data["runs"]] == [r["n_parameters"] for r in records]
+    sizes = [(r["n_parameters"], r["train_config"]["tokens"]) for r in records]
+    assert [(run["n_parameters"], run["tokens"]) for run in data["runs"]] == sizes
     rows = rows_of(trained / "gpt-seed1")
     examples = {(row["x"], row["src"], row["ref"]) for row in rows}
     in_page = json.loads(unpack(parts["examples"]))

@@ -126,9 +126,11 @@ def test_a_field_has_its_effect(name: str, field: str, value: Any, pairs: Pairs)
 DROPPED = [
     ("rnn_encdec", 3, {}), ("bahdanau", 3, {}), ("lstm_seq2seq", 5, {}), ("gpt", 7, {}),
     ("transformer", 18, {}), ("transformer", 18, {"is_prenorm": True}), ("mamba2", 3, {}),
-    ("linear_attention", 5, {}), ("gated_deltanet", 5, {}),
+    ("linear_attention", 5, {}), ("gated_deltanet", 5, {}), ("bahdanau_heads", 3, {}),
+    ("transformer_cosine", 18, {}), ("gpt_2023", 7, {}),
+    ("transformer_rotary", 18, {}), ("transformer_alibi", 18, {}), ("gpt_no_residual", 7, {}),
 ]  # fmt: skip
-"""The places where a chapter of two layers has dropout: what is dropped there counts."""
+"""The places where a model of two layers has dropout: what is dropped there counts."""
 
 
 @pytest.mark.parametrize(("name", "n_places", "sizes"), DROPPED)

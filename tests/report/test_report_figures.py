@@ -263,6 +263,7 @@ def test_the_effect_of_a_change_is_the_arm_minus_the_model_as_it_is() -> None:
         assert same_color(ax.collections[0].get_colors()[0], fills[verdict])
         assert same_color(ax.collections[1].get_colors()[0], style.GREY)
         assert "white" not in [line.get_markerfacecolor() for line in ax.lines[:2]]
+        assert [text.get_text().endswith("*") for text in ax.texts] == [True, False]
     untested = pairs[1].model_copy(update={"p": None})
     one = comparison.model_copy(update={"pairs": [pairs[0], untested]})
     drawn = effects.draw_effects(made, test, one)

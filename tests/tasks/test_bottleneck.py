@@ -230,7 +230,7 @@ def test_words_kept_by_place_and_by_words_read(monkeypatch: pytest.MonkeyPatch) 
     ]  # fmt: skip
     corpus = draw_corpus(seed=3, n_train=5, n_valid=5, max_test=20, per_bucket=30)
     sentences = [s for s in corpus.test if s.n_words >= 11]
-    monkeypatch.setattr(kept, "BINS", ((4, 9), (10, 10), (90, 99)))
+    monkeypatch.setattr(kept, "BINS", ((4, 9), (11, 11), (90, 99)))
 
     def translate(_: Any, examples: Any, *__: Any) -> list[Any]:
         return [s.de for s in sentences]
@@ -239,7 +239,7 @@ def test_words_kept_by_place_and_by_words_read(monkeypatch: pytest.MonkeyPatch) 
     words: Any = SimpleNamespace(encode=lambda text: [], tokens=lambda output: output)
     rows = kept.measure_prefixes(Copier(), Copier(), sentences, words)
     assert [row["n"] for row in rows] == [len(sentences)] * 2
-    assert rows[1]["words"] == 10
+    assert rows[1]["words"] == 11
     assert all(row["share_value"] > 95 > 60 > row["chance"] for row in rows)
 
 

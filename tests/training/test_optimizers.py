@@ -44,6 +44,20 @@ def test_muon_steps_as_torchs_does() -> None:
         torch.testing.assert_close(p, q, rtol=1e-4, atol=1e-4)
 
 
+def test_muon_is_as_precise_as_the_training() -> None:
+    def step(precision: Any) -> torch.Tensor:
+        torch.manual_seed(1)
+        model, rates = build("gpt", 64, d_model=16, n_heads=2), {"lr": 0.1, "muon_lr": 0.1}
+        cfg = TrainConfig(tokens=1, optimizer="muon", precision=precision, **rates)
+        for p in model.parameters():
+            p.grad = torch.randn_like(p)
+        optimizers.make_optimizers(model, cfg)[1].step()
+        return model.decoder[0].ff[0].weight.detach()
+
+    torch.testing.assert_close(step("bfloat16"), step("float32"), rtol=0, atol=0.01)
+    assert not torch.equal(step("bfloat16"), step("float32"))
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_orthogonalize_keeps_singular_vectors(dtype: torch.dtype) -> None:
     u = torch.linalg.qr(torch.randn(3, 6, 6, dtype=dtype))[0]
