@@ -10,6 +10,7 @@ Before anything is written, the graphs are run by onnxruntime beside the model.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import sys
 import tempfile
@@ -31,7 +32,6 @@ from lesson.graphs import Graphs
 from seqmodels import inference
 from seqmodels.interface import BOS, EOS, PAD, UNK, SequenceModel, mute_heads
 from seqmodels.search import allowed_argmax
-from seqmodels.training.checkpoint import sha256
 from seqmodels.utils import files
 
 SCHEMA = "seqmodels.export/2"
@@ -96,10 +96,10 @@ def contents_of(name: str | Path, is_half: bool) -> tuple[dict[str, bytes], Chec
             (Path(folder) / name).write_bytes(content)
         checked = check(run.model, traced, make_runner(Path(folder), traced.protos))
     manifest = describe_run(run, traced) | {
-        "files": {name: sha256(content) for name, content in contents.items()},
+        "files": {name: hashlib.sha256(own).hexdigest() for name, own in contents.items()},
         "versions": {name: version(name) for name in PACKAGES},
         "precision": "float16" if is_half else "float32",
-        "record": {"file": path.name, "sha256": sha256(path.read_bytes())},
+        "record": {"file": path.name, "sha256": hashlib.sha256(path.read_bytes()).hexdigest()},
         "checked": checked._asdict(),
     }
     contents["manifest.json"] = (json.dumps(manifest, indent=1) + "\n").encode()

@@ -18,7 +18,7 @@ from seqmodels import inference
 from seqmodels.data import tokenizers
 from seqmodels.data.text import count_words
 from seqmodels.interface import mute_heads
-from seqmodels.models import PAPERS
+from seqmodels.models import INFOS, PAPERS
 from seqmodels.records import io
 from seqmodels.records.schema import Record, Test
 from seqmodels.report import load, style
@@ -113,7 +113,7 @@ def export_run(path: Path, record: Record, line_style: LineStyle) -> tuple[dict[
     weights = np.frombuffer(contents.pop(export.WEIGHTS), np.uint8)
     parts = {"weights": weights.reshape(-1, 2).T.tobytes()}  # compresses better
     parts |= {Path(name).stem: contents[name] for name in contents if name.endswith(".onnx")}
-    model, info = record.model, load.info_of(record)
+    model, info = record.model, INFOS.get(record.base)
     memory = info.memory if info else ""
     about = {
         "model": model, "label": line_style.label, "colour": line_style.colour,

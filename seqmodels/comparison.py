@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from seqmodels.utils.imports import HOME, import_beside
-from seqmodels.utils.terminal import wrap
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -58,21 +57,9 @@ def compare(  # noqa: PLR0913
     adapted, options = flags_of_tasks.read_task(program.make_task, args)
     if (out := launch.compare(adapted, options)) is None:
         return None
-    plot_folder(out)
-    return Comparison(out)
-
-
-def draw_and_print(out: Path) -> None:
-    """Draw and print a folder's records."""
-    from seqmodels.report import figures
-
-    if not any(out.glob("*-seed*[0-9].json")):
-        return
-    paths = figures.plot_folder(out)
-    print(f"\n{Comparison(out)}")
-    print(f"\n{wrap(f'Records, hypotheses, weights and figures are in {out}:')}")
-    names = ", ".join(sorted(path.name for path in paths))
-    print(wrap(f"  {names}"))
+    compared = Comparison(out)
+    plot_folder(compared.folder, compared.significance)
+    return compared
 
 
 class Comparison:
@@ -85,9 +72,9 @@ class Comparison:
         from seqmodels.report import figures, load
 
         self.out = Path(out) if Path(out).exists() else HOME / "results" / out
-        folder = load.load_folder(self.out if self.out.exists() else Path(out))
-        self.records: list[Record] = [*folder.records.values()]
-        self.significance = figures.find_significance(self.out, folder.records)
+        self.folder = load.load_folder(self.out if self.out.exists() else Path(out))
+        self.records: list[Record] = [*self.folder.records.values()]
+        self.significance = figures.find_significance(self.folder)
 
     @cached_property
     def figures(self) -> dict[str, Figure]:

@@ -19,7 +19,7 @@ from seqmodels.experiments.sweep import Options
 from seqmodels.models import PAPERS, import_file
 from seqmodels.utils import files
 from seqmodels.utils.imports import list_tasks
-from seqmodels.utils.terminal import Parser, argument, did_you_mean, run_cli
+from seqmodels.utils.terminal import Parser, argument, did_you_mean, run_cli, wrap
 
 if TYPE_CHECKING:
     from seqmodels.experiments.task import Task
@@ -70,7 +70,8 @@ class TaskParser(Parser):
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
         self.check, self.default = check, (module.rpartition(".")[2], models)
-        self.needs_data: list[argparse.Action] = []
+        self.needs_data: Sequence[argparse.Action] = ()
+        """The flags that require --data."""
         own: dict[str, dict[str, Any]] = {
             "models": {"default": None, "help": MODELS_HELP.format(", ".join(models))},
             "set": {"default": []},  # argparse appends to it
@@ -86,13 +87,6 @@ class TaskParser(Parser):
         about = "; ".join(f"{size}: {SIZES[size]}" for size in sizes) + " (default: laptop)"
         group_of["size"].add_argument("--size", choices=sizes, default="laptop", help=about)
 
-    def add_data_group(self) -> Callable[..., None]:
-        """Return what adds the flags that require --data."""
-        group = self.add_argument_group("with --data")
-        return lambda *names, **settings: self.needs_data.append(
-            group.add_argument(*names, **settings)
-        )
-
     def parse(self, words: Sequence[str] | None = None) -> argparse.Namespace:
         """Return the flags; raise ValueError for a wrong one, or if two contradict each other."""
         args = super().parse(words)
@@ -103,7 +97,7 @@ class TaskParser(Parser):
         for action in self.needs_data:
             if not args.data and getattr(args, action.dest) != action.default:
                 raise ValueError(f"{action.option_strings[0]} needs --data")
-        options_of(args)
+        args.options = Options(**{each.name: getattr(args, each.name) for each in fields(Options)})
         if args.out and not args.dry_run:
             files.check_folder(args.out, "comparison")
         return args
@@ -144,11 +138,6 @@ def tokenizer(text: str) -> tuple[str, int | None]:
     )
 
 
-def options_of(args: argparse.Namespace) -> Options:
-    """Return the options among a task's flags; raise ValueError if two contradict each other."""
-    return Options(**{each.name: getattr(args, each.name) for each in fields(Options)})
-
-
 def default_folder(args: argparse.Namespace) -> Path:
     """Return the default folder of a task's runs, from its name or preset, data and size."""
     data = [Path(name) for name in getattr(args, "data", None) or ()]
@@ -158,8 +147,7 @@ def default_folder(args: argparse.Namespace) -> Path:
 
 def read_task(make_task: MakeTask, args: argparse.Namespace) -> tuple[Task, Options]:
     """Return a task and its options; its own changes of models are of its default models."""
-    task, options = make_task(args), options_of(args)
-    options = replace(options, out=options.out or default_folder(args))
+    task, options = make_task(args), replace(args.options, out=args.out or default_folder(args))
     return task if args.is_default else replace(task, vary={}), options
 
 
@@ -171,7 +159,6 @@ def run(parser: TaskParser, make_task: MakeTask, argv: Sequence[str] | None = No
     args = parser.parse_args(argv)
 
     def run_comparison() -> None:
-        from seqmodels.comparison import draw_and_print
         from seqmodels.experiments import launch  # imports torch
 
         task, options = read_task(make_task, args)
@@ -183,7 +170,7 @@ def run(parser: TaskParser, make_task: MakeTask, argv: Sequence[str] | None = No
         if out:
             draw_and_print(out)
 
-    run_cli(parser.prog.split()[-1].removeprefix("tasks."), run_comparison)
+    run_cli(parser.default[0], run_comparison)
 
 
 def find_task(task: str) -> Any:
@@ -205,3 +192,17 @@ def find_task(task: str) -> Any:
         raise ValueError(f"no task {task!r}{similar}; choose from {names}, or give a FILE.py")
     module.PARSER.prog = f"seqmodels run {task}"
     return module
+
+
+def draw_and_print(out: Path) -> None:
+    """Draw and print a folder's records."""
+    from seqmodels.report import figures, load, tables
+
+    folder = load.load_folder(out, may_be_empty=True)
+    if not folder.records:
+        return
+    compared = figures.find_significance(folder)
+    names = ", ".join(sorted(path.name for path in figures.plot_folder(folder, compared)))
+    print(f"\n{tables.format_summary([*folder.records.values()], compared)}")
+    print(f"\n{wrap(f'Records, hypotheses, weights and figures are in {out}:')}")
+    print(wrap(f"  {names}"))

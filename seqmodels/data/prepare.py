@@ -55,10 +55,10 @@ class PrepareConfig:
     has_source_eos: bool = True
     """End each source with EOS, like each target."""
 
-    def normalize(self, text: str) -> str:
-        """Return a sentence in Unicode's normal form C, and in lower case if that is chosen."""
-        text = normalize("NFC", text)
-        return text.lower() if self.is_lowercase else text
+    def normalize(self, pair: Pair) -> Pair:
+        """Return a pair in Unicode's normal form C, and in lower case if that is chosen."""
+        src, tgt = normalize("NFC", pair.src), normalize("NFC", pair.tgt)
+        return Pair(src.lower(), tgt.lower()) if self.is_lowercase else Pair(src, tgt)
 
 
 @dataclass(frozen=True)
@@ -172,11 +172,7 @@ class PairWriter:
 
 def build_pairs(corpus: Corpus, config: PrepareConfig, folder: Path) -> dict[str, object]:
     """Write the tokenizer, the tokens and the test texts; return facts for the record."""
-
-    def normalize(pair: Pair) -> Pair:
-        return Pair(*map(config.normalize, pair))
-
-    train = (normalize(pair) for split, pair in corpus.pairs() if split == "train")
+    train = (config.normalize(pair) for split, pair in corpus.pairs() if split == "train")
     trained_on = (side for pair in train if not any(map(is_blank, pair)) for side in pair)
     tokenizer = tokenizers.make(config.tokenizer, trained_on, config.vocab_size)
     tokenizer.save(folder / TOKENIZER)
@@ -189,7 +185,7 @@ def build_pairs(corpus: Corpus, config: PrepareConfig, folder: Path) -> dict[str
         for split, raw in tqdm(corpus.pairs(), "tokenizing", disable=None, leave=False):
             for digest, side in zip(digests, raw, strict=True):
                 digest.update(f"{side}\n".encode())
-            pair = normalize(raw)
+            pair = config.normalize(raw)
             is_written = writers[split].write(pair)
             if split == "train" and not is_blank(pair.tgt):
                 sources.append(hash(pair.src))

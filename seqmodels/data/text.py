@@ -142,16 +142,12 @@ def decode_lines(file: Iterable[bytes], name: str | Path) -> Iterator[str]:
         yield line
 
 
-def read_raw(path: Path) -> Iterator[str]:
-    """Yield the lines of a file with their LF; raises as `decode_lines` does."""
-    fingerprint(path)
-    with path.open("rb") as file:
-        yield from decode_lines(file, path)
-
-
 def read_lines(path: Path) -> Iterator[str]:
     """Yield the lines of a file; raises as `decode_lines` does."""
-    return (line.removesuffix("\n") for line in read_raw(path))
+    fingerprint(path)
+    with path.open("rb") as file:
+        for line in decode_lines(file, path):
+            yield line.removesuffix("\n")
 
 
 # ------------------------------------------------------------------------------------------- Rows
@@ -533,16 +529,17 @@ END = re.compile(r"^(?:\*\*\* ?END OF TH|End of (?:the )?Project Gutenberg)", re
 
 def read_book(path: Path) -> Iterator[str]:
     """Yield a text in chunks of whole lines; of Project Gutenberg, the book alone."""
-    lines = read_raw(path)
-    chunks = iter(lambda: "".join(islice(lines, CHUNK)), "")
-    first = next(chunks)
-    if start := START.search(first):
-        book = "".join([first[start.end() :], *chunks])
-        end = END.search(book)
-        yield book[: end.start()] if end else book
-    else:
-        yield first
-        yield from chunks
+    with path.open("rb") as file:
+        lines = decode_lines(file, path)
+        chunks = iter(lambda: "".join(islice(lines, CHUNK)), "")
+        first = next(chunks)
+        if start := START.search(first):
+            book = "".join([first[start.end() :], *chunks])
+            end = END.search(book)
+            yield book[: end.start()] if end else book
+        else:
+            yield first
+            yield from chunks
 
 
 # ---------------------------------------------------------------------------------------- Scripts
@@ -578,8 +575,3 @@ def unspaced_script(lines: Iterable[str]) -> Literal["han", "kana", "other"] | N
     if n_kana > 0.1 * len(letters):
         return "kana"
     return "han" if n_han > 0.5 * len(letters) else "other"
-
-
-def unit_of(lines: Iterable[str]) -> Literal["words", "characters"]:
-    """Return what `count_words` counts in most of a text."""
-    return "characters" if unspaced_script(lines) else "words"

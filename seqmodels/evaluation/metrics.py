@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -68,10 +68,6 @@ class Metric:
             pairs = [(scale * row[above], row[below] if below else 1.0) for row in rows]
             return np.array(pairs, dtype=np.float64)
         return None
-
-    def score(self, terms: np.ndarray, groups: Sequence[Hashable] | None = None) -> Interval:
-        """Return the score of the rows' terms with its interval."""
-        return compute_interval(terms, self.score_from_stats, groups, self.is_percent)
 
 
 def perplexity(sums: np.ndarray) -> np.ndarray:
@@ -252,7 +248,12 @@ def compute_scores_by_bucket(
     def score(indices: np.ndarray) -> dict[str, Interval]:
         own = {key: each[indices] for key, each in terms.items() if each is not None}
         own_groups = None if groups is None else [groups[i] for i in indices]
-        scores = {key: METRICS[key].score(each, own_groups) for key, each in own.items()}
+        scores = {}
+        for key, each in own.items():
+            metric = METRICS[key]
+            scores[key] = compute_interval(
+                each, metric.score_from_stats, own_groups, metric.is_percent
+            )
         if "bleu" in own:  # the length of the hypotheses divided by that of the references
             n_hyp, n_ref, *_counts = own["bleu"].sum(0)
             ratio = float(n_hyp / max(n_ref, 1))

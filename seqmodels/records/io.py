@@ -14,7 +14,7 @@ import subprocess
 import zlib
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from functools import cache
+from functools import cache, partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -181,16 +181,14 @@ def read_commit() -> str | None:
     The commit is read once: the clone can change later, but the loaded code does not. An installed
     copy inside another project's clone is outside, because git does not track this file.
     """
-
-    def ask(*words: str) -> str:
-        git = ["git", "-C", str(Path(__file__).parent), *words]
-        return subprocess.run(git, capture_output=True, check=True, text=True).stdout.strip()
-
+    ask = partial(
+        subprocess.check_output, cwd=Path(__file__).parent, text=True, stderr=subprocess.DEVNULL
+    )
+    code = ["--", ":/", ":(exclude,top)results"]  # new records do not change the program
     with suppress(OSError, subprocess.CalledProcessError):
-        ask("ls-files", "--error-unmatch", Path(__file__).name)
-        code = ("--", ":/", ":(exclude,top)results")  # new records do not change the program
-        is_changed = bool(ask("status", "--porcelain", "--untracked-files=no", *code))
-        return ask("rev-parse", "HEAD") + "+" * is_changed
+        ask(["git", "ls-files", "--error-unmatch", Path(__file__).name])
+        changes = ask(["git", "status", "--porcelain", "--untracked-files=no", *code])
+        return ask(["git", "rev-parse", "HEAD"]).strip() + "+" * bool(changes)
     return None
 
 

@@ -120,7 +120,8 @@ def compare_folder(folder: Path, records: Records) -> Significance | None:
 
     Raises ValueError for sums that are not those of their records.
     """
-    if not all(sums_path(folder, record).exists() for record in records.values()):
+    models = {record.model for record in records.values()}
+    if len(models) < 2 or not all(sums_path(folder, r).exists() for r in records.values()):
         return None
     comparisons = [compare_models(family) for family in score_folder(folder, records)]
     return Significance(comparisons=comparisons) if comparisons else None

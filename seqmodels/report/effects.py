@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
 from seqmodels.evaluation.metrics import metric_of
+from seqmodels.models import INFOS
 from seqmodels.records.schema import Record, Test, Value
 from seqmodels.records.significance import Comparison, Pair, Significance
 from seqmodels.report import load, style
@@ -54,7 +55,7 @@ def base_of(record: Record) -> str:
     """Return the model that a record's arm or variant varies; empty for a model of its own."""
     if record.arm:
         return record.arm.varies
-    info = load.info_of(record)
+    info = INFOS.get(record.base)
     return info.variant_of if info else ""
 
 

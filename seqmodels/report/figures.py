@@ -166,16 +166,13 @@ def draw_curves(records: Sequence[Record]) -> Figure:
 # ---------------------------------------------------------------------------------------- Folders
 
 
-def plot_folder(folder: Path | load.Folder, out: Path | None = None) -> list[Path]:
-    """Write all figures (SVG and PNG) and tables.md to `out` or the folder; return the paths.
+def plot_folder(folder: load.Folder, compared: significance.Significance | None) -> list[Path]:
+    """Write all figures (SVG and PNG) and tables.md to the folder; return the paths.
 
-    If the sums of all records exist, significance.json is written as well. What a person wrote
-    below the tables stays. Raises ValueError if a file that would be replaced is not ours.
+    The differences, if there are any, are written as significance.json. What a person wrote below
+    the tables stays. Raises ValueError if a file that would be replaced is not ours.
     """
-    folder = load.load_folder(folder) if isinstance(folder, Path) else folder
-    out, records = Path(out or folder.path), list(folder.records.values())
-    compared = find_significance(folder.path, folder.records)
-    files.claim_folder(out, "comparison")
+    out, records = folder.path, list(folder.records.values())
     path = files.claim_file(out / TABLES)
     end = files.TABLES_END.encode()
     below = path.read_bytes().partition(end)[2] if path.exists() else b"\n"
@@ -183,15 +180,9 @@ def plot_folder(folder: Path | load.Folder, out: Path | None = None) -> list[Pat
         paths = style.save_all(draw_all(records, compared), out)
     if compared:
         paths.append(files.write(out / significance.FILE, compared.text()))
-    text = f"{format_folder(folder, compared)}\n".encode()
+    head = f"# {folder.path.resolve().name}\n\n{load.format_subtitle(records)}"
+    text = f"{head}\n\n{tables.format_tables(records, compared)}\n".encode()
     return [*paths, files.write(path, text + end + below)]
-
-
-def format_folder(folder: load.Folder, compared: significance.Significance | None) -> str:
-    """Return the content of tables.md: the name of a folder, its runs and its tables."""
-    records = list(folder.records.values())
-    parts = [f"# {folder.path.resolve().name}", load.format_subtitle(records)]
-    return "\n\n".join([*parts, tables.format_tables(records, compared)])
 
 
 def draw_all(
@@ -237,10 +228,10 @@ def draw_across(folders: Iterable[Sequence[Record]]) -> dict[str, Figure]:
     return figures
 
 
-def find_significance(folder: Path, by_file: dict[str, Record]) -> significance.Significance | None:
+def find_significance(folder: load.Folder) -> significance.Significance | None:
     """Return the differences between a folder's models; None, with a note, if they are invalid."""
     try:
-        return significance.compare_folder(folder, by_file)
+        return significance.compare_folder(*folder)
     except ValueError as error:
         if not is_mistake(error):
             raise
@@ -254,8 +245,9 @@ def plot_results(root: Path) -> list[Path]:
     folders = [load.load_folder(path, may_be_empty=True) for path in paths]
     folders = [folder for folder in folders if folder.records]
     if not folders:
-        return plot_folder(root)
-    drawn = [path for folder in folders for path in plot_folder(folder)]
+        folders = [load.load_folder(root)]
+        return plot_folder(folders[0], find_significance(folders[0]))
+    drawn = [path for each in folders for path in plot_folder(each, find_significance(each))]
     with style.context():
         across = draw_across([*folder.records.values()] for folder in folders)
         return [*drawn, *style.save_all(across, root)]

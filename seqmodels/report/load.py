@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from seqmodels.evaluation.metrics import metric_of
-from seqmodels.models import INFOS, PAPERS, ModelInfo, model_of
+from seqmodels.models import INFOS, PAPERS, model_of
 from seqmodels.records.io import parse
 from seqmodels.records.schema import SCHEMA, Bucket, Interval, Record, Test, Value
 from seqmodels.records.significance import MIN_SEEDS, Comparison, Pair
@@ -151,15 +151,10 @@ def rows_of(r: Record, analysis: str, **columns: object) -> list[AnalysisRow]:
 # Names and numbers
 
 
-def info_of(r: Record) -> ModelInfo | None:
-    """Return what is known about the model of a record, or that of its arm; None: it is unknown."""
-    return INFOS.get(r.base)
-
-
 def label_of(r: Record) -> str:
     """Return the label of a record's model; an unknown model keeps its name."""
     if r.arm is None:
-        info = info_of(r)
+        info = INFOS.get(r.base)
         return info.label if info else r.model
     label = r.arm.label
     for field, value in {**r.arm.sizes, **r.arm.training}.items():

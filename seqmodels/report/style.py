@@ -23,7 +23,7 @@ from matplotlib.transforms import Bbox
 from numpy.typing import ArrayLike
 
 from seqmodels.evaluation.intervals import MIN_ROWS
-from seqmodels.models import PAPERS, model_of, paper_of
+from seqmodels.models import INFOS, PAPERS, model_of, paper_of
 from seqmodels.records.schema import Record, Test
 from seqmodels.report import load
 from seqmodels.utils import files
@@ -117,7 +117,7 @@ def line_styles_for(groups: load.Groups) -> dict[str, LineStyle]:
     line_styles: dict[str, LineStyle] = {}
     n_shades, n_unknown = Counter[str](), 0
     for model, (record, *_) in sorted(groups.items(), key=lambda item: load.order_of(item[1][0])):
-        if load.info_of(record) is None:
+        if record.base not in INFOS:
             colour, marker, _ = OTHERS[n_unknown % len(OTHERS)]
             line_styles[model] = LineStyle(load.label_of(record), colour, UNKNOWN, marker)
             n_unknown += 1

@@ -74,18 +74,13 @@ def save_weights(path: Path, weights: Mapping[str, Tensor]) -> str:
     """
     content = to_bytes(weights)
     files.write(path, content)
-    return sha256(content)
+    return hashlib.sha256(content).hexdigest()
 
 
 def to_bytes(tensors: Mapping[str, Tensor], metadata: dict[str, str] | None = None) -> bytes:
     """Return tensors in safetensors' format."""
     on_cpu = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     return safetensors.torch.save(on_cpu, metadata)
-
-
-def sha256(content: bytes) -> str:
-    """Return the SHA-256, as `sha256sum` prints it."""
-    return hashlib.sha256(content).hexdigest()
 
 
 # ------------------------------------------------------------------------------ Models from weights
@@ -114,7 +109,7 @@ def load_model(record: Record, path: Path) -> SequenceModel:
     if not path.exists():
         raise ValueError(f"{path}: the weights of this run are missing; train it again")
     content = path.read_bytes()
-    if (wanted := record.weights_sha256) and wanted != sha256(content):
+    if (wanted := record.weights_sha256) and wanted != hashlib.sha256(content).hexdigest():
         raise ValueError(
             f"{path} is damaged or belongs to another run: its SHA-256 is not {wanted[:16]}…, "
             "as in its record; restore the file or train the run again"

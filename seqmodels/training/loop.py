@@ -27,7 +27,6 @@ from seqmodels.interface import PAD, Batch, SequenceModel
 from seqmodels.training.checkpoint import Checkpoint
 from seqmodels.training.config import Point, Progress, TrainConfig
 from seqmodels.training.graphs import BackwardGraphs
-from seqmodels.training.optimizers import groups_of
 from seqmodels.training.trainer import N_LOSSES, PreparedBatch, Trainer
 from seqmodels.utils.progress import SILENT, ProgressBar
 from seqmodels.utils.terminal import defer_signals
@@ -102,9 +101,9 @@ def training_step(trainer: Trainer, batch: PreparedBatch) -> None:
             f"gradient; the last checkpoint is kept; use an lr below {trainer.cfg.lr}"
         )
     lr_factor = trainer.next_lr_factor()
-    for group in groups_of(trainer.optimizers):
-        group["lr"] = lr_factor * group["peak_lr"]
     for optimizer in trainer.optimizers:
+        for group in optimizer.param_groups:
+            group["lr"] = lr_factor * group["peak_lr"]
         optimizer.step()
     progress.epoch, progress.batch = batch.next_place
     progress.step += 1

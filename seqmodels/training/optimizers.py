@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
@@ -116,11 +116,7 @@ def make_optimizers(model: SequenceModel, cfg: TrainConfig) -> list[torch.optim.
     ]
     if matrices:
         optimizers.append(Muon(matrices, cfg.muon_lr, decay, cfg.precision == "bfloat16"))
-    for group in groups_of(optimizers):
-        group["peak_lr"] = group["lr"]
+    for optimizer in optimizers:
+        for group in optimizer.param_groups:
+            group["peak_lr"] = group["lr"]
     return optimizers
-
-
-def groups_of(optimizers: Sequence[torch.optim.Optimizer]) -> list[dict[str, Any]]:
-    """Return all groups of parameters."""
-    return [group for optimizer in optimizers for group in optimizer.param_groups]

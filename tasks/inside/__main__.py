@@ -84,7 +84,8 @@ def measure_all(names: Sequence[str], out: Path) -> None:
     """Measure runs, write their records, then draw the folder."""
     from seqmodels.inference import find_record, load
     from seqmodels.records.io import format_record
-    from seqmodels.report.figures import plot_folder
+    from seqmodels.report import figures
+    from seqmodels.report.load import load_folder
 
     paths = {name: out / find_record(name).name for name in names}
     if len({*paths.values()}) < len(paths):
@@ -94,7 +95,8 @@ def measure_all(names: Sequence[str], out: Path) -> None:
         record = measure_run(name, load(name))
         files.write(path, format_record(record))
         print(f"{name}: measured in {path}")
-    print("\n".join(map(str, plot_folder(out))))
+    drawn = figures.plot_folder(folder := load_folder(out), figures.find_significance(folder))
+    print("\n".join(map(str, drawn)))
 
 
 def main(argv: Sequence[str] | None = None) -> None:

@@ -56,14 +56,15 @@ PARSER.add_argument("--context", type=non_negative, metavar="N",
                     help="longest context in tokens; 0: none (default: 128, or "
                          "the text's own)")  # fmt: skip
 PARSER.add_argument("--data", nargs="+", metavar="WHAT", help=DATA_HELP)
-add = PARSER.add_data_group()
-add("--column", metavar="NAME",
-    help="column with the texts (default: text or sentence)")  # fmt: skip
-add("--limit", type=positive, metavar="N",
-    help="draw N rows of a dataset of the hub, instead of reading all")  # fmt: skip
-add("--block", type=positive, metavar="N",
-    help="target tokens per example at --context 0 (default: 64)")  # fmt: skip
-add("--tokenizer", type=tokenizer, metavar="KIND[:N]", help=TOKENIZER_HELP)
+add = PARSER.add_argument_group("with --data").add_argument
+PARSER.needs_data = [
+    add("--column", metavar="NAME", help="column with the texts (default: text or sentence)"),
+    add("--limit", type=positive, metavar="N",
+        help="draw N rows of a dataset of the hub, instead of reading all"),
+    add("--block", type=positive, metavar="N",
+        help="target tokens per example at --context 0 (default: 64)"),
+    add("--tokenizer", type=tokenizer, metavar="KIND[:N]", help=TOKENIZER_HELP),
+]  # fmt: skip
 
 # ---------------------------------------------------------------------------------------- Data
 #

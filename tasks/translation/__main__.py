@@ -59,15 +59,14 @@ def make_parser(module: str, doc: str | None, models: Sequence[str]) -> TaskPars
                    help=f"a corpus by name ({', '.join(corpora.PARALLEL)}); two text files, source "
                         "and target; a folder of train|valid|test.{xx,yy}; a .tsv, .csv, .jsonl or "
                         ".parquet file; OWNER/NAME or OWNER/NAME:CONFIG on the hub")  # fmt: skip
-    add = p.add_data_group()
-    add(
-        "--source",
-        metavar="LANG",
-        help="language to translate from: the ending of a file, or a column of a table",
-    )
-    add("--target", metavar="LANG", help="language or column to translate to")
-    add("--limit", type=positive, metavar="N",
-        help="draw N pairs of a dataset of the hub, instead of reading all")  # fmt: skip
+    add = p.add_argument_group("with --data").add_argument
+    p.needs_data = [
+        add("--source", metavar="LANG",
+            help="language to translate from: the ending of a file, or a column of a table"),
+        add("--target", metavar="LANG", help="language or column to translate to"),
+        add("--limit", type=positive, metavar="N",
+            help="draw N pairs of a dataset of the hub, instead of reading all"),
+    ]  # fmt: skip
     return p
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from seqmodels.data import corpora
 from seqmodels.data.batches import Example, lengths, longest
 from seqmodels.data.prepare import PrepareConfig, prepare, summarize
-from seqmodels.data.text import count_words, open_pairs, preview, unit_of
+from seqmodels.data.text import count_words, open_pairs, preview, unspaced_script
 from seqmodels.data.tokenizers import Tokenizer, resolve_vocab_size
 from seqmodels.evaluation.metrics import count_bleu, make_bleu, tokenizer_for
 from seqmodels.experiments.task import AlignmentExample, Recipe, Task
@@ -96,7 +96,8 @@ def make_task(args: argparse.Namespace) -> Task:
     else:
         print(describe_round_trip(ready.tokenizer, targets, tokenize), end="")
     words = [*map(count_words, sources)]
-    test = length_test(ready.test, words, ready.most_words, ready.test_texts, unit_of(sources))
+    unit = "characters" if unspaced_script(sources) else "words"
+    test = length_test(ready.test, words, ready.most_words, ready.test_texts, unit)
     test = replace(test, primary_metric="exact_match" if is_short else "bleu")
     longest_each = [longest(split) for split in (ready.test, ready.train, ready.valid)]
     n_source = max(max(n_src, n_tgt // 2) for n_src, n_tgt in longest_each)

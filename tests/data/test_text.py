@@ -378,7 +378,6 @@ def test_the_origin_and_the_beginning_of_each_split_are_shown(tmp_path: Path) ->
 def test_letters_count_as_words_where_there_are_no_spaces() -> None:
     counts = {"Hi there .": 3, "嗨。": 1, "你敢！ OK": 3, "私は学生。": 4, "ทำดี": 3, "": 0}
     assert {written: text.count_words(written) for written in counts} == counts
-    assert [text.unit_of([written]) for written in ("你敢 OK", "你 OK", "ทำดี")] == [
-        "characters", "words", "characters"
-    ]  # fmt: skip
-    assert text.unit_of(["OK"] * text.N_SAMPLED + ["你敢" * 9_999]) == "words"  # not all
+    scripts = [text.unspaced_script([written]) for written in ("你敢 OK", "你 OK", "ทำดี")]
+    assert scripts == ["han", None, "other"]
+    assert text.unspaced_script(["OK"] * text.N_SAMPLED + ["你敢" * 9_999]) is None  # not all

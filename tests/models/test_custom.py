@@ -19,7 +19,6 @@ from seqmodels.report import figures
 
 tasks = pytest.importorskip("tasks")
 everything = pytest.importorskip("tasks.__main__")
-options_of = pytest.importorskip("tasks.flags").options_of
 next_token = pytest.importorskip("tasks.next_token.__main__")
 recall = pytest.importorskip("tasks.copy.__main__")
 translation = pytest.importorskip("tasks.translation.__main__")

@@ -145,7 +145,9 @@ def test_sums_are_those_of_the_rows(tmp_path: Path) -> None:
 # ------------------------------------------------------------------------------- The file's life
 def test_the_file_is_made_from_the_sums(folder: Path, tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.setattr(style, "save", lambda figure, path: path)
-    paths = {path.name: path for path in figures.plot_folder(folder, tmp_path / "out")}
+    its = load.load_folder(folder)
+    drawn = figures.plot_folder(its, figures.find_significance(its))
+    paths = {path.name: path for path in drawn}
     stored = json.loads(paths["significance.json"].read_text(encoding="utf-8"))
     assert stored["schema"] == significance.SCHEMA
     assert stored["comparisons"] == find(folder).model_dump()["comparisons"]
@@ -176,7 +178,7 @@ def test_sums_must_be_those_of_the_records(folder: Path, capsys: Any) -> None:
         with pytest.raises(ValueError, match=r"gpt-seed1\.sums\.json\.gz") as error:
             find(folder)
         assert "\n" not in str(error.value)
-        assert figures.find_significance(folder, load.load_folder(folder).records) is None
+        assert figures.find_significance(load.load_folder(folder)) is None
         assert "gpt-seed1.sums.json.gz" in capsys.readouterr().err
     path.write_bytes(packed())
     assert find(folder) is not None

@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 from conftest import Call, check_one_line
 
-from seqmodels import comparison as by_name
 from seqmodels.experiments import launch
 from seqmodels.models import PAPERS
 from tasks import flags
@@ -35,6 +34,6 @@ def test_a_failed_run_is_an_error_after_the_others_are_drawn(
 ) -> None:
     drawn, failed = [], ["gpt, seed 1: no memory", "gpt, seed 2: none"]
     monkeypatch.setattr(launch, "run_all", lambda *_: failed)
-    monkeypatch.setattr(by_name, "draw_and_print", lambda out: drawn.append(out))
+    monkeypatch.setattr(flags, "draw_and_print", lambda out: drawn.append(out))
     check_one_line(call(recall, "--size", "smoke", "--out", tmp_path / "a"), "; ".join(failed))
     assert drawn == [tmp_path / "a"]

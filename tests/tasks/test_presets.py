@@ -23,8 +23,7 @@ from seqmodels.training.optimizers import hidden_matrices
 from tasks import flags
 from tasks.synthetic import pairs
 from tasks.translation import __main__ as translation
-from tasks.translation import constants, presets
-from tasks.translation import preset_figures as figure
+from tasks.translation import constants, figure, presets
 
 RUNGS = presets.TO_TRANSFORMER
 SRC, TGT_IN = torch.tensor([4, 9, 5, 6, EOS]), torch.tensor([BOS, 5, 8, 4])
