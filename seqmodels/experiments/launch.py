@@ -169,7 +169,8 @@ def prepare_folder(out: Path, runs: Sequence[Run], missing: Sequence[Run]) -> No
 
     What a killed process left is removed: halves of files, and checkpoints of recorded runs.
     """
-    files.remove_partial(out)
+    for part in out.glob(f".*{files.PART}"):
+        part.unlink(missing_ok=True)
     for run in runs:
         if run not in missing:
             run.path.with_suffix(SUFFIX).unlink(missing_ok=True)

@@ -32,12 +32,6 @@ def write(path: Path, content: bytes | str) -> Path:
     return path
 
 
-def remove_partial(folder: Path) -> None:
-    """Remove partial files left behind by a killed process."""
-    for part in folder.glob(f".*{PART}"):
-        part.unlink(missing_ok=True)
-
-
 def read_json(path: Path) -> Any:
     """Return the content of a JSON file; raise ValueError that names a file with other content."""
     try:

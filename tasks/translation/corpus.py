@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from seqmodels.data import corpora
-from seqmodels.data.batches import Example, lengths, longest
+from seqmodels.data.batches import lengths, longest
 from seqmodels.data.prepare import PrepareConfig, prepare, summarize
 from seqmodels.data.text import count_words, open_pairs, preview, unspaced_script
 from seqmodels.data.tokenizers import Tokenizer, resolve_vocab_size
@@ -99,6 +99,8 @@ def make_task(args: argparse.Namespace) -> Task:
     unit = "characters" if unspaced_script(sources) else "words"
     test = length_test(ready.test, words, ready.most_words, ready.test_texts, unit)
     test = replace(test, primary_metric="exact_match" if is_short else "bleu")
+    is_long = lengths(ready.test).max(1) > 80  # tokens; of 16 words, an alignment can be read
+    shown = min(range(len(words)), key=lambda i: (is_long[i], abs(words[i] - 16)))
     longest_each = [longest(split) for split in (ready.test, ready.train, ready.valid)]
     n_source = max(max(n_src, n_tgt // 2) for n_src, n_tgt in longest_each)
     return Task(
@@ -118,7 +120,7 @@ def make_task(args: argparse.Namespace) -> Task:
         n_parameters=recipe.n_parameters,
         beam=5,
         bleu_tokenize=tokenize,
-        alignment_example=AlignmentExample(pick_example(ready.test, words), None),
+        alignment_example=AlignmentExample(ready.test[shown], None),
     )
 
 
@@ -144,10 +146,3 @@ def choose_budget(args: argparse.Namespace, recipe: recipes.CorpusRecipe, n_trai
         tokens = min(tokens, MAX_EPOCHS * n_train)
     print(f"Budget: {tokens:,} target tokens, {tokens / n_train:.1f} epochs of train (--tokens)")
     return tokens
-
-
-def pick_example(test: Sequence[Example], words: Sequence[int]) -> Example:
-    """Return the example whose alignment is drawn: of about 16 words, and at most 80 tokens."""
-    n_tokens = lengths(test)
-    i = min(range(len(words)), key=lambda i: (n_tokens[i].max() > 80, abs(words[i] - 16)))
-    return test[i]
