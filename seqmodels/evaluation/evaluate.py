@@ -13,7 +13,7 @@ from seqmodels.evaluation.intervals import Row
 from seqmodels.interface import EOS, PAD, SequenceModel, device_of
 from seqmodels.models.cache import tensors_of
 from seqmodels.search import LENGTH_PENALTY, beam, greedy
-from seqmodels.utils.progress import SILENT, ProgressBar
+from seqmodels.utils.terminal import SILENT, ProgressBar
 
 BATCH_TOKENS = 6000
 

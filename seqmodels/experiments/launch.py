@@ -32,7 +32,7 @@ from seqmodels.experiments.task import Task
 from seqmodels.models import register
 from seqmodels.records import io as record
 from seqmodels.training.checkpoint import SUFFIX, Checkpoint
-from seqmodels.utils import files, progress, terminal
+from seqmodels.utils import files, terminal
 from seqmodels.utils.terminal import defer_signals, raise_stopped, signals_handled_by, wrap
 
 DAY_MIN = 24 * 60
@@ -290,7 +290,7 @@ def start_worker(lock: Any, lines: Any) -> None:
     """Set up a process of a pool: its line of the terminal, and its end with its parent."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     tqdm.set_lock(lock)
-    progress.LINE = lines.get()
+    terminal.LINE = lines.get()
     threading.Thread(target=exit_with_parent, daemon=True).start()
 
 

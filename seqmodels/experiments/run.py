@@ -39,8 +39,7 @@ from seqmodels.training.checkpoint import SUFFIX, Checkpoint, load_model, save_w
 from seqmodels.training.config import Progress
 from seqmodels.training.loop import train
 from seqmodels.training.trainer import Trainer
-from seqmodels.utils.progress import SILENT, ProgressBar
-from seqmodels.utils.terminal import defer_signals
+from seqmodels.utils.terminal import SILENT, ProgressBar, defer_signals
 
 
 def train_and_record(run: Run) -> Record:

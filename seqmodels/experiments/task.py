@@ -13,7 +13,7 @@ if TYPE_CHECKING:  # a recipe needs no torch
     from seqmodels.data.tokenizers import Tokenizer
     from seqmodels.interface import SequenceModel
     from seqmodels.records.schema import Kind
-    from seqmodels.utils.progress import ProgressBar
+    from seqmodels.utils.terminal import ProgressBar
 
 
 @dataclass(frozen=True, kw_only=True)

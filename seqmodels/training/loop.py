@@ -28,8 +28,7 @@ from seqmodels.training.checkpoint import Checkpoint
 from seqmodels.training.config import Point, Progress, TrainConfig
 from seqmodels.training.graphs import BackwardGraphs
 from seqmodels.training.trainer import N_LOSSES, PreparedBatch, Trainer
-from seqmodels.utils.progress import SILENT, ProgressBar
-from seqmodels.utils.terminal import defer_signals
+from seqmodels.utils.terminal import SILENT, ProgressBar, defer_signals
 
 if TYPE_CHECKING:
     from torch.utils.tensorboard import SummaryWriter

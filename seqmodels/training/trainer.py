@@ -18,7 +18,7 @@ from seqmodels.interface import PAD, Batch, SequenceModel
 from seqmodels.training.config import Progress, TrainConfig
 from seqmodels.training.graphs import BackwardGraphs
 from seqmodels.training.optimizers import make_optimizers
-from seqmodels.utils.progress import SILENT, ProgressBar
+from seqmodels.utils.terminal import SILENT, ProgressBar
 
 if TYPE_CHECKING:
     from torch.utils.tensorboard import SummaryWriter
