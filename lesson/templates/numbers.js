@@ -40,7 +40,7 @@ if (document.getElementById("weights")) {
     const { q, k, scores } = tables;
     const own = [tables["weights-of"][0][2], tables["weights-of"][5][6]];
     const n = rowsOf(form.querySelector("table"), (cell) => /** @type {HTMLInputElement} */ (cell.firstChild).valueAsNumber).flat().filter(Boolean).length;
-    at("given").textContent = `The first gives ${Math.round(100 * own[0])} %, the second ${Math.round(100 * own[1])} %.${Math.min(...own) > 0.5 ? ` Done, with ${n} weights.` : ""}`;
+    at("given").textContent = `The first “the” gives its noun ${Math.round(100 * own[0])} %, the second ${Math.round(100 * own[1])} %.${Math.min(...own) > 0.5 ? ` Done, with ${n} weights.` : ""}`;
     at("example").textContent = `${q[0].map((x, i) => `${within(x)} × ${within(k[2][i])}`).join(" + ")} = ${format(scores[0][2])}`;
   };
   for (const node of /** @type {NodeListOf<HTMLElement>} */ (document.querySelectorAll(".edit"))) node.hidden = false;
