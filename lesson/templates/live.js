@@ -334,6 +334,7 @@ function chooseWord({ target }) {
 
 /** List the likeliest words at a place; from one that is chosen, the model goes on anew. */
 function offerWords() {
+  const isFocused = document.activeElement?.closest(".top");
   for (const row of document.querySelectorAll(".top")) row.replaceChildren();
   if (!offered) return;
   const [run, index] = offered, { tokens, tops, text: whole } = written[run], own = taken.split(",").filter((part) => part.startsWith(`${run}-`));
@@ -347,6 +348,7 @@ function offerWords() {
   });
   query(`#run-${run} .top`).replaceChildren("Here, this model finds likely: ", ...buttons.flatMap((button) => [button, " "]),
     ...(own.length ? [link("its own words again", { take: others.join(",") })] : []));
+  if (isFocused) query(`#run-${run} .top [aria-pressed="true"]`)?.focus();
 }
 
 function walk(event) {
