@@ -33,7 +33,7 @@ Symbols
     t_i         maxout  (B,O)      maxout units of the output
 
 Differs
-    1. z lets the new state in (A.1.1, authors' code): the opposite of `rnn_encdec` (Cho's eq. 7).
+    1. z lets the new state in (A.1.1, authors' GroundHog): opposite to `rnn_encdec` (Cho's eq. 7).
     2. The output reads s_i, as in eq. (4); A.2.2 prints s_{i-1}. In the authors' code, the score
        uses a state that has already read y_{i-1}; in A.1.2, and here, it uses s_{i-1}.
     3. One vocabulary and one embedding serve both languages, as in all models here.

@@ -41,7 +41,7 @@ Symbols
 
 Differs
     1. The rest is `gpt.py` without positions (the paper: RMSNorm, SwiGLU); keys, values and the
-       output's gate are as wide as the model (the authors: 0.75, 1.5 and 1.5 times).
+       output's gate are as wide as the model (NVlabs/GatedDeltaNet: 0.75, 1.5 and 1.5 times).
     2. The switches: without `is_gated` it is DeltaNet (2024), but for the output's gate; without
        `is_delta`, values are added; without both, it is linear attention whose features are unit
        vectors. A `beta_max` of 2 lets I − β k kᵀ mirror a direction (arXiv:2411.12537).

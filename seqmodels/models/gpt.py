@@ -35,7 +35,7 @@ Differs
        counted as positions; the loss is on the target only, on which every model is scored,
        unless the training's `source_loss` adds the source's (2018, 3.2: L_3 = L_2 + λ L_1).
     2. `init_std` lets narrow models start from larger weights; its default is the paper's. It also
-       applies to positions, for which OpenAI's released code uses 0.01.
+       applies to positions, for which OpenAI's released code (openai/gpt-2) uses 0.01.
     3. Heads and dropout are those of 2018 (4.1); 2019 states neither.
     4. AdamW with linear decay (2018, section 4.1: Adam with a cosine; 2019 does not say).
 

@@ -40,9 +40,9 @@ Symbols
     G           W_o     (V,O)      output matrix (paper: of rank 100)
 
 Differs
-    1. The authors' code differs from the paper: there z lets the new state in (the gate's sign is
-       flipped), and c = h<S>. Here, as in the paper, z keeps the old state, eq. (7), and
-       c = tanh(V h<S>), A.1.1.
+    1. The authors' code (lisa-groundhog/GroundHog) differs from the paper: there z lets the new
+       state in (the gate's sign is flipped), and c = h<S>. Here, as in the paper, z keeps the old
+       state, eq. (7), and c = tanh(V h<S>), A.1.1.
     2. The paper contradicts itself. In the decoder r acts on the state alone, as in eq. (8) and in
        the code; A.1.2 prints it around U' h' + C c.
     3. One vocabulary and one embedding serve both languages, as in all models here.
