@@ -129,9 +129,11 @@ def decode_lines(file: Iterable[bytes], name: str | Path) -> Iterator[str]:
         try:
             line = raw.removeprefix(b"\xef\xbb\xbf" if n == 1 else b"").decode()
         except UnicodeDecodeError as fault:
+            usual = "UTF-16" if 0 in raw else "WINDOWS-1252"
+            remedy = f"convert the file; if it is {usual}, with iconv -f {usual} -t UTF-8"
+            remedy = "unpack the file" if raw.startswith((b"\x1f\x8b", b"PK")) else remedy
             raise ValueError(
-                f"{name}, line {n}: byte 0x{raw[fault.start]:02x} is not UTF-8; convert the file, "
-                f"such as with iconv -f {'UTF-16' if 0 in raw else 'WINDOWS-1252'} -t UTF-8"
+                f"{name}, line {n}: byte 0x{raw[fault.start]:02x} is not UTF-8; {remedy}"
             ) from fault
         line = line.replace("\r\n", "\n")
         if "\r" in line or "\0" in line:
@@ -200,10 +202,12 @@ def read_json(path: Path) -> Rows:
         place = f"{path}, line {n}"
         try:
             row = json.loads(line, parse_int=str, parse_float=str) if line.strip() else {}
+            if "\\u" in line:  # can write half a letter
+                json.dumps(row, ensure_ascii=False).encode()
         except ValueError as fault:
-            raise ValueError(f"{place}: not JSON: {fault}") from fault
+            raise ValueError(f"{place}: not JSON in one line: {fault}") from fault
         if not isinstance(row, dict):
-            raise ValueError(f"{place}: not an object with names and texts")
+            raise ValueError(f"{place}: not an object with names and texts, one a line")
         if row:
             yield place, row
 
@@ -336,6 +340,11 @@ def choose_sides(
     """
     listed = f"{origin} has {', '.join(map(preview, names))}"
     given = [name for name in languages if name]
+    if len(names) == 1:
+        raise ValueError(
+            f"{listed} alone; give two text files, or a table whose cells are separated by tabs "
+            "(.tsv), or by commas or semicolons (.csv)"
+        )
     for name in given:
         if name not in names:
             raise ValueError(f"{listed}; there is no {name!r}")
@@ -425,10 +434,15 @@ def corpus_of_files(
     splits = {split: partial(read_line_pairs, *sides) for split, sides in paths.items()}
     key = " ".join(map(fingerprint, chain.from_iterable(paths.values())))
     for path in chain.from_iterable(paths.values()):
-        for n, line in enumerate(islice(read_lines(path), N_SAMPLED), 1):
-            if TAG.fullmatch(line):
-                raise ValueError(f"{path}, line {n} is markup, {preview(line)}; give text alone")
+        check_text(read_lines(path), f"{path}, line")
     return Corpus(name, splits, key, [*map(str, paths["train"])], languages)
+
+
+def check_text(lines: Iterable[str], origin: str) -> None:
+    """Raise ValueError, with its number, if one of the first lines is markup."""
+    for n, line in enumerate(islice(lines, N_SAMPLED), 1):
+        if TAG.fullmatch(line):
+            raise ValueError(f"{origin} {n} is markup, {preview(line)}; give text alone")
 
 
 def read_line_pairs(src: Path, tgt: Path) -> Iterator[Pair]:
@@ -446,10 +460,12 @@ def read_line_pairs(src: Path, tgt: Path) -> Iterator[Pair]:
 def open_table(data: str, languages: Languages, limit: int | None = None) -> Corpus:
     """Open a table, a folder of tables, or a dataset on the hub, with a column for each side."""
     readers, key, origin = open_rows(data, limit)
-    row = first_row(readers["train"], data)
-    names = [*row]
+    names = [*first_row(readers["train"], data)]
     chosen = choose_sides(names, [*filter(LANGUAGE.fullmatch, names)], languages, data)
-    if None in languages and all(LANGUAGE.fullmatch(str(row[name])) for name in chosen):
+    sample = [*islice(read_texts(readers["train"], chosen, Pair), N_SAMPLED)]
+    for name, cells in zip(chosen, zip(*sample, strict=True), strict=True):
+        check_text(cells, f"{data}, column {name}, text")
+    if None in languages and any(all(map(LANGUAGE.fullmatch, pair)) for pair in sample):
         raise ValueError(
             f"{data}: are {' and '.join(chosen)} columns, or words of a first row? Choose with "
             "--source and --target, or write a first line that names the columns"

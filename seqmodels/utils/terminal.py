@@ -83,6 +83,8 @@ class Parser(argparse.ArgumentParser):
             flags = re.findall(r"--[\w-]+", self.format_help())
             new = OTHER_FLAGS.get(wrong[1], "-")
             is_known = new.split()[0] in flags
+            if "[text]" in self.format_help() and re.match("-[^-]", wrong[1]):
+                new, is_known = "-- before a text that begins with -", True
             message += f" (give {new})" if is_known else did_you_mean(wrong[1], choices or flags)
         raise ValueError(message)
 

@@ -50,6 +50,7 @@ CALLS: list[tuple[ModuleType, str, tuple[str, ...]]] = [
     (benchmarks, "--only nope", ("nope",)),
     # a similar name
     (main, "translate bahdanau a --bem 2", ("--bem 2 (did you mean '--beam'?)",)),
+    (main, "translate bahdanau -Hallo", ("-Hallo (give -- before a text that begins with -)",)),
     (main, "translate mamba2 a", ("the package has no small model of it", "mamba2")),
     (main, "translate Bahdanua a", ("Bahdanua.json: no such record (did you mean 'bahdanau'?)",)),
     (next_token, "--data shakspeare", ("did you mean 'shakespeare'?",)),

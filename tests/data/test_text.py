@@ -264,17 +264,21 @@ def test_markup_is_refused(line: str, tmp_path: Path) -> None:
     ("x.csv", 'de,en\n"a,b\nc",d\n', r", line 2: .*a row is one line, with closed quotes"),
     ("x.csv", "de,en\n", " has no rows"), ("x.csv", "de,en,en\na,b,c\n", r", line 2: "),
     ("x.tsv", "Deutsch\tEnglisch\na\tb\n", " has Deutsch, Englisch; name two columns"),
-    ("x.tsv", "it\tes\nto\tzu\n", "are it and es columns, or words of a first row"),
-    ("x.csv", "sep=|\nde|en\na|b\n", r" has sep=\|; name two columns"),
+    ("x.tsv", "it\tes\nis\tist\nto\tzu\n", "are it and es columns, or words of a first row"),
+    ("x.csv", "sep=|\nde|en\na|b\n", r" has sep=\| alone; give two text files, or"),
+    ("x.tsv", "de,en\na,b\n", " has de,en alone; give two text files, or a table whose cells"),
+    ("x.csv", "de,en\na,b\nc,<p>\n", ", column en, text 2 is markup, <p>"),
     ("x.csv", "de,en,fr\na,b,c\n", " has de, en, fr; name two columns"),
     ("x.jsonl", '{"de": NaN, "en": "a"}\n', ", line 1: 'de' is not a text"),
     ("x.jsonl", '{"de": "a", "en": "b"}\n\n{"de": "a"}\n', ", line 3: 'en' is missing"),
     ("x.jsonl", '{"de": "a",\n', ", line 1: not JSON"),
+    ("x.jsonl", '\n{"de": "\\ud83d", "en": "b"}\n', ", line 2: not JSON in one line: .*surrogates"),
     ("x.jsonl", "[1]\n", ", line 1: not an object"),
+    ("x.csv", b"\x1f\x8b\xff\0", ", line 1: byte 0x8b is not UTF-8; unpack the file"),
     ("x.parquet", "hello", " cannot be read: "), ("x.txt", "de\ten\na\tb\n", " is not a table"),
 ])  # fmt: skip
 def test_no_line_is_lost_and_no_column_guessed(
-    name: str, content: str, fault: str, tmp_path: Path
+    name: str, content: str | bytes, fault: str, tmp_path: Path
 ) -> None:
     path = write(tmp_path, {name: content}) / name
     with pytest.raises(ValueError, match=f"{path}:? ?{fault}".replace(":? ? ", ":? ")):
