@@ -128,7 +128,7 @@ def describe_run(run: inference.TrainedModel, traced: Graphs) -> dict[str, Any]:
         "ids": {"PAD": PAD, "BOS": BOS, "EOS": EOS, "UNK": UNK},
         "case": record.data.get("case"),
         "source_end": record.data.get("source_end"),
-        "max_tokens": model.config.n_positions if model.max_target(1) < sys.maxsize else None,
+        "max_tokens": 1 + most if (most := model.max_target(1)) < sys.maxsize else None,
         "state": [
             {"name": name, "dtype": str(dtype).removeprefix("torch."), "shape": shape}
             for name, dtype, shape in traced.state

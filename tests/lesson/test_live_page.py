@@ -181,6 +181,15 @@ def test_the_page_holds_its_models_in_order(trained: Path, page: Path) -> None:
     assert settings == [None, None, records[0]["data"]["source_end"] == "EOS", "words", limit]
 
 
+def test_a_limit_of_ones_own_is_in_the_manifest() -> None:
+    from lesson import export
+
+    run, traced = seqmodels.load("gpt"), graphs.Graphs({}, [], None, [])
+    assert export.describe_run(run, traced)["max_tokens"] == run.model.config.n_positions
+    run.model.config, run.model.max_target = SimpleNamespace(), lambda n: 6 - n
+    assert export.describe_run(run, traced)["max_tokens"] == 6
+
+
 def test_the_first_examples_of_each_bucket_are_in_the_page(monkeypatch: Any) -> None:
     rows = [
         SimpleNamespace(set=kind, x=20 - 10 * (i % 2), src=f"{i}", ref=kind)

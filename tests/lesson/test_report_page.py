@@ -135,11 +135,9 @@ def test_from_bucket_to_head(chromium: Any, trained: Path, tmp_path: Path, call:
     tab.page.locator("#scores thead a").first.click()
     tab.wait_until("document.querySelector('.pick').dataset.bucket === '0'")
     inside = [i for i, e in enumerate(data["examples"]) if e["x"] <= data["buckets"][0]["high"]]
-    assert tab.page.locator(".pick li").count() == len(inside)
     tab.page.focus(".pick")
     tab.page.keyboard.press("ArrowDown")
     tab.wait_until(f"document.body.dataset.drawn === '{inside[1]}'")
-    assert data["examples"][inside[1]]["ref"] in tab.text("#example")
     directed = tab.page.locator("#example bdi, #example [dir=auto]").all_inner_texts()
     assert {data["examples"][inside[1]][side] for side in ("src", "ref")} <= {*directed}
     tab.page.select_option('[data-key="m"]', label="GPT")
