@@ -338,17 +338,10 @@ def main() -> None:
         print(files.write(SHIPPED.parent / f"{name}.svg", draw(row, layout)))
     if browser := shutil.which("chromium"):
         film = (SHIPPED.parent / "opening-film.svg").resolve()
-        flags = [
-            "--headless",
-            "--no-sandbox",
-            "--hide-scrollbars",
-            "--force-prefers-reduced-motion",
-        ]
-        shot = [
-            f"--window-size={WIDE.width},{WIDE.height}",
-            f"--screenshot={film.with_suffix('.png')}",
-        ]
-        subprocess.run([browser, *flags, *shot, film.as_uri()], check=True, capture_output=True)
+        args = ["--headless", "--no-sandbox", "--hide-scrollbars", "--force-prefers-reduced-motion"]
+        size = f"--window-size={WIDE.width},{WIDE.height}"
+        shot = f"--screenshot={film.with_suffix('.png')}"
+        subprocess.run([browser, *args, size, shot, film.as_uri()], check=True, capture_output=True)
 
 
 if __name__ == "__main__":
