@@ -46,10 +46,7 @@ def read_opening(folder: Path) -> list[dict[str, Any]]:
 
 
 def read_symptoms(text: str) -> list[list[str]]:
-    """Return the rows of the index of symptoms: its name, its other words, suspects, and checks.
-
-    Links of the page of Markdown lead to no page of the lesson; their texts stay.
-    """
+    """Return the rows of the index: symptom, its other words, suspects, checks; without links."""
     rows = re.findall(r"^\| \*\*(.*?)\*\*(.*?) \| (.*?) \| (.*?) \|$", text, re.M)
     return [[re.sub(r"\[(.*?)\]\(.*?\)", r"\1", cell) for cell in row] for row in rows]
 

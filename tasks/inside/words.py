@@ -139,11 +139,7 @@ def probe_articles(reader: Reader) -> Rows:
 
 
 def probe_nouns(reader: Reader) -> Rows:
-    """Return what linear probes read from the vector of a noun, layer by layer.
-
-    Its article: "the" or "a", in the singular. Its verb: which of all, if it is a content word and
-    the noun its subject, or object. Its place: in fours of words.
-    """
+    """Return what linear probes read of nouns: article (the, a), verb, and place in fours."""
     labels, start = defaultdict[str, dict[int, Any]](dict), 0
     for p in reader.sample.parses:
         texts, (kinds, roles, heads) = p.sentence.en, p.en
