@@ -11,5 +11,5 @@ from huggingface_hub import HfApi
 run, name = Path(sys.argv[1]), sys.argv[2]
 api = HfApi()
 api.create_repo(name, exist_ok=True)
-for path in (Path(f"{run}.json"), Path(f"{run}.safetensors"), run.with_name("tokenizer.json")):
+for path in (Path(f"{run}.json"), Path(f"{run}.safetensors"), run.with_name("vocabulary.json")):
     api.upload_file(path_or_fileobj=path, path_in_repo=path.name, repo_id=name)

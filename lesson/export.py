@@ -2,7 +2,7 @@
 
     encode.onnx step.onnx …   (see graphs.py); all read their weights from the same file
     weights.bin               float32, or float16 that the graphs cast to float32
-    tokenizer.json            the run's own
+    vocabulary.json           the run's own
     manifest.json             what belongs to it: sizes of the state, checksums, versions
 
 Before anything is written, the graphs are run by onnxruntime beside the model.
@@ -89,7 +89,7 @@ def contents_of(name: str | Path, is_half: bool) -> tuple[dict[str, bytes], Chec
     contents = {
         **{f"{name}.onnx": proto.SerializeToString() for name, proto in traced.protos.items()},
         WEIGHTS: weights,
-        "tokenizer.json": path.with_name("tokenizer.json").read_bytes(),
+        "vocabulary.json": path.with_name("vocabulary.json").read_bytes(),
     }
     with tempfile.TemporaryDirectory() as folder:
         for name, content in contents.items():

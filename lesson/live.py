@@ -73,7 +73,7 @@ def describe(folder: Path, out: Path | None = None) -> dict[str, Any]:
     parts = {"worker": worker.encode(), "examples": json.dumps(examples).encode(), "wasm": wasm}
     parts |= {f"model-{i}": packed[i] for i in in_order}
     parts = {name: gzip.compress(content, mtime=0) for name, content in parts.items()}
-    tokenizer = vocabulary.describe(tokenizers.load(folder / "tokenizer.json"))
+    tokenizer = vocabulary.describe(tokenizers.load(folder / "vocabulary.json"))
     data = {
         "unit": "words",
         "vocabulary": tokenizer,

@@ -167,7 +167,7 @@ def load(run: str | Path, device: str = "cpu", model: str | Path | None = None) 
     path = find_record(run)
     run_record = record.load(path)
     trained = load_model(run_record, path.with_suffix(".safetensors"))
-    tokenizer = tokenizers.load(path.with_name("tokenizer.json"))
+    tokenizer = tokenizers.load(path.with_name("vocabulary.json"))
     if (n := trained.config.vocab_size) != tokenizer.vocab_size:
         raise ValueError(
             f"{path} has a vocabulary of {n}, the tokenizer beside it {tokenizer.vocab_size}; "

@@ -45,7 +45,7 @@ MODELS_HELP = (
 
 TOKENIZER_HELP = (
     f"{', '.join(TOKENIZERS)} (default: bpe for your own data), with the size of its vocabulary, "
-    "such as bpe:4000, or a run's tokenizer.json"
+    "such as bpe:4000, or a run's vocabulary.json"
 )
 
 

@@ -251,7 +251,7 @@ def recorded_gpt(compared: Path, tmp_path: Path, undrawn: None) -> Path:
     """Copy the comparison's GPT alone, to be changed or forecast."""
     folder = tmp_path / "runs" / "gpt"
     folder.mkdir(parents=True)
-    for path in (*compared.glob("gpt-seed1.*"), compared / "tokenizer.json"):
+    for path in (*compared.glob("gpt-seed1.*"), compared / "vocabulary.json"):
         shutil.copy2(path, folder)
     return folder
 
@@ -378,7 +378,7 @@ def check_folder(folder: Path, models: Sequence[str]) -> list[Record]:
     table = (folder / "tables.md").read_text(encoding="utf-8")
     assert all(paper_of(model).label in table for model in models)
     assert f"{records[0].n_parameters / 1e6:.2f}" in table
-    n_tokens = tokenizers.load(folder / "tokenizer.json").vocab_size
+    n_tokens = tokenizers.load(folder / "vocabulary.json").vocab_size
     assert {r.settings["vocab_size"] for r in records} == {n_tokens}
     return records
 

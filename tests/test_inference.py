@@ -145,7 +145,7 @@ def test_the_readmes_lines_run(monkeypatch: Any, capsys: Any, few_draws: None) -
 def test_records_and_weights_that_cannot_be_are_refused(trained: Path, tmp_path: Path) -> None:
     record = json.loads((trained / "gpt-seed1.json").read_text(encoding="utf-8"))
     weights = load_file(trained / "gpt-seed1.safetensors")
-    shutil.copy(trained / "tokenizer.json", tmp_path)
+    shutil.copy(trained / "vocabulary.json", tmp_path)
     run = tmp_path / "gpt-seed1.json"
     for config, message in (({"n_layers": 10}, r"decoder\.4"), ({"n_lairs": 2}, "n_lairs")):
         save_file(weights, run.with_suffix(".safetensors"))

@@ -166,7 +166,7 @@ def test_the_wheel_trains_what_a_clone_trains(tmp_path: Path) -> None:
     live = {path.stem for path in (ROOT / "results/translation-live").glob("*-seed1.json")}
     assert {*FIVE} <= {name.partition("-")[0] for name in live}
     kinds = {f"{name}.{kind}" for name in live for kind in ("json", "safetensors")}
-    assert kept == kinds | {"tokenizer.json", "significance.json", "opening.json"}
+    assert kept == kinds | {"vocabulary.json", "significance.json", "opening.json"}
     zipfile.ZipFile(wheel).extractall(site := tmp_path / "site")
     chapter = (ROOT / "seqmodels" / "models" / "lstm_seq2seq.py").read_text(encoding="utf-8")
     (tmp_path / "mine.py").write_text(chapter.replace("class LSTMSeq2Seq(", "class Mine("), "utf-8")

@@ -96,7 +96,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     corpus = translation.draw_corpus(full)
     task = translation.builtin_task(full, corpus)
     args.out.mkdir(parents=True, exist_ok=True)
-    task.tokenizer.save(args.out / "tokenizer.json")
+    task.tokenizer.save(args.out / "vocabulary.json")
     for path in sorted(args.runs.glob("*-seed*[0-9].json")):
         print(round_run(path, args.out, task))
     drawn = draw_sentences(corpus, LENGTHS, PER_LENGTH)

@@ -47,7 +47,7 @@ class PrepareConfig:
     """Settings of the preparation of a corpus; all but the first two are for pairs."""
 
     tokenizer: str = "bpe"
-    """One of TOKENIZERS, or the path of a tokenizer.json."""
+    """One of TOKENIZERS, or the path of a vocabulary.json."""
     vocab_size: int = 4_000
     """Maximum number of ids, for the tokenizers whose size can be chosen."""
     is_lowercase: bool = False

@@ -277,6 +277,8 @@ def resolve_vocab_size(kind: str, asked: int | None, default: int) -> int:
 
 def load(path: str | Path) -> Tokenizer:
     """Read a tokenizer that `save` wrote; raise ValueError that names file and fault."""
+    old = Path(path).with_name("tokenizer.json")  # its name before, which is that of a library
+    path = path if Path(path).exists() or not old.exists() else old
     try:
         match read_json(Path(path)):
             case {"kind": "words", "words": [*words]}:

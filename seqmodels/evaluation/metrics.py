@@ -223,8 +223,7 @@ def register_metric(name: str) -> str:
         raise ValueError(f"{name}: give FILE.py:NAME of a function of another name than {names}")
 
     def count(hyps: Sequence[str], refs: Sequence[str], _: str) -> np.ndarray:
-        means = [(function(h, r), 1) for h, r in zip(hyps, refs, strict=True)]
-        return np.array(means, np.float64)
+        return np.array([(function(h, r), 1) for h, r in zip(hyps, refs, strict=True)], float)
 
     METRICS[key] = replace(metric_of(key), count=count)
     return name

@@ -13,6 +13,7 @@ import signal
 import sys
 import threading
 import time
+import warnings
 from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor
 from contextlib import ExitStack, closing, contextmanager
@@ -23,7 +24,6 @@ from typing import Any
 
 import torch
 from tqdm import tqdm
-from tqdm.auto import tqdm as notebook_bar
 
 from seqmodels.evaluation.metrics import metric_of
 from seqmodels.experiments.run import recorded_settings, remove, train_and_record
@@ -34,6 +34,9 @@ from seqmodels.records import io as record
 from seqmodels.training.checkpoint import SUFFIX, Checkpoint
 from seqmodels.utils import files, terminal
 from seqmodels.utils.terminal import defer_signals, raise_stopped, signals_handled_by, wrap
+
+with warnings.catch_warnings(action="ignore"):  # in a notebook without ipywidgets
+    from tqdm.auto import tqdm as notebook_bar
 
 DAY_MIN = 24 * 60
 """Time limit of a SLURM job in minutes, unless SBATCH_TIMELIMIT says otherwise."""
@@ -156,7 +159,7 @@ def check_vocabulary(folder: Path, task: Task) -> None:
 
     The sums of the data do not tell: words that are equally frequent can change places.
     """
-    path = folder / "tokenizer.json"
+    path = folder / "vocabulary.json"
     if path.exists() and json.dumps(files.read_json(path)) != json.dumps(task.tokenizer.fields):
         raise ValueError(
             f"{path} is another tokenizer than this task's; give it with --tokenizer, choose "
@@ -177,7 +180,7 @@ def prepare_folder(out: Path, runs: Sequence[Run], missing: Sequence[Run]) -> No
             print(wrap(f"{run.title}: recorded in {run.path}"))
         elif run.options.fresh:
             remove(run)
-    runs[0].task.tokenizer.save(out / "tokenizer.json")
+    runs[0].task.tokenizer.save(out / "vocabulary.json")
 
 
 # ---------------------------------------------------------------------------------------- All runs

@@ -65,7 +65,7 @@ def test_plot_needs_records_and_sums_alone(trained: Path, call: Call, tmp_path: 
 def test_an_alignment_shows_the_source_with_its_eos(
     name: str, trained: Path, call: Call, tmp_path: Path, monkeypatch: Any
 ) -> None:
-    tokenizer, path = tokenizers.load(trained / "tokenizer.json"), tmp_path / "alignment.svg"
+    tokenizer, path = tokenizers.load(trained / "vocabulary.json"), tmp_path / "alignment.svg"
     draw = Mock(side_effect=alignment.draw_alignment)
     monkeypatch.setattr(alignment, "draw_alignment", draw)
     target = tokenizer.encode("die Katze sieht")
@@ -116,7 +116,7 @@ def test_a_model_without_context_continues_in_blocks(
 ) -> None:
     sample = Mock(side_effect=search.generate)
     monkeypatch.setattr(search, "generate", sample)
-    tokenizer = tokenizers.load(language_model / "tokenizer.json")
+    tokenizer = tokenizers.load(language_model / "vocabulary.json")
     given = main, "generate", language_model / f"{name}-seed1"
     for text in ("so he said", "so he said 5 and went\n" * 9, ""):
         sample.reset_mock()

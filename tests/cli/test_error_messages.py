@@ -87,7 +87,7 @@ def copy_run(
     trained: Path, to: Path, name: str = "gpt", model: str | None = None, **changes: Any
 ) -> Path:
     """Copy a run without its checksum, and change its record."""
-    for path in (*trained.glob(f"{name}-seed1.*"), trained / "tokenizer.json"):
+    for path in (*trained.glob(f"{name}-seed1.*"), trained / "vocabulary.json"):
         shutil.copy(path, to)
     path = to / f"{name}-seed1.json"
     content = json.loads(path.read_text("utf-8")) | {"weights_sha256": None}
@@ -107,12 +107,12 @@ def check_refusal(result: tuple[int, str, str], *words: str) -> None:
 
 PICKLE = b"csys\nexit\n(S'a pickle was read'\ntR."
 BROKEN = [
-    *((name, PICKLE) for name in ("gpt-seed1.json", "gpt-seed1.safetensors", "tokenizer.json")),
+    *((name, PICKLE) for name in ("gpt-seed1.json", "gpt-seed1.safetensors", "vocabulary.json")),
     ("gpt-seed1.safetensors", (10**10).to_bytes(8, "little") + b"{}"),
     ("gpt-seed1.json", b"[1]"),
     ("gpt-seed1.safetensors", None),
-    ("tokenizer.json", None),
-    ("tokenizer.json", b'{"kind": "words", "words": ["the"]}'),
+    ("vocabulary.json", None),
+    ("vocabulary.json", b'{"kind": "words", "words": ["the"]}'),
 ]
 
 
@@ -164,7 +164,7 @@ def test_what_is_the_users_is_neither_written_nor_removed(
         (tmp_path / name).mkdir()
         (tmp_path / name / "tsconfig.json").write_text("{ // another program's\n}")
     shutil.copy(RESULTS / "recall" / "gpt-seed1.json", tmp_path / "recall")
-    for name in ("tokenizer.json", "manifest.json", ".lock", ".notes.part", "README.md",
+    for name in ("vocabulary.json", "manifest.json", ".lock", ".notes.part", "README.md",
                  "index.html", "page.html", "cat.svg"):  # fmt: skip
         (tmp_path / name).write_text("my notes on `seqmodels`\n")
     before, words = kept(tmp_path), flags.replace("@", str(tmp_path)).split(" ")

@@ -38,7 +38,7 @@ def places(tmp_path: Path) -> dict[str, Path]:
         path.mkdir()
     copy_records(RESULTS / "recall", places["cwd"] / "recorded", model="gpt")
     runs = copy_records(RUN.parent, places["cwd"] / "trained", "gpt-seed1.safetensors", model="gpt")
-    (runs / "tokenizer.json").write_bytes((RUN.parent / "tokenizer.json").read_bytes())
+    (runs / "vocabulary.json").write_bytes((RUN.parent / "vocabulary.json").read_bytes())
     chapter = (ROOT / "seqmodels" / "models" / "gpt.py").read_text(encoding="utf-8")
     (places["cwd"] / "mine.py").write_text(chapter.replace("class GPT(", "class MyGPT("), "utf-8")
     return places

@@ -133,8 +133,8 @@ def test_tiktoken_merges_as_trained_and_as_saved(tmp_path: Path) -> None:
     bpe, trained = BPE.train(TEXT, 600), tokenizers.train_merges(iter(TEXT), 596)
     for line in [*TEXT, *LINES, "\u00a0!\u202f? \x85\u2028 1234 \r\n\n  x  "]:
         assert bpe.encode(line) == [N_SPECIALS + i for i in trained.encode(line).ids]
-    bpe.save(tmp_path / "tokenizer.json")
-    saved = json.loads((tmp_path / "tokenizer.json").read_text())
+    bpe.save(tmp_path / "vocabulary.json")
+    saved = json.loads((tmp_path / "vocabulary.json").read_text())
     ranks = {base64.b64decode(piece): rank for rank, piece in enumerate(saved["ranks"])}
     own = tiktoken.Encoding("own", pat_str=saved["split"], mergeable_ranks=ranks, special_tokens={})
     assert own.n_vocab == bpe.vocab_size - N_SPECIALS
@@ -173,8 +173,10 @@ def test_training_reads_the_first_bytes_alone(kind: str, monkeypatch: pytest.Mon
 
 @each
 def test_saved_and_loaded(tokenizer: tokenizers.Tokenizer, tmp_path: Path) -> None:
-    tokenizer.save(tmp_path / "tokenizer.json")
-    again = tokenizers.load(tmp_path / "tokenizer.json")
+    tokenizer.save(tmp_path / "vocabulary.json")
+    again = tokenizers.load(tmp_path / "vocabulary.json")
+    (tmp_path / "vocabulary.json").rename(tmp_path / "tokenizer.json")  # as earlier versions did
+    assert tokenizers.load(tmp_path / "vocabulary.json").fields == again.fields
     assert (type(again), again.name) == (type(tokenizer), tokenizer.name)
     assert again.labels == tokenizer.labels
     assert [*map(again.encode, LINES)] == [*map(tokenizer.encode, LINES)]
@@ -197,9 +199,9 @@ BYTES = [base64.b64encode(bytes([value])).decode() for value in range(256)]
     (bpe_file(*BYTES, split=r"(\w+)*x"), "pattern"),
 ], ids=lambda value: value[:40])  # fmt: skip
 def test_a_malformed_file_is_refused(written: str, fault: str, tmp_path: Path) -> None:
-    path = tmp_path / "tokenizer.json"
+    path = tmp_path / "vocabulary.json"
     path.write_text(written)
-    with pytest.raises(ValueError, match=rf"tokenizer\.json is not a tokenizer: .*{fault}"):
+    with pytest.raises(ValueError, match=rf"vocabulary\.json is not a tokenizer: .*{fault}"):
         tokenizers.load(path)
 
 

@@ -54,4 +54,4 @@ def test_every_command_that_takes_a_run_takes_a_shipped_one(
     record = json.loads((tmp_path / "onnx" / "manifest.json").read_text())["record"]
     sha256 = hashlib.sha256(own[f"{name}-seed1.json"]).hexdigest()
     assert record == {"file": f"{name}-seed1.json", "sha256": sha256}
-    assert (tmp_path / "onnx" / "tokenizer.json").read_bytes() == own["tokenizer.json"]
+    assert (tmp_path / "onnx" / "vocabulary.json").read_bytes() == own["vocabulary.json"]

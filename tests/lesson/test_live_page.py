@@ -220,7 +220,7 @@ def test_the_first_seed_with_weights_is_in_the_page(
     call: Call, trained: Path, tmp_path: Path, monkeypatch: Any
 ) -> None:
     replace_runtime(monkeypatch)
-    folder = copy_records(trained, tmp_path / "seeds", "tokenizer.json", model="gpt")
+    folder = copy_records(trained, tmp_path / "seeds", "vocabulary.json", model="gpt")
     check_one_line(call(main, "live", folder, "--out", tmp_path / "live.html"), str(folder))
     for seed in (2, 3):
         copy_seed(trained / "gpt-seed1", folder, seed)

@@ -119,7 +119,7 @@ HOSTILE = "</script><script>window.ran = 1</script><img src=x onerror='window.ra
 
 
 def test_from_bucket_to_head(chromium: Any, trained: Path, tmp_path: Path, call: Call) -> None:
-    folder = copy_records(trained, tmp_path / "runs", ".jsonl", ".safetensors", "tokenizer.json")
+    folder = copy_records(trained, tmp_path / "runs", ".jsonl", ".safetensors", "vocabulary.json")
     for path in folder.glob("*.jsonl"):
         first, *rows = path.read_text().splitlines()
         first = json.dumps(json.loads(first) | {"src": HOSTILE})

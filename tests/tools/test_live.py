@@ -17,7 +17,7 @@ from tools import live
 def test_scores_are_those_of_the_rounded_weights(compared: Path, tmp_path: Path) -> None:
     before, task = seqmodels.load(compared / "gpt-seed1"), toy()
     path = live.round_run(compared / "gpt-seed1.json", tmp_path, task)
-    (tmp_path / "tokenizer.json").write_bytes((compared / "tokenizer.json").read_bytes())
+    (tmp_path / "vocabulary.json").write_bytes((compared / "vocabulary.json").read_bytes())
     after = seqmodels.load(path)
     assert after.record.rounded_from_sha256 == before.record.weights_sha256
     content = path.with_suffix(".safetensors").read_bytes()
