@@ -26,6 +26,7 @@ DEAR = {
     "check mine.py:MyGPT": "",
     "report recorded --maps 0 --out page.html": "cwd/page.html",
     "run copy --size smoke --models gpt --tokens 200 --device cpu --out run": "cwd/run cache",
+    "site --out site": "cwd/site",
 }
 """Those that take longer."""
 
