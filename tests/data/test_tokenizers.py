@@ -74,14 +74,6 @@ def test_a_long_run_of_one_character() -> None:
     assert max(map(len, bpe.labels)) <= tokenizers.MAX_PIECE_BYTES
 
 
-def test_training_ends_before_the_text_that_exceeds_the_limit(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(tokenizers, "MAX_TRAINING_BYTES", 5)
-    assert [*tokenizers.training_texts(["é", "abc", "d"])] == ["é", "abc"]
-    assert [*tokenizers.training_texts(["é", "abcd", ""])] == ["é"]
-
-
 @settings(max_examples=150, deadline=None, derandomize=True)
 @given(written=st.text(" \n\r\t\u00a0\u2028a.1é\u0301—漢。,'/", max_size=30))
 def test_blocks_end_where_the_pattern_splits(written: str) -> None:

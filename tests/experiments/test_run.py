@@ -16,7 +16,6 @@ from safetensors.torch import load_file
 from toys import TOKENIZER, options, stopped_after, toy
 
 from seqmodels import EOS, MODELS, SequenceModel, build
-from seqmodels.data import tokenizers
 from seqmodels.data.batches import Example
 from seqmodels.evaluation import metrics
 from seqmodels.experiments import run as one_run
@@ -96,16 +95,6 @@ def test_analyses_measure_before_and_after(tmp_path: Path, undrawn: None, few_dr
 
 
 # ------------------------------------------------------------------------------ Rows and operations
-def test_bytes_are_those_of_the_text() -> None:
-    tokenizer = tokenizers.Bytes()
-    ids = tokenizer.encode("aä")
-    examples = [Example(ids, [*ids, EOS]), Example(ids[:2], ids[:2]), Example(ids, ids[2:])]
-    test = replace(toy().tests[0], examples=examples, x=[1] * 3, is_generated=False)
-    model = build("gpt", tokenizer.vocab_size, **TINY["gpt"])
-    rows, _ = score_test_set(model, toy(tokenizer=tokenizer), test)
-    assert [row["n_bytes"] for row in rows] == [4, 2, 1]  # the end of a text counts as a byte
-
-
 TEXTS = [("Äh, ba", "für a"), ("ba", "b"), ("c", "a ä")]  # which the tokens do not give back
 
 

@@ -80,10 +80,6 @@ def test_a_damaged_file_costs_its_run_alone(trained: Path, tmp_path: Path, capsy
     check(whole[:-20], f"gpt-seed1.jsonl, line {n}, is not a row of a run (")
     check(b"", "gpt-seed1.jsonl, line 1, is not a row")
     check(whole[whole.index(b"\n") + 1 :], "gpt-seed1.json: its test examples are not")
-    path.write_bytes(whole)
-    for fault in (b"", b"null", early.read_bytes()[:-20]):
-        early.write_bytes(fault)
-        check(whole, "gpt-seed1.json is not")
 
 
 def weights_of(side: Any) -> Any:

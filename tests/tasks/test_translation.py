@@ -99,11 +99,6 @@ def test_own_sentences_have_a_direction(
     assert "data.name was spoken qaa→qab, is spoken qab→qaa" in capsys.readouterr().err
 
 
-def test_flags_reach_their_settings(folder: Path) -> None:
-    plain = task_on(folder)
-    assert ("optimizer" in plain.training, plain.training["label_smoothing"]) == (False, 0.1)
-
-
 def test_the_grammar_is_split_as_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     tasks: list[Task] = []
     monkeypatch.setattr(launch, "compare", lambda task, *_, **__: tasks.append(task))
