@@ -16,7 +16,7 @@ from seqmodels.models.variants.table import CLASSES
 
 CODE, WEB, PAGES = (".py",), (".js", ".css", ".html"), (".md",)
 LINES: dict[str, tuple[int, tuple[str, ...], tuple[str, ...]]] = {
-    "core": (12_450, ("seqmodels",), CODE),
+    "core": (12_500, ("seqmodels",), CODE),
     "tasks": (6_300, ("tasks",), CODE),
     "lesson": (2_900, ("lesson",), CODE),
     "lesson, web": (2_600, ("lesson",), WEB),
@@ -26,7 +26,7 @@ LINES: dict[str, tuple[int, tuple[str, ...], tuple[str, ...]]] = {
 }
 """The most lines of each part, its folders, and the endings of its files."""
 N_FLAGS, N_COMMANDS, N_VARIANTS, N_README, N_WHERE = 24, 11, 30, 120, 15
-JOINTS = {"run": 19, "functions": 317, "files": 44}
+JOINTS = {"run": 19, "functions": 329, "files": 44}
 """The most files that a run enters beside the models, and functions and files of a command."""
 
 
