@@ -43,7 +43,7 @@ def test_a_text_is_downloaded(tmp_path: Path, monkeypatch: Any) -> None:
     assert opened.name == "shakespeare"
     assert opened.splits["test"] is opened.splits["valid"]  # nanoGPT's protocol
     monkeypatch.setattr(datasets.DownloadManager, "download", refuse)
-    with pytest.raises(ValueError, match=r"no route to host; to use shakespeare .*SEQMODELS_DATA"):
+    with pytest.raises(ValueError, match=r"no route to host; without a network, .*SEQMODELS_DATA"):
         open_text(["shakespeare"])
 
 
@@ -60,12 +60,8 @@ def test_a_dataset_of_the_hub(monkeypatch: Any) -> None:
     assert calls == [("wmt/wmt14", "de-en", False)]
     assert (opened.name, read_pairs(opened)[7]) == ("wmt14", ("eins 7", "one 7"))
     monkeypatch.setattr(datasets, "load_dataset", refuse)
-    for name, hint in (
-        ("a/b", "give files"),
-        ("bentrevett/multi30k", "put it into a folder as multi"),
-    ):
-        with pytest.raises(ValueError, match=f"^{name} cannot be read: no route to host; .*{hint}"):
-            open_pairs([name])
+    with pytest.raises(ValueError, match=r"^a/b cannot be read: no route to host; .*give files"):
+        open_pairs(["a/b"])
 
 
 def test_a_name_that_is_unknown() -> None:

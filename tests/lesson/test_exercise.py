@@ -85,7 +85,10 @@ def test_an_exercise_hides_the_solution_and_keeps_files(tmp_path: Path, call: Ca
     path.write_text(re.sub(r"#  \(6\)", "", text))
     check_one_line(call(main, "check", path), "(6)")
     right = read_chapter("bahdanau").path.read_text(encoding="utf-8")
-    for wrong, reason in ((right.replace("s, state) @", "s) @"), "TypeError"), ("x = (", "line 1")):
+    for wrong, reason in (
+        (right.replace("attention(state)", "attention()"), "TypeError"),
+        ("x = (", "line 1"),
+    ):
         other = tmp_path / reason / "bahdanau.py"  # a file is imported once
         other.parent.mkdir()
         other.write_text(wrong, encoding="utf-8")

@@ -48,7 +48,7 @@ def test_tasks_run(name, models, lows, analyses, drawn, run: Run, tmp_path: Path
     assert {f"{name}.svg" for name in drawn.split()} <= {path.name for path in tmp_path.iterdir()}
 
 
-def write_short_files(folder: Any, **_: object) -> list[Path]:
+def write_short_files(folder: Any, *_: object) -> list[Path]:
     path = Path(getattr(folder, "path", folder))
     return [files.write(path / name, "](curves.svg)") for name in ("score-length.svg", "tables.md")]
 
