@@ -71,7 +71,7 @@ attention = run.model.attention
 with torch.inference_mode():
     score = attention.v_a(torch.tanh(attention.W_a(state.s).unsqueeze(1) + state.keys)).squeeze(-1)
     alpha = score.softmax(-1)
-    c = attention(state.s, state)
+    c = attention(state)
 assert torch.allclose(c, (alpha.unsqueeze(1) @ state.h).squeeze(1), atol=1e-5)
 print("scores ", [round(x, 2) for x in score[0].tolist()])
 print("weights", [round(x, 3) for x in alpha[0].tolist()])
