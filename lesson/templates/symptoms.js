@@ -17,7 +17,7 @@ export function rankRows(texts, query) {
 
 if (document.getElementById("symptom")) {
   const box = /** @type {HTMLInputElement} */ (document.getElementById("symptom"));
-  const body = document.querySelector("#index tbody"), rows = [...body.rows];
+  const body = /** @type {HTMLTableSectionElement} */ (document.querySelector("#index tbody")), rows = [...body.rows];
   box.addEventListener("input", () => {
     const scores = rankRows(rows.map(({ cells }) => [cells[0].textContent, cells[1].textContent + cells[2].textContent]), box.value);
     const order = rows.map((_, i) => i).sort((a, b) => scores[b] - scores[a] || a - b);
