@@ -15,6 +15,7 @@ from torch import Tensor
 from torch.testing import assert_close
 
 from seqmodels import BOS, EOS, build
+from seqmodels.data.batches import Example, collate
 from seqmodels.experiments import launch, sweep
 from seqmodels.experiments.sweep import count_parameters, list_runs, make_spec, model_sizes
 from seqmodels.interface import Batch
@@ -251,6 +252,24 @@ def test_gradients_of_scores_are_those_of_the_loss(tiny: Tiny, name: str) -> Non
         assert float(gradients[0, 1, query, key]) == pytest.approx(expected, rel=1e-4, abs=1e-9)
 
 
+def test_hidden_scores_do_not_count(tiny: Tiny) -> None:
+    """A median of what a target token sees, and the mean of each one's largest weight."""
+    start, end = tiny("gpt"), tiny("gpt_rms")
+    examples = [Example([5, 6, EOS], [7, 8, 9, EOS]), Example([4, EOS], [6, EOS])]
+    rows = constants.measure_scores(end, start, examples)
+    for model, row in zip((start, end), rows, strict=True):
+        largest, sizes = list[float](), list[float]()
+        for example in examples:
+            for weights, gradients in constants.score_gradients(model, collate([example])):
+                largest += [max(query) for head in weights[0].tolist() for query in head]
+                seen = torch.ones_like(weights[0, 0]).tril().bool()
+                sizes += gradients[0][:, seen].abs().flatten().tolist()
+        assert row["largest"] == pytest.approx(sum(largest) / len(largest))
+        assert row["median"] == pytest.approx(sorted(sizes)[(len(sizes) - 1) // 2])
+    assert [row["when"] for row in rows] == ["start", "end"]
+    assert rows[0]["median"] != rows[1]["median"]
+
+
 def test_tokens_lie_where_positions_do_or_beside_them(tiny: Tiny) -> None:
     start, end = tiny("gpt"), tiny("gpt")
     for model in (start, end):
@@ -260,6 +279,7 @@ def test_tokens_lie_where_positions_do_or_beside_them(tiny: Tiny) -> None:
     end.embedding.weight.data[:, 4:] = 0.0
     end.embedding.weight.data[:, 2] = 3 * end.embedding.weight.data[:, 0]
     end.embedding.weight.data[:, 1] = 0.0
+    end.embedding.weight.data[:, 3] = 7.0  # of all tokens: no variance
     rows = constants.measure_overlap(end, start, 4)
     assert [row["directions"] for row in rows] == [2, 2]
     assert [row["tokens"] for row in rows] == pytest.approx([0.0, 0.9], abs=1e-6)
