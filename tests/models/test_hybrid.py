@@ -38,15 +38,3 @@ def test_only_one_layer_keeps_all_tokens(tiny: Tiny, pairs: Pairs) -> None:
     assert [k.shape[2] for k, _ in state.cache.layers] == [src.shape[1]]
     with pytest.raises(ValueError, match="leaves no memory"):
         tiny("mamba2_last", n_layers=1)
-
-
-def test_a_memory_tells_the_attention_after_it_the_order(tiny: Tiny) -> None:
-    """Attention that comes first sees a set."""
-    for name, is_told in (("gated_deltanet_first", False), ("gated_deltanet_last", True)):
-        model, seen = tiny(name, n_layers=2), []
-        attending = model.decoder[-1 if is_told else 0].self_attention
-        attending.register_forward_hook(lambda _, __, y, seen=seen: seen.append(y[0, -1]))
-        for src in ([[5, 7, 4, 6]], [[7, 4, 5, 6]]):
-            tokens = torch.tensor(src)
-            model(tokens, tokens > 0, torch.tensor([[1]]))
-        assert ((seen[0] - seen[1]).abs().amax() > 1e-6) == is_told

@@ -267,7 +267,6 @@ def test_hidden_scores_do_not_count(tiny: Tiny) -> None:
         assert row["largest"] == pytest.approx(sum(largest) / len(largest))
         assert row["median"] == pytest.approx(sorted(sizes)[(len(sizes) - 1) // 2])
     assert [row["when"] for row in rows] == ["start", "end"]
-    assert rows[0]["median"] != rows[1]["median"]
 
 
 def test_tokens_lie_where_positions_do_or_beside_them(tiny: Tiny) -> None:
