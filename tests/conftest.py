@@ -300,6 +300,8 @@ def cached(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyP
     root = tmp_path_factory.mktemp("caches")
     monkeypatch.setenv("SEQMODELS_CACHE", str(root / "cache"))
     monkeypatch.setattr("datasets.config.HF_DATASETS_CACHE", root / "hub")
+    wait = "datasets.config.SLEEP_TIME_ON_THREADS_SHUTDOWN"  # 5 s after each read of a stream
+    monkeypatch.setattr(wait, 0.05, raising=False)
     monkeypatch.delenv("SEQMODELS_DATA", raising=False)
     return root / "cache"
 
