@@ -91,6 +91,15 @@ def naive_bahdanau(model: SequenceModel, src: Tensor, tgt_in: Tensor) -> tuple[T
     return torch.stack(logits), torch.stack(alphas)
 
 
+def test_a_vector_read_once_is_not_read_by_steps(tiny: Tiny, pairs: Pairs) -> None:
+    whole, once = tiny("rnn_encdec"), tiny("rnn_encdec_start")
+    whole.load_state_dict(once.state_dict(), strict=False)
+    assert not torch.allclose(once(*pairs), whole(*pairs))
+    for layer in (whole.C, whole.output.C_o):
+        nn.init.zeros_(layer.weight)
+    assert_close(once(*pairs), whole(*pairs))
+
+
 def test_bahdanau_is_its_equations(tiny: Tiny, pairs: Pairs) -> None:
     model, calls = tiny("bahdanau"), []
     model.attention.U_a.register_forward_hook(lambda *_: calls.append(1))

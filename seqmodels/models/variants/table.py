@@ -29,6 +29,7 @@ def variant(of: str, class_path: str, **others: object) -> dict[str, Any]:
 STEPS = "bahdanau_to_transformer"
 CLASSES: dict[str, dict[str, Any]] = {
     "rnn_encdec_fresh": variant("rnn_encdec", "fresh:FreshDecoder"),
+    "rnn_encdec_start": variant("rnn_encdec", "start:StartOnly"),
     "lstm_seq2seq_last": variant("lstm_seq2seq", "ladder:Ladder"),
     "lstm_seq2seq_dot": variant("lstm_seq2seq", "ladder:Ladder", memory="grows", attends=True),
     "bahdanau_dot": variant("bahdanau", f"{STEPS}:DotBahdanau"),
@@ -99,6 +100,7 @@ OLD_NAMES: dict[str, tuple[str, str, Fields]] = {
     "rnn_encdec_pooled": ("rnn_encdec_both", "pooled encoder", {"reads": "pooled"}),
     "rnn_encdec_attention": ("rnn_encdec_both", "attention's encoder", {"reads": "attention"}),
     "rnn_encdec_fresh": ("rnn_encdec_fresh", "fresh decoder", {}),
+    "rnn_encdec_start": ("rnn_encdec_start", "vector read once", {}),
     "lstm_seq2seq_forward": ("lstm_seq2seq", "source not reversed", {"is_reversed": False}),
     **{f"lstm_seq2seq_{name}{fed and '_fed'}": (
         f"lstm_seq2seq_{'last' if name == 'last' else 'dot'}",
