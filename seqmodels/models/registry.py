@@ -13,11 +13,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import date
 from importlib import import_module
-from importlib.util import module_from_spec, spec_from_file_location
+from importlib.machinery import ModuleSpec, SourceFileLoader
+from importlib.util import spec_from_file_location
 from pathlib import Path
 from traceback import extract_tb
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal
+from urllib.parse import quote, unquote
 
 from seqmodels.models.variants.table import CLASSES, GONE, OLD_NAMES, Fields, Memory, Value
 from seqmodels.utils.terminal import did_you_mean
@@ -190,26 +192,38 @@ def import_class(home: str) -> type:
 
 def import_file(path: Path) -> ModuleType:
     """Import a file of Python once; raise ValueError if it does not exist, or raises."""
-    key = f"{path.stem}@{path}"  # no name that an import could mean
-    if key in sys.modules:
+    place = quote(str(path)).replace(".", "%2E")  # a name with dots is in a package
+    if (key := f"file@{place}") in sys.modules:
         return sys.modules[key]
     if not path.is_file():
         raise ValueError(f"{path} does not exist")
-    spec = spec_from_file_location(key, path)
-    assert spec
-    assert spec.loader
-    sys.modules[key] = module_from_spec(spec)
-    if str(path.parent) not in sys.path:
-        sys.path.append(str(path.parent))
     try:
-        spec.loader.exec_module(sys.modules[key])
-        SHA256[key] = hashlib.sha256(path.read_bytes()).hexdigest()
+        return import_module(key)
     except (Exception, SystemExit) as error:  # a script can end itself
-        del sys.modules[key]
         raise ValueError(f"{path} cannot be imported: {explain(error, path)}") from error
-    return sys.modules[key]
 
 
+class FileLoader(SourceFileLoader):
+    """Imports `file@PATH`: functions of a file are pickled by that name for other processes."""
+
+    @classmethod
+    def find_spec(cls, name: str, *_: object) -> ModuleSpec | None:
+        """Return how to import a file by the name that `import_file` gives it."""
+        if not name.startswith("file@"):
+            return None
+        path = unquote(name.removeprefix("file@"))
+        return spec_from_file_location(name, path, loader=cls(name, path))
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Run the file, which can import what is beside it."""
+        path = Path(self.path)
+        if str(path.parent) not in sys.path:
+            sys.path.append(str(path.parent))
+        super().exec_module(module)
+        SHA256[self.name] = hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+sys.meta_path.append(FileLoader)
 SHA256 = dict[str, str]()
 """The checksum of each file that was imported, by the name of its module."""
 

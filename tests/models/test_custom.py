@@ -1,5 +1,6 @@
 """A model and a task of one's own: everything knows them."""
 
+import os
 import re
 import sys
 from collections.abc import Iterator
@@ -225,6 +226,32 @@ def test_a_task_is_one_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert "2 models say again" in own
     tables = (tmp_path / "out" / "echo" / "tables.md").read_text(encoding="utf-8")
     assert "### letters: symbol accuracy (%)" in tables
+
+
+MEASURED = """
+import os
+from toys import toy
+def begin(model, names, seed):
+    next(model.parameters()).data.fill_(seed)
+def measure(trained, before):
+    return [{"start": next(before.parameters()).mean().item(), "process": os.getpid()}]
+def make_task(args):
+    return toy(name="own", begin=begin, measure={"own": measure})
+"""
+
+
+def test_functions_of_a_file_run_in_two_processes(
+    tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (path := tmp_path / "my.own task.py").write_text(MEASURED)
+    monkeypatch.setattr("torch.get_num_threads", lambda: 2)
+    given = "--models", "gpt", "--seeds", 3, 7, "--device", "cpu", "--out", tmp_path / "out"
+    assert call(main, "run", path, *given)[0] == 0
+    (three,), (seven,) = (
+        load_record(tmp_path / "out" / f"gpt-seed{seed}.json").analyses["own"] for seed in (3, 7)
+    )
+    assert (three["start"], seven["start"]) == (3, 7)
+    assert len({three["process"], seven["process"], os.getpid()}) == 3
 
 
 @pytest.mark.usefixtures("few_draws")
