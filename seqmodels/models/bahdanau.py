@@ -28,12 +28,12 @@ Symbols
     h_j         h       (B,S,2D)   annotations: forward and backward state side by side
     U_a h_j     keys    (B,S,A)    the half of the score that does not depend on the step
     s_i         s       (B,D)      decoder state
-    alpha_ij    alpha   (B,S)      weight of source word j for target word i
+    alpha_ij    —       (B,J,S)    weights of `attention_weights`: source word j, target word i
     c_i         c       (B,2D)     this step's summary of the source
     t_i         maxout  (B,O)      maxout units of the output
 
 Differs
-    1. z lets the new state in (A.1.1, authors' GroundHog): opposite to `rnn_encdec` (Cho's eq. 7).
+    1. None in the unit: z lets the new state in (A.1.1), opposite to `rnn_encdec` (Cho's eq. 7).
     2. The output reads s_i, as in eq. (4); A.2.2 prints s_{i-1}. In the authors' code, the score
        uses a state that has already read y_{i-1}; in A.1.2, and here, it uses s_{i-1}.
     3. One vocabulary and one embedding serve both languages, as in all models here.

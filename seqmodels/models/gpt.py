@@ -196,7 +196,7 @@ class GPT(SequenceModel):
     def step(self, y: Int[Tensor, " R"], state: State) -> tuple[Float[Tensor, "R V"], State]:
         """Write one token in each of R rows: J beams of a source are J queries to its cache."""
         cache = state.cache.grow()  # J slots longer, one a beam; the old State stays
-        x = self.embed(y, state.cache.lengths, cache.visible.shape[1])
+        x = self.embed(y, state.cache.lengths, cache.visible.shape[1])  # slots: no text is longer
         x = x.unflatten(0, (cache.n_sources, -1))  # (B,J,D)
         logits = self.decode(x, cache.mask, cache, x.shape[1])  # of all J beams
         return logits.flatten(0, 1), State(cache)
@@ -217,7 +217,7 @@ class GPT(SequenceModel):
 
     def source_floats(self, n: int) -> int:
         """Return how many numbers about a source of n tokens the paper gives its decoder."""
-        return n * self.config.n_layers * self.config.d_model  # keys, values: of one vector
+        return n * self.config.n_layers * self.config.d_model  # both key and value: of D numbers
 
 
 # --------------------------------------------------------------------------------------- Init

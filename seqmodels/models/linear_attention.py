@@ -30,7 +30,8 @@ Symbols
 
 Differs
     1. The rest is `gpt.py` (the paper makes images): its block and its loop over layers are in
-       `memory.py`. Attention weights have no dropout: only plots compute them.
+       `memory.py`. Pads come first (`join`), so that none stands between source and target.
+       Attention weights have no dropout: only plots compute them.
     2. Training adds up CHUNK tokens at a time (the authors: a kernel that adds each), and within
        a chunk multiplies all queries and keys: eq. (8) for these, (12) for the tokens before.
     3. The switch `d_conv` (1: off, as published) lets queries, keys and values see the tokens

@@ -16,7 +16,9 @@ Idea
     as y_t = C_tᵀ h_t: a linear recurrence, whose Δ, B and C each token chooses (2023: selection).
     It comes from a state-space model, dh/dt = −A h + B xᵀ (the paper's A is −A): over a time Δ, h
     decays to exp(−Δ A) h, exactly, so that a = exp(−Δ A), and takes up about Δ B xᵀ (Euler's step).
-    A is one number a head. A large Δ forgets and writes, a small one passes a token over.
+    A is one number a head. A large Δ forgets and writes, a small one passes a token over. Here x_t
+    and y_t are a head's value and output. A block is this alone, 2D wide, times a gate silu(W_z x):
+    it has neither a feed-forward layer (2023, 3.4) nor positions.
     Its gates do not see the state, so that it is linear, and linear recurrences have a parallel
     form: Y = (L ∘ C Bᵀ) Δ X, masked attention without a softmax (the duality), with the mask
     L_ti = a_{i+1} … a_t for i ≤ t, else 0.
@@ -26,7 +28,7 @@ Idea
                   ↓ Δ B     ↓ Δ B              ↓ Δ B
         memory    h   a→    h   a→    …  a→    h          F × K numbers a head
                   ↓ C       ↓ C                ↓ C
-        write     –         –         …        y          + skip · x, as in S4
+        write     –         –         …        y          and skip · x is added, as in S4
 
 Symbols
     paper       code       shape          meaning
@@ -37,7 +39,7 @@ Symbols
     a           log_a      (B,H,N,1)      −Δ A: how much of the memory is kept, as its logarithm
     —           log_gamma  (B,H,C,1)      a_1 … a_t from the start of the chunk, as its logarithm
     L           fade       (B,H,C,C)      a_{i+1} … a_t: what of token i is left at token t
-    code: D     skip       (H,1,1)        how much of x is passed on, past the memory
+    code: D     skip       (H,1,1)        how much of the value passes the memory by
     —           window     (R,L,W,2D+2F)  last inputs of the convolution, W = d_conv − 1
 
 Differs

@@ -155,7 +155,7 @@ class DeepOutput(nn.Module):
     def forward(
         self, s: Float[Tensor, "*B D"], e: Float[Tensor, "*B E"], c: Float[Tensor, "*#B D"]
     ) -> Float[Tensor, "*B V"]:
-        """Return logits; all steps can share one c, whose axis of time is then 1 or missing."""
+        """Return logits; over many steps one c serves all, and its axis of time is 1."""
         pairs = self.U_o(s) + self.V_o(e) + self.C_o(c)
         maxout = pairs.unflatten(-1, (-1, 2)).amax(-1)  #                         maxout, A.1.2
         return self.W_o(self.dropout(maxout))

@@ -86,10 +86,10 @@ BASE = Config(vocab_size=37_000)
 
 
 class State(NamedTuple):
-    """Keys and values of every decoder layer (letters of shapes: see `interface.py`)."""
+    """Keys and values of every decoder layer; the beams of a source share one axis of slots."""
 
     memory: KVCache  # the source's; memory[i]: k, v of layer i; memory.mask: where words are
-    tgt: KVCache  # the target's; grow() adds a slot a row, update(i, k, v) fills them in layer i
+    tgt: KVCache  # the target's; grow() adds a slot a row, update(i, k, v) fills it in layer i
 
 
 # -------------------------------------------------------------------------------------- Parts
@@ -220,16 +220,16 @@ class Transformer(SequenceModel):
         x = self.embed(src, torch.arange(src.shape[1], device=src.device))
         for layer in self.encoder:
             x = layer(x, src_mask[:, None, None])  # (B,1,1,S): no word attends to a pad
-        x, memory = self.norm_src(x), KVCache(src_mask)
+        x, memory = self.norm_src(x), KVCache(src_mask)  # its mask first: S slots, empty yet
         for i, attention in enumerate(self.cross_attentions):
             memory.update(i, *attention.keys_values(x))
         return State(memory, KVCache.empty(src))
 
     def step(self, y: Int[Tensor, " R"], state: State) -> tuple[Float[Tensor, "R V"], State]:
         """Write one token in each of R rows: J beams of a source are J queries to its caches."""
-        tgt = state.tgt.grow()  # J slots longer, one a beam; the old State stays
+        tgt = state.tgt.grow()  # N slots, J of them new, one a beam; the old State stays
         x = self.embed(y, state.tgt.lengths).unflatten(0, (tgt.n_sources, -1))  # (B,J,D)
-        logits = self.decode(x, tgt.mask, tgt, state.memory)  # mask (B,1,J,N): its own text alone
+        logits = self.decode(x, tgt.mask, tgt, state.memory)  # mask (B,1,J,N): a beam's own
         return logits.flatten(0, 1), State(state.memory, tgt)
 
     def forward(
