@@ -23,11 +23,11 @@ Letters of shapes, in all chapters:
     P  learned positions              Kv width of a head's values, if not K
     W  tokens before the present one that a short convolution sees
 
-D2, D3 and D4 are 2, 3 and 4 D, K1 is K + 1, `*B` any axes, `#` an axis that may be 1, `_` one
-without a letter; a letter alone has a blank before it, for linters. So `Float[Tensor, "B S D2"]` is
-a tensor of floats, such as (32, 20, 2000): 32 sources of 20 words, each with 2 × 1000 numbers;
-tests check it at every call. Masks are bool, True = real token. Weight matrices have the papers'
-names, such as W and U_a.
+D2, D3 and D4 are 2, 3 and 4 D, K1 is K + 1 (W1 likewise), `*B` any axes, `#` an axis that may be 1,
+`_` one without a letter; a letter alone has a blank before it, for linters. So `Float[Tensor, "B S
+D2"]` is a tensor of floats, such as (32, 20, 2000): 32 sources of 20 words, each with 2 × 1000
+numbers; tests check it at every call. Masks are bool, True = real token. Weight matrices have the
+papers' names, such as W and U_a.
 """
 
 from __future__ import annotations

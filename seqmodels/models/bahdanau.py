@@ -134,7 +134,7 @@ class Encoder(nn.Module):
         forward_states, backward_states = [], []
         for x_t in self.W(e).unbind(1):
             h = self.unit(x_t, h)
-            forward_states.append(h)  # at pads, any state: (6) hides it
+            forward_states.append(h)  # at pads, any state: attention masks it
         x, is_word = self.W_back(e), src_mask.unsqueeze(-1).to(e.dtype)
         for j in reversed(range(e.shape[1])):
             h_back = is_word[:, j] * self.unit_back(x[:, j], h_back)

@@ -4,7 +4,7 @@ Paper
     S. Yang, J. Kautz, A. Hatamizadeh: Gated Delta Networks: Improving Mamba2 with Delta Rule.
     ICLR 2025, arXiv:2412.06464v3. Its parents: the delta rule as a memory, I. Schlag, K. Irie, J.
     Schmidhuber: Linear Transformers Are Secretly Fast Weight Programmers, ICML 2021,
-    arXiv:2102.11174 ("2021"); its parallel form, S. Yang et al., NeurIPS 2024, arXiv:2406.06484
+    arXiv:2102.11174; its parallel form, S. Yang et al., NeurIPS 2024, arXiv:2406.06484
     ("2024"); the gate α, `mamba2.py`.
 
 Before
@@ -74,11 +74,11 @@ class Config:
     """Sizes; the defaults are those of the authors' model of 1.3 billion parameters."""
 
     vocab_size: Size
-    """Tokens in the vocabulary (4: 32,000)."""
+    """Tokens in the vocabulary (section 4: 32,000)."""
     d_model: Size = 2400
     """Width; a multiple of n_heads."""
     n_heads: Size = 12
-    """Heads, whose keys are 200 wide, as those of the authors' 9."""
+    """Heads; keys are 2400 / 12 = 200 wide, as those of the authors' 9 heads, 0.75 × 2400 / 9."""
     n_layers: Size = 16
     """Blocks."""
     d_conv: Size = 4

@@ -156,7 +156,7 @@ class GPT(SequenceModel):
         self.positions = nn.Embedding(cfg.n_positions, cfg.d_model)
         self.dropout = nn.Dropout(cfg.dropout)
         self.decoder: Any = nn.ModuleList(Layer(cfg, i) for i in range(cfg.n_layers))
-        self.cross_attentions = [layer.self_attention for layer in self.decoder]
+        self.cross_attentions = [layer.self_attention for layer in self.decoder]  # for plots
         self.norm = nn.LayerNorm(cfg.d_model)
         init(self)
 

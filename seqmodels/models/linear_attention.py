@@ -181,7 +181,7 @@ class LinearAttention(TextModel):
         self.decoder = nn.ModuleList(
             Layer(MultiHeadAttention(cfg), cfg) for _ in range(cfg.n_layers)
         )
-        self.cross_attentions = [layer.self_attention for layer in self.decoder]
+        self.cross_attentions = [layer.self_attention for layer in self.decoder]  # for plots
         self.norm = nn.LayerNorm(cfg.d_model)
         init(self)
 

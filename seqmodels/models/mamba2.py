@@ -43,8 +43,8 @@ Symbols
     —           window     (R,L,W,2D+2F)  last inputs of the convolution, W = d_conv − 1
 
 Differs
-    1. LayerNorm, tied embeddings, dropout and starting weights as in `gpt.py` (the authors' code,
-       state-spaces/mamba: RMSNorm); no bias in the convolution.
+    1. LayerNorm between blocks, tied embeddings, dropout and starting weights as in `gpt.py` (the
+       authors' code, state-spaces/mamba: RMSNorm everywhere); no bias in the convolution.
     2. Chunks are read one after another (the paper's algorithm: at once, then their states).
     3. A starts at 1, and Δ at 0.001 … 0.1, spread over the heads: they forget half within 693 to 7
        tokens, ln 2 / (A Δ). The authors draw A from 1 … 16, and Δ log-uniformly: 0.6 to 259 tokens

@@ -42,11 +42,11 @@ def join(
 
 
 def convolve(
-    x: Float[Tensor, "B N C"],
+    x: Float[Tensor, "B N _"],
     real: Tensor,
-    window: Float[Tensor, "B W C"] | None,
-    filter: Float[Tensor, "W1 1 C"] | None,
-) -> tuple[Float[Tensor, "B N C"], Float[Tensor, "B W C"]]:
+    window: Float[Tensor, "B W _"] | None,
+    filter: Float[Tensor, "W1 1 _"] | None,
+) -> tuple[Float[Tensor, "B N _"], Float[Tensor, "B W _"]]:
     """Sum each token's numbers and those of the W tokens before it, each times its own weights.
 
     `window` has the W tokens before x, None: zeros; the second result is the window of the next

@@ -88,8 +88,8 @@ BASE = Config(vocab_size=37_000)
 class State(NamedTuple):
     """Keys and values of every decoder layer; the beams of a source share one axis of slots."""
 
-    memory: KVCache  # the source's; memory[i]: k, v of layer i; memory.mask: where words are
-    tgt: KVCache  # the target's; grow() adds a slot a row, update(i, k, v) fills it in layer i
+    memory: KVCache  # the source's; memory[i]: k, v of layer i; memory.mask (B,1,1,S): its words
+    tgt: KVCache  # the target's: grow() adds a slot a beam, which update(i, k, v) fills in layer i
 
 
 # -------------------------------------------------------------------------------------- Parts
@@ -190,7 +190,7 @@ class Transformer(SequenceModel):
     """Vaswani et al. 2017: two stacks of attention, joined by attention."""
 
     config_type = Config
-    beam_shared_fields = ("memory",)  # each beam has a target of its own
+    beam_shared_fields = ("memory",)  # not its target
     alignment_layers = slice(-1, None)  # `align` reads the last decoder layer
 
     def __init__(self, cfg: Config):
