@@ -83,7 +83,6 @@ ABOUT = {
     "lesson": ["tools/test_opening.py"],
     "tasks": [
         "cli/test_error_messages.py", "test_benchmarks.py", "test_reading.py", "tools",
-        "utils/test_values.py",
     ],
 }  # fmt: skip
 """Modules that import a part which can be deleted, by that part."""

@@ -110,12 +110,14 @@ def test_tasks_and_lesson_do_not_import_each_other() -> None:
         assert not tops(imports(path)) & {"tasks", "tests", "results", "benchmarks"}, path
 
 
-def test_figures_and_help_need_no_torch() -> None:
+def test_figures_help_and_the_report_need_no_torch() -> None:
     tasks = [path.parent.name for path in sorted(ROOT.glob("tasks/*/figure.py"))]
     program = (
         "import sys; sys.modules['torch'] = None; from seqmodels.report import figures; "
         "from seqmodels.cli.main import build_parser; import tasks.flags; build_parser(); "
         f"assert all(figures.drawings_of(task, 'FIGURES') for task in {tasks})"
+        + "; from lesson import report"
+        * bool(LESSON)
     )
     subprocess.run([sys.executable, "-c", program], check=True, cwd=ROOT)
 

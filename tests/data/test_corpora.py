@@ -20,20 +20,6 @@ def refuse(*_: object, **__: object) -> None:
         raise RuntimeError("try again") from error
 
 
-def test_a_corpus_is_found_on_this_machine(tmp_path: Path, monkeypatch: Any) -> None:
-    monkeypatch.setenv("SEQMODELS_DATA", str(tmp_path))
-    folder = tmp_path / corpora.PARALLEL["multi30k"].local
-    folder.mkdir()
-    for name, content in {
-        "train.de": "ja\nnein\n", "train.en": "yes\nno\n", "val.de": "gut\n", "val.en": "good\n",
-        "test_2016_flickr.de": "so\n", "test_2016_flickr.en": "thus\n",
-    }.items():  # fmt: skip
-        (folder / name).write_text(content)
-    opened = open_pairs(["multi30k"], ("en", None))
-    assert (opened.name, opened.languages) == ("multi30k", ("en", "de"))
-    assert read_pairs(opened, "test") == [("thus", "so")]
-
-
 def test_a_text_is_downloaded(tmp_path: Path, monkeypatch: Any) -> None:
     (tmp_path / "abc").write_text("To be\n" * 100)
     monkeypatch.setattr(

@@ -15,7 +15,7 @@ from unittest.mock import MagicMock
 import psutil
 import pytest
 import torch
-from conftest import ROOT, Call, check_one_line
+from conftest import ROOT, check_one_line
 from fake_records import as_records, fake_record
 from safetensors.torch import load_file
 from survival import command, results, survive
@@ -265,15 +265,6 @@ def test_a_launcher_records_runs(
     monkeypatch.setattr(launch.Slurm, "__init__", lambda *its: init(*its, cluster="local"))
     compare(toy(), options(tmp_path, models=PAIR, launcher=name))
     assert len([*tmp_path.glob("*-seed1.json")]) == 2
-
-
-def test_a_missing_extra_is_named(call: Call, tmp_path: Path, monkeypatch: Any) -> None:
-    recall = pytest.importorskip("tasks.copy.__main__")
-    for launcher, package in (("ray", "ray"), ("slurm", "submitit")):
-        monkeypatch.setitem(sys.modules, package, None)
-        flags = "--size", "smoke", "--models", "gpt", "--launcher", launcher, "--out", tmp_path
-        result = call(recall, *flags)
-        check_one_line(result, f"{package} is not installed", f"pip install {package}")
 
 
 # --------------------------------------------------------------------------------------- Signals

@@ -33,21 +33,6 @@ def test_every_option_reaches_its_runs(tmp_path: Path) -> None:
         assert run.options is given
 
 
-def test_grids_and_widths(tmp_path: Path) -> None:
-    vary = [("n_heads", ["1"]), ("n_layers", ["2"])]
-
-    def widths(**changes: bool) -> dict[str, int]:
-        given = options(tmp_path, models=GPT, vary=vary, **changes)
-        return {
-            run.spec.name: run.sizes["d_model"] for run in list_runs(toy(), given, tmp_path, "cpu")
-        }
-
-    fitted = widths()
-    assert [*fitted] == ["gpt", "gpt-n_heads-1", "gpt-n_layers-2"]
-    assert fitted["gpt-n_layers-2"] < fitted["gpt"]
-    assert [*widths(grid=True)] == ["gpt", "gpt-n_heads-1-n_layers-2"]
-
-
 def test_a_task_has_changes_of_its_own(tmp_path: Path) -> None:
     task = toy(vary={"gpt": [{"n_heads": 1}, {"dropout": 0.25, "beta_2": 0.5}]})
     given = options(tmp_path, models=["bahdanau", "gpt"])
@@ -95,9 +80,10 @@ def test_set_fields_reach_the_models_that_have_them(tmp_path: Path) -> None:
     assert all(abs(x / 300_000 - 1) <= 0.05 for x in n)
 
 
-def test_a_grid_has_each_combination() -> None:
+def test_a_grid_has_each_combination(tmp_path: Path) -> None:
     vary = [("n_heads", ["1", "4"]), ("width", ["1", "3"]), ("lr", ["0.5"])]
-    base, *specs = sweep.expand_specs(GPT, vary, is_grid=True)
+    given = options(tmp_path, models=GPT, vary=vary, grid=True)
+    base, *specs = (run.spec for run in list_runs(toy(), given, tmp_path, "cpu"))
     assert (base.name, base.is_changed) == ("gpt", False)
     assert [one.name for one in specs] == [
         "gpt-n_heads-1-lr-0.5", "gpt-n_heads-1-width-3-lr-0.5",

@@ -2,25 +2,17 @@
 
 import hashlib
 import json
-import subprocess
-import sys
 from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
-from conftest import RESULTS, ROOT, Call
+from conftest import RESULTS, Call
 
 import seqmodels
 from lesson import export
 from seqmodels.cli import main
 from seqmodels.cli.main import build_parser
 from seqmodels.models import PAPERS
-
-
-def test_the_report_needs_no_torch() -> None:
-    program = "import sys; sys.modules['torch'] = None; from lesson import report"
-    subprocess.run([sys.executable, "-c", program], check=True, cwd=ROOT)
-
 
 LIVE = RESULTS / "translation-live"
 SHIPPED = [name for name in PAPERS if (LIVE / f"{name}-seed1.json").exists()]

@@ -1,13 +1,10 @@
-"""Names of heads on the live page, from records of the same weights; a muted one, by torch."""
+"""Names of heads on the live page, from records of the same weights."""
 
 from conftest import RESULTS
 from fake_records import as_records, fake_record
 
 from lesson import live
 from seqmodels.report.load import load_folder
-
-PATHS = [f"{side}.{i}.self_attention" for side in ("encoder", "decoder") for i in (0, 1)]
-PATHS = sorted([*PATHS, "decoder.0.src_attention", "decoder.1.src_attention"])
 
 
 def test_heads_are_named_by_most_of_their_weight_beyond_chance() -> None:

@@ -100,14 +100,6 @@ def test_what_a_class_lacks_is_said_at_once(text: str, reason: str, own: Path, c
     assert "Traceback" not in err
 
 
-def test_a_name_is_of_one_model(own: Path) -> None:
-    assert models.register_file(f"{own}/bag.py:Bag") == "Bag"
-    assert models.register_file(f"{own}/bag.py:Bag") == "Bag"
-    (own / "bag2.py").write_text(FILES[0])
-    with pytest.raises(ValueError, match=r"name of another model"):
-        models.register_file(f"{own}/bag2.py:Bag")
-
-
 FAULTS = {
     "class and Config": [
         ("vocab_size: int\n    d_model: int = 128", "d_model: int = 128\n    vocab_size: int = 8"),

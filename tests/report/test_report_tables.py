@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from fake_records import MODELS, as_arm, as_records, fake_record, row, scored, several, write
+from fake_records import MODELS, as_arm, as_records, fake_record, row, several, write
 from test_fixtures import list_quantities
 from toys import load_records
 
@@ -67,15 +67,6 @@ def test_formats_at_their_borders() -> None:
     )
     p_values = {None: "–", 0.0009765625: "< 0.001", 0.001: "0.001", 0.5: "0.500"}
     assert {p: load.format_p_value(p) for p in p_values} == p_values
-
-
-def test_a_table_of_unequal_seeds_and_one_bucket() -> None:
-    fields = [r | {"seed": s} for s, x in ((1, 30), (2, 33)) for r in scored({"gpt": (x,)}, (40,))]
-    made = as_records([*scored({"bahdanau": (40,)}, (40,)), *fields])
-    text = tables.format_tables(made)
-    assert row(text, "GPT")[1:3] == ["31.2 ± 1.5", "31.5 ± 1.5"]
-    assert row(text, "Bahdanau")[1:3] == ["39.6 [39.1, 40.1]", "40.0 [39.0, 41.0]"]
-    assert row(text.partition("### Costs")[2], "GPT")[2] == "1 2"
 
 
 def test_seeds_are_counted_at_each_width_and_of_each_data() -> None:

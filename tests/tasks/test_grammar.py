@@ -14,17 +14,12 @@ from tasks.synthetic.trees import Sentence
 
 READ = {
     "No new expensive picture fell.": "Kein neues teures Bild fiel.",
-    "No new expensive chair falls.": "Kein neuer teurer Stuhl fällt.",
-    "Our old doctor dances.": "Unser alter Arzt tanzt.",
     "Many old men dance.": "Viele alte Männer tanzen.",
     "All clever mice run.": "Alle klugen Mäuse laufen.",
     "She has fallen today.": "Sie ist heute gefallen.",
-    "She had woken up loudly.": "Sie war laut aufgewacht.",
     "Jonas, whom they thanked, played.": "Jonas, dem sie dankten, spielte.",
     "No woman brings neighbours clocks, but my strong child is old.":
         "Keine Frau bringt Nachbarn Uhren, aber mein starkes Kind ist alt.",
-    "The doctor trusted his doctor when a beautiful cow slept.":
-        "Der Arzt vertraute seinem Arzt, als eine schöne Kuh schlief.",
     "Without many teachers, this cow near parks woke up behind him yesterday.":
         "Ohne viele Lehrer wachte diese Kuh bei Parks gestern hinter ihm auf.",
     "All strong queens said that we had wanted to be able to play.":
@@ -40,14 +35,6 @@ READ = {
     "disappeared, although Julia had been hungry.":
         "Viele Dörfer gefielen dem ziemlich hungrigen Arzt, der hinter den Gärten verschwand, die "
         "verschwanden, obwohl Julia hungrig gewesen war.",
-    "Peter believes that Anna and Anna think that this girl loves the quite tired bears and that "
-    "Julia waits.":
-        "Peter glaubt, dass Anna und Anna denken, dass dieses Mädchen die ziemlich müden Bären "
-        "liebt und dass Julia wartet.",
-    "This expensive flower pleased my brothers, but because every hungry friend loved him, Max, "
-    "who was clever, wanted to run.":
-        "Diese teure Blume gefiel meinen Brüdern, aber weil jeder hungrige Freund ihn liebte, "
-        "wollte Max, der klug war, laufen.",
     "Peter and a king were young, and the friendly kings said that he gave Emma knives in our "
     "river, which Julia showed my king.":
         "Peter und ein König waren jung, und die freundlichen Könige sagten, dass er Emma Messer "
@@ -78,6 +65,9 @@ def test_drawn_sentences_read_by_hand(pairs: list[Sentence]) -> None:
     assert {en: drawn[en].de_text for en in READ} == READ
     links = {" ".join(f"{p.en[i]}–{p.de[j]}" for i, j in p.links) for p in pairs}
     assert links.issuperset(LINKED)
+    text = "".join(f"{pair.en_text}\t{pair.de_text}\t{pair.links}\n" for pair in pairs)
+    digest = "acc84957f3602e66abaa4ed7710be30ea1d95dc7f0a3c625da79b62d8900653d"
+    assert hashlib.sha256(text.encode()).hexdigest() == digest  # of those that were not read
 
 
 def test_splits_share_no_sentence_and_have_their_lengths() -> None:

@@ -1,4 +1,4 @@
-"""Every field of TrainConfig moves what a few steps leave."""
+"""Every field of TrainConfig moves what a few steps leave; a wrong value is refused."""
 
 from dataclasses import fields, replace
 from typing import Any
@@ -48,3 +48,12 @@ def test_each_field_moves_the_weights_of_three_steps(field: str, beside: dict[st
     assert same(train(cfg)[0], weights)
     is_unused = field == "muon_lr" and cfg.optimizer == "adamw"
     assert same(moved, weights) == (field == "n_validations" or is_unused)
+
+
+def test_a_wrong_value_is_refused_before_anything_is_built() -> None:
+    for name, value in (("dropout", 1.0), ("d_model", 0), ("n_heads", 0)):
+        with pytest.raises(ValueError, match=f"^{name}={value}: "):
+            build("transformer", 9, **{name: value})
+    for name, value in (("lr", -0.5), ("max_grad_norm", 0.0)):
+        with pytest.raises(ValueError, match=f"^{name}={value}: "):
+            TrainConfig(**{"tokens": 9, "lr": 0.5, name: value})
