@@ -9,8 +9,10 @@ import argparse
 import json
 from pathlib import Path
 
+import torch
+
 from benchmarks import growth
-from benchmarks.growth import SIZES
+from benchmarks.growth import MODELS, SIZES
 from seqmodels.records.io import collect_provenance
 from seqmodels.report import style
 from seqmodels.utils.files import write
@@ -25,6 +27,7 @@ def build_parser() -> Parser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     p.add_argument("--size", choices=list(SIZES), default="full", help="default: full")
+    p.add_argument("--models", nargs="+", choices=MODELS, default=MODELS, help="default: all")
     p.add_argument("--out", type=Path, default=Path(__file__).parent / "results", metavar="DIR",
                    help="folder for record and figure; default: benchmarks/results")  # fmt: skip
     return p
@@ -32,8 +35,11 @@ def build_parser() -> Parser:
 
 def run(args: argparse.Namespace) -> None:
     """Measure and draw cost against length."""
+    torch.set_num_threads(1)
     size, where = SIZES[args.size], collect_provenance("cpu")
-    parts = {f"growth-{axis}": growth.measure_growth(axis, size) for axis in growth.AXES}
+    parts = {
+        f"growth-{axis}": growth.measure_growth(axis, args.models, size) for axis in growth.AXES
+    }
     results = {"schema": "seqmodels.benchmarks/1", "provenance": where, "size": args.size}
     args.out.mkdir(parents=True, exist_ok=True)
     path = args.out / f"{where['date']}-growth.json"

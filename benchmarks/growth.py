@@ -69,13 +69,13 @@ def draw_batch(rows: int, n: int) -> Batch:
 
 
 def median_time(run: Callable[[], object], seconds: float) -> float:
-    """Return the median time over at least two runs, after one that is not counted."""
+    """Return the median CPU time over at least two runs, after one that is not counted."""
     run()
     times: list[float] = []
     while len(times) < 2 or sum(times) < seconds:
-        since = time.perf_counter()
+        since = time.process_time()
         run()
-        times.append(time.perf_counter() - since)
+        times.append(time.process_time() - since)
     return statistics.median(times)
 
 
@@ -90,7 +90,10 @@ def measure_training(name: str, n: int, size: Size) -> Point:
 
 @torch.inference_mode()
 def measure_decoding(name: str, n: int, size: Size) -> Point:
-    """Time the decoding steps after a source of `n` tokens, and count what is kept of it."""
+    """Time the decoding steps after a source of `n` tokens, and count what is kept of it.
+
+    `pass_s` is the time of the next token without what is kept: a pass over source and token.
+    """
     model = build_model(name, size, 2 * max(n, N_DECODED) + 2).eval()
     batch = draw_batch(N_ROWS, n)
     first = model.encode(batch.src, batch.src_mask)
@@ -102,16 +105,19 @@ def measure_decoding(name: str, n: int, size: Size) -> Point:
 
     kept = sum(tensor.nbytes for tensor in tensors_of(first))
     token_s = median_time(decode, size.seconds) / N_DECODED
-    return {"rows": N_ROWS, "token_s": token_s, "state_bytes": kept}
+    pass_s = median_time(
+        lambda: model(batch.src, batch.src_mask, batch.tgt_in[:, :1]), size.seconds
+    )
+    return {"rows": N_ROWS, "token_s": token_s, "pass_s": pass_s, "state_bytes": kept}
 
 
 AXES = {"length": measure_training, "writing": measure_decoding}
 
 
-def measure_growth(axis: str, size: Size) -> dict[str, Any]:
-    """Measure all models by length."""
+def measure_growth(axis: str, models: Sequence[str], size: Size) -> dict[str, Any]:
+    """Measure models by length."""
     points = []
-    for name, n in product(MODELS, size.lengths):
+    for name, n in product(models, size.lengths):
         torch.manual_seed(1)
         points.append({"model": name, "n": n, **AXES[axis](name, n, size)})
     return {"kind": "growth", "axis": axis, "points": points}

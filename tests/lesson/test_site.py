@@ -238,7 +238,7 @@ def test_the_words_of_a_report_lead_to_its_symptom(site_folder: Path) -> None:
     *found, unknown, empty = run_node(ask, "symptoms.js", html=html, asked=[*REPORTED])
     for (text, n_hidden, is_found), (asked, symptom) in zip(found, REPORTED.items(), strict=True):
         assert text.startswith(symptom), asked
-        assert n_hidden > 0 and is_found
+        assert (n_hidden > 0, is_found) == (True, True)
     assert empty[0].startswith("The score")
     assert (unknown, empty) == ([empty[0], 0, False], [empty[0], 0, True])
 
