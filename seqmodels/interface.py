@@ -197,7 +197,7 @@ def mute_heads(
 ) -> Iterator[None]:
     """Multiply the output of each head by its number in the mask inside the context.
 
-    The mask (A,H) has a row for each of `outputs`, the layers W_o that merge the heads of an
+    The mask (L,H) has a row for each of `outputs`, the layers W_o that merge the heads of an
     attention: they are called with (B, N, H × K).
     """
     with ExitStack() as hooks:

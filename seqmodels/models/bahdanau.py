@@ -28,7 +28,7 @@ Symbols
     h_j         h       (B,S,2D)   annotations: forward and backward state side by side
     U_a h_j     keys    (B,S,A)    the half of the score that does not depend on the step
     s_i         s       (B,D)      decoder state
-    alpha_ij    —       (B,J,S)    weights of `attention_weights`: source word j, target word i
+    alpha_ij    —       (B,J,S)    in step i: of each beam, weights over source words j = 1 … S
     c_i         c       (B,2D)     this step's summary of the source
     t_i         maxout  (B,O)      maxout units of the output
 
@@ -176,7 +176,7 @@ class DeepOutput(nn.Module):
         self.dropout = nn.Dropout(cfg.dropout)
 
     def forward(
-        self, s: Float[Tensor, "*B D"], e: Float[Tensor, "*B E"], c: Float[Tensor, "*#B D2"]
+        self, s: Float[Tensor, "*B D"], e: Float[Tensor, "*B E"], c: Float[Tensor, "*B D2"]
     ) -> Float[Tensor, "*B V"]:
         """Return logits."""
         pairs = self.U_o(s) + self.V_o(e) + self.C_o(c)

@@ -17,8 +17,8 @@ Idea
     It comes from a state-space model, dh/dt = −A h + B xᵀ (the paper's A is −A): over a time Δ, h
     decays to exp(−Δ A) h, exactly, so that a = exp(−Δ A), and takes up about Δ B xᵀ (Euler's step).
     A is one number a head. A large Δ forgets and writes, a small one passes a token over. Here x_t
-    and y_t are a head's value and output. A block is this alone, 2D wide, times a gate silu(W_z x):
-    it has neither a feed-forward layer (2023, 3.4) nor positions.
+    and y_t are a head's value and output. A block is this alone, 2D wide, times a gate silu(W_z ·)
+    of the block's input: it has neither a feed-forward layer (2023, 3.4) nor positions.
     Its gates do not see the state, so that it is linear, and linear recurrences have a parallel
     form: Y = (L ∘ C Bᵀ) Δ X, masked attention without a softmax (the duality), with the mask
     L_ti = a_{i+1} … a_t for i ≤ t, else 0.
@@ -117,7 +117,7 @@ def read_token(q: Tensor, k: Tensor, v: Tensor, log_a: Tensor, s: Tensor) -> tup
     return q @ s, s
 
 
-@in_float32  # a training may be in bfloat16; a search, by `read_token`, is not
+@in_float32  # bfloat16 rounds a decay of 0.999 to 1
 def read_chunks(q: Tensor, k: Tensor, v: Tensor, log_a: Tensor, s: Tensor) -> tuple[Tensor, Tensor]:
     """Write and read N tokens, a chunk at a time; return what they read, and the memory."""
     heads, parts = [], (x.split(CHUNK, 2) for x in (q, k, v, log_a))

@@ -86,7 +86,7 @@ BASE = Config(vocab_size=37_000)
 
 
 class State(NamedTuple):
-    """Keys and values of every decoder layer; the beams of a source share one axis of slots."""
+    """Keys and values of every decoder layer; beams share slots: each sees `lengths` of them."""
 
     memory: KVCache  # the source's; memory[i]: k, v of layer i; memory.mask (B,1,1,S): its words
     tgt: KVCache  # the target's: grow() adds a slot a beam, which update(i, k, v) fills in layer i
