@@ -56,7 +56,7 @@ LINE_STYLES = {
     "gpt": ("#3B2A84", "v", 10),
     "linear_attention": ("#C2459A", "P", 12),
     "mamba2": ("#7F8F00", "X", 2),
-    "gated_deltanet": ("#7A5230", "*", 1),
+    "gated_deltanet": ("#7A5230", "*", 15),
 }
 """Colour and marker of each model, and where the shades of its variants begin in SHADES."""
 OTHERS = (("#6B6B6B", "P", 6), ("#9A4E00", "X", 1), ("#4F6D7A", "*", 9))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 from matplotlib.figure import Figure
 
 from seqmodels.records.schema import Record
@@ -12,6 +13,7 @@ from seqmodels.report import load, style
 from seqmodels.report.load import format_bucket, format_short
 
 Folders = Sequence[Sequence[Record]]
+HYBRID = "gated_deltanet_last"
 
 
 def draw_transition(records: Sequence[Record]) -> dict[str, Figure]:
@@ -63,5 +65,49 @@ def draw_tracking(folders: Folders) -> dict[str, Figure]:
     return {"tracking": figure}
 
 
+def draw_both(folders: Folders) -> dict[str, Figure]:
+    """Draw values found against balls followed, each at twice the most in training.
+
+    Of the models in two folders of which one looks up and one follows, if a hybrid is among them; a
+    label has the bytes that are kept of 64 tokens.
+    """
+    own = {f[0].tests[0].name: f for f in folders if any(r.model == HYBRID for r in f)}
+    if own.keys() != {"query", "moves"}:
+        return {}
+    groups = {name: load.group_by_model(folder) for name, folder in own.items()}
+    looks = style.line_styles_for(groups["query"])
+    kept = {
+        model: next(n_bytes // 1000 for n, n_bytes in seeds[0].cache_bytes if n == 64)
+        for model, seeds in groups["query"].items()
+    }
+    key = [
+        look._replace(label=f"{look.label}, {kept[model]}\N{NO-BREAK SPACE}kB", dashes="")
+        for model, look in looks.items()
+    ]
+    records = [r for folder in own.values() for r in folder]
+    title = "Which model looks up and follows, beyond the lengths in training?"
+    note = "Mean of the seeds · whiskers: lowest and highest seed · kB: what is kept of 64 tokens"
+    figure, ((ax,),) = style.make_figure(title, records, key, (4.0,), note=note)
+    for model, look in looks.items():
+        ends = {name: find_twice(groups[name][model], name) for name in groups}
+        means = {name: values.mean() for name, values in ends.items()}
+        reach = {
+            name: [[means[name] - v.min()], [v.max() - means[name]]] for name, v in ends.items()
+        }
+        ax.errorbar([means["moves"]], [means["query"]], reach["query"], reach["moves"],
+                    look.marker, color=look.colour, ms=9, clip_on=False)  # fmt: skip
+    ax.set(xlim=(0, 100), ylim=(0, 100), xlabel="all balls found after 16 moves (%), trained on 8")
+    ax.set_ylabel("values found among 16 pairs (%), trained on 8")
+    return {"both": figure}
+
+
+def find_twice(seeds: Sequence[Record], name: str) -> np.ndarray:
+    """Return the scores of seeds on examples that are twice as long as the longest in training."""
+    test = seeds[0].tests[0]
+    twice = 2 * (test.max_train_length or 0)
+    place = next(i for i, bucket in enumerate(test.buckets) if bucket.low == twice)
+    return load.score_array(seeds, name, test.primary_metric)[:, 1 + place, 0]
+
+
 FIGURES = [draw_transition]
-ACROSS = [draw_tracking]
+ACROSS = [draw_tracking, draw_both]
