@@ -218,3 +218,28 @@ def test_each_number_of_cups_has_its_panel() -> None:
         4,
         2,
     ]  # each model's band and whiskers
+
+
+def test_a_hybrid_is_drawn_where_it_looks_up_and_follows_twice_as_far() -> None:
+    folders, models = [], ("gpt", "gated_deltanet_last")
+    for name, kept in (("query", 8_900), ("moves", 7)):
+        fields = [fake_record(model, seed) for model in models for seed in (1, 2, 3)]
+        for n, record in enumerate(fields):
+            test = record["tests"][0]
+            test |= {"name": name, "max_train_length": 6, "primary_metric": "exact_match"}
+            record["cache_bytes"] = [(64, kept + n)]
+            for bucket, value in zip(
+                test["buckets"], (90, 10 * n + (name == "query")), strict=False
+            ):
+                bucket |= {"low": 12, "high": 12} if value < 90 else {"low": 6, "high": 6}
+                bucket["exact_match"] = {"value": float(value), "low": None, "high": None}
+        folders.append(as_records(fields))
+    drawn = figure.draw_both(folders)["both"]
+    places = [
+        line.get_xydata()[0].tolist() for line in drawn.axes[0].lines if len(line.get_xydata()) == 1
+    ]
+    assert places == [[10.0, 11.0], [40.0, 41.0]]
+    assert [text.get_text()[-4:] for text in drawn.legends[0].texts] == [
+        "8\N{NO-BREAK SPACE}kB"
+    ] * 2
+    assert figure.draw_both(folders[:1]) == {}
