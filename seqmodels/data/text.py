@@ -129,7 +129,7 @@ def decode_lines(file: Iterable[bytes], name: str | Path) -> Iterator[str]:
         try:
             line = raw.removeprefix(b"\xef\xbb\xbf" if n == 1 else b"").decode()
         except UnicodeDecodeError as fault:
-            usual = "UTF-16" if 0 in raw else "WINDOWS-1252"
+            usual = "UTF-32" if b"\0\0" in raw[:4] else "UTF-16" if 0 in raw else "WINDOWS-1252"
             remedy = f"convert the file; if it is {usual}, with iconv -f {usual} -t UTF-8"
             remedy = "unpack the file" if raw.startswith((b"\x1f\x8b", b"PK")) else remedy
             raise ValueError(

@@ -46,6 +46,8 @@ def test_lines_end_at_line_feeds_alone(raw: bytes, lines: list[str], tmp_path: P
 @pytest.mark.parametrize(("raw", "fault"), [
     (b"a\n" * 16 + b"caf\xe9\n", r", line 17: byte 0xe9 is not UTF-8; .* -f WINDOWS-1252"),
     ("ä\n".encode("utf-16"), r", line 1: byte 0xff is not UTF-8; .* -f UTF-16"),
+    ("ä\n".encode("utf-32"), r", line 1: byte 0xff is not UTF-8; .* -f UTF-32"),
+    ("\ufeffä\n".encode("utf-32-be"), r", line 1: byte 0xfe is not UTF-8; .* -f UTF-32"),
     (b"a\nb\0\n", ", line 2: a CR or a zero byte .* UTF-16"),
     (b"a\nb\rc\n", ", line 2: a CR or a zero byte .* tr "),
     (b"", " is empty$"),
