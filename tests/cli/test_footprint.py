@@ -5,6 +5,7 @@ import shlex
 import subprocess
 import sys
 import tempfile
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -19,12 +20,17 @@ CHEAP = {
     "translate bahdanau 'The cat sleeps.' --beam 2 --alignment map.svg": "cwd/map.svg",
     "generate gpt The --length 3": "",
     "plot recorded": "cwd/recorded",
-    "run copy --size smoke --models gpt --dry-run": "cache",
+    "report recorded --maps 0 --out page.html": "cwd/page.html",
+    "live trained --out live.html": "cwd/live.html",
+    **{f"run {task} --size smoke --models gpt --dry-run": "cache" for task in (
+        "copy", "translation", "next_token", "memory", "bottleneck", "mistakes",
+    )},
 }  # fmt: skip
 """Commands, in this order, and the file or folder that each was told; nothing: none."""
 DEAR = {
     "check mine.py:MyGPT": "",
-    "report recorded --maps 0 --out page.html": "cwd/page.html",
+    "export gpt --out onnx": "cwd/onnx",
+    "run inside gpt --out inside": "cwd/inside cache",
     "run copy --size smoke --models gpt --tokens 200 --device cpu --out run": "cwd/run cache",
     "site --out site": "cwd/site",
 }
@@ -93,7 +99,9 @@ def test_commands_write_only_where_they_are_told(
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(tempfile, "tempdir", None)
     monkeypatch.chdir(places["cwd"])
-    monkeypatch.delitem(sys.modules, "tasks.copy.__main__", raising=False)  # it is run, as a file
+    import_module("browser").replace_runtime(monkeypatch)
+    for name in [name for name in sys.modules if name.endswith(".__main__")]:
+        monkeypatch.delitem(sys.modules, name)  # tasks are run, as files
     for command, told in CHEAP.items():
         before = snapshot(ROOT, *places.values())
         code, _, err = call(main, *shlex.split(command))
