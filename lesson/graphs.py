@@ -88,7 +88,9 @@ class Functions:
 
     def __init__(self, model: SequenceModel):
         self.model = model
-        self.state, self.like = describe_state(model), state_after(model, 7, 3)
+        n = min(11, model.max_target(1)) // 2  # tokens of a side: a model may have few positions
+        states = [state_after(model, n + 1 + s, n + t) for s, t in ((0, 0), (1, 0), (0, 1))]
+        self.n_source, self.state, self.like = n + 1, describe_state(states), states[0]
         self.names = [part.name for part in self.state]
         self.attending, self.masked = source_attentions(model), multi_head_attentions(model)
         self.outputs = [model.get_submodule(f"{path}.W_o") for path in self.masked]
@@ -128,7 +130,7 @@ def trace(model: SequenceModel) -> Graphs:
     given = [tensor.detach() for tensor in flatten_state(functions.like).values()]
     masks = [torch.ones(len(masked), model.config.n_heads)] if masked else []
     head_mask, fixed = ["head_mask"] * len(masks), [dict[int, Any]() for _ in masks]
-    src, y = torch.full((1, 7), BOS), torch.tensor([BOS])
+    src, y = torch.full((1, functions.n_source), BOS), torch.tensor([BOS])
     limit = getattr(model.config, "n_positions", MAX_TOKENS)
     dims = {n: Dim(n, max=limit - (n in "PT")) for n in "SNPT"}
     sizes = [{i: dims[str(n)] for i, n in enumerate(part.shape) if n in dims} for part in state]
@@ -143,7 +145,7 @@ def trace(model: SequenceModel) -> Graphs:
     }  # fmt: skip
     if masked:
         plans["attend"] = (
-            functions.attend, (src, src[:, :5], *masks), [{1: dims["S"]}, {1: dims["T"]}, *fixed],
+            functions.attend, (src, src[:, 1:], *masks), [{1: dims["S"]}, {1: dims["T"]}, *fixed],
             ["src", "tgt_in", *head_mask], [f"w{i}" for i in range(len(masked))],
         )  # fmt: skip
     try:
@@ -227,13 +229,16 @@ def state_after(model: SequenceModel, n_source: int, n_target: int) -> Any:
     return state
 
 
-def describe_state(model: SequenceModel) -> list[Part]:
-    """Return the tensors of a model's State, with a symbol for each size that varies."""
-    states = [flatten_state(state_after(model, *sizes)) for sizes in ((5, 3), (6, 3), (5, 4))]
+def describe_state(states: Sequence[Any]) -> list[Part]:
+    """Return the tensors of a State, with a symbol for each size that varies.
+
+    It is compared with that after one more token of the source, and of the target.
+    """
+    named = [*map(flatten_state, states)]
     symbols = {(True, False): "S", (False, True): "N", (True, True): "P"}
     parts = []
-    for name, tensor in states[0].items():
-        sizes = zip(*(state[name].shape for state in states), strict=True)
+    for name, tensor in named[0].items():
+        sizes = zip(*(each[name].shape for each in named), strict=True)
         shape = [symbols.get((n != longer, n != later), n) for n, longer, later in sizes]
         parts.append(Part(name, tensor.dtype, tuple(shape)))
     return parts

@@ -32,7 +32,7 @@ from torch.testing import assert_close
 
 import seqmodels
 from lesson import graphs, live
-from seqmodels import BOS, EOS, MODELS, UNK, search
+from seqmodels import BOS, EOS, MODELS, UNK, build, search
 from seqmodels.cli import main
 from tasks.inside.parts import muted
 
@@ -188,6 +188,11 @@ def test_a_limit_of_ones_own_is_in_the_manifest() -> None:
     assert export.describe_run(run, traced)["max_tokens"] == run.model.config.n_positions
     run.model.config, run.model.max_target = SimpleNamespace(), lambda n: 6 - n
     assert export.describe_run(run, traced)["max_tokens"] == 6
+
+
+def test_a_model_of_few_positions_has_the_same_state() -> None:
+    few, many = (build("gpt", V, **TINY["gpt"] | {"n_positions": n}) for n in (6, 32))
+    assert graphs.Functions(few).state == graphs.Functions(many).state
 
 
 def test_the_first_examples_of_each_bucket_are_in_the_page(monkeypatch: Any) -> None:
