@@ -2,6 +2,7 @@
 
 import base64
 import gzip
+import itertools
 import json
 import random
 import shutil
@@ -205,9 +206,10 @@ def test_models_take_turns() -> None:
     await until(() => count(4, "failed"));
     const finish = ({ job, token, finished }) => [job, token ?? null, finished ?? false];
     const end = last.map(({ token, isForced }) => [token ?? null, isForced ?? null]);
-    return [early, first.map(finish), turns, end];"""
+    const [, second] = first.filter(({ weights }) => weights); // of a token after the first
+    return [early, first.map(finish), turns, end, [...second.weights]];"""
     given = {"script": fake_worker(), "models": models, "none": {"base64": compress(b"")}}
-    early, first, turns, last = run_node(body, **given)
+    early, first, turns, last, weights = run_node(body, **given)
     assert early == [0, 1, 2, 3, 13, 13]  # the text waits for its model
     assert first == [
         [10, 5, False], [12, 5, False],
@@ -215,6 +217,8 @@ def test_models_take_turns() -> None:
     ]  # fmt: skip
     assert turns == sorted(turns)
     assert last == [[5, True], [6, True], [3, False], [3, False], [None, None]]
+    places = itertools.product((1, 2), (1, 2, 3), (1, 2, 3))  # layers, heads, source: no target
+    assert weights == pytest.approx([0.1 * i + 0.01 * h + 0.001 * s for i, h, s in places])
 
 
 def test_a_chosen_token_is_likely_and_allowed() -> None:

@@ -49,7 +49,7 @@ def test_sinusoids_give_the_published_model(tiny: Tiny, pairs: Pairs) -> None:
 @pytest.mark.parametrize("name", [*PLACED, "transformer_learned"])
 def test_positions_run_out(name: str, fresh: Tiny) -> None:
     """The last position is used; the next one raises a sentence."""
-    n_src, n_tgt, room = (9, 10, 10) if name == "transformer_learned" else (6, 4, 10)
+    n_src, n_tgt, room = (10, 10, 10) if name == "transformer_learned" else (6, 4, 10)
     model, src = fresh(name, n_positions=room), torch.randint(4, V, (2, n_src))
     mask, tgt_in = torch.ones_like(src, dtype=torch.bool), torch.randint(4, V, (2, n_tgt + 1))
     assert model.max_target(n_src) == n_tgt
