@@ -42,4 +42,4 @@ if __name__ == "__main__":
         files = sorted({name for name, _ in called})
         ours = sorted(m for m in sys.modules if m.partition(".")[0] in ("seqmodels", "tasks"))
         report = {"functions": len(called), "files": files, "run": sorted(in_run), "modules": ours}
-        print(f"\n{json.dumps(report | {'matplotlib': 'matplotlib' in sys.modules})}")
+        print(f"\n{json.dumps(report)}")

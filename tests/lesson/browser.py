@@ -10,7 +10,6 @@ import re
 import shutil
 import time
 from collections.abc import Iterator
-from http.server import SimpleHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
@@ -25,12 +24,6 @@ jaxtyping.install_import_hook("lesson", INT_IS_FLOAT)
 from lesson import layout, runtime  # noqa: E402
 
 TESTS = Path(__file__).parent
-
-
-class Quiet(SimpleHTTPRequestHandler):
-    """Serves files, and prints nothing."""
-
-    def log_message(self, *_: Any) -> None: ...
 
 
 class Tab:
@@ -61,10 +54,6 @@ class Tab:
         while not self.page.evaluate(script):
             assert time.monotonic() < deadline, script
             self.page.wait_for_timeout(20)
-
-    def settle(self) -> None:
-        self.page.wait_for_timeout(50)  # the address changes in a task of its own
-        self.wait_until("turn === drawnTurn")
 
     def check_isolation(self) -> None:
         """Assert that the page has requested nothing else and logged nothing."""

@@ -16,17 +16,7 @@ import onnx
 import pytest
 import torch
 from browser import FAKE_RUNS, FAKE_WEIGHTS, PHONE, Tab, data_of, replace_runtime
-from conftest import (
-    RESULTS,
-    ROOT,
-    TINY,
-    Call,
-    V,
-    check_one_line,
-    copy_records,
-    copy_seed,
-    rows_of,
-)
+from conftest import RESULTS, ROOT, TINY, Call, V, check_one_line, copy_records, copy_seed, rows_of
 from fake_records import as_records, fake_record
 from torch.testing import assert_close
 

@@ -14,9 +14,6 @@ from seqmodels.models import gated_deltanet, linear_attention, mamba2
 from seqmodels.models.gated_deltanet import CHUNK, read_chunks, read_token
 
 N = 2 * CHUNK + 11
-FIXED = [
-    "linear_attention", "linear_attention_conv", "gated_deltanet", "gated_deltanet_2", "mamba2",
-]  # fmt: skip
 
 
 def draw(n: int = N, heads: int = 2, width: int = 6) -> tuple[list[Tensor], Tensor, Tensor, Tensor]:

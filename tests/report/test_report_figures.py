@@ -6,16 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 from conftest import needs_tasks
-from fake_records import (
-    MODELS,
-    as_arm,
-    as_records,
-    drawn_scores,
-    fake_record,
-    row,
-    scored,
-    several,
-)
+from fake_records import MODELS, as_arm, as_records, drawn_scores, fake_record, row, scored, several
 from matplotlib.colors import same_color, to_rgba
 
 from seqmodels.models import paper_of

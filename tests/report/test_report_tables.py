@@ -15,12 +15,7 @@ from toys import load_records
 
 from seqmodels.models import PAPERS
 from seqmodels.records.schema import Interval, Record
-from seqmodels.records.significance import (
-    ALPHA,
-    Comparison,
-    Pair,
-    Significance,
-)
+from seqmodels.records.significance import ALPHA, Comparison, Pair, Significance
 from seqmodels.report import figures, load, tables
 
 

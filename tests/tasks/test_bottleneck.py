@@ -24,11 +24,7 @@ from seqmodels.report import style
 from seqmodels.search import unroll
 from tasks.bottleneck import best_state, figure, kept, latent
 from tasks.bottleneck.best_state import BestState
-from tasks.bottleneck.halves import (
-    list_decoder_parameters,
-    to_autoencoder,
-    with_frozen_half,
-)
+from tasks.bottleneck.halves import list_decoder_parameters, to_autoencoder, with_frozen_half
 from tasks.synthetic.grammar import draw_corpus
 from tasks.synthetic.trees import Sentence
 
