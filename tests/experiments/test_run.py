@@ -103,7 +103,7 @@ def evaluate(monkeypatch: pytest.MonkeyPatch, **changes: Any) -> tuple[Any, Any,
     examples = [
         Example([4, 5], [4, 5, EOS]), Example([6], [5, 6], frozenset({0})), Example([4], [4, EOS]),
     ]  # fmt: skip
-    losses = [(6.0, 3, 1), (1.0, 1, 1), (2.0, 2, 2)]
+    losses = [(6.0, 3, 2), (1.0, 1, 1), (2.0, 2, 2)]
     rows = [dict(zip(("nats", "n_tokens", "n_correct"), row, strict=True)) for row in losses]
     beams: list[int] = []
 
