@@ -79,6 +79,10 @@ def test_an_alignment_shows_the_source_with_its_eos(
     assert panel.tgt == tokenizer.tokens(target)
     assert len(panel.alpha) == 3
     check_one_line(call(*given, tmp_path / "alignment.doc"), "alignment.doc")
+    monkeypatch.setattr(evaluate, "beam", lambda *_, **how: [target[: int(how["length_penalty"])]])
+    said = call(*given, path, "--beam", 2, "--length-penalty", 2)[1]
+    assert said == tokenizer.decode(target[:2]) + "\n"
+    assert draw.call_args.args[0][1].tgt == panel.tgt[:2]
 
 
 def test_an_alignment_that_cannot_be_drawn_is_refused(

@@ -59,6 +59,19 @@ def test_text_is_brought_to_normal_form_c() -> None:
     assert TrainedModel.encode(run, "E\u0301t") == composed != apart
 
 
+def test_pairs_are_counted() -> None:
+    """A source whose pair is too long for train, but not for test, has been in train."""
+    long = "ja " * 80
+    opened = corpus_of("counted", train=[*TRAIN, (long, "x")], test=[*TEST, (long, "y")])
+    data = prepare_quietly(opened).data
+    counts = {k: n for k, n in data.items() if n and k[:2] == "n_" and "tokens" not in k}
+    assert counts == {
+        "n_train": 10, "n_blank_train": 2, "n_too_long_train": 2, "n_valid": 2, "n_test": 3,
+        "n_blank_test": 1, "n_test_sources_in_train": 2,
+    }  # fmt: skip
+    assert data["n_tokens_valid"] == 2 * (5 + 5)  # an EOS on each side
+
+
 def test_checksum_is_of_the_content() -> None:
     forth = prepare_quietly(corpus_of()).data["sha256"]
     splits = zip(SPLITS, (TRAIN, VALID, TEST), strict=True)

@@ -81,11 +81,7 @@ def test_other_settings_need_another_folder(copied: Path) -> None:
         ({}, {"tokens": 199}, "tokens was 200, is 199"),
         ({"beam": 5}, {}, "beam was 1, is 5"),
         ({"n_parameters": 500_000}, {}, "d_model was "),
-        (
-            {},
-            {"set": [("lr", 0.5)]},
-            r"lr was 0\.01, is 0\.5.*another --out, name its model with --fresh",
-        ),
+        ({}, {"set": [("lr", 0.5)]}, r"lr was 0\.01, is 0\.5.*, name its model with --fresh"),
     ):
         with pytest.raises(ValueError, match=match):
             compare(toy(**changes), options(copied, models=GPT, **given))
@@ -136,6 +132,7 @@ def test_a_trained_run_is_taken(recorded_gpt: Path, tmp_path: Path, monkeypatch:
     assert seen == [True, False]
     assert (new.task, new.curve, new.weights_sha256) == ("other", old.curve, old.weights_sha256)
     assert new.tests[0].overall == old.tests[0].overall
+    assert new.speed.evaluate_sentences_per_s * new.evaluate_s == pytest.approx(13 + 5)
     assert new.events[-1].kind == "trained"
     with pytest.raises(ValueError, match=r"lr was 0\.01, is 0\.5"):
         compare(task, options(tmp_path / "b", models=GPT, trained=recorded_gpt, set=[("lr", 0.5)]))

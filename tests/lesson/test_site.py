@@ -130,6 +130,9 @@ def test_values_are_those_that_lines_compute(chapter: source.Chapter, fresh: Tin
     value = [values[line.number] for line in lines if line.tag == tag][-1][0]
     assert (value.name, value.shape) == (name, tuple(tensor.shape))
     assert value.first == pytest.approx(tensor.flatten()[:4].tolist(), abs=1e-5)
+    if chapter.name == "bahdanau":  # both sides have such a unit; that of the decoder is shown
+        last = {line.tag: values[line.number][0].first for line in lines}
+        assert last["A.1.1"] == pytest.approx(last["s_i, A.2.2"], abs=1e-6)
 
 
 def test_a_chapter_shows_a_test_sentence(trained: Path, monkeypatch: pytest.MonkeyPatch) -> None:

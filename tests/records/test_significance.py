@@ -66,15 +66,10 @@ def test_five_seeds_that_do_not_overlap_are_called() -> None:
     assert found.pairs[0].buckets[0].low is None
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "is_separated"),
-    [
-        ([1.0, 3.0], [3.5, 4.0, 9.0], True),
-        ([3.5, 4.0, 9.0], [1.0, 3.0], True),
-        ([1.0, 3.5], [3.5, 4.0, 9.0], False),
-        ([1.0], [3.5, 4.0, 9.0], False),
-    ],
-)
+@pytest.mark.parametrize(("old", "new", "is_separated"), [
+    ([1.0, 3.0], [3.5, 4.0, 9.0], True), ([3.5, 4.0, 9.0], [1.0, 3.0], True),
+    ([1.0, 3.5], [3.5, 4.0, 9.0], False), ([1.0], [3.5, 4.0, 9.0], False),
+])  # fmt: skip
 def test_seeds_that_do_not_overlap(old: list[float], new: list[float], is_separated: bool) -> None:
     part = part_of(old, new, [[1, 0], [0, 1]])
     (pair,) = compare_models(Family("length", [], "nats", [part], [])).pairs

@@ -1,5 +1,6 @@
 """The tasks in every size, and the driver that runs all of them."""
 
+import hashlib
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -46,6 +47,27 @@ def test_tasks_run(name, models, lows, analyses, drawn, run: Run, tmp_path: Path
         assert [bucket.low for bucket in made.tests[0].buckets] == lows
         assert [*made.analyses] == analyses
     assert {f"{name}.svg" for name in drawn.split()} <= {path.name for path in tmp_path.iterdir()}
+
+
+DATA = {
+    "copy": "04f2a8ac", "copy --bits": "631b4d85", "memory": "40afa60f", "bottleneck": "afcff6bc",
+    "memory --preset again": "8a1e4867", "memory --preset hops": "3d7ee5d3",
+    "memory --preset cups-5": "51af63b0", "next_token": "f86ac39d", "translation": "c3691c2f",
+    "translation --preset ladder": "900b29d1", "translation --preset parts": "3f18173f",
+}  # fmt: skip
+"""The digest of each task's data."""
+
+
+@pytest.mark.parametrize("command", DATA)
+def test_the_data_of_a_task_stay(command: str) -> None:
+    """What is trained and tested on, in the size of smoke: its draws, and what is known of it."""
+    name, *flags = command.split()
+    module = import_module(f"tasks.{name}.__main__")
+    task = module.make_task(module.PARSER.parse([*flags, "--size", "smoke"]))
+    known = [(t.x, t.buckets, t.max_train_length, t.groups, t.baseline) for t in task.tests]
+    drawn = [task.train, task.valid, *(test.examples for test in task.tests)]
+    text = repr([known, [[*map(tuple, examples)] for examples in drawn], task.alignment_example])
+    assert hashlib.sha256(text.encode()).hexdigest()[:8] == DATA[command]
 
 
 def write_short_files(folder: Any, *_: object) -> list[Path]:

@@ -302,6 +302,8 @@ def test_a_noun_knows_the_article_and_the_verb_that_were_planted() -> None:
 def test_auc_by_hand() -> None:
     x, member = torch.tensor([1.0, 2.0, 2.0, 3.0]), torch.tensor([0, 1, 0, 1]).bool()
     assert words.compute_auc(x, member) == 87.5
+    one = member[:, None]
+    assert words.mean_auc(x[:, None], one, ~one) == (50.0, 0)  # too few states to say
 
 
 def test_words_are_to_come_until_their_last_german_word() -> None:

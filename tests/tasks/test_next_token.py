@@ -126,6 +126,8 @@ def test_without_context_each_token_of_a_split_is_scored_once(text: Path) -> Non
         n_scored = [len(example.scored()) for example in test.examples]
         assert (sum(n_scored), n_scored[:2]) == (n_tokens[split], [20, 20])
         assert {*test.x} == {*range(1, 11)}
+        n_groups = len({*test.groups})  # as many as there are neighbours in each
+        assert n_groups == pytest.approx(len(test.examples) ** 0.5, abs=1)
         assert list(test.x) == sorted(test.x)
     assert sum(len(example.scored()) for example in task.valid) == 50  # a tenth of what is trained
     assert task.data["n_left_out_tokens_valid"] == n_tokens["valid"] - 50

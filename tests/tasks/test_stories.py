@@ -1,6 +1,5 @@
 """Generated stories: distances, kinds and splits."""
 
-import hashlib
 from collections import Counter
 
 from tasks.synthetic.stories import KINDS, SLOTS, draw_corpus
@@ -19,14 +18,6 @@ def test_the_distance_is_exact() -> None:
         assert s.cut()[1].endswith(f" {s.needed}")
         assert s.cut()[0].endswith(". ")
         assert "".join(s.cut()) + "." == s.text
-
-
-def test_same_seed_same_stories() -> None:
-    """Independent of the Python version, of hashes and of the machine."""
-    train, valid, test = draw_corpus(seed=1, n_train=300, n_valid=50, per_distance=6)
-    text = f"Splits({train=}, {valid=}, {test=})"
-    digest = hashlib.sha256(text.encode()).hexdigest()
-    assert digest == "77435aa6addfd40bc179427ac81591215f404ae7bfd91fed0b60443554b873ea"
 
 
 def test_kinds_and_distances_are_balanced() -> None:

@@ -145,6 +145,9 @@ def test_a_very_long_test_sentence_is_left_out(folder: Path) -> None:
     assert any(low <= max(test.x) <= high for low, high in test.buckets)
     assert task.recipes["gpt"].sizes["n_positions"] <= 3 * 400 + 10
     assert task.alignment_example == before.alignment_example
+    nearest = max(lengths for lengths in map(len, map(str.split, given[:9])))  # to 16 words
+    shown = task.tokenizer.decode(task.alignment_example.example.src)
+    assert len(shown.split()) == nearest > min(map(len, map(str.split, given[:9])))
 
 
 def test_which_sources_end_with_eos(
