@@ -154,12 +154,12 @@ class DeepLSTM(nn.Module):
 
 
 def reverse(src: Int[Tensor, "B S"], src_mask: Bool[Tensor, "B S"]) -> Int[Tensor, "B S"]:
-    """Reverse each source's words, a b c EOS PAD → c b a EOS PAD."""
+    """Return the places of each source's tokens as they are read, a b c EOS PAD as 2 1 0 3 4."""
     n_tokens = src_mask.sum(1, keepdim=True)
     ends_with_eos = src.gather(1, n_tokens - 1) == EOS
     n = n_tokens - ends_with_eos.long()  # words, which change places
     t = torch.arange(src.shape[1], device=src.device).expand_as(src)
-    return src.gather(1, torch.where(t < n, n - 1 - t, t))
+    return torch.where(t < n, n - 1 - t, t)
 
 
 # -------------------------------------------------------------------------------------- Model
@@ -181,7 +181,7 @@ class LSTMSeq2Seq(SequenceModel):
     def encode(self, src: Int[Tensor, "B S"], src_mask: Bool[Tensor, "B S"]) -> State:
         """Read the source, last word first; all that is left of it is (h, c)."""
         if self.config.is_reversed:
-            src = reverse(src, src_mask)  #                                                  3.3
+            src = src.gather(1, reverse(src, src_mask))  #                                   3.3
         empty = self.embed.weight.new_zeros(len(src), self.config.n_layers, self.config.d_model)
         _, state = self.encoder(self.embed(src), State(empty, empty), src_mask.sum(1))
         return state

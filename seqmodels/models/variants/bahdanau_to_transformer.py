@@ -190,10 +190,8 @@ class RecurrentDecoder(Transformer):
         self, src: Int[Tensor, "B S"], src_mask: Bool[Tensor, "B S"]
     ) -> State:
         """Annotate the source; each layer's s_0 comes from the annotation of the first word."""
-        h, memory = (
-            self.embed(src, torch.arange(src.shape[1], device=src.device)),
-            KVCache(src_mask),
-        )
+        h = self.embed(src, torch.arange(src.shape[1], device=src.device))
+        memory = KVCache(src_mask)
         for layer in self.encoder:
             h = layer(h, memory.mask)
         h = self.norm_src(h)
@@ -233,11 +231,8 @@ class RecurrentEncoderLayer(Layer):
     def __init__(self, cfg: transformer.Config, index: int):
         super().__init__(cfg, index, is_decoder=False)
         del self.self_attention
-        self.recurrence = bahdanau.Encoder(
-            bahdanau.Config(
-                vocab_size=cfg.vocab_size, d_model=cfg.d_model // 2, d_embed=cfg.d_model
-            )
-        )
+        half = bahdanau.Config(vocab_size=1, d_model=cfg.d_model // 2, d_embed=cfg.d_model)
+        self.recurrence = bahdanau.Encoder(half)
 
     def attend_to_text(self, x: Tensor, mask: Tensor, cache: KVCache | None) -> Tensor:
         """Return both states of each word, in place of self-attention."""

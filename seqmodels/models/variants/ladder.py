@@ -21,7 +21,6 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from seqmodels.interface import EOS
 from seqmodels.models import lstm_seq2seq
 from seqmodels.models.lstm_seq2seq import DeepLSTM, LSTMSeq2Seq
 
@@ -70,9 +69,8 @@ class GlobalAttention(nn.Module):
         """Return the weights for the J outputs of each source: those of its beams or N words."""
         h = h.reshape(len(state.memory), -1, h.shape[-1])
         if self.kind == "additive":
-            score = self.v_a(
-                torch.tanh(self.W_a(h).unsqueeze(2) + state.keys.unsqueeze(1))
-            ).squeeze(-1)
+            hidden = torch.tanh(self.W_a(h).unsqueeze(2) + state.keys.unsqueeze(1))
+            score = self.v_a(hidden).squeeze(-1)
         else:  # to the last output alone, any score gives the weight 1
             score = h @ state.keys.mT
         return score.masked_fill(~state.memory_mask.unsqueeze(1), -torch.inf).softmax(-1)  # eq. (7)
@@ -105,7 +103,9 @@ class Ladder(LSTMSeq2Seq):
 
         Reading order swaps pairs of places, so that it is its own inverse.
         """
-        cfg, order = self.config, self.reading_order(src, src_mask)
+        cfg, order = self.config, torch.arange(src.shape[1], device=src.device).expand_as(src)
+        if cfg.is_reversed:
+            order = lstm_seq2seq.reverse(src, src_mask)
         empty = self.embed.weight.new_zeros(len(src), cfg.n_layers, cfg.d_model)
         start = lstm_seq2seq.State(empty, empty)
         n = src_mask.sum(1)
@@ -116,15 +116,6 @@ class Ladder(LSTMSeq2Seq):
             memory, mask = outputs.gather(1, order.unsqueeze(-1).expand_as(outputs)), src_mask
         fed = h.new_zeros(len(src), cfg.d_model if cfg.is_input_feeding else 0)
         return State(h, c, fed, memory, self.attention.keys(memory), mask)
-
-    def reading_order(
-        self, src: Int[Tensor, "B S"], src_mask: Bool[Tensor, "B S"]
-    ) -> Int[Tensor, "B S"]:
-        """Return the places of the words as they are read; a final EOS and the pads come last."""
-        n = src_mask.sum(1, keepdim=True)
-        n = n - (src.gather(1, n - 1) == EOS).long()
-        t = torch.arange(src.shape[1], device=src.device).expand_as(src)
-        return torch.where(t < n, n - 1 - t, t) if self.config.is_reversed else t
 
     def advance(
         self, e: Float[Tensor, "R N E"], state: State
@@ -156,6 +147,5 @@ class Ladder(LSTMSeq2Seq):
 
     def source_floats(self, n: int) -> int:
         """Return how many numbers pass: the memory, or the last state."""
-        return (
-            super().source_floats(n) if self.config.attention == "last" else n * self.config.d_model
-        )
+        has_all = self.config.attention != "last"
+        return n * self.config.d_model if has_all else super().source_floats(n)
