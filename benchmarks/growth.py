@@ -15,7 +15,7 @@ from matplotlib.ticker import NullLocator
 
 from seqmodels.interface import Batch, SequenceModel
 from seqmodels.models import PAPERS, build
-from seqmodels.models.cache import fuse_attention, tensors_of
+from seqmodels.models.cache import attend_fused, fuse, tensors_of
 from seqmodels.report import style
 from seqmodels.report.load import format_short
 from seqmodels.training import loop
@@ -58,7 +58,7 @@ def build_model(name: str, size: Size, n_positions: int) -> SequenceModel:
         n_layers=layers.get(name, n), n_positions=n_positions, dropout=0.0,
     )  # fmt: skip
     model = build(name, VOCAB, **sizes)
-    fuse_attention(model)
+    fuse(model, attend_fused)
     return model
 
 

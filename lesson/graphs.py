@@ -300,14 +300,15 @@ def scan_both_ways(self: Any, e: Float[Tensor, "B S E"], src_mask: Tensor) -> Te
     return torch.cat([forward, backward], -1)
 
 
-def scan_layer(self: Any, e: Tensor, h: Tensor, c: Tensor) -> tuple[Tensor, ...]:
+def scan_layer(self: Any, e: Tensor, h: Tensor, c: Tensor, n: Tensor) -> tuple[Tensor, ...]:
     """Run over a sequence as `lstm_seq2seq.LSTMLayer` does; a scan carries h and c as one."""
     width = h.shape[-1]
 
     def step(hc: Tensor, x: Tensor) -> Tensor:
         return torch.cat(self.unit(x, hc[:, :width], hc[:, width:]), -1)
 
-    return scan_states(step, torch.cat([h, c], -1), self.W(e).transpose(0, 1)).split(width, -1)
+    states = scan_states(step, torch.cat([h, c], -1), self.W(e).transpose(0, 1))
+    return states[..., :width], *states[torch.arange(len(e)), n - 1].split(width, -1)
 
 
 def read_at_once(q: Tensor, k: Tensor, v: Tensor, s: Tensor) -> tuple[Tensor, Tensor]:

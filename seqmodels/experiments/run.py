@@ -32,7 +32,7 @@ from seqmodels.experiments.sweep import Run, check_same_settings, count_paramete
 from seqmodels.experiments.task import Rows, Task, TestSet
 from seqmodels.interface import EOS, SequenceModel, device_of
 from seqmodels.models import Value, file_sha256
-from seqmodels.models.cache import fuse_attention
+from seqmodels.models.cache import attend_fused, fuse, read_fused
 from seqmodels.records import io as record
 from seqmodels.records.schema import Event, Record
 from seqmodels.training.checkpoint import SUFFIX, Checkpoint, load_model, save_weights
@@ -106,8 +106,8 @@ def build_model(run: Run) -> SequenceModel:
     model = run.spec.build(run.sizes)
     if run.task.begin:
         run.task.begin(model, [*run.spec.lineage], run.cfg.seed)
+    fuse(model, read_fused if run.device == "cpu" else attend_fused)
     if run.device != "cpu":
-        fuse_attention(model)
         torch.set_float32_matmul_precision("high")  # TF32, on GPUs of NVIDIA
     return model.to(run.device)
 

@@ -1,4 +1,4 @@
-"""What makes attention fast: the same numbers in fewer steps, held equal by tests.
+"""What makes chapters fast: the same numbers in fewer steps, held equal by tests.
 
 To a chapter a `KVCache` is `torch.cat` along the tokens. `B` sources, `R` = B × J rows, the J beams
 of each source.
@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-# ---------------------------------------------------------------------------------- Attention
+# -------------------------------------------------------------------------------- Torch's kernels
 
 
 def head_width(d_model: int, n_heads: int) -> int:
@@ -34,17 +34,22 @@ def softmax(score: Float[Tensor, "B H N M"], mask: Tensor) -> Float[Tensor, "B H
     return score.masked_fill(~mask, -torch.inf).softmax(-1)
 
 
-def fusible(forward: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """Mark a `forward` that `fuse_attention` may replace by torch's kernel."""
+def fusible(forward: Callable[..., Any]) -> Callable[..., Any]:
+    """Mark a `forward` that `fuse` may replace by one of torch's kernels."""
     forward.is_fusible = True  # type: ignore[attr-defined]
     return forward
 
 
-def fuse_attention(model: nn.Module) -> None:
-    """Let torch's kernel compute attention: faster on GPUs, and with less memory for long texts."""
+def fuse(model: nn.Module, kernel: Callable[..., Any]) -> None:
+    """Let a kernel compute what chapters mark: `attend_fused` saves time and memory on GPUs.
+
+    `read_fused` saves time on CPUs. A variant that has its own weights of attention keeps them.
+    """
+    part = {attend_fused: "attention_weights", read_fused: "unit"}[kernel]
     for module in model.modules():
-        if hasattr(module.forward, "is_fusible"):
-            module.forward = partial(attend_fused, module)
+        home = getattr(getattr(module, part, None), "__module__", "")
+        if home == module.forward.__module__ and hasattr(module.forward, "is_fusible"):
+            module.forward = partial(kernel, module)
 
 
 def attend_fused(attention: Any, q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
@@ -52,6 +57,22 @@ def attend_fused(attention: Any, q: Tensor, k: Tensor, v: Tensor, mask: Tensor) 
     dropout = attention.dropout.p * attention.training
     heads = F.scaled_dot_product_attention(q, k, v, mask, dropout)
     return attention.W_o(heads.transpose(1, 2).flatten(2))
+
+
+def read_fused(
+    layer: Any, x: Tensor, h: Tensor, c: Tensor, n: Tensor | None
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return what a chapter's `LSTMLayer` returns: at pads, i = 0 and f = 1 hold the cell."""
+    W, bias, row = layer.W.weight, layer.W.bias, torch.arange(len(x), device=x.device)
+    n = torch.full_like(row, x.shape[1]) if n is None else n
+    if n.min() < x.shape[1]:
+        pads = torch.arange(x.shape[1], device=x.device) >= n.unsqueeze(1)
+        to_gates = W.new_tensor([[-1e4], [1e4], [0], [0]]).repeat_interleave(h.shape[1], 0)
+        x, W = torch.cat([x, pads.unsqueeze(2)], 2), torch.cat([W, to_gates], 1)
+    weights = [W, layer.U.weight, bias, torch.zeros_like(bias)]
+    options = True, 1, 0.0, torch.is_grad_enabled(), False, True
+    outputs, _, c = torch.lstm(x, (h.unsqueeze(0), c.unsqueeze(0)), weights, *options)
+    return outputs, outputs[row, n - 1], c[0]
 
 
 # ------------------------------------------------------------------------------------- The cache

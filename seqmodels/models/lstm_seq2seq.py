@@ -59,6 +59,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from seqmodels.interface import EOS, NonNegative, SequenceModel, Share, Size
+from seqmodels.models.cache import fusible
 
 # ------------------------------------------------------------------------------------- Config
 
@@ -118,16 +119,21 @@ class LSTMLayer(nn.Module):
         h = o * torch.tanh(c)  #                                                    Graves (11)
         return h, c
 
+    @fusible  # a mark: on CPUs, `fuse` puts one kernel in its place
     def forward(
-        self, x: Float[Tensor, "R N _"], h: Float[Tensor, "R D"], c: Float[Tensor, "R D"]
-    ) -> tuple[Float[Tensor, "R N D"], Float[Tensor, "R N D"]]:
-        """Return all outputs and all cells."""
-        outputs, cells = [], []
+        self, x: Float[Tensor, "R N _"], h: Tensor, c: Tensor, n: Int[Tensor, " R"] | None
+    ) -> tuple[Float[Tensor, "R N D"], Float[Tensor, "R D"], Float[Tensor, "R D"]]:
+        """Return all outputs, and h and c after n > 0 words (None: after all)."""
+        hs, cs = [], []
         for x_t in self.W(x).unbind(1):
             h, c = self.unit(x_t, h, c)
-            outputs.append(h)
-            cells.append(c)
-        return torch.stack(outputs, 1), torch.stack(cells, 1)
+            hs.append(h)
+            cs.append(c)
+        outputs = torch.stack(hs, 1)
+        if n is not None:
+            row = torch.arange(len(n), device=n.device)
+            h, c = outputs[row, n - 1], torch.stack(cs, 1)[row, n - 1]
+        return outputs, h, c
 
 
 class DeepLSTM(nn.Module):
@@ -143,13 +149,11 @@ class DeepLSTM(nn.Module):
         self, x: Float[Tensor, "R N E"], state: State, n: Int[Tensor, " R"] | None = None
     ) -> tuple[Float[Tensor, "R N D"], State]:
         """Return the top layer's outputs, and the State after n > 0 words (None: after all)."""
-        row = torch.arange(len(x), device=x.device)
-        last = -1 if n is None else n - 1
         hs, cs = [], []
         for layer, h, c in zip(self.layers, state.h.unbind(1), state.c.unbind(1), strict=True):
-            x, cells = layer(self.dropout(x), h, c)
-            hs.append(x[row, last])
-            cs.append(cells[row, last])
+            x, h, c = layer(self.dropout(x), h, c, n)
+            hs.append(h)
+            cs.append(c)
         return self.dropout(x), State(torch.stack(hs, 1), torch.stack(cs, 1))
 
 

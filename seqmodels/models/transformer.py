@@ -125,7 +125,7 @@ class MultiHeadAttention(nn.Module):
         score = q @ k.mT / q.shape[-1] ** 0.5
         return score.masked_fill(~mask, -torch.inf).softmax(-1)  #                           (1)
 
-    @fusible  # a mark: on GPUs, `fuse_attention` puts one kernel in its place
+    @fusible  # a mark: on GPUs, `fuse` puts one kernel in its place
     def forward(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Float[Tensor, "B N D"]:
         """Return softmax(Q Kᵀ / √d_k) V of all heads, merged with W_o."""
         heads = self.dropout(self.attention_weights(q, k, v, mask)) @ v  #                   (1)

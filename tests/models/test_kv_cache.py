@@ -8,7 +8,7 @@ from conftest import Pairs, Tiny
 from torch.testing import assert_close
 
 from seqmodels.interface import reorder
-from seqmodels.models.cache import KVCache, fuse_attention
+from seqmodels.models.cache import KVCache, attend_fused, fuse
 from seqmodels.models.transformer import Config, MultiHeadAttention
 
 
@@ -122,9 +122,17 @@ def test_a_cache_in_a_search_is_a_concatenation(width: int, tiny: Tiny, pairs: P
 def test_fused_attention_is_the_equation(name: str, tiny: Tiny, pairs: Pairs) -> None:
     model = tiny(name)
     by_equation = model(*pairs)
-    fuse_attention(model)
+    fuse(model, attend_fused)
     assert_close(model(*pairs), by_equation)
     assert not torch.equal(model(*pairs), by_equation)
+
+
+@pytest.mark.parametrize("name", ["transformer_cosine", "transformer_wrong_axis"])
+def test_other_weights_are_not_fused(name: str, tiny: Tiny, pairs: Pairs) -> None:
+    model = tiny(name)
+    by_equation = model(*pairs)
+    fuse(model, attend_fused)
+    assert torch.equal(model(*pairs), by_equation)
 
 
 @pytest.mark.parametrize("is_fused", [True, False])
@@ -133,7 +141,7 @@ def test_both_attentions_drop_the_same_share(is_fused: bool) -> None:
     attention = MultiHeadAttention(cfg)
     attention.W_o = torch.nn.Identity()
     if is_fused:
-        fuse_attention(attention)
+        fuse(attention, attend_fused)
     q, k = torch.randn(2, 8, 8, 25, 6)
     unit_vectors, seen = torch.eye(25).expand(8, 8, -1, -1), torch.ones(25, dtype=torch.bool)
     weights = attention(q, k, unit_vectors, seen).unflatten(-1, (8, 25))

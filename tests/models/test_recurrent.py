@@ -4,13 +4,14 @@ from typing import NamedTuple
 
 import pytest
 import torch
-from conftest import Pairs, Tiny
+from conftest import Pairs, Tiny, V
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from torch.testing import assert_close
 
-from seqmodels import SequenceModel
+from seqmodels import SequenceModel, build
 from seqmodels.models import lstm_seq2seq
+from seqmodels.models.cache import fuse, read_fused
 
 
 def affine(linear: nn.Linear, x: Tensor) -> Tensor:
@@ -140,3 +141,21 @@ def test_lstm_equals_torchs(tiny: Tiny, pairs: Pairs, is_reversed: bool) -> None
     assert_close(ours[src_mask], padded[src_mask])
     outputs, _ = decoder(model.embed(tgt_in), (h, c))
     assert_close(model(src, src_mask, tgt_in), model.output(outputs))
+
+
+@pytest.mark.parametrize("lengths", [(7, 1, 4), (7, 7, 7)], ids=["pads", "no pads"])
+def test_torchs_kernel_has_the_same_values_and_gradients(lengths: tuple[int, ...]) -> None:
+    sizes = {"d_model": 6, "d_embed": 5, "n_layers": 2, "init_range": 0.5, "forget_bias": 1.0}
+    model = build("lstm_seq2seq", V, **sizes)  # in float32: in float64 the kernel is another one
+    src, tgt_in = torch.randint(4, V, (3, 7)), torch.randint(4, V, (3, 5))
+    src_mask = torch.arange(7) < torch.tensor(lengths).unsqueeze(1)
+
+    def compute() -> list[Tensor]:
+        logits = model(src * src_mask, src_mask, tgt_in)
+        return [logits, *torch.autograd.grad(logits.logsumexp(-1).sum(), [*model.parameters()])]
+
+    by_equation = compute()
+    fuse(model, read_fused)
+    by_kernel = compute()
+    assert_close(by_kernel, by_equation, rtol=1e-4, atol=1e-6)
+    assert not torch.equal(by_kernel[1], by_equation[1])

@@ -11,7 +11,7 @@ from torch.testing import assert_close
 
 from seqmodels import SequenceModel
 from seqmodels.models import transformer
-from seqmodels.models.cache import fuse_attention
+from seqmodels.models.cache import attend_fused, fuse
 
 PADS = torch.tensor([[True] * 5, [True] * 3 + [False] * 2])[:, None, None]
 CAUSAL = torch.ones(5, 5, dtype=torch.bool).tril()
@@ -37,7 +37,7 @@ def test_attention_loops_over_heads(widths: dict[str, int], mask: Tensor) -> Non
         total += weights @ (x @ attention.W_v.weight[vs].T) @ attention.W_o.weight[:, vs].T
         assert_close(alpha[:, head], weights)
     assert_close(out, total)
-    fuse_attention(attention)
+    fuse(attention, attend_fused)
     assert_close(attention(*q_k_v, mask), total)
 
 

@@ -72,11 +72,6 @@ class AblatedAttention(MultiHeadAttention):
         score = q @ k.mT / q.shape[-1] ** 0.5
         return score.masked_fill(~mask, -torch.inf).exp()
 
-    def forward(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Float[Tensor, "B N D"]:
-        """Return the weighted values of all heads, merged with W_o."""
-        heads = self.dropout(self.attention_weights(q, k, v, mask)) @ v
-        return self.W_o(heads.transpose(1, 2).flatten(2))
-
 
 class MergedAttention(MultiHeadAttention):
     """Attention whose keys are the vectors themselves: one matrix a head weighs pairs of them."""

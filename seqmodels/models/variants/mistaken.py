@@ -82,11 +82,6 @@ class MistakenAttention(MultiHeadAttention):
             return score.masked_fill(~mask, -torch.inf).softmax(-2).masked_fill(~mask, 0.0)
         return softmax(score, mask)
 
-    def forward(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Float[Tensor, "B N D"]:
-        """Return the weighted values of all heads, merged with W_o."""
-        heads = self.dropout(self.attention_weights(q, k, v, mask)) @ v
-        return self.W_o(heads.transpose(1, 2).flatten(2))
-
 
 class SkippedLayer(Layer):
     """A layer of an encoder whose result is dropped: it returns what it is given."""
