@@ -126,12 +126,6 @@ def test_the_way_to_the_transformer_runs(run: Run, tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.glob("rungs*.svg")] == ["rungs-to-transformer.svg"]
 
 
-def test_a_preset_has_its_own_models() -> None:
-    parse = translation.PARSER.parse
-    assert parse(["--preset", "gpt-parts"]).models == presets.GPT_PARTS
-    assert parse(["--preset", "ladder", "--models", "bahdanau"]).models == ["bahdanau"]
-
-
 SHORT = [
     ("positions", presets.POSITIONS, {"positions"}),
     ("ladder", presets.LADDER, {"attention", "is_input_feeding", "is_reversed"}),
