@@ -81,7 +81,7 @@ class HeatMap {
     const t = within(row, tgt.length), s = within(column, src.length);
     this.at = [t, s];
     for (const [key, value] of Object.entries({ x: s * CELL, y: t * CELL, visibility: "visible" })) this.cursor.setAttribute(key, value);
-    this.readout.textContent = `${tgt[t]} → ${src[s]}: ${weights[t][s].toFixed(3)}`;
+    this.readout.replaceChildren(element("bdi", {}, tgt[t]), " → ", element("bdi", {}, src[s]), `: ${weights[t][s].toFixed(3)}`);
   }
 
   /** Show a map; the rows of `id` that are drawn already stay. */

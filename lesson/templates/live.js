@@ -136,7 +136,7 @@ function showHints() {
   const typed = query("#text").value, normalized = normalize(typed), unknown = unknownWords(typed), hints = [];
   const names = [...new Set(splitWords(normalized).filter(({ start }) => unknown.has(start)).map(({ text: word }) => word))];
   if (nKnown) hints.push([`The models know ${nKnown} words, source and target together.`]);
-  if (names.length) hints.push([names.length === 1 ? "Unknown to them: " : `${names.length} are unknown to them: `, ...names.flatMap((name, i) => [i ? ", " : "", element("s", {}, name)]), "."]);
+  if (names.length) hints.push([names.length === 1 ? "Unknown to them: " : `${names.length} are unknown to them: `, ...names.flatMap((name, i) => [i ? ", " : "", element("bdi", {}, element("s", {}, name))]), "."]);
   if (typed.trim() && examples.length && !data.continues) {
     const all = (test) => examples.every(({ src }) => test(src)) && !test(typed.trim());
     if (all((src) => !/[.!?]\s+\S/u.test(src))) hints.push([`More than one sentence: ${data.noun} of the test set are single, so one may be lost.`]);
