@@ -16,7 +16,7 @@ import time
 import warnings
 from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, nullcontext
 from importlib import import_module
 from pathlib import Path
 from statistics import mean
@@ -223,8 +223,9 @@ def submit_all(runs: Sequence[Run], executor: Any, threads: int) -> Generator[tu
     """
     waiting = dict[Any, Run]()
     try:
-        for run in runs:
-            waiting[executor.submit(execute, run, threads)] = run
+        with getattr(executor, "batch", nullcontext)():
+            for run in runs:
+                waiting[executor.submit(execute, run, threads)] = run
         while waiting:
             for future in [future for future in waiting if future.done()]:
                 run = waiting.pop(future)
@@ -309,7 +310,7 @@ N_REMOTE_THREADS = int(os.environ.get("OMP_NUM_THREADS") or 1)
 
 
 class Slurm(Executor):
-    """SLURM jobs by submitit; partition, account and time limit as for sbatch: SBATCH_PARTITION."""
+    """SLURM jobs by submitit, as one array; partition and so on as for sbatch: SBATCH_PARTITION."""
 
     def __init__(self, device: str, out: Path, cluster: str = "slurm"):
         import submitit
@@ -317,6 +318,7 @@ class Slurm(Executor):
         self.jobs = submitit.AutoExecutor(out / "jobs", cluster)
         cores, gpus = N_REMOTE_THREADS, int(device == "cuda")
         self.jobs.update_parameters(timeout_min=DAY_MIN, cpus_per_task=cores, gpus_per_node=gpus)
+        self.batch = self.jobs.batch
 
     def submit(self, function: Any, /, *args: Any, **_: Any) -> Any:
         """Submit a job."""

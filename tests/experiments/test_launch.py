@@ -255,8 +255,17 @@ def test_a_launcher_records_runs(
     monkeypatch.setenv("RAY_ENABLE_UV_RUN_RUNTIME_ENV", "0")
     init = launch.Slurm.__init__
     monkeypatch.setattr(launch.Slurm, "__init__", lambda *its: init(*its, cluster="local"))
+    arrays = []
+    if name == "slurm":
+        submitit = pytest.importorskip("submitit")
+        process = submitit.AutoExecutor._internal_process_submissions
+        monkeypatch.setattr(
+            submitit.AutoExecutor, "_internal_process_submissions",
+            lambda own, given: arrays.append(len(given)) or process(own, given),
+        )  # fmt: skip
     compare(toy(), options(tmp_path, models=PAIR, launcher=name))
     assert len([*tmp_path.glob("*-seed1.json")]) == 2
+    assert arrays == [2] * (name == "slurm")
 
 
 # --------------------------------------------------------------------------------------- Signals
