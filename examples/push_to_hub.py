@@ -3,12 +3,16 @@
 RUN is FOLDER/MODEL-seedN. Whoever has downloaded the three files loads it by `seqmodels.load`.
 """
 
-import sys
+import argparse
 from pathlib import Path
 
 from huggingface_hub import HfApi
 
-run, name = Path(sys.argv[1]), sys.argv[2]
+parser = argparse.ArgumentParser()
+parser.add_argument("run", type=Path)
+parser.add_argument("name")
+args = parser.parse_args()
+run, name = args.run, args.name
 api = HfApi()
 api.create_repo(name, exist_ok=True)
 for path in (Path(f"{run}.json"), Path(f"{run}.safetensors"), run.with_name("vocabulary.json")):

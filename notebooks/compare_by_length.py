@@ -60,7 +60,8 @@ comparison.to_frame().query("metric == 'bleu' and low > 30")
 #
 # `set` gives all models a value of a field of their Config or of their training. `vary` trains a model
 # as it is, and once more with each of these values: here, the Transformer with one head. All have the
-# same number of parameters. With three seeds or more, `print(varied)` says whether they differ.
+# same number of parameters. With three seeds or more, a verdict says whether they differ: here, after
+# so little training, that is not shown.
 
 # %%
 varied = seqmodels.compare(
@@ -69,9 +70,11 @@ varied = seqmodels.compare(
     models=["transformer"],
     set={"dropout": 0.1},
     vary={"n_heads": [1]},
+    seeds=[1, 2, 3],
+    tokens=3_000,
     out="runs/notebook-heads",
 )
-varied
+print(varied)
 
 # %% [markdown]
 # ## With training

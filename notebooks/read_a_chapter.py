@@ -101,6 +101,5 @@ print(f"largest difference: {differences.abs().max():.3f}")
 # %% [markdown]
 # ## What is next
 #
-# `inspect.getsource(bahdanau)` is the whole chapter, less than 260 lines. Change it: `seqmodels
-# new-model mine.py --from bahdanau` writes a copy, and `seqmodels check mine.py:MyBahdanau` says
-# whether training and search can rely on it.
+# `bahdanau.__file__` is the whole chapter, less than 260 lines. Copy it to `mine.py` and change the
+# copy: `seqmodels check mine.py` says whether training and search can rely on it.

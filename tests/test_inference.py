@@ -122,14 +122,20 @@ def test_an_alignment_is_that_of_the_model(run: TrainedModel) -> None:
     assert run.align(SOURCES[0]).tgt == run.tokenizer.tokens(greedy)
 
 
-def test_the_readmes_lines_run(monkeypatch: Any, capsys: Any, few_draws: None) -> None:
+FENCE = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def test_the_lines_of_readmes_run(monkeypatch: Any, capsys: Any, few_draws: None) -> None:
     text = (ROOT / "README.md").read_text(encoding="utf-8")
-    (block,) = re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    (block,) = FENCE.findall(text)
     monkeypatch.chdir(ROOT)
     names: dict[str, Any] = {}
     exec(block, names)
     assert capsys.readouterr().out.startswith("['Mein freundliches Pferd")
     assert len(names["weights"]) == len(names["target_tokens"])
+    (block,) = FENCE.findall((ROOT / "results" / "README.md").read_text(encoding="utf-8"))
+    exec(block, {})
+    assert "\ngpt 3 [100.0, 99.8," in capsys.readouterr().out
 
 
 def test_records_and_weights_that_cannot_be_are_refused(trained: Path, tmp_path: Path) -> None:

@@ -79,3 +79,4 @@ def test_notebooks_run_and_show_numbers_of_their_records(
     for record in map(json.loads, (p.read_text() for p in tmp_path.glob("runs/*/*-seed1.json"))):
         assert f"{record['tests'][0]['overall']['bleu']['value']:.1f}" in text
     assert "image/svg+xml" in text or "rgba(" in text
+    assert ("1 head" in text and "verdict" in text) == (path.stem == "compare_by_length")

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from seqmodels.inference import TrainedModel
 
 
-MAX_DRAWN_TOKENS = 100
-"""Maximum tokens in a drawn alignment: the figure has a cell per pair of tokens."""
 LINES_AT_ONCE = 500
 """Lines of a file that are translated together; a pipe is answered line by line."""
 
@@ -41,12 +39,10 @@ def translate(args: argparse.Namespace) -> None:
     if args.beam == 1 and args.length_penalty != 1:
         raise ValueError("--length-penalty chooses from a beam; give --beam 2 or more")
     if args.alignment:
-        check_alignment(args)
+        if args.text == "-" or "\n" in args.text or not args.text.strip():
+            raise ValueError("--alignment draws one sentence; give one")
+        claim_file(args.alignment)
     run = load(args.run)
-    if args.alignment and (n := len(run.encode(args.text))) > MAX_DRAWN_TOKENS:
-        raise ValueError(
-            f"--alignment: the text has {n} tokens; at most {MAX_DRAWN_TOKENS} are drawn"
-        )
     if args.alignment:
         draw_translation(run, args)
     rest = read_text(args.text)
@@ -58,13 +54,6 @@ def translate(args: argparse.Namespace) -> None:
                 print(run.tokenizer.decode(tokens), flush=True)
             sources += chunk
     warn_unknown(sources)
-
-
-def check_alignment(args: argparse.Namespace) -> None:
-    """Raise ValueError if there is not one translation whose attention can be drawn."""
-    if args.text == "-" or "\n" in args.text or not args.text.strip():
-        raise ValueError("--alignment draws one sentence; give one")
-    claim_file(args.alignment)
 
 
 def draw_translation(run: TrainedModel, args: argparse.Namespace) -> None:

@@ -160,8 +160,8 @@ def draw_sweep(
     if place is not None:
         where, part = f"{load.format_bucket(test.buckets[place])} {test.unit}", place + 1
     records = [r for values in sweep.values() for group in values.values() for r in group]
-    label, score = load.name_field(field), load.capitalise(primary.name)
-    title = f"{score} and loss at {where}, by {label}"
+    label, score = load.name_field(field), primary.name
+    title = f"{score[:1].upper()}{score[1:]} and loss at {where}, by {label}"
     key = [*line_styles.values()]
     figure, axes = style.make_figure(title, records, key, n_columns=2, note=style.MARKS)
     values = sorted({value for own in sweep.values() for value in own})

@@ -82,11 +82,11 @@ def draw_headline(records: Sequence[Record], test: Test, title: str) -> Figure:
 
 def name_score(test: Test, name: str) -> str:
     """Return the name of what is drawn of a metric: the score, or what context gains of it."""
-    metric = metric_of(name)
-    if not is_gain(test):
-        return load.capitalise(metric.name)
-    gain = metric.name.replace(" (%)", ", gain (points)")
-    return load.capitalise(f"{metric.unit} saved" if metric.is_loss else gain)
+    shown = (metric := metric_of(name)).name
+    if is_gain(test):
+        gain = shown.replace(" (%)", ", gain (points)")
+        shown = f"{metric.unit} saved" if metric.is_loss else gain
+    return shown[:1].upper() + shown[1:]
 
 
 def is_gain(test: Test) -> bool:

@@ -179,11 +179,6 @@ def format_field(field: str, value: Value) -> str:
     return f"{name} {value:g}" if isinstance(value, float) else f"{name} {value}"
 
 
-def capitalise(text: str) -> str:
-    """Return a text with a capital at its beginning, the rest unchanged."""
-    return text[:1].upper() + text[1:]
-
-
 def format_bucket(bucket: Bucket) -> str:
     """Format the range of a bucket."""
     low, high = f"{bucket.low:,}", f"{bucket.high:,}"

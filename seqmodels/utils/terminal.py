@@ -72,6 +72,10 @@ class Parser(argparse.ArgumentParser):
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Return the flags; one that is unknown is an error of the command that it is given to."""
         parsed, unknown = super().parse_known_args(args, namespace)
+        if unknown and getattr(parsed, "text", "") == "-":  # before Python 3.13: it follows a flag
+            words = [word for word in args if word not in unknown]
+            place = words.index(parsed.run) + 1
+            parsed, unknown = super().parse_known_args(words[:place] + unknown + words[place:])
         if unknown:
             self.error(f"unrecognized arguments: {' '.join(unknown)}")
         return parsed, unknown

@@ -61,7 +61,8 @@ def draw_tracking(folders: Folders) -> dict[str, Figure]:
         ax.plot(baseline, ls=":", lw=1.8, color=style.INK, zorder=5)
         style.mark_trained(ax, test)
         ax.set_xticks(range(len(test.buckets)), [format_bucket(bucket) for bucket in test.buckets])
-        ax.set(title=load.capitalise(own[0].data.name), xlabel=test.axis, ylim=(0, 100))
+        title = own[0].data.name
+        ax.set(title=title[:1].upper() + title[1:], xlabel=test.axis, ylim=(0, 100))
     return {"tracking": figure}
 
 

@@ -81,7 +81,7 @@ def test_a_model_of_a_file_runs_in_every_task(
         argv = "translate", *argv[1:]
     assert call(main, *argv)[0] == 2
     if task is not recall:
-        assert call(main, *argv, "--model", home)[0] == 0
+        assert call(main, *argv[:2], "--model", home, argv[2])[0] == 0
 
 
 @pytest.mark.parametrize(
