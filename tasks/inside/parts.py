@@ -13,11 +13,12 @@ from torch import nn
 
 from seqmodels.evaluation.evaluate import generate_targets
 from seqmodels.experiments.task import Rows
-from seqmodels.interface import SequenceModel, mute_heads
+from seqmodels.interface import PAD, SequenceModel, mute_heads
 from seqmodels.models.transformer import Transformer
 
+from ..analyses import batches_of
 from ..synthetic.changes import CHANGES, classify_changes
-from .reader import Reader, Sample, heads_of, is_one_text
+from .reader import Reader, Sample, heads_of, is_one_text, stack_layers
 
 N_TRANSLATED = 200
 """Sentences."""
@@ -100,7 +101,28 @@ def mute_each_sublayer(reader: Reader) -> Rows:
     ])  # fmt: skip
 
 
+@torch.inference_mode()
+def read_early(reader: Reader) -> Rows:
+    """Return how often (%) each layer has the word that is written as the best: the logit lens.
+
+    The decoder's vectors at the words of true translations are read by its last norm and output.
+    """
+    model, found = reader.model, []
+    if not heads_of(model):
+        return []
+    norm = getattr(model, "norm_tgt", None) or model.norm
+    for _, batch in batches_of(model, reader.take(N_TRANSLATED).examples):
+        layers = [x[:, -batch.tgt_in.shape[1] :] for x in stack_layers(model, model.decoder, batch)]
+        best = torch.stack([(norm(x) @ model.embedding.weight.T).argmax(-1) for x in layers])
+        found.append((best == best[-1])[:, batch.tgt_in != PAD].double())
+    same = torch.cat(found, 1)
+    return [
+        {"layer": i, "n": len(own), "share": 100 * own.mean().item()} for i, own in enumerate(same)
+    ]
+
+
 MEASURES: dict[str, Callable[[Reader], Rows]] = {
     "muting": mute_each_head,
     "stream": mute_each_sublayer,
+    "early": read_early,
 }

@@ -112,6 +112,17 @@ def read(model: Any, batch: Batch) -> None:
     (model.text_logits if is_one_text(model) else model)(batch.src, batch.src_mask, batch.tgt_in)
 
 
+def stack_layers(model: Any, stack: Any, batch: Batch) -> list[Float[Tensor, "B N D"]]:
+    """Return what the first layer of a stack is given, and what each of them returns."""
+    if is_one_text(model):  # what norms are given: each layer's input, the last one's output
+        with watch([*(layer.norm_1 for layer in stack), model.norm]) as calls:
+            read(model, batch)
+        return [args[0] for ((args, _),) in calls]
+    with watch(stack) as calls:
+        read(model, batch)
+    return [calls[0][0][0][0], *(out for ((_, out),) in calls)]
+
+
 def source_layers(model: Any, batch: Batch) -> list[Float[Tensor, "B S _"]]:
     """Return the vectors of the source's words, in the order of reading: embeddings, then layers.
 
@@ -124,14 +135,7 @@ def source_layers(model: Any, batch: Batch) -> list[Float[Tensor, "B S _"]]:
         outputs = [out[0] if isinstance(out, tuple) else out for _, out in states]
         is_stepwise = outputs[0].dim() == 2
         return [embedded[0][1], torch.stack(outputs, 1) if is_stepwise else outputs[0]]
-    if is_one_text(model):  # what norms are given: each layer's input, the last one's output
-        with watch([*(layer.norm_1 for layer in model.decoder), model.norm]) as calls:
-            read(model, batch)
-        vectors = [args[0] for ((args, _),) in calls]
-    else:
-        with watch(model.encoder) as calls:
-            read(model, batch)
-        vectors = [calls[0][0][0][0], *(out for ((_, out),) in calls)]
+    vectors = stack_layers(model, model.decoder if is_one_text(model) else model.encoder, batch)
     layers = [x[:, : batch.src.shape[1]] for x in vectors]
     if isinstance(model, LinearAttention):  # it reads pads first
         layers = [rotate(x, -batch.src_mask.sum(1)) for x in layers]

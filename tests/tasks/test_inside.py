@@ -246,6 +246,22 @@ def test_a_sublayer_that_adds_nothing_can_be_left_out() -> None:
 # ------------------------------------------------------------------------------------------- Words
 
 
+@pytest.mark.parametrize("name", ["gpt", "transformer"])
+def test_a_layer_that_adds_nothing_leaves_the_word_as_it_was(name: str) -> None:
+    model: Any = make(name, n_layers=3, **{"is_prenorm": True} if name == "transformer" else {})
+    own = [getattr(model.decoder[2], a, None) for a in ("self_attention", "src_attention", "ff")]
+    for part in filter(None, own):
+        for p in (part[2] if isinstance(part, nn.Sequential) else part.W_o).parameters():
+            p.data.zero_()
+    rows = parts.read_early(reader.Reader(model, model, SAMPLE))
+    shares = [row["share"] for row in rows]
+    assert (shares[2:], {row["n"] for row in rows}) == (
+        [100, 100],
+        {sum(len(e.tgt) for e in SAMPLE.examples)},
+    )
+    assert max(shares[:2]) < 100
+
+
 def test_a_planted_gender_axis_is_found_and_noise_is_not() -> None:
     own = reader_of("bahdanau")
     table = own.model.embed.weight.data.normal_()
@@ -400,7 +416,7 @@ def test_runs_are_measured_and_drawn(call: Call, tmp_path: Path, monkeypatch: An
     assert code == 0
     gpt, shipped = map(load_record, (tmp_path / "gpt-seed1.json", LIVE.with_suffix(".json")))
     assert (gpt.task, gpt.weights_sha256) == ("inside", shipped.weights_sha256)
-    assert len(gpt.analyses) == 10
+    assert len(gpt.analyses) == 11
     figures = {path.stem for path in tmp_path.glob("*.svg")}
     shown = {"heads-gpt", "muted-gpt", "stream-gpt", "smoothing-gpt"}
     shown |= {"neighbours", "probes", "nouns", "said"}
