@@ -1,12 +1,16 @@
 // Sort the rows of the index by the words typed: a rare word counts more, and only its beginning must agree.
-const COMMON = new Set("a all also am an and any are as at be but by can do does doesn don for from get give had have how i in into is it its just ll me my of on or our s seem so some t that the then there these they this to very was we were what when where which while who why will with you your".split(" "));
+const COMMON = new Set(`a all also am an and any are as at be but by can do does doesn don for from get give got had have
+  how i in into is it its just ll me my of on or our s seem so some t that the then there these they this to very was we
+  were what when where which while who why will with you your bad bug code data error example gets good help implement
+  model poor problem produce pytorch question result results run runs system transformer translate translated translation
+  trained work works wrong`.split(/\s+/));
 const wordsOf = (text) => (text.toLowerCase().match(/[\p{L}\d]+/gu) ?? []).filter((word) => !COMMON.has(word));
 const stem = (word) => word.replace(/(?<=...)(?:ing|ed|es|s|e)$/, "");
 
 /** Score rows by the words of a query: `texts` are the name, the other words and the rest of each row. */
 export function rankRows(texts, query) {
   const rows = texts.map((parts) => parts.map((text) => wordsOf(text).map(stem)));
-  const said = /(?<!\p{L})(\p{L}+) \1(?!\p{L})/u.test(query) ? `${query} repeats` : query; // the the the
+  const said = /(?<!\p{L})(\p{L}+(?: \p{L}+)?) \1(?!\p{L})/u.test(query) ? `${query} repeats` : query; // the the the
   const asked = [...new Set(wordsOf(said).map(stem))].map((word) => {
     const has = (words) => words.includes(word) || (word.length > 3 && words.some((other) => other.startsWith(word)));
     const found = rows.map((parts) => [1.5, 1, 0.5].find((_, i) => has(parts[i])) ?? 0);
