@@ -6,13 +6,16 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import numpy as np
 import pytest
-from conftest import Run, check_folder
+from conftest import RESULTS, Run, check_folder
+from matplotlib.axes import Axes
+from toys import load_records
 
 from seqmodels import MODELS
 from seqmodels.experiments.sweep import make_spec, model_sizes
 from seqmodels.models import VARIANTS
-from seqmodels.report import figures
+from seqmodels.report import figures, style
 from seqmodels.utils import files
 from tasks import __main__ as everything
 from tasks.copy import __main__ as recall
@@ -68,6 +71,34 @@ def test_the_data_of_a_task_stay(command: str) -> None:
     drawn = [task.train, task.valid, *(test.examples for test in task.tests)]
     text = repr([known, [[*map(tuple, examples)] for examples in drawn], task.alignment_example])
     assert hashlib.sha256(text.encode()).hexdigest()[:8] == DATA[command]
+
+
+FIGURES = {
+    "heads-gpt": "66d5d9ee", "smoothing": "e93b407e", "words": "3775ddad", "nouns": "658a4592",
+    "budgets": "f3147458", "translation-bible-30m": "569d2806", "vector": "10dd9b88",
+    "ladder": "eee03cb2", "ladder-bias": "2545aaa9", "ladder-transformer": "7e5df324",
+    "bits-optimised": "cee58a0e", "lookup-width-64": "957cac59", "mistakes": "334259ff",
+}  # fmt: skip
+"""The digest of each folder's figures; it changes with its records."""
+
+
+def list_drawn(ax: Axes) -> list[Any]:
+    """Return the numbers of lines, bars, areas and cells, and the texts inside the axes."""
+    areas = [area.get_array() for area in ax.collections]
+    areas += [path.vertices for area in ax.collections for path in area.get_paths()[:99]]
+    drawn = [line.get_xydata() for line in ax.lines] + [bar.get_bbox() for bar in ax.patches]
+    numbers = [np.round(np.ma.filled(x, 0), 3).tolist() for x in (*drawn, *areas) if x is not None]
+    return [numbers, [text.get_text() for text in ax.texts]]
+
+
+@pytest.mark.parametrize("folder", FIGURES)
+def test_the_figures_of_a_folder_stay(folder: str) -> None:
+    records = load_records(RESULTS / folder)
+    with style.context():
+        drawn = [each(records) for each in figures.drawings_of(records[0].task, "FIGURES")]
+    shown = [(name, *map(list_drawn, it.axes)) for own in drawn for name, it in own.items()]
+    assert shown
+    assert hashlib.sha256(repr(shown).encode()).hexdigest()[:8] == FIGURES[folder]
 
 
 def write_short_files(folder: Any, *_: object) -> list[Path]:

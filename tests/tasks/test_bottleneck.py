@@ -9,20 +9,17 @@ from typing import Any, NamedTuple
 
 import pytest
 import torch
-from fake_records import as_records, fake_record
 from torch import Tensor, nn
 from torch.testing import assert_close
-from toys import TOKENIZER, load_records, options, toy
+from toys import TOKENIZER, options, toy
 
 from seqmodels.data.batches import Example, collate
 from seqmodels.experiments.launch import compare
 from seqmodels.inference import load
 from seqmodels.interface import EOS, PAD, SequenceModel
 from seqmodels.models import build
-from seqmodels.records import io
-from seqmodels.report import style
 from seqmodels.search import unroll
-from tasks.bottleneck import best_state, figure, kept, latent
+from tasks.bottleneck import best_state, kept, latent
 from tasks.bottleneck.best_state import BestState
 from tasks.bottleneck.halves import list_decoder_parameters, to_autoencoder, with_frozen_half
 from tasks.synthetic.grammar import draw_corpus
@@ -30,7 +27,6 @@ from tasks.synthetic.trees import Sentence
 
 N, V = 10, TOKENIZER.vocab_size
 TASK = toy()
-RESULTS = Path(__file__).parents[2] / "results"
 
 
 class State(NamedTuple):
@@ -172,6 +168,27 @@ def test_controls_start_elsewhere_and_have_other_targets() -> None:
     assert bleu(rows, control="mean of two") == pytest.approx([100])
 
 
+def test_states_are_changed_as_their_rows_say(monkeypatch: pytest.MonkeyPatch) -> None:
+    best, model, given = best_of(2), Copier(), list[Any]()
+
+    def note(_: Any, __: Any, state: State, *___: Any) -> list[dict[str, int]]:
+        given.append(state)
+        return [{"i": len(given) - 1}]
+
+    monkeypatch.setattr(BestState, "score", note)
+    ranges, states = best.optimise(model)
+    for row in best.measure(model, model):
+        x, own = ranges.normalise(given[row["i"]]), ranges.normalise(states[row["steps"]])
+        if "bits" in row:
+            assert 2 ** row["bits"] / 2 < len(x.mul(1e4).round().unique()) <= 2 ** row["bits"]
+        else:
+            assert (x - own).std().item() == pytest.approx(row.get("noise", 0), rel=0.1, abs=1e-5)
+    rows = {row["control"]: row["i"] for row in best.measure_controls(model, model)
+            if row.get("steps") == 0}  # fmt: skip
+    own, other = (given[rows[name]].table for name in (best_state.DESCENT, best_state.OTHER_START))
+    assert torch.equal(own.roll(-1, 0), other)
+
+
 def test_the_longest_trained_bucket_is_that_which_training_reaches_the_end_of() -> None:
     test = replace(TASK.tests[0], x=[9, 3, 5, 7, 4], buckets=[(1, 4), (5, 7), (8, 9), (10, 12)])
     for longest, rows in ((3, [0]), (4, [1, 4]), (6, [1, 4]), (7, [2, 3]), (None, [0])):
@@ -263,39 +280,3 @@ def test_an_autoencoder_reads_what_it_writes() -> None:
     (before,), (after,) = TASK.tests, task.tests
     assert [e.src for e in after.examples] == [e.tgt for e in before.examples]
     assert after.x == before.x
-
-
-# ----------------------------------------------------------------------------------------- Figures
-
-
-@pytest.mark.parametrize(
-    ("folder", "drawn"),
-    [
-        ("budgets", ["best-state", "best-state-bits"]), ("translation-bible-30m", ["best-state"]),
-        ("vector", ["prefixes"]), ("distance", []), ("encoders", []),
-    ],
-)  # fmt: skip
-def test_committed_records_are_drawn(folder: str, drawn: list[str]) -> None:
-    with style.context():
-        assert [*figure.draw(load_records(RESULTS / folder))] == drawn
-    (path, *_) = (RESULTS / folder).glob("*-seed1.json")
-    is_new = folder in ("vector", "distance")
-    assert io.load(path).task == ("bottleneck" if is_new else "translation")
-
-
-def test_each_line_has_its_rows() -> None:
-    made = [fake_record(model, 1) for model in ("rnn_encdec", "gpt")]
-    for n, r in enumerate(made):
-        r["analyses"] = {
-            "prefixes": [
-                {"cut": cut, "kept": "content words", "words": 5.0, "chance": 1.0,
-                 "share_value": 40.0 + n + 9 * (cut != "anywhere")}
-                for cut in ("clause ends", "anywhere")
-            ],
-        }  # fmt: skip
-    with style.context():
-        drawn = figure.draw(as_records(made))
-    (ax,) = drawn["prefixes"].figure.axes
-    assert sorted(line.get_ydata()[0] for line in ax.lines if len(line.get_xdata()) == 1) == [
-        1, 1, 40, 41,
-    ]  # fmt: skip

@@ -10,7 +10,6 @@ from fake_records import as_records, fake_record, metric
 from seqmodels import EOS
 from seqmodels.experiments.sweep import make_spec, model_sizes
 from seqmodels.models import paper_of
-from seqmodels.report import style
 from tasks.copy import __main__ as copying
 from tasks.copy import figure
 
@@ -75,26 +74,6 @@ def carrying(model: str, bits: list[float], seed: int = 1) -> dict[str, Any]:
     return r
 
 
-RECORDS = as_records([
-    carrying("rnn_encdec_32", [6, 20, 16]), carrying("rnn_encdec_32", [6, 22, 20], 2),
-    carrying("rnn_encdec_128", [6, 24, 40]), carrying("bahdanau_2", [6, 24, 36]),
-])  # fmt: skip
-
-LOOKING_BACK = as_records([carrying("bahdanau", [6, 23, 35])])
-
-
 def test_bits_are_those_of_the_symbols_less_the_loss() -> None:
-    (left,) = figure.draw_bits([*RECORDS, *LOOKING_BACK]).axes
-    (right,) = figure.draw_most_bits(RECORDS).axes
-    expected = {"rnn_encdec_32": [6, 21, 18], "bahdanau": [6, 23, 35]}  # every second vector
-    for model, bits in expected.items():
-        colour = style.line_style_of(model).colour
-        line = next(line for line in left.lines if line.get_color() == colour)
-        assert list(line.get_xdata()) == list(LENGTHS)
-        assert list(line.get_ydata()) == pytest.approx(bits)
-    assert len(left.lines) == 2 * len(expected) + 1  # hollow markers apart, and all bits
-    found = figure.compute_bits(RECORDS[3:])[0, 2]
-    assert list(found) == pytest.approx([36, 36 - 8, 36 + 8])
-    assert list(right.lines[0].get_xdata()) == [32, 128]
-    assert list(right.lines[0].get_ydata()) == pytest.approx([(20 + 22) / 2, 40])
-    assert [text.get_text() for text in right.texts] == ["0.66", "0.31"]
+    records = as_records([carrying("bahdanau_2", [6, 24, 36])])
+    assert list(figure.compute_bits(records)[0, 2]) == pytest.approx([36, 36 - 8, 36 + 8])

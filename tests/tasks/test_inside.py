@@ -13,7 +13,7 @@ from conftest import RESULTS, TINY, Call, Pairs, Tiny
 from fake_records import as_records, fake_record
 from torch import nn
 from torch.testing import assert_close
-from toys import load_records, planted_gpt
+from toys import planted_gpt
 
 from seqmodels import SequenceModel, build
 from seqmodels.data.batches import collate
@@ -389,20 +389,6 @@ def test_a_model_without_a_part_has_no_rows(tiny: Tiny) -> None:
     assert figure.draw(as_records([fake_record("bahdanau", 1)])) == {}
     cosine = tiny("transformer_cosine")
     assert smoothing.list_smoothers(cosine) == []
-
-
-COMMITTED = {
-    "heads-gpt": ["heads-gpt", "muted-gpt"], "smoothing": ["smoothing-transformer"],
-    "words": ["stream-gpt", "neighbours", "probes", "said"], "nouns": ["nouns"],
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("folder", COMMITTED)
-def test_committed_records_are_drawn(folder: str) -> None:
-    records = load_records(RESULTS / folder)
-    assert {r.task for r in records} == {"inside"}
-    with style.context():
-        assert {*COMMITTED[folder]} <= {*figure.draw(records)}
 
 
 LIVE = RESULTS / "translation-live" / "gpt-seed1"

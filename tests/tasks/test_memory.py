@@ -196,14 +196,6 @@ def look_up(model: str, seed: int) -> dict[str, Any]:
     return record
 
 
-def test_each_seed_has_its_curve() -> None:
-    records = as_records([look_up(model, seed) for model in ("gpt", "bahdanau") for seed in (1, 2)])
-    (ax,) = figure.draw_transition(records)["transition"].axes
-    assert len(ax.lines) == 4
-    assert [*ax.lines[-2].get_ydata()] == [p.valid_accuracy for p in records[1].curve]
-    assert figure.draw_transition(as_records([fake_record("gpt", 1)])) == {}
-
-
 def test_each_number_of_cups_has_its_panel() -> None:
     folders = [as_records([look_up("gpt", 1)])]
     for n_cups, models in ((5, ["gpt"]), (2, ["gpt", "lstm_seq2seq"]), (2, ["gpt"])):
