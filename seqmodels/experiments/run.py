@@ -31,7 +31,7 @@ from seqmodels.evaluation.metrics import (
 from seqmodels.experiments.sweep import Run, check_same_settings, count_parameters
 from seqmodels.experiments.task import Rows, Task, TestSet
 from seqmodels.interface import EOS, SequenceModel, device_of
-from seqmodels.models import Value, file_sha256
+from seqmodels.models import SHA256, Value
 from seqmodels.models.cache import attend_fused, fuse, read_fused
 from seqmodels.records import io as record
 from seqmodels.records.schema import Event, Record
@@ -248,7 +248,7 @@ def build_record(
     state_bytes, spec = measure_cache_bytes(model), run.spec
     arm = {"varies": spec.info.variant_of, "label": spec.info.label, "width": spec.width}
     arm |= {"sizes": dict(spec.sizes), "training": dict(spec.training)}
-    sha256 = file_sha256(spec.info.class_path)
+    sha256 = SHA256.get(spec.model_type.__module__)
     return record.build({
         "schema": record.SCHEMA,
         "task": task.name,

@@ -18,12 +18,12 @@ from seqmodels.evaluation.metrics import register_metric
 from seqmodels.models import (
     MODELS,
     PAPERS,
+    SHA256,
     Fields,
     ModelInfo,
     Value,
     ancestors,
     derive,
-    file_sha256,
     import_class,
     paper_of,
     register_file,
@@ -389,7 +389,7 @@ class Run(NamedTuple):
 
     def class_settings(self) -> dict[str, Value]:
         """Return what its class decides: defaults, and the checksum of a file of one's own."""
-        return {**self.defaults, "model_sha256": file_sha256(self.spec.info.class_path)}
+        return {**self.defaults, "model_sha256": SHA256.get(self.spec.model_type.__module__)}
 
     def settings(self) -> dict[str, Value]:
         """Return everything its result depends on, as `recorded_settings` does."""

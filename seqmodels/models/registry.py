@@ -225,12 +225,7 @@ class FileLoader(SourceFileLoader):
 
 sys.meta_path.append(FileLoader)
 SHA256 = dict[str, str]()
-"""The checksum of each file that was imported, by the name of its module."""
-
-
-def file_sha256(class_path: str) -> str | None:
-    """Return the SHA-256 of FILE.py as it was imported; None for a class of an installed module."""
-    return SHA256.get(import_class(class_path).__module__)
+"""The SHA-256 of each FILE.py as it was imported, by the name of its module."""
 
 
 def explain(error: BaseException, path: Path) -> str:

@@ -19,7 +19,7 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from seqmodels.interface import SequenceModel
-from seqmodels.models import INFOS, Fields, build, file_sha256, paper_of
+from seqmodels.models import INFOS, SHA256, Fields, build, paper_of
 from seqmodels.records.schema import Record
 from seqmodels.utils import files
 from seqmodels.utils.terminal import defer_signals
@@ -138,7 +138,7 @@ def check_class(record: Record, model: SequenceModel) -> None:
     place = paper_of(record.base).class_path
     now = {name: getattr(model.config, name, None) for name in record.defaults}
     changed = [f"{f} was {was}, is {now[f]}" for f, was in record.defaults.items() if now[f] != was]
-    if (wanted := record.model_sha256) and wanted != file_sha256(place):
+    if (wanted := record.model_sha256) and wanted != SHA256.get(type(model).__module__):
         changed.append(f"its SHA-256 is no longer {wanted[:16]}…")
     if changed:
         file = Path(place.rpartition(":")[0]).name

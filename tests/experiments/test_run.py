@@ -172,7 +172,8 @@ def test_a_changed_class_is_refused_by_name(tmp_path: Path) -> None:
     def train(text: str) -> None:
         file.write_text(text)
         registry.PAPERS.pop("Own", None)
-        sys.modules.pop(f"own@{file}", None)
+        for name in registry.SHA256:
+            sys.modules.pop(name, None)
         registry.register_file(str(file))
         compare(toy(recipes={}), options(out, models=["Own"]))
 
