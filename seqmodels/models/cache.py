@@ -133,11 +133,6 @@ class KVCache:
         """Keys (B,H,N,K) and values (B,H,N,Kv) of each layer, without the spare room."""
         return [self[layer] for layer in range(len(self.buffer.layers))]
 
-    @property
-    def tensors(self) -> list[Tensor]:
-        """All that is cached."""
-        return [self.visible, *(t for layer in self.layers for t in layer)]
-
     def __getitem__(self, layer: int) -> tuple[Float[Tensor, "B H N K"], Float[Tensor, "B H N Kv"]]:
         """Return a layer's keys and values."""
         k, v = self.buffer.layers[layer]
@@ -213,7 +208,10 @@ def tensors_of(state: Iterable[Tensor | KVCache]) -> list[Tensor]:
     """Return all tensors that a State holds."""
     tensors = []
     for field in state:
-        tensors += [field] if isinstance(field, Tensor) else field.tensors
+        if isinstance(field, KVCache):
+            tensors += [field.visible, *(t for layer in field.layers for t in layer)]
+        else:
+            tensors.append(field)
     return tensors
 
 
