@@ -85,7 +85,7 @@ def test_a_context_is_drawn_as_the_gain_from_it() -> None:
     more = {i: {"token_accuracy": {"value": 10 + i, "low": 9, "high": 11}} for i in (1, 2)}
     about: dict[str, Any] = {"axis": "length (tokens)", "kind": "context", "half": 0.01}
     about |= {"primary_metric": "bits_per_byte", "buckets": none | more}
-    saved, gained, *_ = drawn_scores(scored({"gpt": (2.5, 2.2, 1.9)}, **about)).axes
+    saved, gained = drawn_scores(scored({"gpt": (2.5, 2.2, 1.9)}, **about)).axes
     assert np.allclose(saved.lines[0].get_ydata(), [0, 0.3, 0.6])
     assert np.allclose(gained.lines[0].get_ydata(), [0, 1, 2])
     assert saved.get_title() == "Bits per byte saved ↑"

@@ -2,7 +2,7 @@
 
 import re
 from dataclasses import replace
-from itertools import pairwise, product
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -176,20 +176,6 @@ def test_parts_have_their_own_changes(monkeypatch: pytest.MonkeyPatch) -> None:
         flags.run(translation.PARSER, translation.make_task, ["--size", "smoke", *given])
     assert [len(own) for own in specs] == [8 + 3, 1, 12 + 2, 2]
     assert all("gpt" in spec.lineage for spec in specs[2])
-
-
-def test_biases_are_those_of_the_records() -> None:
-    sizes = ((True, 0.0), (True, 2.0), (False, 0.0), (False, 2.0))
-    records = []
-    for seed, (is_reversed, bias) in product((1, 2, 3), sizes):
-        one = fake_record("lstm_seq2seq" if is_reversed else "lstm_seq2seq_forward", seed)
-        one["model_config"] |= {"is_reversed": is_reversed, "forget_bias": bias}
-        one["tests"][0]["overall"]["nats"]["value"] = seed + 10 * bias + 100 * is_reversed
-        records.append(one)
-    (drawn,) = figure.draw(as_records(records)).values()
-    lines = [line for line in drawn.axes[0].lines if line.get_linestyle() != "None"]
-    assert [list(line.get_ydata()) for line in lines] == [[102, 122], [2, 22]]
-    assert [len(line.get_ydata()) for ax in drawn.axes for line in ax.lines].count(3) == 2 * 4
 
 
 LAST, DOT, DOT_FED = "lstm_seq2seq_last", "lstm_seq2seq_dot", "lstm_seq2seq_dot_fed"
