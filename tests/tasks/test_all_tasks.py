@@ -59,6 +59,11 @@ DATA = {
     "translation --preset ladder": "900b29d1", "translation --preset parts": "3f18173f",
 }  # fmt: skip
 """The digest of each task's data."""
+RECORDED = {
+    "copy": "recall", "memory": "lookup", "memory --preset again": "lookup-again",
+    "memory --preset cups-5": "tracking-5", "translation --preset ladder": "ladder",
+}  # fmt: skip
+"""The folders of records that were made with the recipes as they are."""
 
 
 @pytest.mark.parametrize("command", DATA)
@@ -71,6 +76,10 @@ def test_the_data_of_a_task_stay(command: str) -> None:
     drawn = [task.train, task.valid, *(test.examples for test in task.tests)]
     text = repr([known, [[*map(tuple, examples)] for examples in drawn], task.alignment_example])
     assert hashlib.sha256(text.encode()).hexdigest()[:8] == DATA[command]
+    for made in load_records(RESULTS / RECORDED[command]) if command in RECORDED else []:
+        if recipe := task.recipes.get(made.model):
+            assert {**made.settings} | recipe.sizes == {**made.settings}, made.model
+            assert recipe.lr == made.train_config.lr, made.model
 
 
 FIGURES = {
