@@ -95,6 +95,9 @@ def test_the_source_is_read_as_in_training(run: TrainedModel, few_draws: None) -
     for end, expected in (("EOS", [*words, EOS]), ("none", words), (None, words)):
         assert with_data(run, source_end=end).encode_source(SOURCES[0]) == expected
     assert with_data(run, source_end="none").encode_source("") == [BOS]
+    assert len(run.encode_source("cat " * 1_999)) == 2_000  # with EOS, as many as are read
+    with pytest.raises(ValueError, match="has 2001 tokens, more than"):
+        run.encode_source("cat " * 2_000)
 
     lower, (source, *_), (reference, *_) = with_data(run, case="lower"), SOURCES, REFERENCES
     assert run.encode_source(source) != run.encode_source(source.lower())
