@@ -78,7 +78,7 @@ def draw_both(folders: Folders) -> dict[str, Figure]:
     groups = {name: load.group_by_model(folder) for name, folder in own.items()}
     looks = style.line_styles_for(groups["query"])
     kept = {
-        model: next(n_bytes // 1000 for n, n_bytes in seeds[0].cache_bytes if n == 64)
+        model: next(round(n_bytes / 1000) for n, n_bytes in seeds[0].cache_bytes if n == 64)
         for model, seeds in groups["query"].items()
     }
     key = [

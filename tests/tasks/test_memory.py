@@ -232,6 +232,6 @@ def test_a_hybrid_is_drawn_where_it_looks_up_and_follows_twice_as_far() -> None:
     ]
     assert places == [[10.0, 11.0], [40.0, 41.0]]
     assert [text.get_text()[-4:] for text in drawn.legends[0].texts] == [
-        "8\N{NO-BREAK SPACE}kB"
+        "9\N{NO-BREAK SPACE}kB"
     ] * 2
     assert figure.draw_both(folders[:1]) == {}
