@@ -1,9 +1,9 @@
 // Sort the rows of the index by the words typed: a rare word counts more, and only its beginning must agree.
-const COMMON = new Set(`a all also am an and any are as at be but by can do does doesn don each every for from get
-  give got had have how i in into is it its just ll me my not of on or our s seem so some t that the then there these
-  they this time times to very was we were what when where which while who why will with you your bad bug code data
-  error example gets good help implement model poor problem produce pytorch question result results run runs system
-  transformer translate translated translation trained work works wrong`.split(/\s+/));
+const COMMON = new Set(`a all also am an and any are as at be but by can do does doesn don each epoch epochs every for
+  from get give got had have how i in into is it its just ll me my not of on or our s seem so some t that the then
+  there these they this time times to very was we were what when where which while who why will with you your bad bug
+  code data error example gets good help implement model poor problem produce pytorch question result results run runs
+  system transformer translate translated translation trained work works wrong`.split(/\s+/));
 const wordsOf = (text) => (text.toLowerCase().match(/[\p{L}\d]+/gu) ?? []).filter((word) => !COMMON.has(word));
 const stem = (word) => word.replace(/(?<=...)(?:ing|ed|es|s|e)$/, "");
 

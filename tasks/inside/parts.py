@@ -116,9 +116,8 @@ def read_early(reader: Reader) -> Rows:
         best = torch.stack([(norm(x) @ model.embedding.weight.T).argmax(-1) for x in layers])
         found.append((best == best[-1])[:, batch.tgt_in != PAD].double())
     same = torch.cat(found, 1)
-    return [
-        {"layer": i, "n": len(own), "share": 100 * own.mean().item()} for i, own in enumerate(same)
-    ]
+    shares = (100 * same.mean(1)).tolist()
+    return [{"layer": i, "n": same.shape[1], "share": x} for i, x in enumerate(shares)]
 
 
 MEASURES: dict[str, Callable[[Reader], Rows]] = {
