@@ -1,5 +1,5 @@
 // Sort the rows of the index by the words typed: a rare word counts more, and only its beginning must agree.
-const COMMON = new Set(`a all also am an and any are as at be but by can do does doesn don each epoch epochs every for
+const COMMON = new Set(`a all also am an and any are as at be but by can do does doesn don each epochs every for
   from get give got had have how i in into is it its just ll me my not of on or our s seem so some t that the then
   there these they this time times to very was we were what when where which while who why will with you your bad bug
   code data error example gets good help implement model poor problem produce pytorch question result results run runs
