@@ -200,7 +200,7 @@ class GatedDeltaNet(TextModel):
     """Yang, Kautz and Hatamizadeh 2024: linear attention that corrects its memory."""
 
     config_type = Config
-    undecayed = ("log_A", "W_alpha.bias")
+    undecayed = ("log_A", "W_alpha.bias")  # by weight decay
 
     def __init__(self, cfg: Config):
         super().__init__(cfg)

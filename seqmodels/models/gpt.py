@@ -217,7 +217,7 @@ class GPT(SequenceModel):
 
     def source_floats(self, n: int) -> int:
         """Return how many numbers about a source of n tokens the paper gives its decoder."""
-        return n * self.config.n_layers * self.config.d_model  # key and value: of the same D
+        return n * self.config.n_layers * self.config.d_model  # k and v are made from one D-vector
 
 
 # --------------------------------------------------------------------------------------- Init

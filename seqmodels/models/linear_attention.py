@@ -146,7 +146,7 @@ class MultiHeadAttention(nn.Module):
         return q, k, nn.functional.pad(v, (0, 1), value=1.0), window  # a one after each value
 
     def attention_weights(self, x: Tensor, real: Tensor) -> Float[Tensor, "B H N N"]:
-        """Return each query's weights over the keys, for plots; takes what `forward` takes."""
+        """Return each query's weights over the keys of a whole text, for plots."""
         q, k, *_ = self.qkv(x, real)
         score = (q @ k.mT).tril()  # causal, as above
         return score / score.sum(-1, keepdim=True).clamp_min(TINY)  #                       (8)

@@ -51,8 +51,8 @@ Differs
        in 98 % of heads; these small models learned less so (`tasks/translation/README.md`).
 
 Cost
-    Time O(L (S+T) (D² + (C + F) D)) to train, C = CHUNK, in (S+T) / C sequential steps; writing
-    takes T steps of O(L (D² + F D)), however long the text is, and memory O(L F D).
+    Time O(L (S+T) (D² + (C + F) D)) to train, L layers, C = CHUNK, in (S+T) / C sequential steps;
+    writing takes T steps of O(L (D² + F D)), however long the text is, and memory O(L F D).
 """
 
 from __future__ import annotations
@@ -184,7 +184,7 @@ class Mamba2(TextModel):
     """Dao and Gu 2024: linear attention whose memory fades as each token chooses."""
 
     config_type = Config
-    undecayed = ("log_A", "W_dt.bias", "skip")
+    undecayed = ("log_A", "W_dt.bias", "skip")  # by weight decay
 
     def __init__(self, cfg: Config):
         super().__init__(cfg)

@@ -190,7 +190,7 @@ class Transformer(SequenceModel):
     """Vaswani et al. 2017: two stacks of attention, joined by attention."""
 
     config_type = Config
-    beam_shared_fields = ("memory",)  # not its target
+    beam_shared_fields = ("memory",)  # of tgt, each beam sees its own slots
     alignment_layers = slice(-1, None)  # `align` reads the last decoder layer
 
     def __init__(self, cfg: Config):
