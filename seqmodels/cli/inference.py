@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from seqmodels.inference import TrainedModel
 
 
+MAX_DRAWN_TOKENS = 100
+"""Maximum tokens in a drawn alignment: the figure has a cell per pair of tokens."""
 LINES_AT_ONCE = 500
 """Lines of a file that are translated together; a pipe is answered line by line."""
 
@@ -44,6 +46,8 @@ def translate(args: argparse.Namespace) -> None:
         claim_file(args.alignment)
     run = load(args.run)
     if args.alignment:
+        if (n := len(run.encode(args.text))) > MAX_DRAWN_TOKENS:
+            raise ValueError(f"--alignment draws {MAX_DRAWN_TOKENS} tokens at most; these are {n}")
         draw_translation(run, args)
     rest = read_text(args.text)
     sources, n = list[list[int]](), LINES_AT_ONCE if os.path.isfile(0) else 1

@@ -1,4 +1,4 @@
-"""What makes chapters fast: the same numbers in fewer steps, held equal by tests.
+"""Fast attention and recurrence: the same numbers in fewer steps, held equal by tests.
 
 To a chapter a `KVCache` is `torch.cat` along the tokens. `B` sources, `R` = B × J rows, the J beams
 of each source.
@@ -41,9 +41,9 @@ def fusible(forward: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def fuse(model: nn.Module, kernel: Callable[..., Any]) -> None:
-    """Let a kernel compute what chapters mark: `attend_fused` saves time and memory on GPUs.
+    """Let a kernel of torch compute what chapters mark; variants that weigh otherwise keep theirs.
 
-    `read_fused` saves time on CPUs. A variant that has its own weights of attention keeps them.
+    `attend_fused` saves time and memory on GPUs, `read_fused` time on CPUs.
     """
     part = {attend_fused: "attention_weights", read_fused: "unit"}[kernel]
     for module in model.modules():

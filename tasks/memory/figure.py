@@ -13,7 +13,6 @@ from seqmodels.report import load, style
 from seqmodels.report.load import format_bucket, format_short
 
 Folders = Sequence[Sequence[Record]]
-HYBRID = "gated_deltanet_last"
 
 
 def draw_transition(records: Sequence[Record]) -> dict[str, Figure]:
@@ -72,7 +71,9 @@ def draw_both(folders: Folders) -> dict[str, Figure]:
     Of the models in two folders of which one looks up and one follows, if a hybrid is among them; a
     label has the bytes that are kept of 64 tokens.
     """
-    own = {f[0].tests[0].name: f for f in folders if any(r.model == HYBRID for r in f)}
+    own = {
+        f[0].tests[0].name: f for f in folders if any(r.model == "gated_deltanet_last" for r in f)
+    }
     if own.keys() != {"query", "moves"}:
         return {}
     groups = {name: load.group_by_model(folder) for name, folder in own.items()}
@@ -90,15 +91,14 @@ def draw_both(folders: Folders) -> dict[str, Figure]:
     note = "Mean of the seeds · whiskers: lowest and highest seed · kB: what is kept of 64 tokens"
     figure, ((ax,),) = style.make_figure(title, records, key, (4.0,), note=note)
     for model, look in looks.items():
-        ends = {name: find_twice(groups[name][model], name) for name in groups}
-        means = {name: values.mean() for name, values in ends.items()}
-        reach = {
-            name: [[means[name] - v.min()], [v.max() - means[name]]] for name, v in ends.items()
-        }
-        ax.errorbar([means["moves"]], [means["query"]], reach["query"], reach["moves"],
-                    look.marker, color=look.colour, ms=9, clip_on=False)  # fmt: skip
-    ax.set(xlim=(0, 100), ylim=(0, 100), xlabel="all balls found after 16 moves (%), trained on 8")
-    ax.set_ylabel("values found among 16 pairs (%), trained on 8")
+        x, y = (find_twice(groups[name][model], name) for name in ("moves", "query"))
+        x_bars, y_bars = ([[v.mean() - v.min()], [v.max() - v.mean()]] for v in (x, y))
+        ax.errorbar([x.mean()], [y.mean()], y_bars, x_bars, look.marker, color=look.colour, ms=9,
+                    clip_on=False)  # fmt: skip
+    moves, pairs = (own[name][0].tests[0].max_train_length or 0 for name in ("moves", "query"))
+    ax.set(xlim=(0, 100), ylim=(0, 100))
+    ax.set_xlabel(f"all balls found after {2 * moves} moves (%), trained on {moves}")
+    ax.set_ylabel(f"values found among {2 * pairs} pairs (%), trained on {pairs}")
     return {"both": figure}
 
 
