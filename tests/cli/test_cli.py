@@ -92,6 +92,7 @@ def test_an_alignment_that_cannot_be_drawn_is_refused(
     for name, text, generated, fault in (
         ("lstm_seq2seq", SENTENCE, [5], "one vector"),
         ("bahdanau", SENTENCE, [], "0 tokens"),
+        ("bahdanau", " ".join([SENTENCE] * 60), [5], "100 tokens at most"),
     ):
         monkeypatch.setattr(evaluate, "greedy", Mock(return_value=[generated]))
         given = trained / f"{name}-seed1", text, "--alignment", path

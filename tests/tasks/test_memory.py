@@ -214,16 +214,16 @@ def test_each_number_of_cups_has_its_panel() -> None:
 
 def test_a_hybrid_is_drawn_where_it_looks_up_and_follows_twice_as_far() -> None:
     folders, models = [], ("gpt", "gated_deltanet_last")
-    for name, kept in (("query", 8_900), ("moves", 7)):
+    for name, kept, most in (("query", 8_900, 6), ("moves", 7, 5)):
         fields = [fake_record(model, seed) for model in models for seed in (1, 2, 3)]
         for n, record in enumerate(fields):
             test = record["tests"][0]
-            test |= {"name": name, "max_train_length": 6, "primary_metric": "exact_match"}
+            test |= {"name": name, "max_train_length": most, "primary_metric": "exact_match"}
             record["cache_bytes"] = [(64, kept + n)]
             for bucket, value in zip(
                 test["buckets"], (90, 10 * n + (name == "query")), strict=False
             ):
-                bucket |= {"low": 12, "high": 12} if value < 90 else {"low": 6, "high": 6}
+                bucket |= dict.fromkeys(("low", "high"), 2 * most if value < 90 else most)
                 bucket["exact_match"] = {"value": float(value), "low": None, "high": None}
         folders.append(as_records(fields))
     drawn = figure.draw_both(folders)["both"]
@@ -234,4 +234,6 @@ def test_a_hybrid_is_drawn_where_it_looks_up_and_follows_twice_as_far() -> None:
     assert [text.get_text()[-4:] for text in drawn.legends[0].texts] == [
         "9\N{NO-BREAK SPACE}kB"
     ] * 2
+    assert "10 moves (%), trained on 5" in drawn.axes[0].get_xlabel()
+    assert "12 pairs (%), trained on 6" in drawn.axes[0].get_ylabel()
     assert figure.draw_both(folders[:1]) == {}
