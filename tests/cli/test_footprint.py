@@ -29,7 +29,7 @@ CHEAP = {
 """Commands, in this order, and the file or folder that each was told; nothing: none."""
 DEAR = {
     "check mine.py:MyGPT": "",
-    "export gpt --out onnx": "cwd/onnx home/.cache tmp/.ses",  # onnxruntime notes its use
+    "export gpt --out onnx": "cwd/onnx",
     "run copy --size smoke --models gpt --tokens 200 --device cpu --out run": "cwd/run cache",
     "site --out site": "cwd/site",
 }
