@@ -14,7 +14,7 @@ Before
 
 Idea
     Before writing a value, read what the memory holds under its key, and write the difference:
-    S_t = α_t (I − β_t k_t k_tᵀ) S_{t−1} + β_t k_t v_tᵀ (10), a step of gradient descent on
+    S_t = α_t (I − β_t k_t k_tᵀ) S_{t−1} + β_t k_t v_tᵀ (10, transposed), a gradient step on
     |v_t − Sᵀ k_t|² / 2 at a rate β_t that each token chooses. α_t, also chosen, lets all fade.
     With rows for vectors, as in the code: S_t = α_t S_{t−1} + k_tᵀ u_t, where token t writes
     u_t = β_t (v_t − α_t k_t S_{t−1}). With S_0 before a chunk, faded by γ_t at token t, and what
@@ -166,7 +166,7 @@ class MultiHeadAttention(nn.Module):
         x, window = convolve(self.W_qkv(x), real, window, self.filter)  # Σ_i f_i x_{t−W+i}
         q, k, v = self.to_heads(nn.functional.silu(x)).permute(2, 0, 3, 1, 4)
         q, k = (t * (t.square().sum(-1, keepdim=True) + 1e-6).rsqrt() for t in (q, k))
-        return q / q.shape[-1] ** 0.5, k, v, window
+        return q / q.shape[-1] ** 0.5, k, v, window  # √K as in softmax; but for ε, `norm` undoes it
 
     @in_float32
     def gates(self, x: Float[Tensor, "B N D"]) -> Float[Tensor, "2 B H N 1"]:

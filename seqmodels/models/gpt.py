@@ -166,7 +166,7 @@ class GPT(SequenceModel):
 
     def embed(self, tokens: Int[Tensor, "*B"], position: Tensor, n: int) -> Float[Tensor, "*B D"]:
         """Return embeddings of tokens and of their positions, which are all below n."""
-        if n > self.config.n_positions:  # else the check, which waits for a GPU, cannot fail
+        if n > self.config.n_positions:  # if not, none is too large; a check waits for the GPU
             check_positions(position, self.config.n_positions)
         return self.dropout(self.embedding(tokens) + self.positions(position))  #     2018, (2)
 

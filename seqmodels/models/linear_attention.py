@@ -23,19 +23,19 @@ Idea
 Symbols
     paper       code      shape        meaning
     φ(Q), φ(K)  q, k      (B,H,N,F)    features of queries and keys; before phi: (B,H,N,K)
-    D           —         K or F       width of a head, equal here (in shapes, D is the model's)
+    F, D, C, M  —         D, K, F, K   widths: model, query, features, value (C: a chunk, in shapes)
     s           s[…, :K]  (R,L,H,F,K)  attention memory, Σ φ(k_j) v_jᵀ (not a decoder's state)
     z           s[…, K]   (R,L,H,F)    normaliser memory, Σ φ(k_j): the column of a value of ones
     —           window    (R,L,W,3D)   last inputs of the convolution, W = d_conv − 1
 
 Differs
-    1. The rest is `gpt.py` (the paper makes images): its block and its loop over layers are in
-       `memory.py`. Pads come first (`join`), so that none stands between source and target.
-       Attention weights have no dropout: only plots compute them.
+    1. The rest is `gpt.py`: its block and its loop over layers are in `memory.py`. The paper makes
+       images, with a mixture of 10 logistics where this has a softmax over tokens, and RAdam.
+       Pads come first (`join`): here, one adds nothing, but a convolution would see it, and the
+       memories of the next chapters fade. Weights have no dropout: only plots compute them.
     2. Training adds up CHUNK tokens at a time (the authors: a kernel that adds each), and within
        a chunk multiplies all queries and keys: eq. (8) for these, (12) for the tokens before.
-    3. The switch `d_conv` (1: off, as published) lets queries, keys and values see the tokens
-       before their own, as those of later models do.
+    3. The switch `d_conv` (1: off, as published) lets queries, keys, values see earlier tokens.
 
 Cost
     Time O(L (S+T) (D² + C D)) to train, C = CHUNK, in (S+T) / C sequential steps; writing takes T
@@ -77,7 +77,7 @@ class Config:
     init_std: NonNegative = 0.02
     """Weights start at N(0, this²), as in GPT; the tasks' narrow models: larger."""
     dropout: Share = 0.1
-    """Dropout probability."""
+    """Dropout probability, as in GPT."""
 
 
 CIFAR = Config(vocab_size=256)
@@ -197,7 +197,7 @@ class LinearAttention(TextModel):
     def read(self, text: Int[Tensor, "B N"], real: Tensor, n_out: int) -> tuple[Tensor, State]:
         """Read a text in one pass; return the logits of its last tokens, and the memory of it."""
         x = self.embed(text, (real.cumsum(1) - 1).clamp(min=0))
-        x, memory = read_layers(self.decoder, x, real, n_out)
+        x, memory = read_layers(self.decoder, x, real, n_out)  # s, window of all layers (R,L,…)
         return self.norm(x) @ self.embedding.weight.T, State(real.sum(1), *memory)
 
     def encode(self, src: Int[Tensor, "B S"], src_mask: Bool[Tensor, "B S"]) -> State:

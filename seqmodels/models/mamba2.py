@@ -45,7 +45,7 @@ Symbols
 Differs
     1. LayerNorm between blocks, tied embeddings, dropout and starting weights as in `gpt.py` (the
        authors' code, state-spaces/mamba: RMSNorm everywhere); no bias in the convolution.
-    2. Chunks are read one after another (the paper's algorithm: at once, then their states).
+    2. Chunks are read one after another (the paper: the insides of all at once, then the states).
     3. A starts at 1, and Δ at 0.001 … 0.1, spread over the heads: they forget half within 693 to 7
        tokens, ln 2 / (A Δ). The authors draw A from 1 … 16, and Δ log-uniformly: 0.6 to 259 tokens
        in 98 % of heads; these small models learned less so (`tasks/translation/README.md`).
@@ -117,7 +117,7 @@ def read_token(q: Tensor, k: Tensor, v: Tensor, log_a: Tensor, s: Tensor) -> tup
     return q @ s, s
 
 
-@in_float32  # bfloat16 rounds a decay of 0.999 to 1
+@in_float32  # a product in bfloat16 would round its `fade` of 0.999 to 1
 def read_chunks(q: Tensor, k: Tensor, v: Tensor, log_a: Tensor, s: Tensor) -> tuple[Tensor, Tensor]:
     """Write and read N tokens, a chunk at a time; return what they read, and the memory."""
     heads, parts = [], (x.split(CHUNK, 2) for x in (q, k, v, log_a))

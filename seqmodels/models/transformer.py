@@ -7,7 +7,7 @@ Paper
 Before
     Attention mostly sat on top of recurrence, where each state waits for the one before it. ByteNet
     (arXiv:1610.10099) and ConvS2S (arXiv:1705.03122) trained all positions at once by convolutions,
-    through which distant words meet only after several layers (2).
+    through which distant words meet only after several layers (section 2).
 
 Idea
     Every position attends to every other in one step, by softmax(Q Kᵀ / √d_k) V: a mean of all
@@ -86,10 +86,10 @@ BASE = Config(vocab_size=37_000)
 
 
 class State(NamedTuple):
-    """Keys and values of every decoder layer; beams share slots: each sees `lengths` of them."""
+    """Keys and values of every decoder layer: all tokens so far; a mask shows each beam its own."""
 
     memory: KVCache  # the source's; memory[i]: k, v of layer i; memory.mask (B,1,1,S): its words
-    tgt: KVCache  # the target's: grow() adds a slot a beam, which update(i, k, v) fills in layer i
+    tgt: KVCache  # the target's, of J beams; tgt.mask (B,1,J,N) and .lengths: a beam's own
 
 
 # -------------------------------------------------------------------------------------- Parts
