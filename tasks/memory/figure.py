@@ -69,7 +69,7 @@ def draw_both(folders: Folders) -> dict[str, Figure]:
     """Draw values found against balls followed, each at twice the most in training.
 
     Of the models in two folders of which one looks up and one follows, if a hybrid is among them; a
-    label has the bytes that are kept of 64 tokens.
+    label has the bytes that are kept of 64 tokens, in look-up and in following.
     """
     own = {
         f[0].tests[0].name: f for f in folders if any(r.model == "gated_deltanet_last" for r in f)
@@ -78,17 +78,17 @@ def draw_both(folders: Folders) -> dict[str, Figure]:
         return {}
     groups = {name: load.group_by_model(folder) for name, folder in own.items()}
     looks = style.line_styles_for(groups["query"])
-    kept = {
-        model: next(round(n_bytes / 1000) for n, n_bytes in seeds[0].cache_bytes if n == 64)
-        for model, seeds in groups["query"].items()
-    }
+    kept = {model: " and ".join(
+        f"{n_bytes / 1000:.0f}" for name in ("query", "moves")
+        for n, n_bytes in groups[name][model][0].cache_bytes if n == 64
+    ) for model in looks}  # fmt: skip
     key = [
         look._replace(label=f"{look.label}, {kept[model]}\N{NO-BREAK SPACE}kB", dashes="")
         for model, look in looks.items()
     ]
     records = [r for folder in own.values() for r in folder]
     title = "Which model looks up and follows, beyond the lengths in training?"
-    note = "Mean of the seeds · whiskers: lowest and highest seed · kB: what is kept of 64 tokens"
+    note = "Means of seeds, with their range · kB: kept of 64 tokens, with values and with balls"
     figure, ((ax,),) = style.make_figure(title, records, key, (4.0,), note=note)
     for model, look in looks.items():
         x, y = (find_twice(groups[name][model], name) for name in ("moves", "query"))
