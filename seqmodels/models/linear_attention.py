@@ -53,7 +53,7 @@ from torch import Tensor, nn
 
 from seqmodels.interface import NonNegative, SequenceModel, Share, Size, check_positions
 from seqmodels.models.cache import head_width
-from seqmodels.models.memory import Layer, TextModel, convolve, join, read_layers
+from seqmodels.models.memory import Layer, TextModel, convolve, in_float32, join, read_layers
 
 # ------------------------------------------------------------------------------------- Config
 
@@ -133,10 +133,10 @@ class MultiHeadAttention(nn.Module):
         shape = cfg.d_conv, 1, self.W_qkv.out_features  # (W + 1, 1, 3D), for `convolve`
         self.filter = nn.Parameter(torch.empty(shape)) if cfg.d_conv > 1 else None
 
+    @in_float32  # bfloat16 has seven bits: near 1, it would round a small feature to 0
     def phi(self, x: Float[Tensor, "B H N K"]) -> Float[Tensor, "B H N F"]:
         """Return the features of queries or of keys, all positive."""
-        above = x.relu()  # adding 1 to elu(x) would round a small exp(x) to 0
-        return above + (x - above).exp()  #                                    elu(x) + 1, (7)
+        return nn.functional.elu(x) + 1  #                                                  (7)
 
     def qkv(self, x: Tensor, real: Tensor, window: Tensor | None = None) -> tuple[Tensor, ...]:
         """Return features of the queries and keys, the values of all heads, and the window."""
