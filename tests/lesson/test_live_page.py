@@ -77,6 +77,8 @@ def test_an_exported_run_holds_each_weight_once(
 
 @pytest.mark.slow
 def test_the_graphs_of_every_model_are_right() -> None:
+    """Those of `test_an_exported_run_holds_each_weight_once` are checked there."""
+    elsewhere = {"bahdanau", "lstm_seq2seq", "gpt"}
     script = f"""
 import tempfile, torch
 from contextlib import ExitStack
@@ -89,14 +91,16 @@ for name, sizes in { ({name: TINY[name] for name in [*MODELS, "bahdanau_4"]})!r}
     model = build(name, {V}, **sizes | ({{"n_positions": 128}} if "n_positions" in sizes else {{}}))
     for p in model.eval().parameters():
         torch.nn.init.normal_(p, std=0.4)
-    traced = graphs.trace(model)
-    with tempfile.TemporaryDirectory() as folder:
-        weights = export.deduplicate_weights(traced.protos.values(), False)
-        (Path(folder) / export.WEIGHTS).write_bytes(weights)
-        for part, proto in traced.protos.items():
-            (Path(folder) / f"{{part}}.onnx").write_bytes(proto.SerializeToString())
-        check = export.check(model, traced, export.make_runner(Path(folder), traced.protos))
-    assert 0 < check.difference < 1e-5 and check.attention_difference < 1e-5
+    if name not in {elsewhere}:
+        traced = graphs.trace(model)
+        with tempfile.TemporaryDirectory() as folder:
+            weights = export.deduplicate_weights(traced.protos.values(), False)
+            (Path(folder) / export.WEIGHTS).write_bytes(weights)
+            for part, proto in traced.protos.items():
+                (Path(folder) / f"{{part}}.onnx").write_bytes(proto.SerializeToString())
+            check = export.check(model, traced, export.make_runner(Path(folder), traced.protos))
+        assert 0 < check.difference < 1e-5 and check.attention_difference < 1e-5
+        print(name, check.n_tokens, traced.attention)
     model, src_mask = model.double(), torch.arange(9) < torch.tensor([[9], [1], [4]])
     src = torch.randint(4, {V}, (3, 9)) * src_mask
     with torch.no_grad():
@@ -109,10 +113,10 @@ for name, sizes in { ({name: TINY[name] for name in [*MODELS, "bahdanau_4"]})!r}
     assert scanned.keys() == looped.keys()
     for part, tensor in looped.items():
         torch.testing.assert_close(scanned[part], tensor)
-    print(name, check.n_tokens, traced.attention)
 """
-    attending = dict.fromkeys(MODELS) | {"bahdanau": "step", "transformer": "step", "gpt": "step"}
-    attending |= {"linear_attention": "attend", "bahdanau_4": None}  # whose weights are over sums
+    attending = dict.fromkeys(name for name in MODELS if name not in elsewhere)
+    attending |= {"transformer": "step", "linear_attention": "attend"}
+    attending["bahdanau_4"] = None  # its weights are over sums
     assert run_script(script).splitlines() == [f"{name} 60 {g}" for name, g in attending.items()]
 
 
