@@ -11,7 +11,9 @@ from seqmodels.utils.values import NonNegative, Positive, Seed, Share, Size, che
 Precision = Literal["float32", "bfloat16"]
 Optimizer = Literal["adamw", "muon"]
 Loss = Literal["cross_entropy", "squared"]
-ABSENT: dict[str, Value] = {"optimizer": "adamw", "loss": "cross_entropy", "source_loss": 0.0}
+ABSENT: dict[str, Value] = {
+    "optimizer": "adamw", "loss": "cross_entropy", "source_loss": 0.0, "micro_batches": 1,
+}  # fmt: skip
 """Fields that a record leaves out where they have these values, as those before them had."""
 
 
@@ -29,6 +31,8 @@ class TrainConfig:
     """Peak learning rate of Muon."""
     batch_tokens: Size = 1500
     """Rows × longest source or target in a batch."""
+    micro_batches: Size = 1
+    """Parts of a batch whose gradients are added up one after the other, which saves memory."""
     warmup: Share = 0.1
     """Share of the budget over which the learning rate rises; then it falls linearly to zero."""
     beta_2: Share = 0.98

@@ -51,7 +51,7 @@ def train(
     if not progress.step:
         torch.manual_seed(cfg.seed)
     trainer.model.train()
-    if trainer.device.type == "cuda":
+    if trainer.device.type == "cuda" and cfg.micro_batches == 1:
         loss = partial(loss_of, trainer.model, cfg)
         trainer.graphs = BackwardGraphs(loss, trainer.model.parameters())
 
@@ -114,7 +114,7 @@ def training_step(trainer: Trainer, batch: PreparedBatch) -> None:
 
 
 def backward(trainer: Trainer, batch: PreparedBatch) -> Float[Tensor, ""]:
-    """Compute the gradient of the mean loss; return the loss."""
+    """Compute the gradient of the mean loss, in one part or several; return the loss."""
     if trainer.graphs:
         try:
             return trainer.graphs(batch.rows).double()
@@ -122,9 +122,12 @@ def backward(trainer: Trainer, batch: PreparedBatch) -> Float[Tensor, ""]:
             trainer.graphs = None
             trainer.log_event("graphs", f"continues without CUDA graphs: {str(error)[:200]}")
     trainer.model.zero_grad()
-    loss = loss_of(trainer.model, trainer.cfg, batch.rows)
-    loss.backward()
-    return loss.detach().double()
+    parts, losses = (t.tensor_split(trainer.cfg.micro_batches) for t in batch.rows), []
+    for rows in zip(*parts, strict=True):
+        if share := int((rows[3] != PAD).sum()) / batch.n_targets:
+            losses.append(share * loss_of(trainer.model, trainer.cfg, Batch(*rows)))
+            losses[-1].backward()
+    return torch.stack(losses).detach().double().sum()
 
 
 def loss_of(model: SequenceModel, cfg: TrainConfig, batch: Batch) -> Float[Tensor, ""]:
@@ -172,9 +175,7 @@ def validate(
 ) -> dict[str, float]:
     """Return teacher-forced nats per token and token accuracy (%) over all examples."""
     rows = score_teacher_forced(model, examples, "validation", bar)
-    nats, n_correct, n = (
-        sum(row[key] for row in rows) for key in ("nats", "n_correct", "n_tokens")
-    )
+    nats, n_correct, n = (sum(row[k] for row in rows) for k in ("nats", "n_correct", "n_tokens"))
     model.train()
     return {"valid_nats": nats / n, "valid_accuracy": 100 * n_correct / n}
 

@@ -206,10 +206,8 @@ def test_each_number_of_cups_has_its_panel() -> None:
     drawn = figure.draw_tracking(folders)["tracking"]
     panels = {ax.get_title(): ax for ax in drawn.axes}
     assert [*panels] == ["2 cups", "5 cups"]
-    assert [len(ax.collections) for ax in panels.values()] == [
-        4,
-        2,
-    ]  # each model's band and whiskers
+    n_drawn = [len(ax.collections) for ax in panels.values()]
+    assert n_drawn == [4, 2]  # each model's band and whiskers
 
 
 def test_a_hybrid_is_drawn_where_it_looks_up_and_follows_twice_as_far() -> None:
@@ -220,16 +218,14 @@ def test_a_hybrid_is_drawn_where_it_looks_up_and_follows_twice_as_far() -> None:
             test = record["tests"][0]
             test |= {"name": name, "max_train_length": most, "primary_metric": "exact_match"}
             record["cache_bytes"] = [(64, kept + n)]
-            for bucket, value in zip(
-                test["buckets"], (90, 10 * n + (name == "query")), strict=False
-            ):
+            values = 90, 10 * n + (name == "query")
+            for bucket, value in zip(test["buckets"], values, strict=False):
                 bucket |= dict.fromkeys(("low", "high"), 2 * most if value < 90 else most)
                 bucket["exact_match"] = {"value": float(value), "low": None, "high": None}
         folders.append(as_records(fields))
     drawn = figure.draw_both(folders)["both"]
-    places = [
-        line.get_xydata()[0].tolist() for line in drawn.axes[0].lines if len(line.get_xydata()) == 1
-    ]
+    drawn_at = [line.get_xydata().tolist() for line in drawn.axes[0].lines]
+    places = [places[0] for places in drawn_at if len(places) == 1]
     assert places == [[10.0, 11.0], [40.0, 41.0]]
     labels = [text.get_text() for text in drawn.legends[0].texts]
     assert [label.endswith(", 9 and 7\N{NO-BREAK SPACE}kB") for label in labels] == [True, True]

@@ -6,9 +6,11 @@ from typing import Any
 import pytest
 import torch
 from conftest import TINY, V
+from torch.testing import assert_close
 from toys import examples, same
 
 from seqmodels import build
+from seqmodels.data.batches import collate
 from seqmodels.training import loop
 from seqmodels.training.config import TrainConfig
 from seqmodels.training.trainer import Trainer
@@ -31,7 +33,8 @@ def train(cfg: TrainConfig) -> tuple[dict[str, torch.Tensor], list[int | float]]
 
 
 BESIDE: list[dict[str, Any]] = [{}, {"optimizer": "muon"}, {"source_loss": 0.3}]
-CASES = [(f.name, beside) for f in fields(TrainConfig) for beside in BESIDE if f.name not in beside]
+FIELDS = [f.name for f in fields(TrainConfig) if f.name != "micro_batches"]  # tested below
+CASES = [(name, beside) for name in FIELDS for beside in BESIDE if name not in beside]
 CASES.remove(("loss", {"source_loss": 0.3}))  # is refused
 
 
@@ -48,6 +51,18 @@ def test_each_field_moves_the_weights_of_three_steps(field: str, beside: dict[st
     assert same(train(cfg)[0], weights)
     is_unused = field == "muon_lr" and cfg.optimizer == "adamw"
     assert same(moved, weights) == (field == "n_validations" or is_unused)
+
+
+@pytest.mark.parametrize("beside", [{}, {"source_loss": 0.3}, {"loss": "squared"}])
+def test_micro_batches_add_up_to_the_gradient_of_the_batch(beside: dict[str, Any]) -> None:
+    model, rows, found = build("gpt", V, **TINY["gpt"]).double(), examples()[:5], []
+    for n in (1, 2, 9):  # more parts than rows are as many as rows
+        one = Trainer(model, replace(BASE, micro_batches=n, **beside))
+        loss = loop.backward(one, one.prepare(collate(rows)))
+        found.append([loss, *(p.grad.clone() for p in model.parameters() if p.grad is not None)])
+    assert len({len(e.tgt) for e in rows}) > 2
+    for parts in found[1:]:
+        assert_close(parts, found[0], rtol=1e-6, atol=1e-9)
 
 
 def test_a_wrong_value_is_refused_before_anything_is_built() -> None:
