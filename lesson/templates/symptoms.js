@@ -5,7 +5,7 @@ const COMMON = new Set(`a all also am an and any are as at be but by can do does
   code data error example gets good help implement model poor problem produce pytorch question result results run runs
   system transformer translate translated translation trained work works wrong`.split(/\s+/));
 const wordsOf = (text) => (text.toLowerCase().match(/[\p{L}\d]+/gu) ?? []).filter((word) => !COMMON.has(word));
-const stem = (word) => word.replace(/(?<=...)(?:ing|ed|es|s|e)$/, "");
+const stem = (word) => word.replace(/ie[sd]$/, "y").replace(/z/g, "s").replace(/(?<=...)(?:ing|ed|es|s|e)$/, "");
 
 /** Score rows by the words of a query: `texts` are the name, the other words and the rest of each row. */
 export function rankRows(texts, query) {
