@@ -30,13 +30,13 @@ Idea
 
 Symbols
     paper       code       shape        meaning
-    q, k, v     q, k, v    (B,H,N,K)    queries of length 1/√K, keys of length 1, values
+    q, k, v     q, k, v    (B,H,N,K)    queries; keys of length 1: at β = 1 a value is replaced
     S           s          (R,L,H,F,K)  memory, read as q S (the paper's is transposed); F is K
     α           log_a      (B,H,N,1)    how much of the memory is kept, as its logarithm
     β           beta       (B,H,N,1)    how much of the difference is written
     γ           log_gamma  (B,H,C,1)    α_1 … α_t from the start of the chunk, as its logarithm
-    Γ           fade       (B,H,C,C)    α_{i+1} … α_t: what of token i is left at token t
-    (3.3)       u          (B,H,C,K)    what each token of a chunk writes
+    Γ           fade       (B,H,C,C)    α_{i+1} … α_t: what of token i is left at t (3.3: also M)
+    (3.3)       u          (B,H,C,K)    what each token of a chunk writes (paper: Ũ − W⃖ Sᵀ)
     —           window     (R,L,W,3D)   last inputs of the convolution, W = d_conv − 1
 
 Differs
@@ -44,7 +44,7 @@ Differs
        output's gate are as wide as the model (NVlabs/GatedDeltaNet: 0.75, 1.5 and 1.5 times).
     2. The switches: without `is_gated` it is DeltaNet (2024), but for the output's gate; without
        `is_delta`, values are added; without both, it is linear attention with features of length
-       1, values times β, and no z. `beta_max` 2 lets I − β k kᵀ be a mirror (arXiv:2411.12537).
+       1, values times β, unnormalised. `beta_max` 2 lets I − β k kᵀ be a mirror (arXiv:2411.12537).
     3. α starts at half-lives of 693 to 7 tokens that are spread over the heads, as in `mamba2.py`;
        the authors draw them as Mamba-2's, with A from 0 … 16: 0.6 to 931 in 98 % of heads.
 

@@ -34,7 +34,7 @@ Differs
     1. For translation the text is source, BOS, target; pads between them are masked and not
        counted as positions; the loss is on the target only, on which every model is scored,
        unless the training's `source_loss` adds the source's (2018, 3.2: L_3 = L_2 + λ L_1).
-    2. `init_std` lets narrow models start from larger weights; its default is the paper's. It also
+    2. `init_std` lets narrow models start from larger weights; its default is 2018's. It also
        applies to positions, for which OpenAI's released code (openai/gpt-2) uses 0.01.
     3. Heads and dropout are those of 2018 (4.1); 2019 states neither.
     4. AdamW with linear decay (2018, section 4.1: Adam with a cosine; 2019 does not say).
@@ -196,7 +196,7 @@ class GPT(SequenceModel):
     def step(self, y: Int[Tensor, " R"], state: State) -> tuple[Float[Tensor, "R V"], State]:
         """Write one token in each of R rows: J beams of a source are J queries to its cache."""
         cache = state.cache.grow()  # J slots longer, one a beam; the old State stays
-        x = self.embed(y, state.cache.lengths, cache.visible.shape[1])  # slots: no text is longer
+        x = self.embed(y, state.cache.lengths, cache.visible.shape[1])  # ≥ any text's length
         x = x.unflatten(0, (cache.n_sources, -1))  # (B,J,D)
         logits = self.decode(x, cache.mask, cache, x.shape[1])  # of all J beams
         return logits.flatten(0, 1), State(cache)

@@ -23,7 +23,7 @@ Idea
 Symbols
     paper       code      shape        meaning
     φ(Q), φ(K)  q, k      (B,H,N,F)    features of queries and keys; before phi: (B,H,N,K)
-    F, D, C, M  —         D, K, F, K   widths: model, query, features, value (C: a chunk, in shapes)
+    F, D, C, M  —         D, K, F, K   widths of model, query, features, value (C: here, a chunk)
     s           s[…, :K]  (R,L,H,F,K)  attention memory, Σ φ(k_j) v_jᵀ (not a decoder's state)
     z           s[…, K]   (R,L,H,F)    normaliser memory, Σ φ(k_j): the column of a value of ones
     —           window    (R,L,W,3D)   last inputs of the convolution, W = d_conv − 1
@@ -133,7 +133,7 @@ class MultiHeadAttention(nn.Module):
         shape = cfg.d_conv, 1, self.W_qkv.out_features  # (W + 1, 1, 3D), for `convolve`
         self.filter = nn.Parameter(torch.empty(shape)) if cfg.d_conv > 1 else None
 
-    @in_float32  # bfloat16 has seven bits: near 1, it would round a small feature to 0
+    @in_float32  # bfloat16 would round an elu(x) just above −1 to −1, a small feature to 0
     def phi(self, x: Float[Tensor, "B H N K"]) -> Float[Tensor, "B H N F"]:
         """Return the features of queries or of keys, all positive."""
         return nn.functional.elu(x) + 1  #                                                  (7)

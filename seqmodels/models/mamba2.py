@@ -28,7 +28,7 @@ Idea
                   ↓ Δ B     ↓ Δ B              ↓ Δ B
         memory    h   a→    h   a→    …  a→    h          F × K numbers a head
                   ↓ C       ↓ C                ↓ C
-        write     –         –         …        y          and skip · x is added, as in S4
+        write     –         –         …        y          and skip · v is added, as in S4
 
 Symbols
     paper       code       shape          meaning
@@ -121,7 +121,7 @@ def read_token(q: Tensor, k: Tensor, v: Tensor, log_a: Tensor, s: Tensor) -> tup
 def read_chunks(q: Tensor, k: Tensor, v: Tensor, log_a: Tensor, s: Tensor) -> tuple[Tensor, Tensor]:
     """Write and read N tokens, a chunk at a time; return what they read, and the memory."""
     heads, parts = [], (x.split(CHUNK, 2) for x in (q, k, v, log_a))
-    for q, k, v, log_a in zip(*parts, strict=True):
+    for q, k, v, log_a in zip(*parts, strict=True):  # those of a chunk
         log_gamma = log_a.cumsum(2)
         gamma, rest = log_gamma.exp(), (log_gamma[:, :, -1:] - log_gamma).exp()  # γ_t, γ_C / γ_i
         # γ_t / γ_i; above the diagonal, 0 before exp (no overflow) and 0 after it.

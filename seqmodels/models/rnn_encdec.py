@@ -43,8 +43,8 @@ Differs
     1. The authors' code (lisa-groundhog/GroundHog) differs from the paper: there z lets the new
        state in (the gate's sign is flipped), and c = h<S>. Here, as in the paper, z keeps the old
        state, eq. (7), and c = tanh(V h<S>), A.1.1.
-    2. The paper contradicts itself. In the decoder r acts on the state alone, as in eq. (8) and in
-       the code; A.1.2 prints it around U' h' + C c.
+    2. The paper contradicts itself. In the decoder r acts on the state alone, as in eq. (8) and
+       their code; A.1.2 prints it around U' h' + C c.
     3. One vocabulary and one embedding serve both languages, as in all models here.
     4. Sizes are those of 4.1.1; A.1.1 embeds words in 500 numbers, and A.1.2 prints a G of rank
        500. Here W_o has full rank (4.1.1: rank 100). AdamW (paper: Adadelta); dropout is ours;
