@@ -112,15 +112,15 @@ def make_set(asked: Sequence[Example], **fields: Any) -> task.TestSet:
 
 
 def test_the_settings_of_a_test_set_reach_its_scores(monkeypatch: pytest.MonkeyPatch) -> None:
-    model: Any = Copier(None)
-    asked = copies(40)
+    asked, model = copies(40), Copier(None)
     some = make_set(asked, groups=[i // 5 for i in range(40)], grouped_by="fives")
     _, entry = score_test_set(model, toy(tokenizer=WORDS), some)
     assert entry["overall"]["nats"]["low"] is None  # of eight groups
     assert entry["grouped_by"] == "fives"
-    some = make_set(asked, baseline=[0.25, 0.65] * 20, baseline_name="guesses")
+    by_length = {"x": [1, 2] * 20, "buckets": [(1, 1), (2, 2)]}
+    some = make_set(asked, baseline=[0.25, 0.5] * 20, baseline_name="guesses", **by_length)
     _, entry = score_test_set(model, toy(tokenizer=WORDS), some)
-    assert entry["buckets"][0]["baseline"] == {"value": 45.0, "low": None, "high": None}
+    assert [bucket["baseline"]["value"] for bucket in entry["buckets"]] == [25.0, 50.0]
     assert entry["baseline"] == "guesses"
     by_characters = toy(tokenizer=WORDS, bleu_tokenize="char")
     monkeypatch.setattr(run, "generate_targets", lambda *_: [e.tgt[:5] for e in asked])
