@@ -47,17 +47,14 @@ def test_public_functions_are_listed_and_pickled() -> None:
 @needs_tasks
 def test_python_and_the_command_line_give_the_same_flags() -> None:
     flags = import_beside("tasks.flags")
-    values: dict[str, Any] = {
-        "models": "transformer",
-        "seeds": np.array([1, 3]),
-        "set": {"lr": 0.01},
-    }
-    values |= {"vary": {"d_k": [1, 4], "lr": (0.5,)}, "dry_run": True, "fresh": None, "grid": False}
-    values |= {"data": [Path("x.de"), "x.en"], "limit": 1e3, "out": Path("a")}
+    values: dict[str, Any] = {"models": "transformer", "seeds": np.array([1, 3])}
+    values |= {"set": {"lr": 0.01}, "vary": {"d_k": [1, 4], "lr": (0.5,)}, "dry_run": True}
+    values |= {"grid": False, "data": [Path("x.de"), "x.en"], "limit": 1e3, "out": Path("a")}
     argv = "--models transformer --vary d_k=1,4 --vary lr=0.5 --seeds 1 3 --set lr=0.01 --out a "
     argv += "--dry-run --data x.de x.en --limit 1000"
     parser = import_beside("tasks.translation.__main__").PARSER
     assert parser.parse(flags.to_words(values)) == parser.parse_args(argv.split())
+    assert flags.to_words({"context": 0, "fresh": None}) == ["--context=0"]
 
 
 def test_a_comparison_is_a_sequence_and_a_table() -> None:

@@ -239,8 +239,8 @@ def test_a_chosen_token_is_likely_and_allowed() -> None:
     assert run_node(body, source=script, cases=cases) == [4, 2, 2, 3, 2, 3, 3, 2, 3]
     body = """new Function(given.source)();
     return rankTokens(Float32Array.from(given.logits), { EOS: 2 });"""
-    logits = [9, 9, 0, log3, -1, log3, 2 * log3, -99]  # of these, 1 + 3 + 1 / e + 3 + 9 in all
+    logits = [9, 9, 0, log3, -1, log3, 2 * log3, -2]  # in all 1 + 3 + 1 / e + 3 + 9 + 1 / e²
     ranked = run_node(body, source=script, logits=logits)
     assert [token for token, _ in ranked] == [6, 3, 5, 2, 4]
-    expected = [p / 16.3679 for p in (9, 3, 3, 1, 0.3679)]
+    expected = [p / 16.5032 for p in (9, 3, 3, 1, 0.3679)]
     assert [p for _, p in ranked] == pytest.approx(expected, abs=1e-4)

@@ -78,6 +78,9 @@ def test_models_and_their_changes_have_looks_of_their_own() -> None:
     for name in (*MODELS, "linear_attention"):
         assert looks[name].dashes == style.DASHES[paper_of(name).memory]
     assert looks["zz"].dashes == style.UNKNOWN
+    made[0]["n_parameters"] = 7_010_000
+    labels = [look.label for look in style.label_line_styles(as_records(made)).values()]
+    assert ["7.01 M" in label for label in labels] == [False] * (len(labels) - 1) + [True]
 
 
 def test_a_context_is_drawn_as_the_gain_from_it() -> None:
