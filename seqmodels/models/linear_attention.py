@@ -134,16 +134,16 @@ class MultiHeadAttention(nn.Module):
         self.filter = nn.Parameter(torch.empty(shape)) if cfg.d_conv > 1 else None
 
     @in_float32  # bfloat16 would round an elu(x) just above −1 to −1, a small feature to 0
-    def phi(self, x: Float[Tensor, "B H N K"]) -> Float[Tensor, "B H N F"]:
+    def phi(self, x: Float[Tensor, "*B H N K"]) -> Float[Tensor, "*B H N F"]:
         """Return the features of queries or of keys, all positive."""
         return nn.functional.elu(x) + 1  #                                                  (7)
 
     def qkv(self, x: Tensor, real: Tensor, window: Tensor | None = None) -> tuple[Tensor, ...]:
         """Return features of the queries and keys, the values of all heads, and the window."""
         x, window = convolve(self.W_qkv(x), real, window, self.filter)  # Σ_i f_i x_{t−W+i}
-        q, k, v = self.to_heads(x).permute(2, 0, 3, 1, 4)  # from (B,N,3,H,K)
-        q, k = self.phi(q), self.phi(k) * real[:, None, :, None]  # a pad adds nothing
-        return q, k, nn.functional.pad(v, (0, 1), value=1.0), window  # a one after each value
+        qk, v = self.to_heads(x).permute(2, 0, 3, 1, 4).split([2, 1])  # from (B,N,3,H,K)
+        (q, k), v = self.phi(qk), nn.functional.pad(v[0], (0, 1), value=1.0)  # ends in a one
+        return q, k * real[:, None, :, None], v, window  # a pad adds nothing
 
     def attention_weights(self, x: Tensor, real: Tensor) -> Float[Tensor, "B H N N"]:
         """Return each query's weights over the keys of a whole text, for plots."""
