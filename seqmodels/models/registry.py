@@ -216,11 +216,11 @@ class FileLoader(SourceFileLoader):
 
     def exec_module(self, module: ModuleType) -> None:
         """Run the file, which can import what is beside it."""
-        path = Path(self.path)
-        if str(path.parent) not in sys.path:
-            sys.path.append(str(path.parent))
-        super().exec_module(module)
-        SHA256[self.name] = hashlib.sha256(path.read_bytes()).hexdigest()
+        folder, source = str(Path(self.path).parent), Path(self.path).read_bytes()
+        if folder not in sys.path:
+            sys.path.append(folder)
+        exec(self.source_to_code(source, self.path), vars(module))  # no bytecode beside the file
+        SHA256[self.name] = hashlib.sha256(source).hexdigest()
 
 
 sys.meta_path.append(FileLoader)
