@@ -206,8 +206,7 @@ def test_each_number_of_cups_has_its_panel() -> None:
     drawn = figure.draw_tracking(folders)["tracking"]
     panels = {ax.get_title(): ax for ax in drawn.axes}
     assert [*panels] == ["2 cups", "5 cups"]
-    n_drawn = [len(ax.collections) for ax in panels.values()]
-    assert n_drawn == [4, 2]  # each model's band and whiskers
+    assert [len(ax.collections) for ax in panels.values()] == [4, 2]  # a model's band and whiskers
 
 
 def test_a_hybrid_is_drawn_where_it_looks_up_and_follows_twice_as_far() -> None:
