@@ -38,13 +38,12 @@ def freeze_half(model: SequenceModel, names: Sequence[str], seed: int, folder: P
     """
     run = find_run(folder, names, seed)
     trained, own = load(run).model.state_dict(), model.state_dict()
-    is_fresh = isinstance(model, FreshDecoder)
     frozen = list_decoder_parameters(model)
-    if is_fresh:
-        trained = {
-            name: w for name, w in trained.items() if name.startswith(("encoder.", "V."))
-        } | {"embed_source.weight": trained["embed.weight"]}
-        frozen = [*trained]
+    if isinstance(model, FreshDecoder):
+        trained["embed_source.weight"] = trained["embed.weight"]
+        frozen = [k for k in trained if k.startswith(("encoder.", "V.", "embed_source."))]
+        if model.config.is_fresh:
+            trained = {name: trained[name] for name in frozen}
     shared = {k: w for k, w in trained.items() if k in own and own[k].shape == w.shape}
     model.load_state_dict(shared, strict=False)
     for name in frozen:

@@ -19,9 +19,8 @@ from seqmodels.inference import load
 from seqmodels.interface import EOS, PAD, SequenceModel
 from seqmodels.models import build
 from seqmodels.search import unroll
-from tasks.bottleneck import best_state, kept, latent
+from tasks.bottleneck import best_state, halves, kept, latent
 from tasks.bottleneck.best_state import BestState
-from tasks.bottleneck.halves import list_decoder_parameters, to_autoencoder, with_frozen_half
 from tasks.synthetic.grammar import draw_corpus
 from tasks.synthetic.trees import Sentence
 
@@ -57,9 +56,8 @@ class Copier(SequenceModel):
     def encode(self, src: Tensor, src_mask: Tensor) -> State:
         rows = []
         for source in src:
-            draw = torch.Generator().manual_seed(
-                int((source * torch.arange(1, 1 + len(source))).sum())
-            )
+            weighted = source * torch.arange(1, 1 + len(source))
+            draw = torch.Generator().manual_seed(int(weighted.sum()))
             rows.append(2 * torch.rand(N, V, generator=draw) - 1)
         return State(torch.stack(rows), torch.zeros(len(src), dtype=torch.long))
 
@@ -80,8 +78,7 @@ class Deaf(Copier):
 
 
 def best_of(steps: int) -> BestState:
-    (test,) = TASK.tests
-    return BestState(test, TOKENIZER, "13a", steps)
+    return BestState(TASK.tests[0], TOKENIZER, "13a", steps)
 
 
 def bleu(rows: Sequence[Any], **columns: Any) -> list[float]:
@@ -140,9 +137,8 @@ def test_free_numbers_stay_in_the_encoders_ranges(name: str, sizes: Any, free: s
 
 def test_quantised_numbers_by_hand() -> None:
     """The range 1 to 5 has the values 1, 7/3, 11/3, 5 at 2 bits; a number without a range stays."""
-    ranges = latent.Ranges(
-        {"table": torch.Size([2])}, torch.tensor([3.0, 7.0]), torch.tensor([2.0, 0.0])
-    )
+    centre, half_range = torch.tensor([[3.0, 7.0], [2.0, 0.0]])
+    ranges = latent.Ranges({"table": torch.Size([2])}, centre, half_range)
     state = State(torch.tensor([[4.6, 7.0], [2.0, 7.0]]), torch.zeros(2))
     x = ranges.normalise(state)
     two, one = (ranges.put(state, best_state.quantise(x, bits)).table for bits in (2, 1))
@@ -236,12 +232,12 @@ def test_words_kept_by_place_and_by_words_read(monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.mark.usefixtures("undrawn")
 def test_only_the_encoder_learns_for_a_frozen_decoder(compared: Path, tmp_path: Path) -> None:
-    task = with_frozen_half(toy(), compared, ["rnn_encdec"], [1])
+    task = halves.with_frozen_half(toy(), compared, ["rnn_encdec"], [1])
     out = compare(task, options(out=tmp_path, models=["rnn_encdec"], seeds=[1]))
     assert out is not None
     before = load(compared / "rnn_encdec-seed1").model
     after = load(out / "rnn_encdec-seed1").model
-    used = list_decoder_parameters(after)
+    used = halves.list_decoder_parameters(after)
     assert {"embed.weight", "C.weight", "V_start.bias", "output.W_o.weight"} <= {*used}
     assert not any(part in key for key in used for part in ("encoder.", "V.weight"))
     for key in used:
@@ -249,33 +245,37 @@ def test_only_the_encoder_learns_for_a_frozen_decoder(compared: Path, tmp_path: 
     learned = "encoder.unit.U.weight"
     assert not torch.equal(after.get_parameter(learned), before.get_parameter(learned))
     with pytest.raises(ValueError, match="has no weights of rnn_encdec-seed2"):
-        with_frozen_half(toy(), compared, ["rnn_encdec"], [2])
+        halves.with_frozen_half(toy(), compared, ["rnn_encdec"], [2])
 
 
 @pytest.mark.usefixtures("undrawn")
 def test_only_the_decoder_learns_for_a_frozen_encoder(compared: Path, tmp_path: Path) -> None:
     """A decoder of another width reads the same vector; its embeddings are its own."""
-    task = with_frozen_half(toy(), compared, ["rnn_encdec_fresh"], [1])
+    task = halves.with_frozen_half(toy(), compared, ["rnn_encdec_fresh"], [1])
     trained: Any = load(compared / "rnn_encdec-seed1").model
     width = trained.config.d_model
-    wider: dict[str, Any] = {"models": ["rnn_encdec_fresh"], "vary": [("d_model", [width + 3])]}
-    out = compare(task, options(out=tmp_path, seeds=[1], **wider))
+    varied = [("d_model", [width + 3]), ("is_fresh", [False])]
+    out = compare(task, options(out=tmp_path, seeds=[1], models=["rnn_encdec_fresh"], vary=varied))
     assert out is not None
     src = torch.tensor([[4, 6, 5, PAD], [7, 5, 4, 6]])
     vectors = trained.encode(src, src != PAD).c
-    for changed in ("", f"-d_model-{width + 3}"):
+    for changed in ("", f"-d_model-{width + 3}", "-is_fresh-False"):
         fresh: Any = load(out / f"rnn_encdec_fresh{changed}-seed1").model
         c = fresh.encode(src, src != PAD).c
         assert_close(c, fresh.W_c(vectors))
         assert c.shape[1] == fresh.config.d_model
         assert fresh.source_floats(9) == width
-        assert (not torch.equal(c, vectors)) == bool(changed)
+        assert torch.equal(c, vectors) == (fresh.config.d_model == width)
         assert not torch.equal(fresh.embed.weight, trained.embed.weight)
         assert not torch.equal(fresh.output.W_o.weight, trained.output.W_o.weight)
+    for is_fresh in (False, True):
+        begun = type(fresh)(replace(fresh.config, is_fresh=is_fresh))
+        halves.freeze_half(begun, ["rnn_encdec_fresh", "rnn_encdec"], 1, compared)
+        assert torch.equal(begun.V_start.weight, trained.V_start.weight) != is_fresh
 
 
 def test_an_autoencoder_reads_what_it_writes() -> None:
-    task = to_autoencoder(replace(TASK, train=[Example([4, 5, EOS], [6, 7, 7, EOS])]))
+    task = halves.to_autoencoder(replace(TASK, train=[Example([4, 5, EOS], [6, 7, 7, EOS])]))
     assert task.train == [Example([6, 7, 7, EOS], [6, 7, 7, EOS])]
     (before,), (after,) = TASK.tests, task.tests
     assert [e.src for e in after.examples] == [e.tgt for e in before.examples]

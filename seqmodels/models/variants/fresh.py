@@ -10,7 +10,6 @@ from torch import Tensor, nn
 
 from seqmodels.interface import Size
 from seqmodels.models import rnn_encdec
-from seqmodels.models.rnn_encdec import RNNEncDec, State
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,13 +18,14 @@ class FreshConfig(rnn_encdec.Config):
 
     d_vector: Size = 1000
     """Width of the trained encoder's vector."""
+    is_fresh: bool = True
+    """Draw the decoder, instead of training further the one that belongs to the encoder."""
 
 
-class FreshDecoder(RNNEncDec):
-    """A decoder for the vector of a trained encoder, which has embeddings of its own.
+class FreshDecoder(rnn_encdec.RNNEncDec):
+    """A decoder, with embeddings of its own, for a trained encoder, which `tasks.bottleneck` loads.
 
-    `tasks.bottleneck --frozen` loads the encoder and keeps it as it is. A decoder of another width
-    reads a projection of the vector.
+    A decoder of another width reads a projection of the vector.
     """
 
     config_type = FreshConfig
@@ -39,11 +39,11 @@ class FreshDecoder(RNNEncDec):
         self.W_c = nn.Linear(cfg.d_vector, cfg.d_model, bias=False) if is_wider else nn.Identity()
         rnn_encdec.init(self)
 
-    def encode(self, src: Int[Tensor, "B S"], src_mask: Bool[Tensor, "B S"]) -> State:
+    def encode(self, src: Int[Tensor, "B S"], src_mask: Bool[Tensor, "B S"]) -> rnn_encdec.State:
         """Read the source as the trained encoder does."""
         h = self.encoder(self.dropout(self.embed_source(src)), src_mask)
         c = self.W_c(torch.tanh(self.V(h)))
-        return State(c, torch.tanh(self.V_start(c)))
+        return rnn_encdec.State(c, torch.tanh(self.V_start(c)))
 
     def source_floats(self, n: int) -> int:
         """Return how many numbers about a source of n tokens the decoder is given."""
