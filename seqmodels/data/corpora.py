@@ -110,7 +110,7 @@ def cache_dir() -> Path:
 
 # ---------------------------------------------------------------------------------- The network
 
-HUB_ID = re.compile(r"[\w-][\w.-]*/[\w.-]+(?<!\.csv|\.tsv)(?<!\.jsonl)(?<!\.parquet)(?::[\w.-]+)?")
+HUB_ID = re.compile(r"[\w-][\w.-]*/(?![^:]*\.(?:[ct]sv|jsonl?|parquet)(?:$|:))[\w.-]+(?::[\w.-]+)?")
 """OWNER/NAME or OWNER/NAME:CONFIG, and no table in a folder."""
 
 

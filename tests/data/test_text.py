@@ -66,8 +66,9 @@ def test_what_is_not_a_file_is_refused(tmp_path: Path) -> None:
     for other, fault in ((tmp_path / "a.en", "is missing"), (tmp_path, "is not a file")):
         with pytest.raises(ValueError, match=f"^{other} {fault}"):
             open_pairs([str(tmp_path / "a.de"), str(other)])
-    with pytest.raises(ValueError, match=r"'data/x\.csv' does not exist"):
-        open_pairs(["data/x.csv"])
+    for ending in text.TABLES:
+        with pytest.raises(ValueError, match=rf"'data/x\{ending}' does not exist"):
+            open_pairs([f"data/x{ending}"])
 
 
 # ---------------------------------------------------------------------------------- Two text files
