@@ -35,6 +35,11 @@ def read_pairs(opened: Corpus, *splits: str) -> list[Pair]:
     return [pair for split, pair in opened.pairs() if split in (splits or SPLITS)]
 
 
+def read(opened: Corpus, *splits: str) -> str:
+    """Return the running text of some splits, or of all."""
+    return "".join(piece for split in splits or SPLITS for piece in opened.splits[split]())
+
+
 def toy(**changes: Any) -> task.Task:
     """Return a task that takes no time: say the letters again."""
     rng = random.Random(1)

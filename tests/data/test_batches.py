@@ -70,6 +70,7 @@ def test_order_is_a_function_of_seed_and_epoch(examples: list[Example]) -> None:
     members = {frozenset(rows) for rows in first}
     for other in (draw(examples, seed=8), draw(examples, epoch=1)):
         assert len(members & {frozenset(rows) for rows in other}) < 0.05 * len(first)
+        members |= {frozenset(rows) for rows in other}
     early = {i for rows in first[: len(first) // 3] for i in rows}
     assert min(early) < 150  # from all over the corpus
     assert max(early) > 1_350
@@ -96,6 +97,7 @@ def test_collate(tiny: Tiny) -> None:
     assert batch.tgt_in.tolist() == [[BOS, 6, 7, PAD], [BOS, 8, PAD, PAD], [BOS, 4, 5, 6]]
     assert batch.tgt_out.tolist() == [[PAD, PAD, 8, PAD], [8, EOS, PAD, PAD], [4, 5, 6, 7]]
     model = tiny("gpt")
+    assert {part.device.type for part in collate([asked], "meta")} == {"meta"}
     (row,) = evaluate.score_teacher_forced(model, [asked])
     src = torch.tensor([[4, 5]])
     with torch.no_grad():

@@ -1,26 +1,28 @@
 """From a corpus to tokens on disk: parallel text, and running text."""
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
 
 import pytest
+from toys import read
 
 from seqmodels.data import SPLITS, corpora, prepare, tokenizers
 from seqmodels.data.prepare import PrepareConfig, summarize
-from seqmodels.data.text import Corpus, Pair, open_text, uniform_hash
+from seqmodels.data.text import Corpus, Pair, open_pairs, open_text
 from seqmodels.inference import TrainedModel
 
 pytestmark = pytest.mark.usefixtures("cached")
 
 
 TRAIN = [
-    ("Ein Hund.", "A dog."), (" ", "Nothing."), ("Eine Katze.", "A cat."), ("Ein Hund.", "A dog."),
-    ("Ein Hund.", "One dog."), ("ein hund.", "a dog."), ("Ja.", "Yes " * 10), ("Nein.", "No " * 9),
+    ("Ein Hund.", "A dog."), ("\u200b", "No."), ("Eine Katze.", "A cat."), ("Ein Hund.", "A dog."),
+    ("Ein Hund.", "One dog."), ("ein hund.", "a dog."), ("Ja.", "Yes " * 10), ("Nein.", "N" * 199),
     ("Oh.", "\t"), ("Alt.", "Old."), ("Alt.", "Elderly."), ("Neu.", "Newer."),
-    ("lang " * 300, "long " * 300),
+    ("lang", "long " * 300),
 ]  # fmt: skip
 VALID = [("Neu.", "New."), ("Neu.", "New.")]
 TEST = [("Alt.", "Aged."), ("Jung.", "Young."), ("", "")]
@@ -38,6 +40,7 @@ def corpus_of(key: str = "key", **splits: list[tuple[str, str]]) -> Corpus:
 BYTES = PrepareConfig(tokenizer="bytes")
 WORDS = PrepareConfig(tokenizer="words")
 LOWER = replace(BYTES, is_lowercase=True)
+UNENDED = {"is_lowercase": True, "has_source_eos": False}
 
 
 def prepare_quietly(opened: Any, config: PrepareConfig = BYTES) -> prepare.Prepared[Any]:
@@ -50,10 +53,7 @@ def test_text_is_brought_to_normal_form_c() -> None:
     ready = prepare_quietly(opened)
     assert ready.test_texts == [("ét", "ü")]
     assert ready.train[0].src == ready.train[1].src
-    summary = summarize(ready.data)
-    assert "train: left out: 0 blank, 0 longer than 200 tokens on a side" in summary
     assert ready.data["n_test_sources_in_train"] == 1
-    assert uniform_hash("E\u0301t") == uniform_hash("ét")
     run = Mock(tokenizer=ready.tokenizer, record=Mock(data=ready.data))
     composed, apart = ready.tokenizer.encode("Ét"), ready.tokenizer.encode("E\u0301t")
     assert TrainedModel.encode(run, "E\u0301t") == composed != apart
@@ -61,15 +61,31 @@ def test_text_is_brought_to_normal_form_c() -> None:
 
 def test_pairs_are_counted() -> None:
     """A source whose pair is too long for train, but not for test, has been in train."""
-    long = "ja " * 80
-    opened = corpus_of("counted", train=[*TRAIN, (long, "x")], test=[*TEST, (long, "y")])
-    data = prepare_quietly(opened).data
+    long, test = "j" * 200, [*TEST, ("Oh.", "Oh!")]  # a blank target: it was not in train
+    opened = corpus_of("counted", train=[*TRAIN, *2 * [(long, "x")]], test=[*test, (long, "y")])
+    data = (ready := prepare_quietly(opened)).data
     counts = {k: n for k, n in data.items() if n and k[:2] == "n_" and "tokens" not in k}
     assert counts == {
-        "n_train": 10, "n_blank_train": 2, "n_too_long_train": 2, "n_valid": 2, "n_test": 3,
+        "n_train": 10, "n_blank_train": 2, "n_too_long_train": 3, "n_valid": 2, "n_test": 4,
         "n_blank_test": 1, "n_test_sources_in_train": 2,
     }  # fmt: skip
     assert data["n_tokens_valid"] == 2 * (5 + 5)  # an EOS on each side
+    assert (data["max_tokens"], data["max_tokens_test"], ready.most_words) == (200, 400, 2)
+    assert summarize(data).split("\n") == [
+        "tiny de→en: 10 train, 2 valid, 4 test pairs; bytes",
+        "  train: left out: 2 blank, 3 longer than 200 tokens on a side",
+        "  valid: left out: 0 blank, 0 longer than 200 tokens on a side",
+        "  test: left out: 1 blank, 0 longer than 400 tokens on a side",
+        "  2 test sources are also in train",
+    ]
+
+
+def test_both_sides_are_lower_cased_and_make_the_vocabulary() -> None:
+    lower, words = prepare_quietly(corpus_of(), LOWER), prepare_quietly(corpus_of(), WORDS)
+    assert lower.test_texts == [("alt.", "aged."), ("jung.", "young.")]
+    assert (lower.data["name"], lower.data["case"]) == ("tiny de→en, lower-cased", "lower")
+    assert tokenizers.UNK not in words.tokenizer.encode("Ein Hund. A dog.")
+    assert words.data["n_unknown_test"] == 3  # but for "Alt", all words come once at most
 
 
 def test_checksum_is_of_the_content() -> None:
@@ -114,10 +130,6 @@ def test_another_corpus_or_config_is_prepared_anew(monkeypatch: pytest.MonkeyPat
     ):  # fmt: skip
         with pytest.raises(pytest.fail.Exception):
             prepare_quietly(opened, config)
-
-
-def read(opened: Corpus, *splits: str) -> str:
-    return "".join(part for split in splits or SPLITS for part in opened.splits[split]())
 
 
 def prepare_text_quietly(opened: Corpus, kind: str = "bytes", size: int = 300):
@@ -169,11 +181,26 @@ def test_another_tokenizer_in_the_same_file_is_prepared_anew(tmp_path: Path) -> 
 
 
 def test_what_a_killed_process_left_is_made_anew() -> None:
-    (folder,) = {
-        prepare_quietly(corpus_of()).train.folder,
-        prepare_quietly(corpus_of()).train.folder,
-    }
+    (folder,) = {prepare_quietly(corpus_of()).train.folder for _ in range(2)}
     (folder / "made.json").unlink()
     (folder / "train.src").write_bytes(b"half")
     again = prepare_quietly(corpus_of()).train
     assert (again.folder, len(again)) == (folder, 10)
+
+
+@pytest.mark.parametrize(("name", "source", "config", "n_tokens"), [
+    pytest.param("bible", "de", {}, (2_032_772, 48_138, 56_930), marks=pytest.mark.slow),
+    pytest.param("multi30k", "de", UNENDED, (941_079, 33_505, 31_666), marks=pytest.mark.slow),
+    ("multi30k", "en", UNENDED | {"vocab_size": 10_000}, (837_895, 30_004, 28_455)),
+    ("shakespeare", None, {"tokenizer": "characters"}, (1_003_854, 111_540, 111_540)),
+    ("war-and-peace", None, {"vocab_size": 2_000}, (896_125, 49_294, 51_000)),
+])  # fmt: skip
+def test_tokens_are_those_of_the_records(
+    name: str, source: str, config: dict[str, Any], n_tokens: Sequence[int], data: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.setenv("SEQMODELS_DATA", str(data))
+    opened = open_pairs([name], (source, None)) if source else open_text([name])
+    ready = prepare_quietly(opened, PrepareConfig(**config))
+    assert corpora.checksum_warning(name, ready.data["sha256"]) == ""
+    assert [ready.data[f"n_tokens_{split}"] for split in SPLITS] == [*n_tokens]

@@ -1,6 +1,7 @@
 """Corpora from files as people have them: lines, tables, folders; every fault's place."""
 
 import json
+import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -8,7 +9,7 @@ import datasets
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
-from toys import read_pairs
+from toys import read, read_pairs
 
 from seqmodels.data import SPLITS, corpora, text
 from seqmodels.data.text import Corpus, Pair, open_pairs, open_text
@@ -75,22 +76,19 @@ def test_what_is_not_a_file_is_refused(tmp_path: Path) -> None:
 
 
 def test_two_files_are_source_and_target(tmp_path: Path) -> None:
-    write(tmp_path, {"t.en": "one\ntwo\n", "t.de": "eins\nzwei\n"})
-    given = [str(tmp_path / "t.en"), str(tmp_path / "t.de")]
+    write(tmp_path, {"t.en": "one\ntwo\n", "u.de": "eins\nzwei\n"})
+    given = [str(tmp_path / "t.en"), str(tmp_path / "u.de")]
     opened = open_pairs(given)
     assert (opened.name, opened.languages) == ("t", ("en", "de"))
-    assert (
-        [*opened.splits["train"]()]
-        == [*opened.splits["train"]()]
-        == [("one", "eins"), ("two", "zwei")]
-    )
+    assert pairs_of(*given) == read_pairs(opened) == [("one", "eins"), ("two", "zwei")]
     back = open_pairs(given, ("de", None))
     assert [*back.splits["train"]()] == [("eins", "one"), ("zwei", "two")]
     with pytest.raises(ValueError, match="has en, de; there is no 'fr'"):
         open_pairs(given, ("fr", None))
-    write(tmp_path, {"t.de": "eins\nzwei\ndrei\n"})
+    write(tmp_path, {"u.de": "eins\n" + 5 * "\n"})  # as many bytes as before
+    os.utime(given[1], (1, 1))
     assert open_pairs(given).key != opened.key
-    with pytest.raises(ValueError, match=r"t\.en has 2 lines and .*t\.de has 3"):
+    with pytest.raises(ValueError, match=r"t\.en has 2 lines and .*u\.de has 6"):
         pairs_of(*given)
     for files, fault in ((given[:1] * 2, "given twice"), ([*given, "x"], "3 files were given")):
         with pytest.raises(ValueError, match=fault):
@@ -121,10 +119,8 @@ def test_a_folder_of_two_languages(tmp_path: Path) -> None:
     opened = open_pairs([str(folder)])
     assert (opened.name, opened.languages, [*opened.splits]) == ("tiny", ("de", "en"), [*SPLITS])
     assert read_pairs(opened, "valid") == [("vier", "four")]
-    assert read_pairs(open_pairs([str(folder)], ("en", None)), "test") == [
-        ("five", "fünf"),
-        ("1", "eins"),
-    ]
+    back = open_pairs([str(folder)], ("en", None))
+    assert read_pairs(back, "test") == [("five", "fünf"), ("1", "eins")]
     write(folder, {"train.fr": "un\ndeux\ntrois\n"})
     with pytest.raises(ValueError, match=r"tiny has de, en, fr; .* with --source and --target"):
         open_pairs([str(folder)])
@@ -142,18 +138,13 @@ def test_valid_and_test_are_drawn_by_the_source(n: int) -> None:
     expected = min(n // 20, text.MAX_HELD_OUT) // 2
     for split in ("valid", "test"):
         assert 0.6 * expected - 3 <= len(splits[split]) <= 1.4 * expected + 3
-    assert text.uniform_hash("E\u0301t  a") == text.uniform_hash("ét A")
+    assert text.uniform_hash("E\u0301t  straße") == text.uniform_hash("ét STRASSE")
 
 
 # ----------------------------------------------------------------------------------------- Tables
 
-CELLS = [
-    ("NA", "null"),
-    ("2024-01-01", "007"),
-    ("1.50", "true"),
-    ('say "a", b', "c\u2028\x85d"),
-    ("", "x"),
-]
+CELLS = [("NA", "null"), ("2024-01-01", "007"), ("1.50", "true"), ("", "x")]
+CELLS += [('say "a", b', "c\u2028\x85d")]
 QUOTED = '"say ""a"", b"'
 
 
@@ -161,15 +152,13 @@ def rows_of(kind: str) -> str:
     """Return CELLS as the columns `de` and `en` of a file, between others."""
     if kind == "jsonl":
         return "".join(json.dumps({"n": 1, "de": s, "en": t}) + "\n" for s, t in CELLS)
-    mark = {"csv": ",", "tsv": "\t", "semicolon.csv": ";"}[kind]
-    rows = [
-        ("n", "de", "en"),
-        *(("1", s if mark == "\t" else QUOTED if '"' in s else s, t) for s, t in CELLS),
-    ]
+    mark = {"csv": ",", "TSV": "\t", "semicolon.csv": ";"}[kind]
+    sources = (s if mark == "\t" else s.replace('say "a", b', QUOTED) for s, _ in CELLS)
+    rows = [("n", "de", "en"), *(("1", s, t) for s, (_, t) in zip(sources, CELLS, strict=True))]
     return "".join(f"{mark.join(row)}\n" for row in rows)
 
 
-@pytest.mark.parametrize("kind", ["csv", "semicolon.csv", "tsv", "jsonl"])
+@pytest.mark.parametrize("kind", ["csv", "semicolon.csv", "TSV", "jsonl"])
 def test_cells_are_read_as_they_are_written(kind: str, tmp_path: Path) -> None:
     path = write(tmp_path, {f"x.{kind}": rows_of(kind)}) / f"x.{kind}"
     assert pairs_of(path) == CELLS
@@ -180,7 +169,7 @@ def test_cells_are_read_as_they_are_written(kind: str, tmp_path: Path) -> None:
 
 def test_quotes_and_spaces_round_cells(tmp_path: Path) -> None:
     write(tmp_path, {
-        "q.tsv": 'de\ten\n"Ja, ""so"""\t"yes"\n"Nein\t5" "disk"\n',
+        "q.tsv": 'sep=\t\nde\ten\n"Ja, ""so"""\t"yes"\n"Nein\t5" "disk"\n',
         "s.csv": 'de , en\n"Ja, gut", yes \n\nNein, no\n',
         "e.csv": "sep=;\nde;en;n,m\nJa, gut;yes;1\nsep=;no;2\n",
     })  # fmt: skip
@@ -214,27 +203,33 @@ def test_parquet_in_both_layouts_of_the_hub(make: Callable[..., pa.Table], tmp_p
     assert (opened.name, opened.languages) == ("tiny", ("de", "en"))
     assert read_pairs(opened, "train") == rows
     assert read_pairs(opened, "valid", "test") == [("a", ""), ("b", "c")]
+    first, second = (f"train-0000{i}-of-00002.parquet" for i in range(2))
+    assert f"train: {first}, {second}" in opened.origins[0]
+    *_, (place, _) = text.read_parquet(tmp_path / "tiny" / "data" / first)
+    assert place.endswith(f"{first}, row 1200")
     limited = open_pairs([str(tmp_path / "tiny")], ("de", "en"), limit=40)
     drawn = read_pairs(limited, "train")
     assert drawn == read_pairs(limited, "train")
+    assert limited.key != open_pairs([str(tmp_path / "tiny")], ("de", "en"), limit=41).key
     assert len({*drawn} & {*rows}) == 40
-    assert {*drawn} != {*rows[:40]}
+    assert max(map(rows.index, drawn)) > 1_000
 
 
 def test_a_folder_of_tables(tmp_path: Path) -> None:
     folder = write(tmp_path / "tables", {
-        "train.csv": "en,de\none,eins\n", "dev.csv": "de,en\nzwei,two\n",
+        "Train.CSV": "en,de\none,eins\n", "dev.csv": "de,en\nzwei,two\n",
         "test.csv": "de,en\ndrei,three\n",
     })  # fmt: skip
     opened = open_pairs([str(folder)], ("de", None))
     assert read_pairs(opened) == [("eins", "one"), ("zwei", "two"), ("drei", "three")]
-    assert opened.origins == [
-        f"{folder}; valid: dev.csv; test: test.csv; train: train.csv",
-        "columns de and en",
-    ]
+    files = f"{folder}; train: Train.CSV; valid: dev.csv; test: test.csv"
+    assert opened.origins == [files, "columns de and en"]
     write(folder, {"test.csv": "de,fr\ndrei,trois\n"})
     with pytest.raises(ValueError, match=r"test\.csv, line 2: 'en' is missing: de, fr"):
         read_pairs(open_pairs([str(folder)]))
+    (folder / "Train.CSV").unlink()
+    with pytest.raises(ValueError, match="has no split train, but valid, test"):
+        open_pairs([str(folder)])
 
 
 def test_a_split_is_the_word_that_begins_a_name(tmp_path: Path) -> None:
@@ -256,9 +251,10 @@ def test_a_split_is_the_word_that_begins_a_name(tmp_path: Path) -> None:
     "<p>", "</doc>", '<seg id="1"> ja </seg> ', " <s> ja </s>", "<!-- x -->", "<?xml v='1'?>",
 ])  # fmt: skip
 def test_markup_is_refused(line: str, tmp_path: Path) -> None:
-    write(tmp_path, {"t.de": f"<3 x\n< a >\n<unk> ja\n{line}\n", "t.en": "1 <2> 3\n" * 4})
-    with pytest.raises(ValueError, match=r"t\.de, line 4 is markup, .*; give text alone"):
-        pairs_of(tmp_path / "t.de", tmp_path / "t.en")
+    write(tmp_path, {"train.de": "<3 x\n", "train.en": "1 <2> 3\n", "test.en": "1\n" * 3})
+    write(tmp_path, {"test.de": f"< a >\n<unk> ja\n{line}\n"})
+    with pytest.raises(ValueError, match=r"test\.de, line 3 is markup, .*; give text alone"):
+        pairs_of(tmp_path)
 
 
 @pytest.mark.parametrize(("name", "content", "fault"), [
@@ -278,6 +274,7 @@ def test_markup_is_refused(line: str, tmp_path: Path) -> None:
     ("x.jsonl", '\n{"de": "\\ud83d", "en": "b"}\n', ", line 2: not JSON in one line: .*surrogates"),
     ("x.jsonl", "[1]\n", ", line 1: not an object"),
     ("x.csv", b"\x1f\x8b\xff\0", ", line 1: byte 0x8b is not UTF-8; unpack the file"),
+    ("x.txt.zip.csv", b"PK\xff", ", line 1: byte 0xff is not UTF-8; unpack the file"),
     ("x.parquet", "hello", " cannot be read: "), ("x.txt", "de\ten\na\tb\n", " is not a table"),
 ])  # fmt: skip
 def test_no_line_is_lost_and_no_column_guessed(
@@ -301,10 +298,6 @@ def test_names_of_languages() -> None:
 # ------------------------------------------------------------------------------------ Running text
 
 
-def read(opened: Corpus, *splits: str) -> str:
-    return "".join(piece for split in splits or SPLITS for piece in opened.splits[split]())
-
-
 def test_a_text_is_cut_by_its_characters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     content = "".join(f"{i} €\n" for i in range(999))
     path = str(write(tmp_path, {"a.txt": content}) / "a.txt")
@@ -319,6 +312,9 @@ def test_a_text_is_cut_by_its_characters(tmp_path: Path, monkeypatch: pytest.Mon
     assert "".join(cut["test"]()) == content[int(0.9 * len(content)) :]
     with pytest.raises(ValueError, match=r"one text, or a folder with train\.txt"):
         open_text([path, path])
+    for options in (("column", None), (None, 7)):
+        with pytest.raises(ValueError, match="--column and --limit apply to tables"):
+            open_text([path], *options)
 
 
 ROWS = {"train": ["one", "two\n", "", "thrée"], "validation": ["four"], "test": ["five", "six"]}
@@ -329,13 +325,17 @@ TEXT = {"train": "one\ntwo\n\nthrée\n", "valid": "four\n", "test": "five\nsix\n
 def test_documents_in_splits(kind: str, tmp_path: Path) -> None:
     for split, rows in ROWS.items():
         path = tmp_path / f"{split}.{kind}"
-        table = datasets.Dataset.from_dict({"id": [*map(str, range(len(rows)))], "sentence": rows})
+        names = ("id", "sentence") if kind == "jsonl" else ("sentence", "text")
+        ids = [*map(str, range(len(rows)))]
+        table = datasets.Dataset.from_dict(dict(zip(names, (ids, rows), strict=True)))
         if kind == "txt":
             path.write_text(TEXT["valid" if split == "validation" else split])
         else:
             table.to_parquet(path) if kind == "parquet" else table.to_json(path)
     opened = open_text([str(tmp_path)])
     assert {split: read(opened, split) for split in SPLITS} == TEXT
+    if kind == "parquet":
+        assert read(open_text([str(tmp_path)], limit=3), "train").count("\n") == 3
     (tmp_path / f"test.{kind}").unlink()
     two = open_text([str(tmp_path)])
     assert two.splits["test"] is two.splits["valid"]
@@ -343,9 +343,8 @@ def test_documents_in_splits(kind: str, tmp_path: Path) -> None:
 
 
 def test_the_column_of_documents(tmp_path: Path) -> None:
-    path = str(
-        write(tmp_path, {"x.jsonl": '{"id": "doc-7", "body": "A\\u2028 text."}\n'}) / "x.jsonl"
-    )
+    write(tmp_path, {"x.jsonl": '{"id": "doc-7", "body": "A\\u2028 text."}\n'})
+    path = str(tmp_path / "x.jsonl")
     with pytest.raises(ValueError, match="has id, body; choose one with --column"):
         open_text([path])
     whole = open_text([path], "body")
@@ -353,6 +352,8 @@ def test_the_column_of_documents(tmp_path: Path) -> None:
     assert whole.key != open_text([path], "id").key
     only = write(tmp_path, {"y.csv": "review\nfine\n"}) / "y.csv"
     assert read(open_text([str(only)])) == "fine\n"
+    with pytest.raises(ValueError, match="--limit applies to datasets of the hub"):
+        open_text([str(only)], limit=7)
 
 
 @pytest.mark.parametrize(("start", "end"), [
@@ -361,9 +362,8 @@ def test_the_column_of_documents(tmp_path: Path) -> None:
 ])  # fmt: skip
 def test_a_book_without_its_licence(start: str, end: str, tmp_path: Path) -> None:
     book = "Once.\n*** a mark\n" * 30
-    whole = f"Title\n{start}\n{book}{end}\n\n*** END OF THE PROJECT\nLICENSE\n".replace(
-        "\n", "\r\n"
-    )
+    whole = f"Title\n{start}\n{book}{end}\n\n*** END OF THE PROJECT\nLICENSE\n"
+    whole = whole.replace("\n", "\r\n")
     write(tmp_path, {"x.txt": whole, "y.txt": "START OF THE DAY\nend of the Project Gutenberg\n"})
     assert read(open_text([str(tmp_path / "x.txt")])) == book
     assert len(read(open_text([str(tmp_path / "y.txt")]))) == 46
@@ -378,8 +378,8 @@ def test_the_origin_and_the_beginning_of_each_split_are_shown(tmp_path: Path) ->
         f"{folder / 'train.de'}, {folder / 'train.en'}", r"train begins with: eins → \x1bone",
         "valid: drawn from train", "test: drawn from train",
     ]  # fmt: skip
-    assert text.preview("word " * 99) == ("word " * 16)[:79] + "…"
-    assert text.preview(" \n") == "(blank)"
+    shown = {"word " * 99: ("word " * 16)[:79] + "…", "x" * 80: "x" * 80, " \n": "(blank)"}
+    assert {given: text.preview(given) for given in shown} == shown
 
 
 def test_letters_count_as_words_where_there_are_no_spaces() -> None:
