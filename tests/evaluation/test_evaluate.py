@@ -4,6 +4,7 @@ import itertools
 import random
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -38,11 +39,12 @@ def test_teacher_forced_is_a_sum_over_tokens(name: str, tiny: Tiny) -> None:
         assert (row["n_tokens"], row["n_correct"]) == (len(example.tgt), n_right)
 
 
-def test_texts_are_written_without_dropout(name: str, fresh: Tiny) -> None:
+def test_texts_are_written_and_scored_without_dropout(name: str, fresh: Tiny) -> None:
     model, examples = fresh(name, dropout=0.5), draw_examples(6, 9)
-    expected = evaluate.generate_targets(model, examples, 1)
-    assert evaluate.generate_targets(model.train(), examples, 1) == expected
-    assert not model.training
+    for ask in (partial(evaluate.generate_targets, width=1), evaluate.score_teacher_forced):
+        expected = ask(model.eval(), examples)
+        assert ask(model.train(), examples) == expected
+        assert not model.training
 
 
 def test_a_target_does_not_depend_on_its_batch(name: str, tiny: Tiny) -> None:
@@ -61,13 +63,9 @@ def test_a_target_does_not_depend_on_its_batch(name: str, tiny: Tiny) -> None:
 
 
 def test_a_text_of_another_length_loses_places() -> None:
-    for hyp, n_same, n_places, is_exact in (
-        ([4, 5, 6], 3, 3, True),
-        ([4, 5, 6, 7], 3, 4, False),
-        ([4], 1, 3, False),
-    ):
-        row = {"n_same": n_same, "n_places": n_places, "exact_match": is_exact}
-        assert evaluate.compare_tokens(hyp, [4, 5, 6, EOS]) == row
+    for hyp, *row in (([4, 5, 6], 3, 3, True), ([4, 5, 6, 7], 3, 4, False), ([4], 1, 3, False)):
+        found = evaluate.compare_tokens(hyp, [4, 5, 6, EOS])
+        assert [found[key] for key in ("n_same", "n_places", "exact_match")] == row
 
 
 def test_the_state_grows_as_the_papers_say(name: str, fresh: Tiny) -> None:
@@ -126,8 +124,7 @@ def test_the_settings_of_a_test_set_reach_its_scores(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(run, "generate_targets", lambda *_: [e.tgt[:5] for e in asked])
     written = make_set(asked, primary_metric="bleu", is_generated=True)
     rows, entry = score_test_set(model, by_characters, written)
-    theirs = BLEU(tokenize="char").corpus_score(
-        [row["hyp"] for row in rows], [[row["ref"] for row in rows]]
-    )
+    hyps, refs = ([row[side] for row in rows] for side in ("hyp", "ref"))
+    theirs = BLEU(tokenize="char").corpus_score(hyps, [refs])
     for part in (entry["overall"], entry["buckets"][0]):
         assert part["bleu"]["value"] == pytest.approx(theirs.score)

@@ -33,6 +33,9 @@ def test_each_score_has_its_own_denominator() -> None:
         assert scores[key] == pytest.approx(dict.fromkeys(("value", "low", "high"), value))
     brief = [row | {"hyp": "longer words here", "ref": "a b c d"}] * 3
     assert compute_scores(brief)["length_ratio"]["value"] == 0.75
+    brief = [row | {"hyp": "longer words here", "ref": ""}]
+    assert compute_scores(brief)["length_ratio"]["value"] == 3.0
+    assert metrics.perplexity(np.array([30.0, 2.0])) == pytest.approx(math.exp(15))
 
 
 def test_buckets_contain_their_ends() -> None:
@@ -151,3 +154,5 @@ def test_an_interval_of_a_loss_stays_positive() -> None:
     half = stats.t.ppf(0.975, 39) * nats.std(ddof=1) / np.sqrt(40) / nats.mean()
     assert found["low"] == pytest.approx(nats.mean() * np.exp(-half))
     assert found["high"] == pytest.approx(nats.mean() * np.exp(half))
+    found = intervals.compute_interval(halves * [0, 1], metrics.quotient)
+    assert found == dict.fromkeys(("value", "low", "high"), 0.0)

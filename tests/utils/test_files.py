@@ -1,5 +1,6 @@
 """Which folders and files are ours, and locks."""
 
+import time
 from pathlib import Path
 
 import pytest
@@ -43,7 +44,7 @@ def test_a_comparison_without_a_mark_is_known_by_its_records(tmp_path: Path) -> 
 
 @pytest.mark.parametrize(("name", "content"), [
     ("a.html", "<title>a · seqmodels</title>"), ("a.png", "Software\0seqmodels"),
-    ("a.SVG", "<cc:Agent>\n      <dc:title>seqmodels</dc:title>\n"),
+    ("a.SVG", "<cc:Agent>\n      <dc:title>seqmodels</dc:title>\n"), ("a.md", files.TABLES_END),
 ])  # fmt: skip
 def test_a_file_of_another_is_refused(name: str, content: str, tmp_path: Path) -> None:
     path = tmp_path / name
@@ -61,7 +62,9 @@ def test_a_file_of_another_is_refused(name: str, content: str, tmp_path: Path) -
 def test_a_lock_has_one_owner_and_leaves_no_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(files, "GRACE_S", 0.01)
+    monkeypatch.setattr(files, "GRACE_S", 0.1)
+    start = time.monotonic()
     with files.lock(tmp_path), pytest.raises(ValueError, match=f"{tmp_path} is in use by another"):
         files.lock(tmp_path).__enter__()
+    assert time.monotonic() - start >= files.GRACE_S
     assert not names(tmp_path)
