@@ -51,7 +51,7 @@ def test_translations_are_the_commands(run: TrainedModel, call: Call, monkeypatc
     given = "--beam", 4, "--length-penalty", 0
     code, out, _ = call(main, "translate", path, "\n".join(lines), *given)
     assert (code, out.splitlines()) == (0, run.translate(lines, beam=4, length_penalty=0))
-    short, long = (run.translate(lines[:1], beam=4, length_penalty=a)[0] for a in (0, 10))
+    short, long = (run.translate(lines[0], beam=4, length_penalty=a) for a in (0, 10))
     assert len(short) < len(long)
 
 
@@ -70,9 +70,8 @@ def test_each_line_is_a_sentence(
     first, second, third = run.translate(SOURCES)
     lines = [SOURCES[0], "", SOURCES[1], " \t", SOURCES[2]]
     wanted = [first, "", second, "", third]
-    assert run.translate(["\n".join(lines[:3]), "", SOURCES[2]]) == [
-        "\n".join(wanted[:3]), "", third
-    ]  # fmt: skip
+    several = run.translate(["\n".join(lines[:3]), "", SOURCES[2]])
+    assert several == ["\n".join(wanted[:3]), "", third]
     (tmp_path / "lines").write_text("\ufeff" + "".join(f"{line}\r\n" for line in lines))
     encode = Mock(side_effect=type(run.tokenizer).encode)
     monkeypatch.setattr(type(run.tokenizer), "encode", lambda self, text: encode(self, text))
@@ -98,6 +97,16 @@ def test_the_source_is_read_as_in_training(run: TrainedModel, few_draws: None) -
     assert len(run.encode_source("cat " * 1_999)) == 2_000  # with EOS, as many as are read
     with pytest.raises(ValueError, match="has 2001 tokens, more than"):
         run.encode_source("cat " * 2_000)
+
+    gpt = seqmodels.load("gpt")  # it has 280 positions, for source and target
+    assert gpt.model.max_target(len(gpt.encode_source("cat " * 278))) == 1
+    with pytest.raises(ValueError, match="has 280 tokens, more than"):
+        gpt.encode_source("cat " * 279)
+    assert gpt.generate("cat " * 270).startswith("cat cat")
+    assert gpt.align("cat", [5] * 278).weights.shape == (278, 2)
+    with pytest.raises(ValueError, match="has 279 tokens; it can have 1 to 278"):
+        gpt.align("cat", [5] * 279)
+    assert run.generate("") == run.generate("", length=100, temperature=0.8)
 
     lower, (source, *_), (reference, *_) = with_data(run, case="lower"), SOURCES, REFERENCES
     assert run.encode_source(source) != run.encode_source(source.lower())

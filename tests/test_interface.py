@@ -24,6 +24,8 @@ def test_attention_is_a_distribution(name: str, tiny: Tiny, pairs: Pairs) -> Non
             assert (total < 1).all()
         else:
             assert_close(total, torch.ones_like(total))
+    layers = weights[:, -1:] if name == "transformer" else weights
+    assert_close(model.align(src, src_mask, tgt_in), layers.mean((1, 2)))
     alone = model.attention_weights(src[2:3, :3], src_mask[2:3, :3], tgt_in[2:3])
     assert_close(weights[2:3, ..., :3], alone)
     with pytest.raises(IndexError):

@@ -7,12 +7,14 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from conftest import ROOT, Call, Run, check_one_line
 
 import seqmodels
 from seqmodels.cli import main
+from seqmodels.experiments import launch
 from seqmodels.records.io import build
 
 recall = pytest.importorskip("tasks.copy.__main__")
@@ -36,7 +38,15 @@ def test_a_comparison_by_name_has_the_records_of_the_command(
     shown = found.figures["curves"]._repr_svg_()
     assert re.search('<svg style="max-width: 100%; height: auto" xml[^>]* width="[^>]*>', shown)
     assert {f"{name}.svg" for name in found.figures} <= {p.name for p in found.out.iterdir()}
-    assert seqmodels.compare("copy", **given, dry_run=True, out=tmp_path / "dry") is None
+    asked = Mock(return_value=None)
+    monkeypatch.setattr(launch, "compare", asked)
+    told = {"models": ["gpt"], "tokens": 7, "device": "cuda", "seeds": [3, 4], "out": tmp_path}
+    told |= {"fresh": True, "dry_run": True}
+    chosen = {"set": {"dropout": 0.5}, "vary": {"n_heads": [1, 2]}}
+    assert seqmodels.compare("copy", **told, **chosen, size="smoke") is None
+    options = vars(asked.call_args.args[1])
+    assert {name: options[name] for name in told} == told
+    assert [*options["set"], *options["vary"]] == [("dropout", "0.5"), ("n_heads", ["1", "2"])]
     with pytest.raises(ValueError, match=r"choose from .*copy"):
         seqmodels.compare("coppy", **given)
     with pytest.raises(ValueError, match="nowhere holds no record"):

@@ -11,6 +11,8 @@ import pytest
 from conftest import needs_tasks
 
 import seqmodels
+from seqmodels.interface import device_of
+from seqmodels.models import FIVE
 from seqmodels.utils.imports import import_beside
 
 RUN = seqmodels.load("bahdanau")
@@ -34,6 +36,7 @@ def test_numbers_of_numpy_and_paths_are_taken() -> None:
     wanted = RUN.translate([*texts], 2)
     assert RUN.translate(texts, np.int64(2), np.float64(1)) == wanted
     assert seqmodels.load(Path("bahdanau")).translate(texts, 2) == wanted
+    assert device_of(seqmodels.load("bahdanau", "meta").model) == "meta"
     assert RUN.translate(texts[1], 2) == wanted[1]
 
 
@@ -58,19 +61,27 @@ def test_python_and_the_command_line_give_the_same_flags() -> None:
 
 
 def test_a_comparison_is_a_sequence_and_a_table() -> None:
-    shipped = seqmodels.Comparison("translation-live")
-    assert len(shipped) == len([*shipped]) == 6
-    table = shipped.to_frame()
-    own = table[(table.model == "gpt") & (table.metric == "bleu") & (table.test == "length")]
-    (test,) = (each for each in next(r for r in shipped if r.model == "gpt").tests)
+    shipped = seqmodels.Comparison("translation-grammar")
+    assert len(shipped) == len([*shipped]) == 15
+    gpt = "model == 'gpt' and label == 'GPT' and seed == 2"
+    own = shipped.to_frame().query(f"{gpt} and metric == 'bleu' and test == 'length'")
+    (test,) = next(r for r in shipped if (r.model, r.seed) == ("gpt", 2)).tests
     scores = [each["bleu"] for each in (test.overall, *test.buckets)]
     for column, name in (("value", "value"), ("ci_low", "low"), ("ci_high", "high")):
         assert own[column].tolist() == [getattr(score, name) for score in scores]
-    assert own.low.tolist()[1:] == [bucket.low for bucket in test.buckets]
+    ends = own[["low", "high"]].to_numpy().tolist()[1:]
+    assert ends == [[bucket.low, bucket.high] for bucket in test.buckets]
     assert own.n.tolist() == [sum(own.n.tolist()[1:]), *(bucket.n for bucket in test.buckets)]
-    for shown in (shipped, shipped.records[0], RUN):
+    for shown, head in (
+        (shipped.records[0], "<Record rnn_encdec"),
+        (RUN, "<TrainedModel bahdanau"),
+    ):
+        assert repr(shown).startswith(f"{head}, seed 1: ")
         assert len(repr(shown).splitlines()) == 3
-        assert len(repr(shown)) < 300
-    value = f"{test.overall['bleu'].value:.1f}"
+    assert repr(shipped).partition(": ")[2].splitlines() == [
+        "15 records of translation", f"  models: {', '.join(FIVE)}", "  test sets: length>",
+    ]  # fmt: skip
+    every = [r.tests[0].overall["bleu"].value for r in shipped if r.model == "gpt"]
+    value = f"{np.mean(every):.1f}"
     assert f"<td>GPT</td><td>{value}</td>" in "".join(shipped._repr_html_().split())
     assert value in str(shipped)

@@ -71,7 +71,8 @@ def test_a_beam_finds_what_a_naive_one_finds(name: str) -> None:
             torch.nn.init.normal_(p, std=0.6)
         src = torch.randint(4, n_tokens, (3, 4)) * (torch.arange(4) < torch.tensor([[4], [1], [3]]))
         for width in widths:
-            found = search.beam(model, src, src > 0, max_len, width, penalty)
+            given = width, *([penalty] if penalty != 1 else [])  # by default
+            found = search.beam(model, src, src > 0, max_len, *given)
             assert found == [
                 naive_beam(model, row[row > 0], width, n, penalty)
                 for row, n in zip(src, max_len.tolist(), strict=True)
@@ -138,6 +139,7 @@ def test_texts_end_with_eos_or_at_the_limit() -> None:
     short = Chain({BOS: {4: 1.0}, 4: {5: 1.0}, 5: {EOS: 1.0}})
     assert every_search(short, 7) == [[4, 5]] * 3
     assert every_search(short, 1) == [[4]] * 3
+    assert search.continue_text(short, [4], 9, 8, search.allowed_argmax) == [5]
 
 
 @pytest.mark.parametrize(("settings", "p"), [

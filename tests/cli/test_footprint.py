@@ -2,7 +2,6 @@
 
 import os
 import shlex
-import subprocess
 import sys
 import tempfile
 from importlib import import_module
@@ -50,12 +49,6 @@ def places(tmp_path: Path) -> dict[str, Path]:
     return places
 
 
-def environment(places: dict[str, Path]) -> dict[str, str]:
-    """Return the variables that say where these places are."""
-    named = {"HOME": "home", "SEQMODELS_CACHE": "cache", "TMPDIR": "tmp"}
-    return {name: str(places[place]) for name, place in named.items()}
-
-
 def snapshot(*folders: Path) -> dict[Path, tuple[int, int]]:
     """Return size and time of all files and folders, without those of the tests' own tools."""
     found = {}
@@ -70,17 +63,13 @@ def snapshot(*folders: Path) -> dict[Path, tuple[int, int]]:
     return found
 
 
-def changes(before: dict[Path, tuple[int, int]], after: dict[Path, tuple[int, int]]) -> set[Path]:
-    """Return what was made, changed or removed."""
-    return {path for path in before.keys() | after.keys() if before.get(path) != after.get(path)}
-
-
 def check_footprint(
     before: dict[Path, tuple[int, int]], places: dict[str, Path], told: str
 ) -> None:
     """Check that all that has changed is at or below what was told, and that there is some."""
     home = next(iter(places.values())).parent
-    changed = changes(before, snapshot(ROOT, *places.values()))
+    after = snapshot(ROOT, *places.values())
+    changed = {path for path in before.keys() | after if before.get(path) != after.get(path)}
     allowed = [home / name for name in told.split()]
     outside = [p for p in changed if not any(p.is_relative_to(place) for place in allowed)]
     assert outside == []
@@ -91,32 +80,19 @@ def check_footprint(
 @needs_tasks
 @needs_lesson
 @pytest.mark.usefixtures("few_draws")
+@pytest.mark.parametrize("commands", [CHEAP, pytest.param(DEAR, marks=pytest.mark.slow)])
 def test_commands_write_only_where_they_are_told(
-    places: dict[str, Path], call: Call, monkeypatch: pytest.MonkeyPatch
+    commands: dict[str, str], places: dict[str, Path], call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name, value in environment(places).items():
-        monkeypatch.setenv(name, value)
+    for name, place in (("HOME", "home"), ("SEQMODELS_CACHE", "cache"), ("TMPDIR", "tmp")):
+        monkeypatch.setenv(name, str(places[place]))
     monkeypatch.setattr(tempfile, "tempdir", None)
     monkeypatch.chdir(places["cwd"])
     import_module("browser").replace_runtime(monkeypatch)
     for name in [name for name in sys.modules if name.endswith(".__main__")]:
         monkeypatch.delitem(sys.modules, name)  # tasks are run, as files
-    for command, told in CHEAP.items():
+    for command, told in commands.items():
         before = snapshot(ROOT, *places.values())
         code, _, err = call(main, *shlex.split(command))
         assert code == 0, err
         check_footprint(before, places, told)
-
-
-@needs_lesson
-@pytest.mark.slow
-@pytest.mark.parametrize("command", DEAR)
-def test_processes_write_only_where_they_are_told(command: str, places: dict[str, Path]) -> None:
-    env = os.environ | environment(places) | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
-    env["PYTHONDONTWRITEBYTECODE"] = "1"  # Python's own, beside what it imports
-    env["MPLCONFIGDIR"] = str(places["cwd"].with_name("matplotlib"))  # its list of fonts
-    program = [sys.executable, "-m", "seqmodels.cli.main", *shlex.split(command)]
-    before = snapshot(ROOT, *places.values())
-    ran = subprocess.run(program, cwd=places["cwd"], env=env, capture_output=True, text=True)
-    assert ran.returncode == 0, ran.stderr
-    check_footprint(before, places, DEAR[command])

@@ -126,7 +126,8 @@ FAULTS = {
         ("is_word = src_mask.unsqueeze(2)", "is_word = torch.ones_like(src_mask).unsqueeze(2)"),
         ("* is_word).sum(1)", "* is_word).sum(1) + self.embed(src).mean(1)"),
     ],
-    "future": [("for y in tgt_in.unbind(1):", "for y in tgt_in.roll(-1, 1).unbind(1):")],
+    "future": [("for y in tgt_in.unbind(1):", "for y in tgt_in.roll(-1, 1).unbind(1):"),
+               ("self.embed(y), state.c", "self.embed(0 * y), state.c")],
     "source": [("* is_word).sum(1)", "* is_word)[:, :2].sum(1)")],
     "beams": [("config_type = Config", "config_type = Config\n    beam_shared_fields = ('c',)")],
     "length": [("for y in tgt_in.unbind(1):", "for y in tgt_in[:, :40].unbind(1):")],
@@ -157,7 +158,8 @@ def test_check_says_what_is_wrong(own: Path, call: Call) -> None:
     for changed, expected in (("logits_t", 0), ("2 * logits_t", 2)):
         text = FILES[0].replace("logits.append(logits_t)", f"logits.append({changed})")
         (own / f"bag{expected}.py").write_text(text)
-        code, out, _ = call(main, "check", f"{own}/bag{expected}.py:Bag")
+        code, out, err = call(main, "check", f"{own}/bag{expected}.py:Bag")
+        assert err.endswith("Bag: 2 properties do not hold\n" if expected else "")
         lines = out.splitlines()
         assert (code, len(lines)) == (expected, len(CHECKS))
         assert sum(line.endswith(" holds") for line in lines) == len(CHECKS) - expected
@@ -253,11 +255,7 @@ def test_a_task_and_a_metric_are_one_file(own: Path, call: Call) -> None:
     given = main, "run", first, "--models", "gpt", "--device", "cpu", "--tokens", "400", "--out"
     assert call(*given, own / "plain")[0] == 0
     for out, metric, trained in (("a", "last_word", ()), ("b", "characters", (own / "a",))):
-        more = (
-            "--metric",
-            f"{first}:{metric}",
-            *(w for path in trained for w in ("--trained", path)),
-        )
+        more = ["--metric", f"{first}:{metric}", *(w for p in trained for w in ("--trained", p))]
         code, shown, _ = call(*given, own / out, *more)
         assert (code, f"length: {metric.replace('_', ' ')} by source length" in shown) == (0, True)
         table = seqmodels.Comparison(own / out).to_frame().query(f"metric == '{metric}'")
