@@ -64,9 +64,6 @@ def test_views_share_a_buffer_and_see_their_own_slots() -> None:
     assert is_shared(cache, grown)
     assert keys(grown) == [[1, 2, 3, 4], [1, 2, 3, 5], [11, 12, 13, 14], [11, 12, 13, 15]]
     assert keys(cache) == keys(swapped) == 2 * [[1, 2, 3]] + 2 * [[11, 12, 13]]
-    turned = grown.reorder(torch.tensor([1, 0, 2, 2]))
-    assert is_shared(turned, grown)
-    assert keys(turned) == [[1, 2, 3, 5], [1, 2, 3, 4], *2 * [[11, 12, 13, 14]]]
 
 
 @torch.inference_mode()
@@ -80,7 +77,6 @@ def test_a_second_growth_from_the_same_view_copies() -> None:
     assert keys(second) == [[1, 2, 3, 5], [11, 12, 13, 15]]
     assert keys(third) == [[11, 12, 13, 6], [1, 2, 3, 16]]
     assert keys(cache) == [[1, 2, 3], [11, 12, 13]]
-    assert cache[0][0].shape == (2, 2, 3, 3)
 
 
 @torch.inference_mode()
@@ -118,21 +114,16 @@ def test_a_cache_in_a_search_is_a_concatenation(width: int, tiny: Tiny, pairs: P
     assert n_slots[1] == n_slots[0] if width == 1 else n_slots[1] < n_slots[0]
 
 
-@pytest.mark.parametrize("name", ["gpt", "transformer"])
+@pytest.mark.parametrize(
+    "name", ["gpt", "transformer", "transformer_cosine", "transformer_wrong_axis"]
+)
 def test_fused_attention_is_the_equation(name: str, tiny: Tiny, pairs: Pairs) -> None:
+    """That of other weights is left as it is."""
     model = tiny(name, dropout=0.3)
     by_equation = model(*pairs)
     fuse(model, attend_fused)
     assert_close(model(*pairs), by_equation)
-    assert not torch.equal(model(*pairs), by_equation)
-
-
-@pytest.mark.parametrize("name", ["transformer_cosine", "transformer_wrong_axis"])
-def test_other_weights_are_not_fused(name: str, tiny: Tiny, pairs: Pairs) -> None:
-    model = tiny(name)
-    by_equation = model(*pairs)
-    fuse(model, attend_fused)
-    assert torch.equal(model(*pairs), by_equation)
+    assert torch.equal(model(*pairs), by_equation) == (name not in ("gpt", "transformer"))
 
 
 @pytest.mark.parametrize("is_fused", [True, False])
