@@ -136,6 +136,9 @@ def test_texts_end_with_eos_or_at_the_limit() -> None:
         assert set(written) == {4}
     endless = Chain({BOS: {4: 1.0}, 4: {4: 1.0}})
     assert every_search(endless, 7) == [[4] * 7] * 3
+    four = {5: 0.26, 6: 0.25, 7: 0.25, UNK: 0.24}  # log 0.13 / 3 > log 0.5, but not / 3 ** 0.95
+    long = Chain({BOS: {EOS: 0.5, 4: 0.5}, 4: four, **{y: {EOS: 1.0} for y in four}})
+    assert search.beam(long, *ONE_SOURCE, 5, 3) == [[4, 5]]
     short = Chain({BOS: {4: 1.0}, 4: {5: 1.0}, 5: {EOS: 1.0}})
     assert every_search(short, 7) == [[4, 5]] * 3
     assert every_search(short, 1) == [[4]] * 3
@@ -187,3 +190,17 @@ def test_a_prefix_is_continued(name: str, n_begun: int, tiny: Tiny) -> None:
     naive = text[0].tolist()
     assert said[:n_begun] == naive[:n_begun] == begun[0].tolist()
     assert said == search.trim_at_eos(naive)
+
+
+def test_a_text_goes_on_in_blocks(tiny: Tiny) -> None:
+    """After BOS; half of a full block begins the next one, and EOS is the end."""
+    chosen, seen, model = iter([6, 7, 8, 9, EOS]), list[Tensor](), tiny("gpt")
+
+    def choose(logits: Tensor) -> Tensor:
+        seen.append(logits)
+        return torch.tensor([next(chosen)])
+
+    assert search.continue_text(model, [4, 5], 9, 4, choose) == [6, 7, 8, 9]
+    for logits, text in zip(seen, ([4, 5], [4, 5, 6], [6, 7], [6, 7, 8], [8, 9]), strict=True):
+        bos, tgt_in = torch.tensor([[BOS]]), torch.tensor([[BOS, *text]])
+        torch.testing.assert_close(logits, model(bos, bos > 0, tgt_in)[:, -1])
