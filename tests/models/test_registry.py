@@ -1,6 +1,7 @@
 """The list of models and variants, and what it says of them."""
 
-from dataclasses import replace
+import sys
+from dataclasses import astuple, replace
 
 import pytest
 from conftest import COMPUTED, RESULTS, Tiny, V
@@ -9,7 +10,7 @@ from toys import toy
 from seqmodels import MODELS, build, models
 from seqmodels.experiments.sweep import expand_specs, model_sizes
 from seqmodels.experiments.task import Recipe
-from seqmodels.models import INFOS, OLD_NAMES, PAPERS, VARIANTS, list_models
+from seqmodels.models import INFOS, OLD_NAMES, PAPERS, VARIANTS, list_models, lstm_seq2seq
 from seqmodels.records.io import load as load_record
 
 
@@ -17,15 +18,24 @@ def test_the_list_describes_the_classes(fresh: Tiny) -> None:
     years = [paper.year for paper in PAPERS.values()]
     assert years == sorted(years)
     assert list(PAPERS) == list(MODELS)
+    for name, paper in PAPERS.items():
+        page, (author, *_, where) = sys.modules[MODELS[name].__module__], paper.cite.split()
+        assert all(words in (page.__doc__ or "") for words in (author, where))
+        assert paper.year == (2000 + int(where[6:8]) if name != "gpt" else 2019)
     for name in COMPUTED:
         model, paper = fresh(name), INFOS[name]
         assert paper.class_path == f"{type(model).__module__}:{type(model).__name__}"
         assert paper.attends == bool(model.cross_attentions)
         grows = model.source_floats(9) > model.source_floats(8)
-        assert paper.memory == ("grows" if grows else paper.memory)
         assert (paper.memory == "grows") == grows
         if paper.variant_of:
             assert isinstance(model, MODELS[paper.variant_of])
+
+
+def test_defaults_are_as_published() -> None:
+    assert astuple(lstm_seq2seq.PAPER) == (80_000, 1000, 1000, 4, True, 0.08, 0.0, 0.0)
+    for name in ("gpt_parts", "transformer_positions"):
+        assert MODELS[name].config_type(vocab_size=V).rotary_base == 10_000
 
 
 def test_a_model_is_registered_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -48,7 +58,7 @@ def test_a_name_is_listed_for_each_class() -> None:
 
 
 def test_committed_records_have_known_names() -> None:
-    """The bytes that are handed over follow from the model's formula."""
+    """The bytes that are handed over follow from the model's formula; tables have its label."""
     paths = sorted(RESULTS.glob("*/*-seed[0-9].json"))
     assert len(paths) > 200
     for path in paths:
@@ -59,6 +69,11 @@ def test_committed_records_have_known_names() -> None:
             vars(model)["config"] = model.config_type(**record.settings)
             lengths = [n for n, _ in record.cache_bytes]
             assert record.source_bytes == [[n, 4 * model.source_floats(n)] for n in lengths], path
+        if record.base in INFOS:
+            assert INFOS[record.base].sizes.items() <= record.settings.items(), path
+        if path.name.startswith(f"{record.base}-seed"):
+            tables = path.with_name("tables.md").read_text(encoding="utf-8")
+            assert INFOS[record.base].label in tables, path
 
 
 def test_an_old_name_is_a_class_with_changed_fields() -> None:
