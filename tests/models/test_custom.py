@@ -86,7 +86,7 @@ def test_a_model_of_a_file_runs_in_every_task(
 
 @pytest.mark.parametrize(
     ("text", "reason"),
-    [("raise ImportError('no gin')\n", r"ImportError: no gin \(line 1\)"), ("x = (", "line 1"),
+    [("def f():\n 1 / 0\nf()", r"Zero.*: .* \(line 2\)"), ("x = (", "line 1"),
      ("class Bag: pass", "cannot be built.*config_type"), ("", "has no class 'Bag'"),
      (FILES[0].replace("source_floats", "floats"), r"cannot be built.*source_floats"),
      (FILES[0].replace("nn.GRUCell(2", "nn.GRUCells(2"), r"cannot be built: Attr.*\(line \d+\)"),
@@ -103,7 +103,7 @@ def test_what_a_class_lacks_is_said_at_once(text: str, reason: str, own: Path, c
 FAULTS = {
     "class and Config": [
         ("vocab_size: int\n    d_model: int = 128", "d_model: int = 128\n    vocab_size: int = 8"),
-        ("Bag(SequenceModel)", "Bag(nn.Module)"),
+        ("Bag(SequenceModel)", "Bag(nn.Module)"), ("def source_floats", "def floats"),
     ],
     "logits": [
         ("return torch.stack(logits, 1)", "return torch.stack(logits)"),
@@ -120,21 +120,29 @@ FAULTS = {
     "no hidden memory": [
         ("s = self.unit(", "self.n = getattr(self, 'n', 0) + 1\n        s = self.unit("),
         ("s = self.unit(", "state.s.add_(1)\n        s = self.unit("),
+        ("s = self.unit(", "self.embed.weight.data[0] += 1\n        s = self.unit("),
     ],
     "padding and batch": [
         ("c = (self", "src = src[:1].expand_as(src)\n        c = (self"),
         ("is_word = src_mask.unsqueeze(2)", "is_word = torch.ones_like(src_mask).unsqueeze(2)"),
-        ("* is_word).sum(1)", "* is_word).sum(1) + self.embed(src).mean(1)"),
+        ("/ is_word.sum(1)", "/ src.shape[1]"),
     ],
     "future": [("for y in tgt_in.unbind(1):", "for y in tgt_in.roll(-1, 1).unbind(1):"),
                ("self.embed(y), state.c", "self.embed(0 * y), state.c")],
-    "source": [("* is_word).sum(1)", "* is_word)[:, :2].sum(1)")],
+    "source": [("* is_word).sum(1)", "* is_word)[:, :2].sum(1)"),
+               ("/ is_word.sum(1)", "/ (is_word * (src != 1).unsqueeze(2)).sum(1)")],
     "beams": [("config_type = Config", "config_type = Config\n    beam_shared_fields = ('c',)")],
     "length": [("for y in tgt_in.unbind(1):", "for y in tgt_in[:, :40].unbind(1):")],
     "gradients": [("self.output =", "self.spare = nn.Linear(3, 3)\n        self.output ="),
                   ("return self.output(s), State", "return s @ self.output.weight.T, State")],
     "learning": [("return self.output(s), State", "return self.output(s / 9e3), State")],
 }  # fmt: skip
+
+SAID = {
+    "/ src.shape[1]": "More padding",
+    "is_word = torch.ones_like(src_mask).unsqueeze(2)": "What",
+}
+"""What is said of two of them, where a second check would find the fault as well."""
 
 
 @pytest.mark.parametrize(
@@ -144,7 +152,8 @@ def test_a_fault_is_named(name: str, old: str, changed: str, own: Path) -> None:
     assert FILES[0].count(old) == 1
     (own / "bag.py").write_text(FILES[0].replace(old, changed))
     found = list_violations(import_class(f"{own}/bag.py:Bag"))
-    assert next(prop for prop, fault in found if fault) == name
+    prop, fault = next(row for row in found if row[1])
+    assert (prop, SAID.get(changed, "") in fault) == (name, True), fault
 
 
 @pytest.mark.parametrize("name", ["Bag", "Attending"])
