@@ -33,7 +33,7 @@ STARTS = {"std_align", "v_align", "init_range", "forget_bias", "init_std", "shri
 """Fields that move the start alone, and such a part that is left out."""
 OTHERS = {
     "d_model": 32, "n_heads": 1, "n_layers": 3, "rotary_base": 30.0, "dropout": 0.5,
-    "n_positions": 40, "n_kv_heads": 1, "d_k": 4, "d_v": 4, "d_vector": 22, "d_state": 10,
+    "n_positions": 40, "n_kv_heads": 1, "d_k": 4, "d_v": 4, "d_vector": 10, "d_state": 10,
     "d_conv": 2,
 }  # fmt: skip
 """Other values of numbers; elsewhere, twice as much, or a quarter more of a share."""

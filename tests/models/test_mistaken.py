@@ -37,6 +37,9 @@ def test_which_property_shows_a_mistake(mistake: str) -> None:
     name = f"transformer_{mistake}"
     faults = dict(islice(list_violations(MODELS[name], **paper_of(name).sizes), len(CHECKS) - 1))
     assert {check for check, fault in faults.items() if fault} == BROKEN[mistake]
+    if mistake == "no_causal_mask":
+        assert "before target token 2 depend" in faults["future"]
+        assert "from target token 1 on" in faults["step = forward"]
     assert {f"transformer_{own}" for own in BROKEN} >= {*MISTAKEN}
 
 
@@ -56,6 +59,12 @@ def test_without_a_mistake_it_is_the_chapter(tiny: Tiny, pairs: Pairs) -> None:
     again = type(same)(same.config).state_dict()
     assert first.keys() == again.keys()
     assert all(map(torch.equal, first.values(), again.values()))
+    for name, missing in {"one_projection": "k", "no_values": "v", "no_output": "o"}.items():
+        sound, wrong = copy_weights(tiny, f"transformer_{name}", d_v=8)
+        lost = [key.split(".")[-2] for key in sound.state_dict().keys() - wrong.state_dict().keys()]
+        assert lost == 6 * [f"W_{missing}"]
+    with pytest.raises(ValueError, match="no_values, d_v is d_model / n_heads"):
+        tiny("transformer_no_values", d_v=16)
 
 
 # ------------------------------------------------------------------------------- Weights by hand

@@ -9,7 +9,7 @@ from torch.nn import functional as F
 from torch.testing import assert_close
 
 from seqmodels import unroll
-from seqmodels.interface import PAD
+from seqmodels.interface import PAD, watch_attention
 from seqmodels.models import transformer
 from seqmodels.models.bahdanau import Bahdanau
 from seqmodels.models.variants import ablated as ablations
@@ -106,9 +106,14 @@ def test_what_an_ablation_leaves_out(fresh: Tiny, pairs: Pairs) -> None:
     assert_close(ablated("cosine", W_q=3.0, W_k=0.2), ablated("cosine"))
     for name in ("cosine", "no_residual", "no_norm", "no_feed_forward"):
         assert (ablated(name) - logits).abs().amax() > 1e-3
+    assert fresh("transformer_cosine", **sizes).encoder[0].self_attention.g.unique() == 2  # √4
     x, cfg = torch.randn(2, 3, 16), ablations.Config(vocab_size=9, d_model=16, dropout=0.0)
     bare = fresh("transformer_no_norm", **sizes).encoder[1].self_residual
     assert_close(bare(x, lambda x: 2 * x), 3 * x)
+    assert torch.equal(fresh("transformer_no_feed_forward").decoder[1].ff_residual(x, None), x)
+    weigh = fresh("transformer_unnormalised").decoder[1].src_attention.attention_weights
+    expected = ((x @ x.mT) / 16**0.5).exp().tril()[:, None]
+    assert_close(weigh(*3 * [x[:, None]], torch.ones(3, 3).tril().bool()), expected)
     assert_close(ablations.WithoutResidual(cfg)(x, lambda x: -x), -F.layer_norm(x, [16]))
 
 
@@ -151,10 +156,15 @@ def test_a_vector_is_a_weighted_mean_of_real_annotations(tiny: Tiny, pairs: Pair
     src, src_mask, _ = pairs
     model = tiny("bahdanau_4")
     h, state = Bahdanau.encode(model, src, src_mask).h, model.encode(src, src_mask)
+    shares = torch.zeros(4, 4, 5).double()
     for b, n in enumerate(src_mask.sum(1).tolist()):
         for k, query in enumerate(model.pooling.query.weight):
             scores = torch.stack([(query @ h[b, s]).exp() for s in range(n)])
             mean = sum(scores[s] / scores.sum() * h[b, s] for s in range(n))
             assert_close(state.h[b, k], mean)
+            shares[b, k, :n] = scores / scores.sum()
+    with watch_attention([model.attention]) as [alphas]:  # over the four means
+        model(*pairs)
+    assert_close(model.attention_weights(*pairs)[:, 0, 0], torch.cat(alphas, 1) @ shares)
     assert state.src_mask.all()
     assert_close(state.keys, model.attention.U_a(state.h))
