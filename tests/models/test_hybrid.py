@@ -17,7 +17,6 @@ def test_with_silent_memories_it_is_gpt(tiny: Tiny, pairs: Pairs, name: str, pla
     attending.load_state_dict(gpt.decoder[0].state_dict())
     for part in ("embedding", "norm"):
         model.get_submodule(part).load_state_dict(gpt.get_submodule(part).state_dict())
-    sounding = model(*pairs)
     for layer in model.decoder:
         if layer is not attending:
             layer.self_attention.W_o.weight.data.zero_()
@@ -28,7 +27,6 @@ def test_with_silent_memories_it_is_gpt(tiny: Tiny, pairs: Pairs, name: str, pla
     assert_close(model(*pairs), gpt(*pairs))
     assert_close(unroll(model, model.encode(src, src_mask), tgt_in)[0], gpt(*pairs))
     assert_close(model.attention_weights(*pairs), gpt.attention_weights(*pairs))
-    assert (sounding - gpt(*pairs)).abs().amax() > 1e-3
 
 
 def test_only_one_layer_keeps_all_tokens(tiny: Tiny, pairs: Pairs) -> None:

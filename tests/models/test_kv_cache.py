@@ -118,7 +118,6 @@ def test_a_cache_in_a_search_is_a_concatenation(width: int, tiny: Tiny, pairs: P
     "name", ["gpt", "transformer", "transformer_cosine", "transformer_wrong_axis"]
 )
 def test_fused_attention_is_the_equation(name: str, tiny: Tiny, pairs: Pairs) -> None:
-    """That of other weights is left as it is."""
     model = tiny(name, dropout=0.3)
     by_equation = model(*pairs)
     fuse(model, attend_fused)

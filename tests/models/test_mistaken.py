@@ -57,7 +57,6 @@ def test_without_a_mistake_it_is_the_chapter(tiny: Tiny, pairs: Pairs) -> None:
     first = type(sound)(sound.config).state_dict()
     torch.manual_seed(5)
     again = type(same)(same.config).state_dict()
-    assert first.keys() == again.keys()
     assert all(map(torch.equal, first.values(), again.values()))
     for name, missing in {"one_projection": "k", "no_values": "v", "no_output": "o"}.items():
         sound, wrong = copy_weights(tiny, f"transformer_{name}", d_v=8)
