@@ -48,7 +48,7 @@ Differs
     2. Chunks are read one after another (the paper: the insides of all at once, then the states).
     3. A starts at 1, and Δ at 0.001 … 0.1, spread over the heads: they forget half within 693 to 7
        tokens, ln 2 / (A Δ). The authors draw A from 1 … 16, and Δ log-uniformly: 0.6 to 259 tokens
-       in 98 % of heads; in trials of two seeds, the loss was a little higher so (`tasks/translation`).
+       in 98 % of heads; so, two seeds had a slightly higher loss (`tasks/translation/README.md`).
 
 Cost
     Time O(L (S+T) (D² + (C + F) D)) to train, L layers, C = CHUNK, in (S+T) / C sequential steps;
