@@ -29,9 +29,7 @@ PHASES = {
     "drawing": r"\.(svg|png).*\.part$",
 }
 """Phases of a comparison, by the name of a file that shows that one has begun."""
-VARYING = {
-    "seconds", "speed", "train_s", "evaluate_s", "events", "provenance",
-}  # fmt: skip
+VARYING = {"seconds", "speed", "train_s", "evaluate_s", "events", "provenance"}
 """Fields of a record that may differ between equal runs."""
 
 

@@ -3,22 +3,34 @@
 import subprocess
 import sys
 
+import torch
 from conftest import ROOT, needs_tasks
+
+from examples.encoder_first import Config, EncoderFirst
 
 PROGRAM = """
 import sys, examples.train_one as example
 translations = example.main(n_steps=12, n_train=50)
-harness = ["seqmodels.experiments", "seqmodels.training", "seqmodels.records"]
-print([name for name in sys.modules if name.startswith(tuple(harness))])
+harness = ("seqmodels.experiments", "seqmodels.training", "seqmodels.records")
+print([name for name in sys.modules if name.startswith(harness)])
 print(translations)
 """
 
 
 @needs_tasks
 def test_one_model_is_trained_without_the_harness() -> None:
-    run = subprocess.run(
-        [sys.executable, "-c", PROGRAM], cwd=ROOT, capture_output=True, text=True, check=True
-    )
-    *_, harness, translations = run.stdout.splitlines()
+    printed = subprocess.check_output([sys.executable, "-c", PROGRAM], cwd=ROOT, text=True)
+    *_, harness, translations = printed.splitlines()
     assert harness == "[]"
     assert len(eval(translations)) == 5
+
+
+def test_the_decoder_learns_in_every_second_step() -> None:
+    model = EncoderFirst(Config(vocab_size=9, d_model=6, d_embed=4, d_maxout=3)).train()
+    src, learns = torch.tensor([[4, 6, 5, 7]]), []
+    for _ in range(4):
+        model.zero_grad()
+        model(src, src > 0, src).square().sum().backward()
+        learns.append([k for k, p in model.named_parameters() if p.grad is not None])
+    assert {key.split(".")[0] for key in learns[0]} == {"encoder", "V"}
+    assert learns == [learns[0], [k for k, _ in model.named_parameters()]] * 2

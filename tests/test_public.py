@@ -72,11 +72,8 @@ def test_a_comparison_is_a_sequence_and_a_table() -> None:
     ends = own[["low", "high"]].to_numpy().tolist()[1:]
     assert ends == [[bucket.low, bucket.high] for bucket in test.buckets]
     assert own.n.tolist() == [sum(own.n.tolist()[1:]), *(bucket.n for bucket in test.buckets)]
-    for shown, head in (
-        (shipped.records[0], "<Record rnn_encdec"),
-        (RUN, "<TrainedModel bahdanau"),
-    ):
-        assert repr(shown).startswith(f"{head}, seed 1: ")
+    for shown, head in ((shipped.records[0], "Record rnn_encdec"), (RUN, "TrainedModel bahdanau")):
+        assert repr(shown).startswith(f"<{head}, seed 1: ")
         assert len(repr(shown).splitlines()) == 3
     assert repr(shipped).partition(": ")[2].splitlines() == [
         "15 records of translation", f"  models: {', '.join(FIVE)}", "  test sets: length>",

@@ -78,9 +78,8 @@ def test_each_changed_line_has_its_equation_or_is_plumbing(pair: tuple[str, str]
 
 # ------------------------------------------------------------------------------------------ Arrows
 ROOMS = [
-    "utils", "interface", "models", "search", "contract", "data",
-    "evaluation", "records", "training", "inference", "experiments", "report",
-    "comparison", "cli",
+    "utils", "interface", "models", "search", "contract", "data", "evaluation", "records",
+    "training", "inference", "experiments", "report", "comparison", "cli",
 ]  # fmt: skip
 """From the ground up: a room knows those before it."""
 

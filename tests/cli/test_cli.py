@@ -177,9 +177,9 @@ print("\\n" + json.dumps(seen))
 
 
 @needs_tasks
-@pytest.mark.parametrize(("commands", "slow"), [
-    (LIGHT, SLOW), ({ONE_SENTENCE: 0}, SLOW_AFTER_TORCH),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("commands", "slow"), [(LIGHT, SLOW), ({ONE_SENTENCE: 0}, SLOW_AFTER_TORCH)]
+)
 def test_help_typos_and_one_sentence_import_little(
     commands: dict[str, int], slow: set[str]
 ) -> None:

@@ -27,9 +27,8 @@ GENERATE = "generate gpt 'the cat' --length 20 --temperature 4"
 PRINTED = [
     (TRANSLATE, "--beam 2"),
     (f"translate rnn_encdec '{PENALISED}' --beam 4", "--length-penalty 0"),
-    *((GENERATE, f"--{name}") for name in (
-        "length 5", "temperature 1", "top-k 2", "top-p 0.3", "seed 0",
-    )),
+    *((GENERATE, f"--{name}") for name in
+      ("length 5", "temperature 1", "top-k 2", "top-p 0.3", "seed 0")),
     ("models", "--all"),
 ]  # fmt: skip
 

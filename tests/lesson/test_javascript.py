@@ -77,9 +77,7 @@ def test_tokens_are_those_of_python(tokenizer: Tokenizer, is_all: bool) -> None:
 # ---------------------------------------------------------------------------- What pages share
 def test_the_modules_own_tests_pass() -> None:
     command = ["node", "--test", str(TESTS / "javascript.test.mjs")]
-    process = subprocess.run(
-        command, capture_output=True, encoding="utf-8", check=False, timeout=120
-    )
+    process = subprocess.run(command, capture_output=True, encoding="utf-8", timeout=120)
     assert process.returncode == 0, process.stdout + process.stderr
 
 

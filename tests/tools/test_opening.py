@@ -6,17 +6,14 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from conftest import RESULTS
+from conftest import RESULTS, fields_of
 
 import seqmodels
 from lesson import film
 from seqmodels.interface import BOS, EOS
 from tools import opening
 
-MADE: dict[str, Any] = json.loads(
-    (RESULTS / "translation-live" / "opening.json").read_text(encoding="utf-8")
-)
-ROWS = MADE["rows"]
+ROWS: list[Any] = fields_of(RESULTS / "translation-live" / "opening.json")["rows"]
 
 
 def levels(rows: list[str], low: float = -1.0) -> np.ndarray:
