@@ -65,7 +65,7 @@ def make_batch(sentences: list[list[int]]) -> tuple[Tensor, Tensor]:
 
 def train(model: Any, batches: Iterable[tuple[Tensor, Tensor]]) -> Iterator[tuple[Any, ...]]:
     """Yield loss, likeliest tokens and weights of each step of torch's Adam."""
-    adam = torch.optim.Adam(model.parameters(), training.LEARNING_RATE, training.BETAS)
+    adam = torch.optim.Adam(model.parameters(), 0.005, (0.9, 0.98))
     for src, tgt in batches:
         tgt_out, logits = tgt[:, 1:], model(src, src != PAD, tgt[:, :-1])
         loss = F.cross_entropy(logits[tgt_out != PAD], tgt_out[tgt_out != PAD])
@@ -78,6 +78,19 @@ def train(model: Any, batches: Iterable[tuple[Tensor, Tensor]]) -> Iterator[tupl
 def test_models_have_about_as_many_parameters() -> None:
     counts = [sum(p.numel() for p in m.parameters()) for m in training.make_models().values()]
     assert max(counts) < 1.02 * min(counts)
+
+
+def test_steps_are_those_of_torch() -> None:
+    batches = [make_batch([[4, 5], [6, 7, 8]]), make_batch([[9], [7, 4, 10]])] * 2
+    start = torch.from_numpy(flatten(build_small("bahdanau")))
+    state, steps = [start, torch.zeros_like(start), torch.zeros_like(start), torch.zeros(())], []
+    for batch in batches:
+        loss, best, *state = training.train_step(build_small("bahdanau"), *batch, *state)
+        steps.append((loss.item(), best.tolist(), state[0].numpy(), state[3].item()))
+    expected = train(build_small("bahdanau"), batches)
+    for t, (step, right) in enumerate(zip(steps, expected, strict=True), 1):
+        assert (step[0], step[1], step[3]) == (pytest.approx(right[0]), right[1].tolist(), t)
+        np.testing.assert_allclose(step[2], right[2], atol=1e-5)
 
 
 @pytest.mark.slow
