@@ -88,11 +88,6 @@ def data_of(page: Path) -> dict[str, Any]:
     return json.loads(match[1])
 
 
-def compress(content: bytes) -> str:
-    """Compress bytes as the live page embeds them."""
-    return base64.b64encode(gzip.compress(content)).decode()
-
-
 def fake_worker() -> str:
     """Return worker.js on top of the fake runtime."""
     fake = (TESTS / "fake_runtime.js").read_text(encoding="utf-8")
@@ -127,7 +122,7 @@ def pack(run: dict[str, Any], weights: bytes) -> dict[str, Any]:
     """Return a fake model's part, and the sizes of what it holds."""
     graphs = {name: json.dumps(graph).encode() for name, graph in run["graphs"].items()}
     held = {"weights": weights, **graphs}
-    part = {"base64": compress(b"".join(held.values()))}
+    part = {"base64": base64.b64encode(gzip.compress(b"".join(held.values()))).decode()}
     return {"sizes": [(name, len(content)) for name, content in held.items()], "part": part}
 
 
@@ -140,7 +135,7 @@ FAKE_RUNS = {
 
 def replace_runtime(patch: pytest.MonkeyPatch) -> None:
     """Let live pages hold fake models in place of those that were trained, and fetch nothing."""
-    from lesson import export  # imports onnx
+    from lesson import export, live  # import onnx
 
     def contents_of(path: Path, is_half: bool) -> tuple[dict[str, bytes], None]:
         assert is_half
@@ -154,6 +149,7 @@ def replace_runtime(patch: pytest.MonkeyPatch) -> None:
     program = fake_worker(), b"\0asm", {"onnxruntime-web": "1.2.3"}
     patch.setattr(export, "contents_of", contents_of)
     patch.setattr(runtime, "build_runtime", lambda: program)
+    patch.setattr(live, "LOADED_FIRST", ("gpt",))
 
 
 @pytest.hookimpl(tryfirst=True)  # before `-m` is applied

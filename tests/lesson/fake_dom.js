@@ -1,6 +1,5 @@
 // As much of a browser as the scripts of the pages use. Of `given`, `html` is the page, `data` its data,
-// `script` or `worker` what a worker runs, `hash` and `search` parts of its address;
-// `moves`: motion is not reduced.
+// `script` or `worker` what a worker runs, `hash` a part of its address; `moves`: motion is not reduced.
 const VOID = ["br", "hr", "img", "input", "link", "meta"], FLAGS = ["checked", "disabled", "hidden", "open"];
 
 class FakeStyle {
@@ -23,7 +22,6 @@ class FakeElement {
     if (["href", "max", "name", "title", "type", "value", ...FLAGS].includes(key)) this[key] = FLAGS.includes(key) || String(value);
   }
   getAttribute(key) { return this.attributes[key] ?? null; }
-  removeAttribute(key) { delete this.attributes[key]; }
   get id() { return this.attributes.id ?? ""; }
   get className() { return this.attributes.class ?? ""; }
   set className(names) { this.attributes.class = names; }
@@ -123,27 +121,17 @@ Object.assign(document, {
   createElement: (name) => new FakeElement(name), createElementNS: (_, name) => new FakeElement(name),
   getElementById: (id) => document.all(`#${id}`)[0] ?? null,
 });
-const location = { hash: given.hash ?? "", search: given.search ?? "", pathname: "/page.html", protocol: given.protocol ?? "https:", href: "file:///page.html",
-  assign(url) {
-    this.gone = /^page.html/.test(url) ? "" : url;
-    if (!this.gone) [this.hash] = url.match(/#.*/);
-    if (!this.gone) fire(document, "hashchange");
-  } };
+const location = { hash: given.hash ?? "", protocol: given.protocol ?? "https:", href: "file:///page.html" };
 const history = { replaceState: (_, __, url) => { location.hash = url; } };
-const addEventListener = (type, listener) => document.addEventListener(type, listener), dispatchEvent = ({ type }) => fire(document, type);
+const addEventListener = (type, listener) => document.addEventListener(type, listener);
 const requestAnimationFrame = (draw) => setTimeout(draw), matchMedia = () => ({ matches: !given.moves }), scrollTo = () => {};
-const ticks = [], setInterval = (act) => ticks.push(act), clearInterval = (n) => { delete ticks[n - 1]; }; // a test makes them tick
+const ticks = [], setInterval = (act, ms) => ticks.push(Object.assign(act, { ms })), clearInterval = (n) => { delete ticks[n - 1]; }; // a test makes them tick
 
 class ResizeObserver { observe() {} }
 class IntersectionObserver { // all is in sight
   constructor(act) { this.act = act; }
   observe() { this.act([{ isIntersecting: true }]); }
   disconnect() {}
-}
-
-class FormData {
-  constructor(form) { this.form = form; }
-  get(name) { return this.form.all(`[name=${name}]`).find((input) => input.checked).value; }
 }
 
 async function until(holds) {

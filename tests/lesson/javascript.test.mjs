@@ -38,6 +38,10 @@ test("omissions are shown, and a full stop keeps no word", () => {
   assert.deepEqual(show("a", "a b c", false), [["s", "a", ""]]); // b and c may still come
   assert.deepEqual(show("b", "a b", false)[0], ["o", "‸", "left out: a"]);
   assert.deepEqual(showDifferences("a b", "b a c").map(({ index }) => index), [-1, 0, 1]);
+  const drawn = load("differences.js")("showDifferences('a x y', 'a b c d').map(markPart)"), marks = drawn.flatMap((node) => node.all("mark"));
+  assert.deepEqual(marks.map(({ className, title, textContent }) => [className, title, textContent]),
+    [["substitution", "in the reference: b", "x"], ["substitution", "in the reference: c", "y"], ["gap", "left out: d", "‸ (left out: d) "]]);
+  assert.deepEqual(drawn.map((node) => [node.textContent[0], node.all(".w").map(({ dataset }) => dataset.w).join("")]), [["a", "0"], [" ", "1"], [" ", "2"], ["‸", ""]]);
 });
 
 test("right words are counted without punctuation, signs where there is nothing else", () => {
@@ -48,10 +52,10 @@ test("right words are counted without punctuation, signs where there is nothing 
 });
 
 test("the map of a head, of the mean, and with weight on the target", () => {
-  const rows = [[0.1, 0.9, 0.3, 0.7, 0.2, 0.8], [0.5, 0.5, 0.4, 0.6, 0.1, 0.899], [0.25, 0.25, 0.6, 0.4, 0.9, 0.1]];
+  const rows = [[0.1, 0.9, 0.3, 0.7, 0.2, 0.8], [0.5, 0.5, 0.4, 0.6, 0.1, 0.87], [0.25, 0.25, 0.6, 0.4, 0.9, 0.1]];
   const map = (layer, head, heads = 1, aligned = [1, 2], its = rows) =>
     selectWeights(["s", "t"], ["x", "y", "z"].slice(0, its.length), its, { heads, aligned_layers: aligned }, layer, head);
-  assert.deepEqual([map("align", 0).src, map(1, 0).src], [["s", "t"], ["s", "t"]]); // 0.0005 off the source has no column
+  assert.deepEqual([map("align", 0), map(1, 0), map(2, 0)].map(({ src }) => src[2]), [undefined, undefined, "the target"]); // 0.015 off the source has no column, 0.03 has
   near(map("align", 0).weights[2], [0.75, 0.25]);
   assert.deepEqual(map(1, 0).weights, rows.map((row) => row.slice(2, 4)));
   assert.deepEqual([map(0, 0).src, map(0, 0).n], [["s", "t", "the target"], 2]);
@@ -103,6 +107,7 @@ test("a map is read by pointer and by arrow keys, and grows by rows", () => {
   show(0);
   assert.deepEqual([panel.map.root.hidden, panel.note.hidden, panel.note.textContent], [true, false, "nothing is written yet"]);
   show(1);
+  assert.deepEqual([panel.map.left, panel.map.top].map(({ attributes: { width, height } }) => [width, height]), [["18", "18"], ["36", "26"]]); // 8 a letter, and 10
   const [first] = cells();
   const press = (key) => { fire(panel.map.root, "keydown", { key }); return readout(); };
   assert.deepEqual(["ArrowRight", "ArrowRight", "ArrowDown"].map(press), ["x → s: 0.125", "x → tt: 0.875", "x → tt: 0.875"]);
@@ -115,28 +120,33 @@ test("a map is read by pointer and by arrow keys, and grows by rows", () => {
   assert.deepEqual(["x", "y", "visibility"].map((key) => panel.map.cursor.attributes[key]), ["18", "18", "visible"]);
   assert.equal(decodeURIComponent(panel.links.all("a")[0].attributes.href).split("utf-8,")[1], '"","s","tt"\n"x",0.125,0.875\n"y",0.004,0.996\n"z",0.003,0.997');
   assert.equal(panel.controls.all("[data-key=m]")[0].value, 4);
+  assert.deepEqual([panel.map.cells.attributes["aria-label"], panel.map.cells.all(".frame")[0].attributes.height], ["B: 3 target tokens attend to 2 source tokens", "54"]);
+  assert.match(panel.legend.textContent, /^Rows: target tokens/);
   show(2, "2", { isFinished: false });
   assert.deepEqual([cells().length, panel.links.hidden, press("ArrowDown")], [4, true, "y → s: 0.004"]); // of another text: from the start
   show(2, "2", { note: "why" });
   assert.deepEqual([panel.map.root.hidden, panel.note.textContent], [true, "why"]);
+  show(1, "3", { rows: [[0.5, 0.25]] });
+  assert.deepEqual(panel.map.top.all("text").map(({ attributes }) => attributes["font-style"]), [undefined, undefined, "italic"]);
 });
 
 test("layers and heads are listed where there are several", () => {
   const listed = (hash, sizes, more = {}) => load("attention.js", { hash })("(given) => new AttentionPanel('h2').show(given)")({ models: [[0, "A"]], run: 0, label: "A", sizes, ...more })
-    .all("select").map((list) => [list.value, list.children.map(({ value }) => value).join(" ")]);
-  assert.deepEqual(listed("", SIZES), [[0, "0"], ["align", "align"]]);
-  assert.deepEqual(listed("#l=1&h=2", { ...SIZES, layers: 2, heads: 3 }, { others: [["a0", "x"]] }), [[0, "0"], [1, "align 0 1 a0"], [2, "0 1 2"]]);
-  assert.deepEqual(listed("#l=0", { ...SIZES, layers: 2 }), [[0, "0"], [0, "align 0 1"], [0, "0"]]);
+    .all("select").map((list) => [list.value, list.children.map(({ textContent }) => textContent).join(", ")]);
+  assert.deepEqual(listed("", SIZES), [[0, "A"], ["align", "its weights"]]);
+  assert.deepEqual(listed("#l=1&h=2", { ...SIZES, layers: 2, heads: 3 }, { others: [["a0", "x"]], names: ["", "noun"] }),
+    [[0, "A"], [1, "mean over the heads of the last layer, to the source, layer 1, to the source, layer 2, x"], [2, "head 1, head 2: noun, head 3"]]);
+  assert.deepEqual(listed("#l=0", { ...SIZES, layers: 2 }), [[0, "A"], [0, "mean over the source, layer 1, layer 2"], [0, "head 1"]]);
 });
 
 test("a dot stands at its length and share, once, and the end of training is marked", () => {
-  const runs = [{ label: "A", colour: "#1", is_vector: true }, { label: "B", colour: "#2", is_vector: false }];
+  const runs = [{ label: 'A "1"', colour: "#1", is_vector: true }, { label: "B", colour: "#2", is_vector: false }];
   const make = load("strip.js")("(given) => new StripChart(given)"), chart = (limit) => make({ runs, first: 3, last: 9, limit, unit: "words" });
   assert.deepEqual([2, 3, 6, 9, null].map((limit) => chart(limit).svg.all(".limit").length), [0, 1, 1, 0, 0]);
   const one = chart(6), added = [[0, "s", 9, 1, 4], [0, "s", 9, 1, 4], [1, "s", 3, 2, 2], [1, "t", 4, 0, 0]].map((its) => one.add(...its));
   assert.deepEqual(added, [true, false, true, false]);
   assert.deepEqual(one.svg.all(".dot").map(({ attributes: { x, y, cx, cy } }) => [x ?? cx, y ?? cy]), [["350.75", "133"], ["49.25", "8"]]);
-  assert.equal(decodeURIComponent(one.address).split("utf-8,")[1], '"model","words of the source","right","of the longer"\n"A",9,1,4\n"B",3,2,2');
+  assert.equal(decodeURIComponent(one.address).split("utf-8,")[1], '"model","words of the source","right","of the longer"\n"A ""1""",9,1,4\n"B",3,2,2');
 });
 
 // --------------------------------------------------------------------------------- The report
@@ -157,22 +167,31 @@ test("a bucket lists the sentences between its ends, and a choice shows one", as
 });
 
 // --------------------------------------------------------------------------- The opening picture
+const MACHINE = `<section class="machine"><div class="cells"></div><p class="said"></p><p class="right"></p></section>`;
+const OPENING = `<figure id="opening" hidden><button id="play"></button><output></output><input id="length" value="0"><input id="moment"><p class="read"></p>${MACHINE.repeat(3)}</figure>`;
 test("a sentence is read, then written, and a word's lines lead to where it looks", () => {
   const LEVELS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/", weights = (...all) => all.map((x) => LEVELS[x]).join("");
   const row = { src: "A b.", ref: "C d e.", outputs: ["C x.", "C d e.", "C e."], vectors: ["A", "B", "C", "D"], annotations: ["AA", "BB", "CC", "DD"],
     weights: [weights(63, 0, 0, 0), weights(0, 32, 31, 0), weights(0, 63, 0, 0), weights(0, 0, 0, 63)], best: ["A", "B"], steps: [0, 5, 9] };
-  const machine = `<section class="machine"><div class="cells"></div><p class="said"></p><p class="right"></p></section>`;
-  const html = `<figure id="opening" hidden><button id="play"></button><output></output><input id="length" value="0"><input id="moment">
-    <p class="read"></p>${machine.repeat(3)}</figure>`;
-  const ask = load("opening.js", { html, data: JSON.stringify([row]) }), all = (path) => ask("document").all(path), [, moment] = all("input");
+  const ask = load("opening.js", { html: OPENING, data: JSON.stringify([row]) }), all = (path) => ask("document").all(path), [, moment] = all("input");
   const seen = (path) => all(path).filter((node) => !node.closest(".ahead")).map(({ textContent }) => textContent).join(" ");
   assert.deepEqual([".read .w", ".said .w", ".right"].map(seen), ["A b .", "C x . C d e . C e .", "33 % right: 1 of 3 words 100 % right: 3 of 3 words 67 % right: 2 of 3 words"]);
   assert.deepEqual([moment.value, all("output")[0].textContent, all("figure")[0].hidden], ["8", "2 words", false]); // motion is reduced
   assert.deepEqual([ask("readLevels")("A/"), ask("splitMoment")(3, 4), ask("splitMoment")(6, 4)], [[-1, 1], { read: 3, written: 0 }, { read: 4, written: 2 }]);
   assert.deepEqual([ask("findLooks")(), ask("findLooks")(weights(63, 3, 4)).map(({ place }) => place)], [[{ place: 0, weight: 1 }], [0, 2]]);
-  moment.value = "5";
-  ask("fire")(moment, "input");
-  assert.deepEqual(seen(".said .w"), "C C C");
+  const shown = () => [seen(".said .w"), seen(".gap"), seen(".right"), moment.ariaValueText, all(".read > span").map(({ style }) => (+style["--w"]).toFixed(1)).join(" ")];
+  const states = ["2", "5", "6"].map((value) => { moment.value = value; ask("fire")(moment, "input"); return [...shown(), seen(".read .w")]; });
+  assert.deepEqual(states, [["", "", "", "2 of 4 read", "0.0 1.0 0.0", "A b"], ["C C C", "", "", "1 words written", "1.0 0.0 0.0", "A b ."], ["C x C d C e", "‸ (left out: d) ", "", "2 words written", "0.0 0.5 0.5", "A b ."]]);
+  moment.value = "8";
+  assert.deepEqual([moment, all(".said")[1].all(".w")[2], moment].map((node, i) => { ask("fire")(node, i ? "pointerover" : "input"); return shown()[4]; }), ["0.0 0.0 0.0", "0.0 1.0 0.0", "0.0 0.0 0.0"]);
+  const moving = load("opening.js", { html: OPENING, data: JSON.stringify([row]), moves: true }), [play] = moving("document").all("#play"), [place] = moving("document").all("#moment"), fire = moving("fire");
+  const tick = () => moving("ticks").at(-1)(), click = () => fire(play, "click"), pause = () => fire(place, "keydown", { key: " " }), onButton = () => fire(play, "keydown", { key: " " }); // which clicks it
+  const played = [() => {}, tick, pause, onButton, click, ...Array(7).fill(tick), click].map((act) => { act(); return `${place.value} ${play.textContent}`; });
+  assert.deepEqual([...played, place.max, moving("ticks").at(-1).ms], ["0 Pause", "1 Pause", "1 Play", "1 Play", "1 Pause", "2 Pause", "3 Pause", "4 Pause", "5 Pause", "6 Pause", "7 Pause", "8 Play again", "0 Pause", "8", 320]);
+  const cells = [], context = { fillRect(x, y) { cells.push([x, y, this.fillStyle, this.globalAlpha]); } };
+  ask("FakeElement").prototype.getContext = () => context;
+  ask("paintStrip")([-1, 0.5, 0, 0, -0.25], { borderTopColor: "minus", color: "plus" });
+  assert.deepEqual(cells, [[0, 0, "minus", 1], [1, 0, "plus", 0.5], [2, 0, "plus", 0], [3, 0, "plus", 0], [0, 1, "minus", 0.25]]);
 });
 
 // ------------------------------------------------------------------------------------- Training
@@ -210,10 +229,48 @@ test("what is shown of a training is of the last batches, by length", () => {
   ask("draw")();
   assert.deepEqual(["#step", "#source", ".written", ".right", ".loss"].map(text), ["55 steps", "abc", "adc abc", "67 % 100 %", "1.250 0.500"]);
   assert.deepEqual(ask("countRight")(), [[[1, 100], [2, 0], [3, 200 / 3]], [[1, 0], [2, 0], [3, 100]]]);
+  assert.deepEqual(["4", "7", "8"].map((id) => ask("letterOf")(Number(id))), ["a", "d", "▪"]);
+});
+
+test("models take turns, each with its own state, until another request comes", async () => {
+  const messages = [], count = (turn, key) => messages.filter((message) => message.turn === turn && message[key]).length, sizesOf = (files) => Object.entries(files).map(([name, text]) => [name, text.length]);
+  const ask = load("worker.js", { postMessage: (message) => message.arrived || messages.push(message) }, `let onmessage; const { postMessage } = given; ${read("fake_runtime.js")}`);
+  const post = (data) => ask("onmessage")({ data }), job = (run, src, limit, more) => ({ run, src, limit, job: 10 + run, ...more }), manifest = { ids: { BOS: 1, EOS: 2 }, state: [{ name: "h" }, { name: "i" }], heads: null };
+  const models = [{ n: 1 }, { n: 2 }, { shape: [2, 3] }, {}].map((own) => ({ weights: "1234", encode: '{"part":"encode"}', step: JSON.stringify({ part: "step", ...own }) }));
+  post({ turn: 0, jobs: [job(3, [5], 1)] });
+  post({ part: { base64: part("") } });
+  models.forEach((files, load) => post({ load, part: { base64: part(Object.values(files).join("")) }, sizes: sizesOf(files), manifest }));
+  await ask("until")(() => messages.length === 6);
+  assert.deepEqual(messages.splice(0).map(({ loaded, job }) => loaded ?? job), [0, 1, 2, 3, 13, 13]); // the text waits for its model
+  post({ turn: 1, jobs: [job(0, [5, 6, 7], 9), job(2, [5, 6, 7], 2)] });
+  await ask("until")(() => count(1, "finished") === 2);
+  const first = messages.splice(0), [, second] = first.filter(({ weights }) => weights); // of a token after the first
+  assert.deepEqual(first.map(({ job, token, finished }) => [job, token ?? finished]), [[10, 5], [12, 5], [10, 2], [10, true], [12, 6], [12, true]]);
+  near([...second.weights], [1, 2].flatMap((l) => [1, 2, 3].flatMap((h) => [1, 2, 3].map((s) => Math.fround(0.1 * l + 0.01 * h + 0.001 * s))))); // no target
+  post({ turn: 2, jobs: [job(2, Array(500).fill(5), 999)] });
+  await ask("until")(() => count(2, "token") > 1);
+  post({ turn: 3, jobs: [job(1, [8], 4, { prefix: [5, 6], taken: { 2: 9 } })] });
+  await ask("until")(() => count(3, "finished"));
+  assert.deepEqual(messages.map(({ turn }) => turn), messages.map(({ turn }) => turn).sort());
+  assert.deepEqual(messages.filter(({ turn }) => turn === 3).map(({ token, isForced, top }) => [token, isForced, top]), [[5, true], [6, true], [9, false], [3, false], [undefined, undefined]].map((one) => [...one, undefined]));
+  await post({ turn: 4, jobs: [job(1, undefined, 1)] });
+  assert.equal(count(4, "failed"), 1);
+});
+
+test("a chosen token is likely and allowed", (t) => {
+  const ask = load("worker.js", {}, "let onmessage; const ort = {}, postMessage = () => {};"), log3 = Math.log(3), ids = { EOS: 2 };
+  const cases = [[[9, 8, 1, 2, 5, 5], 0, 0, 4], [[9, 8, 5, 2, 5, 5], 0, 0, 2], [[9, 9, 0, log3, -99], 1, 0.24, 2], [[9, 9, 0, log3, -99], 1, 0.26, 3], [[9, 9, 0, 2 * log3, -99], 2, 0.24, 2],
+    [[9, 9, 0, 2 * log3, -99], 2, 0.26, 3], [[9, 9, 0, 2 * log3, -99], 1, 0.11, 3], [[9, 9, log3, 0, -99], 1, 0.74, 2], [[9, 9, log3, 0, -99], 1, 0.76, 3]];
+  for (const [logits, temperature, random, token] of cases) {
+    t.mock.method(Math, "random", () => random);
+    assert.equal(ask("chooseToken")(Float32Array.from(logits), temperature, ids), token);
+  }
+  const ranked = ask("rankTokens")(Float32Array.from([9, 9, 0, log3, -1, log3, 2 * log3, -2]), ids), sum = 16 + Math.exp(-1) + Math.exp(-2); // 1 + 3 + 1 / e + 3 + 9 + 1 / e²
+  assert.deepEqual(ranked.map(([token, p]) => [token, p.toFixed(6)]), [[6, 9], [3, 3], [5, 3], [2, 1], [4, Math.exp(-1)]].map(([token, p]) => [token, (p / sum).toFixed(6)]));
 });
 
 // ------------------------------------------------------------------------- Parts of the live page
-const MODELS = { data: JSON.stringify({ runs: [{ manifest: { max_tokens: null } }], vocabulary: { kind: "words", words: [], pattern: "\\S+", labels: [] }, case: null }) };
+const MODELS = { data: JSON.stringify({ runs: [{ manifest: { max_tokens: null } }], vocabulary: { kind: "words", words: [..."abcdefg"], pattern: "\\S+", labels: [] }, case: null }) };
 
 test("a request ends when all have finished, or when another comes", async () => {
   const ask = load("models.js", MODELS), texts = [];
@@ -228,6 +285,21 @@ test("a request ends when all have finished, or when another comes", async () =>
     assert.equal(isDone, expected);
   }
   assert.deepEqual([texts, await ask("requestTexts")([{ problem: "long" }], () => {})], [[2, 0, 0], true]);
+});
+
+test("sources end as in training and fit the positions", () => {
+  const ask = load("models.js", MODELS), acb = [4, 6, 5], context = { continues: "context" }, prefix = (block) => ({ continues: "prefix", block });
+  const cases = [[{}, null, "A c b", [...acb, 2], 18], [{}, 20, "a c b", [...acb, 2], 16], [{}, 4, "a c b", "reads at most 3 tokens"], [{}, 5, "a c b", [...acb, 2], 1],
+    [{ has_source_end: false }, null, "a c b", acb, 16], [{ has_source_end: false }, null, "", [1], 12], [context, null, "a c b", acb, 5], [context, 7, "a c b", acb, 4],
+    [prefix(12), null, "a c b", [1], 8, acb], [prefix(6), 9, "a c b", [1], 6, acb], [prefix(12), 6, "a c b", [1], 5, acb], [prefix(3), null, "a c b", "reads at most 2 tokens"]];
+  for (const [settings, most, text, source, room, given] of cases) {
+    Object.assign(ask("data"), { case: "lower", n_new: 5, continues: null, has_source_end: true, block: null }, settings);
+    ask("runs")[0].manifest.max_tokens = most;
+    const { src, prefix: first, limit, problem } = ask("makeJob")(0, text);
+    assert.deepEqual([problem ?? src, limit, first], [source, room, given], text);
+  }
+  Object.assign(ask("data"), { case: null });
+  assert.deepEqual(["A", "e\u0301"].map((text) => ask("normalize")(text)), ["A", "\u00e9"]);
 });
 
 test("the rows of the last queries are those on the source", () => {

@@ -2,7 +2,6 @@
 
 import base64
 import gzip
-import itertools
 import json
 import random
 import shutil
@@ -11,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from browser import TESTS, compress, fake_run, fake_worker, pack
+from browser import TESTS, fake_run, fake_worker, pack
 
 from lesson import layout, vocabulary
 from seqmodels.data.tokenizers import BPE, Bytes, Characters, Tokenizer, Words
@@ -115,130 +114,66 @@ def describe_live(examples: Sequence[tuple[int, str, str]], **changes: Any) -> d
 
 
 def run_live(body: str, examples: Sequence[tuple[int, str, str]] = (), **changes: Any) -> Any:
-    """Load the live page with fake models; run a body that can ask write(texts, changes)."""
-    start = """for (const id of given.parts) await usePart(id);
-    async function write(texts, changes = {}) {
-      const all = { isShown: true, ...changes };
-      const outputs = texts.map(([run, text]) => new Output(makeJob(run, text, all)));
-      const jobs = outputs.map(({ job }) => job);
-      await requestTexts(jobs, (message) => outputs[message.job].add(message));
-      return outputs;
-    }"""
+    """Load the live page with fake models; run a body of a function."""
+    start = "for (const id of given.parts) await usePart(id);"
     return run_node(start + body, "live.js", **describe_live(examples, **changes))
 
 
-def test_the_longest_length_of_training_is_marked_where_there_are_longer_ones() -> None:
+def test_what_is_chosen_is_written_and_counted() -> None:
     body = """
-    const mark = query("#limit"), at = mark.hidden ? null : mark.style.getPropertyValue("--at");
-    const sentences = ["a b c.", "a b c d", "d c b"].map((one) => {
-      [text, example] = [one, undefined];
-      showSource();
-      return [query("#length").value, query("#words").textContent, query("#beyond").textContent];
+    const box = query("#text"), length = query("#length");
+    const settle = async (act) => {
+      act();
+      await until(() => document.body.dataset.done === String(turn) && !dirty.size);
+      const all = (path) => runs.map((_, i) => query(`#${path.replace("*", i)}`).textContent);
+      return [box.value, all("run-* .written").slice(1, 3), all("score-* .right"),
+        query("#score-1 .fill").style.width, all("run-* .changed").filter(Boolean),
+        [length.value, length.attributes["aria-valuetext"], query("#another").disabled]];
+    };
+    const change = (changes) => { changeAddress(changes); fire(document, "hashchange"); };
+    const states = [await settle(() => {})];
+    const said = ["status", "beyond"].map((id) => query(`#${id}`).textContent);
+    fire(query('#run-2 [data-w="4"]'), "pointerover");
+    const lit = document.all(".lit").map((node) => `${node.closest(".run").id} ${node.dataset.w}`);
+    const strips = document.all(".strips").map(({ children: [bar] }) => Number(bar.style.opacity));
+    fire(query('#run-2 [data-w="1"]'), "click");
+    said.push(query("#run-2 .top").textContent.slice(0, 50));
+    states.push(await settle(() => change({ mute: "2-1-0", take: "3-1-9" })));
+    states.push(await settle(() => { length.value = "1"; fire(length, "input"); }));
+    for (const _ of "12") states.push(await settle(() => fire(query("#another"), "click")));
+    said.push(query("#unmute").hidden, nameAttention(3, 2, true), strip.points.size);
+    box.value = "A x. y d";
+    for (const [type, key] of [["input"], ["keydown", { key: "Enter", shiftKey: true }]])
+      fire(box, type, key);
+    said.push(...["beyond", "words", "count", "hints"].map((id) => query(`#${id}`).textContent));
+    states.push(await settle(() => fire(box, "keydown", { key: "Enter" })));
+    const limits = [3, 6, 0].map((limit) => {
+      setExamples(examples.map(({ x, src, ref }) => [x, src, ref], data.limit = limit));
+      return query("#limit").hidden || query("#limit").style.getPropertyValue("--at");
     });
-    const areAlone = examples.map((one) => {
-      [text, example] = [one.src, one];
-      showSource();
-      return query("#another").disabled;
-    });
-    return [at, sentences, areAlone];"""
-    examples = [(n, "a b c d e f g"[: 2 * n - 1], "g") for n in (1, 3, 3, 6)]
-    beyond = "Longer than all sentences in training: they had at most 3 words."
-    three, four = [1, "3 words", ""], [1, "4 words", beyond]
-    shown = ["0.5", [three, four, three], [True, False, False, True]]
-    assert run_live(body, examples) == shown
-    assert run_live(body, examples, limit=6)[0] is None
-    assert run_live(body, examples, limit=0)[0] is None
-
-
-def test_sources_end_as_in_training_and_fit_the_positions() -> None:
-    body = """const { manifest } = runs[0];
-    return given.cases.map(([settings, most, text]) => {
-      Object.assign(data, { continues: null, has_source_end: true, block: null }, settings);
-      manifest.max_tokens = most;
-      const { src, prefix, limit, problem } = makeJob(0, text);
-      return problem ? "problem" : [src, prefix ?? null, limit];
-    });""".replace("given.cases", json.dumps([
-        [{}, None, "A c b"], [{}, 20, "a c b"], [{}, 4, "a c b"], [{}, 5, "a c b"],
-        [{"has_source_end": False}, None, "a c b"], [{"has_source_end": False}, None, ""],
-        [{"continues": "context"}, None, "a c b"], [{"continues": "context"}, 7, "a c b"],
-        [{"continues": "prefix", "block": 12}, None, "a c b"],
-        [{"continues": "prefix", "block": 6}, 9, "a c b"],
-        [{"continues": "prefix", "block": 12}, 6, "a c b"],
-        [{"continues": "prefix", "block": 3}, None, "a c b"],
-    ]))  # fmt: skip
-    acb = [4, 6, 5]
-    assert run_live(body) == [
-        [[*acb, 2], None, 18], [[*acb, 2], None, 16], "problem", [[*acb, 2], None, 1],
-        [acb, None, 16], [[1], None, 12],
-        [acb, None, 5], [acb, None, 4],
-        [[1], acb, 8], [[1], acb, 6], [[1], acb, 5], "problem",
+    return [states, said, lit, strips, limits];"""
+    six, mute = "a b c d e f", "muted: to the source, layer 2, head 1"
+    examples = [(1, "a", "g"), (3, "a b c", "a b c"), (3, "b c d", "b d c"), (6, six, six)]
+    states, said, lit, strips, limits = run_live(body, examples)
+    at_six, at_three, n_six = [2, "6 words", True], [1, "3 words", False], ["1 of 6", "2 of 6"]
+    half, third, gap = f"{100 / 3}%", f"{200 / 3}%", "a b‸ (left out: c d e f) "
+    abc = ["a b c", ["a b‸ (left out: c) ", "a b c"], ["1 of 3", "2 of 3", *["3 of 3"] * 2], third]
+    bcd = ["b c d", ["b‸ (left out: d)  c", "b‸ (left out: d)  c d"], ["1 of 3", *["2 of 3"] * 3]]
+    assert states == [
+        [six, [gap, six], [*n_six, "6 of 6", "6 of 6"], half, [], at_six],
+        [six, [gap, "a b c‸ (left out: d e f) "],
+         [*n_six, "3 of 6", "2 of 6"], half, [mute, "chosen: f"], at_six],
+        [*abc, [mute], at_three], [*bcd, third, [mute], at_three], [*abc, [mute], at_three],
+        ["A x. y d", ["a ⁇", "a ⁇ ⁇"], ["–"] * 4, "0", [mute], [1, "4 words, your own", True]],
     ]  # fmt: skip
-
-
-# --------------------------------------------------------------------------------- The worker
-def test_models_take_turns() -> None:
-    models = [
-        {**pack(run, b"1234"), "load": i, "manifest": run["manifest"]} for i, run in enumerate(RUNS)
-    ]
-    body = """
-    const messages = [], worker = new Worker();
-    worker.onmessage = ({ data }) => data.arrived || messages.push(data);
-    const job = (run, src, limit) => ({ run, src, limit, job: 10 + run });
-    worker.postMessage({ turn: 0, jobs: [job(3, [5], 1)] });
-    worker.postMessage({ part: given.none });
-    given.models.forEach((model) => worker.postMessage(model));
-    await until(() => messages.length === 6);
-    const early = messages.splice(0).map(({ loaded, job }) => loaded ?? job);
-    const count = (turn, key) =>
-      messages.filter((message) => message.turn === turn && message[key]).length;
-    worker.postMessage({ turn: 1, jobs: [job(0, [5, 6, 7], 9), job(2, [5, 6, 7], 2)] });
-    await until(() => count(1, "finished") === 2);
-    const first = messages.splice(0);
-    worker.postMessage({ turn: 2, jobs: [job(2, Array(500).fill(5), 999)] });
-    await until(() => count(2, "token") > 1);
-    worker.postMessage({ turn: 3, jobs: [{ ...job(1, [8], 4), prefix: [5, 6] }] });
-    await until(() => count(3, "finished"));
-    const turns = messages.map((message) => message.turn);
-    const last = messages.filter((message) => message.turn === 3);
-    worker.postMessage({ turn: 4, jobs: [job(1, undefined, 1)] });
-    await until(() => count(4, "failed"));
-    const finish = ({ job, token, finished }) => [job, token ?? null, finished ?? false];
-    const end = last.map(({ token, isForced }) => [token ?? null, isForced ?? null]);
-    const [, second] = first.filter(({ weights }) => weights); // of a token after the first
-    return [early, first.map(finish), turns, end, [...second.weights]];"""
-    given = {"script": fake_worker(), "models": models, "none": {"base64": compress(b"")}}
-    early, first, turns, last, weights = run_node(body, **given)
-    assert early == [0, 1, 2, 3, 13, 13]  # the text waits for its model
-    assert first == [
-        [10, 5, False], [12, 5, False],
-        [10, 2, False], [10, None, True], [12, 6, False], [12, None, True],
+    assert said == [
+        "Right: Vector 1 of 6, Pair 2 of 6, Attends 6 of 6, Late 6 of 6.",
+        "Longer than all sentences in training: they had at most 3 words.",
+        "Here, this model finds likely: b 100 % <eos> 0.0 %",
+        False, "over the whole text, layer 3", 10, "", "3 words",
+        "5 tokens: words and punctuation marks",
+        "The models know 7 words, source and target together.3 are unknown to them: x, ., y."
+        "More than one sentence: sentences of the test set are single, so one may be lost.",
     ]  # fmt: skip
-    assert turns == sorted(turns)
-    assert last == [[5, True], [6, True], [3, False], [3, False], [None, None]]
-    places = itertools.product((1, 2), (1, 2, 3), (1, 2, 3))  # layers, heads, source: no target
-    assert weights == pytest.approx([0.1 * i + 0.01 * h + 0.001 * s for i, h, s in places])
-
-
-def test_a_chosen_token_is_likely_and_allowed() -> None:
-    script = fake_worker() + "; Object.assign(globalThis, { chooseToken, rankTokens })"
-    body = """new Function(given.source)();
-    return given.cases.map(([logits, temperature, random]) => {
-      Math.random = () => random;
-      return chooseToken(Float32Array.from(logits), temperature, { EOS: 2 });
-    });"""
-    log3 = 1.09861
-    cases = [
-        [[9, 8, 1, 2, 5, 5], 0, 0], [[9, 8, 5, 2, 5, 5], 0, 0],
-        [[9, 9, 0, log3, -99], 1, 0.24], [[9, 9, 0, log3, -99], 1, 0.26],
-        [[9, 9, 0, 2 * log3, -99], 2, 0.24], [[9, 9, 0, 2 * log3, -99], 2, 0.26],
-        [[9, 9, 0, 2 * log3, -99], 1, 0.11], [[9, 9, log3, 0, -99], 1, 0.74],
-        [[9, 9, log3, 0, -99], 1, 0.76],
-    ]  # fmt: skip
-    assert run_node(body, source=script, cases=cases) == [4, 2, 2, 3, 2, 3, 3, 2, 3]
-    body = """new Function(given.source)();
-    return rankTokens(Float32Array.from(given.logits), { EOS: 2 });"""
-    logits = [9, 9, 0, log3, -1, log3, 2 * log3, -2]  # in all 1 + 3 + 1 / e + 3 + 9 + 1 / e²
-    ranked = run_node(body, source=script, logits=logits)
-    assert [token for token, _ in ranked] == [6, 3, 5, 2, 4]
-    expected = [p / 16.5032 for p in (9, 3, 3, 1, 0.3679)]
-    assert [p for _, p in ranked] == pytest.approx(expected, abs=1e-4)
+    assert (lit, limits) == (["run-2 4", "run-3 4"], ["0.5", True, True])
+    assert strips == pytest.approx([0.221 + 0.001 * s for s in range(6)])  # layer 2, mean of heads
