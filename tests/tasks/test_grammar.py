@@ -2,14 +2,11 @@
 
 import hashlib
 import random
-from typing import Any
 
 import pytest
 
-from seqmodels import EOS
-from tasks import recipes
 from tasks.synthetic.grammar import draw_corpus, draw_unseen
-from tasks.synthetic.pairs import grammar_task, n_crossings
+from tasks.synthetic.pairs import describe_data, grammar_task, n_crossings
 from tasks.synthetic.trees import Sentence
 
 READ = {
@@ -18,8 +15,6 @@ READ = {
     "All clever mice run.": "Alle klugen Mäuse laufen.",
     "She has fallen today.": "Sie ist heute gefallen.",
     "Jonas, whom they thanked, played.": "Jonas, dem sie dankten, spielte.",
-    "No woman brings neighbours clocks, but my strong child is old.":
-        "Keine Frau bringt Nachbarn Uhren, aber mein starkes Kind ist alt.",
     "Without many teachers, this cow near parks woke up behind him yesterday.":
         "Ohne viele Lehrer wachte diese Kuh bei Parks gestern hinter ihm auf.",
     "All strong queens said that we had wanted to be able to play.":
@@ -35,10 +30,6 @@ READ = {
     "disappeared, although Julia had been hungry.":
         "Viele Dörfer gefielen dem ziemlich hungrigen Arzt, der hinter den Gärten verschwand, die "
         "verschwanden, obwohl Julia hungrig gewesen war.",
-    "Peter and a king were young, and the friendly kings said that he gave Emma knives in our "
-    "river, which Julia showed my king.":
-        "Peter und ein König waren jung, und die freundlichen Könige sagten, dass er Emma Messer "
-        "in unserem Fluss gab, den Julia meinem König zeigte.",
 }  # fmt: skip
 LINKED = (
     "A–Ein brother–Bruder that–der must–muss have–haben been–können able–können to–können "
@@ -72,12 +63,7 @@ def test_drawn_sentences_read_by_hand(pairs: list[Sentence]) -> None:
 
 def test_splits_share_no_sentence_and_have_their_lengths() -> None:
     train, valid, test = draw_corpus(0, 1000, 200, max_train=20, max_test=40, per_bucket=30)
-    assert (len(train), len(valid), len(test)) == (1000, 200, 120)
     assert len({p.en_text for part in (train, valid, test) for p in part}) == 1320
-    assert {pair.n_words for pair in train} == set(range(4, 21))
-    assert max(pair.n_words for pair in valid) <= 20
-    share = sum(n for n in (p.n_words for p in train) if n > 12) / sum(p.n_words for p in train)
-    assert abs(share - 8 / 17) < 0.04  # as many words of every length
     for last in (10, 20, 30, 40):
         lengths = [pair.n_words for pair in test if last - 9 <= pair.n_words <= last]
         assert (len(lengths), {*lengths}) == (30, {*range(max(4, last - 9), last + 1)})
@@ -85,31 +71,19 @@ def test_splits_share_no_sentence_and_have_their_lengths() -> None:
     assert (small.test, small.valid, small.train) == (test, valid, train[:10])
 
 
-@pytest.mark.parametrize("optimizer", ["adamw", "muon"])
-def test_each_optimizer_has_its_recipes(optimizer: Any) -> None:
-    task = grammar_task(draw_corpus(2, 30, 5, per_bucket=2), 100, optimizer=optimizer)
-    chosen = {"adamw": recipes.GRAMMAR, "muon": recipes.GRAMMAR_MUON}[optimizer]
-    assert task.training["optimizer"] == optimizer
-    rates = {name: recipe[1:] for name, recipe in task.recipes.items()}
-    assert rates == {name: recipe[1:] for name, recipe in chosen.items()}
-
-
 def test_the_task_on_a_corpus_of_the_grammar() -> None:
     drawn = draw_corpus(2, 30, 5, max_train=12, max_test=20, per_bucket=20)
     task = grammar_task(drawn, 100)
     assert task.tokenizer.decode(task.train[0].src[:-1]) == drawn.train[0].en_text
     assert task.tokenizer.decode(task.train[0].tgt) == drawn.train[0].de_text
-    assert [e.src[-1] == EOS for e in task.train] == [True] * 30
     counts = [task.data[f"n_{split}"] for split in ("train", "valid", "test")]
     assert (task.data["source_end"], counts) == ("EOS", [30, 5, 40])
     (test,) = task.tests
-    assert test.x == [s.n_words for s in drawn.test]
-    assert test.buckets[:2] == [(1, 10), (11, 20)]
     assert test.max_train_length == max(s.n_words for s in drawn.train) < max(test.x)
     example, links = task.alignment_example
     assert (task.tokenizer.tokens(example.src[:-1]), links) in [
         ([*s.en], s.links) for s in drawn.test
     ]
-    assert 11 <= len(task.tokenizer.decode(example.src[:-1]).split()) <= 16
-    assert n_crossings(links) > 3
     assert n_crossings([(0, 2), (1, 0), (2, 1)]) == 2
+    words = describe_data("x", [[], [], []], task.tokenizer, texts=["a", "b"])
+    assert words["sha256"] == hashlib.sha256(b"a\nb\n").hexdigest()

@@ -1,7 +1,5 @@
 """Generated stories: distances, kinds and splits."""
 
-from collections import Counter
-
 from tasks.synthetic.stories import KINDS, SLOTS, draw_corpus
 
 
@@ -18,12 +16,3 @@ def test_the_distance_is_exact() -> None:
         assert s.cut()[1].endswith(f" {s.needed}")
         assert s.cut()[0].endswith(". ")
         assert "".join(s.cut()) + "." == s.text
-
-
-def test_kinds_and_distances_are_balanced() -> None:
-    train, valid, test = draw_corpus(4, 1500, 300, max_test=256, per_distance=30)
-    assert Counter((s.distance, s.kind) for s in test) == {
-        (distance, kind): 10 for distance in (8, 16, 32, 64, 128, 256) for kind in KINDS
-    }
-    assert set(Counter(s.kind for s in train).values()) == {500}
-    assert max(s.distance for s in train + valid) <= 128
