@@ -1,6 +1,7 @@
 """The tasks in every size, and the driver that runs all of them."""
 
 import hashlib
+import re
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 from conftest import RESULTS, Run, check_folder
 from matplotlib.axes import Axes
+from matplotlib.ticker import FixedLocator
 from toys import load_records
 
 from seqmodels import MODELS
@@ -23,7 +25,6 @@ from tasks.next_token import __main__ as next_token
 from tasks.translation import __main__ as translation
 
 MEASURED = ["best_state", "controls", "places", "prefixes"]
-KINDS = [f"transformer_{kind}" for kind in ("sinusoids", "learned", "rotary", "none")]
 PAIR = ["rnn_encdec", "bahdanau"]
 LSTM, TRANSFORMER = ["lstm_seq2seq", "lstm_seq2seq_forward"], ["transformer"]
 WRONG = [*TRANSFORMER, "transformer_no_bos", "transformer_wrong_axis"]
@@ -33,9 +34,6 @@ RUNS = [
     ("bottleneck --best-state 3", PAIR, [1, 11], MEASURED, "best-state prefixes"),
     ("translation --preset ladder", [*LSTM, "lstm_seq2seq_dot_fed"], [1, 6, 11, 16], [], "rungs"),
     pytest.param("mistakes", WRONG, [1, 11], ["losses"], "mistakes", marks=slow),
-    pytest.param(
-        "translation --preset positions", KINDS, [1, 6, 11, 16], [], "score-length", marks=slow
-    ),
     pytest.param("copy", [*MODELS], [4, 8, 16], [], "score-copy score-reverse", marks=slow),
 ]
 """Tasks, models, where buckets of the first test set begin, analyses, and figures."""
@@ -57,11 +55,14 @@ DATA = {
     "memory --preset again": "8a1e4867", "memory --preset hops": "3d7ee5d3",
     "memory --preset cups-5": "51af63b0", "next_token": "f86ac39d", "translation": "c3691c2f",
     "translation --preset ladder": "900b29d1", "translation --preset parts": "3f18173f",
+    "translation --preset constants": "3f18173f", "translation --preset positions": "69367609",
 }  # fmt: skip
 """The digest of each task's data."""
 RECORDED = {
     "copy": "recall", "memory": "lookup", "memory --preset again": "lookup-again",
-    "memory --preset cups-5": "tracking-5", "translation --preset ladder": "ladder",
+    "memory --preset cups-5": "tracking-5", "memory --preset hops": "lookup-hops",
+    "translation --preset ladder": "ladder", "translation --preset constants": "constants",
+    "translation --preset positions": "positions", "copy --bits": "bits-optimised",
 }  # fmt: skip
 """The folders of records that were made with the recipes as they are."""
 
@@ -71,33 +72,47 @@ def test_the_data_of_a_task_stay(command: str) -> None:
     """What is trained and tested on, in the size of smoke: its draws, and what is known of it."""
     name, *flags = command.split()
     module = import_module(f"tasks.{name}.__main__")
-    task = module.make_task(module.PARSER.parse([*flags, "--size", "smoke"]))
+    task = module.make_task(module.PARSER.parse([*flags, "--size", "smoke", "--tokens", "77"]))
+    assert task.training["tokens"] == 77
     known = [(t.x, t.buckets, t.max_train_length, t.groups, t.baseline) for t in task.tests]
     drawn = [task.train, task.valid, *(test.examples for test in task.tests)]
     text = repr([known, [[*map(tuple, examples)] for examples in drawn], task.alignment_example])
     assert hashlib.sha256(text.encode()).hexdigest()[:8] == DATA[command]
     for made in load_records(RESULTS / RECORDED[command]) if command in RECORDED else []:
+        assert (made.task, made.data.name) == (task.name, task.data["name"])
+        if not made.arm:
+            bases = [base for model, base in task.contrasts if model == made.model]
+            assert [*(made.contrasts or ())] == bases, made.model
+            for name in task.training.keys() & {"batch_tokens", "n_validations"}:
+                assert getattr(made.train_config, name) == task.training[name], made.model
         if recipe := task.recipes.get(made.model):
-            assert {**made.settings} | recipe.sizes == {**made.settings}, made.model
+            changed = [k for k, size in recipe.sizes.items() if made.settings[k] != size]
+            assert changed in ([], ["n_positions"]), made.model  # longer texts need more
             assert recipe.lr == made.train_config.lr, made.model
+            if "d_model" not in recipe.sizes and command != "copy --bits":
+                assert made.n_parameters == pytest.approx(task.n_parameters, rel=0.05)
 
 
 FIGURES = {
-    "heads-gpt": "66d5d9ee", "smoothing": "e93b407e", "words": "3775ddad", "nouns": "658a4592",
-    "budgets": "f3147458", "translation-bible-30m": "569d2806", "vector": "10dd9b88",
-    "ladder": "eee03cb2", "ladder-bias": "2545aaa9", "ladder-transformer": "7e5df324",
-    "bits-optimised": "cee58a0e", "lookup-width-64": "957cac59", "mistakes": "334259ff",
+    "heads-gpt": "49f54ee3", "smoothing": "5afedf77", "words": "054a1962", "nouns": "16f280c5",
+    "budgets": "974d88aa", "translation-bible-30m": "18eb1bd1", "vector": "a9262583",
+    "ladder": "e8da2016", "ladder-bias": "aafa9660", "ladder-transformer": "2fb471a8",
+    "bits-optimised": "6426539b", "lookup-width-64": "3259e2e2", "mistakes": "c983af03",
+    "bottleneck": "f76678d5", "halves": "b7e2c9b2",
 }  # fmt: skip
 """The digest of each folder's figures; it changes with its records."""
 
 
 def list_drawn(ax: Axes) -> list[Any]:
-    """Return the numbers of lines, bars, areas and cells, and the texts inside the axes."""
+    """Return the numbers of what is drawn and of titles, and texts inside and along the axes."""
     areas = [area.get_array() for area in ax.collections]
     areas += [path.vertices for area in ax.collections for path in area.get_paths()[:99]]
     drawn = [line.get_xydata() for line in ax.lines] + [bar.get_bbox() for bar in ax.patches]
     numbers = [np.round(np.ma.filled(x, 0), 3).tolist() for x in (*drawn, *areas) if x is not None]
-    return [numbers, [text.get_text() for text in ax.texts]]
+    named = [axis for axis in (ax.xaxis, ax.yaxis) if isinstance(axis.major.locator, FixedLocator)]
+    texts = [*ax.texts, *(label for axis in named for label in axis.get_ticklabels())]
+    title = re.findall(r"[\d.]+", ax.get_title("left"))
+    return [numbers, title, [text.get_text() for text in texts]]
 
 
 @pytest.mark.parametrize("folder", FIGURES)
@@ -108,6 +123,20 @@ def test_the_figures_of_a_folder_stay(folder: str) -> None:
     shown = [(name, *map(list_drawn, it.axes)) for own in drawn for name, it in own.items()]
     assert shown
     assert hashlib.sha256(repr(shown).encode()).hexdigest()[:8] == FIGURES[folder]
+
+
+def test_a_flag_replaces_a_comparisons_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    passed, out = [], tmp_path / "results"
+    monkeypatch.setattr(everything, "run", lambda *given: passed.append(given[2]))
+    monkeypatch.setattr(figures, "plot_results", lambda folder: [folder / "all.svg"])
+    own = "--vary lr=1,2 --set d_model=8 --frozen OUT/first"
+    forwarded = ["--vary", "lr=3", "--set", "warmup=0.1"]
+    everything.run_all(out, [("kept", "bottleneck", own)], forwarded)
+    left = ["--set", "d_model=8", "--frozen", f"{out}/first", *forwarded]
+    assert passed == [[*left, "--out", f"{out}/kept"]]
+    assert capsys.readouterr().out.splitlines()[-1] == f"{out}/all.svg"
 
 
 def write_short_files(folder: Any, *_: object) -> list[Path]:

@@ -2,10 +2,12 @@
 
 import pytest
 import torch.nn.functional as F
-from conftest import Tiny
+from conftest import RESULTS, Tiny
 
 from seqmodels import EOS
 from seqmodels.data.batches import Example, collate
+from seqmodels.records.io import load
+from tasks.mistakes import __main__ as mistakes
 from tasks.mistakes import measure
 
 EXAMPLES = [
@@ -31,6 +33,19 @@ def test_losses_differ_where_the_future_or_pads_are_seen(
     assert (losses["at once"] != pytest.approx(losses["by steps"], rel=1e-6)) == is_ahead
     if mistake != "_wrong_axis":  # pads are queries, too: their number counts in the encoder
         assert (losses["at once"] != pytest.approx(losses["padded"], rel=1e-9)) == is_padded
+
+
+def test_mistakes_are_trained_as_those_of_the_records(monkeypatch: pytest.MonkeyPatch) -> None:
+    few = {"n_train": 40, "n_valid": 9, "max_train": 10, "max_test": 10, "per_bucket": 3}
+    monkeypatch.setitem(mistakes.DEFAULT_SIZES, "laptop", few)
+    task = mistakes.make_task(mistakes.PARSER.parse_args([]))
+    assert task.measure["losses"].keywords["examples"] == task.valid
+    for name in mistakes.MODELS:
+        made = load(RESULTS / "mistakes" / f"{name}-seed4.json")
+        settings = {field: getattr(made.train_config, field) for field in task.training}
+        assert (made.task, settings) == (task.name, task.training)
+        bases = [base for model, base in task.contrasts if model == name]
+        assert [*(made.contrasts or ())] == bases == ["transformer"] * (name != "transformer")
 
 
 def test_a_loss_is_the_mean_over_the_tokens(tiny: Tiny) -> None:
