@@ -3,6 +3,7 @@
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -23,6 +24,7 @@ from tasks.bottleneck import best_state, halves, kept, latent
 from tasks.bottleneck.best_state import BestState
 from tasks.synthetic.grammar import draw_corpus
 from tasks.synthetic.trees import Sentence
+from tasks.synthetic.words import english_words, german_words
 
 N, V = 10, TOKENIZER.vocab_size
 TASK = toy()
@@ -104,6 +106,8 @@ def test_the_adapted_model_translates_from_the_optimised_states() -> None:
     rows = [3, 0, 7]  # States are looked up by the source, not by the row
     state = adapted.encode(batch.src[rows], batch.src_mask[rows])
     assert torch.equal(state.table, best.optimise(model)[1][200].table[rows])
+    deaf = best.optimise(Deaf())[1]  # another model's, which do not move
+    assert_close(deaf[200].table, deaf[0].table, rtol=0, atol=1e-2)
     grows = build("bahdanau", V, d_model=8, d_embed=8, d_maxout=8, d_align=8)
     assert best.adapt(grows) is grows
     assert best.measure(grows, grows) == best.measure_controls(grows, grows) == []
@@ -165,10 +169,11 @@ def test_controls_start_elsewhere_and_have_other_targets() -> None:
 
 
 def test_states_are_changed_as_their_rows_say(monkeypatch: pytest.MonkeyPatch) -> None:
-    best, model, given = best_of(2), Copier(), list[Any]()
+    best, model, given, targets = best_of(2), Copier(), list[Any](), list[Any]()
 
-    def note(_: Any, __: Any, state: State, *___: Any) -> list[dict[str, int]]:
+    def note(_: Any, __: Any, state: State, examples: Any, x: Any) -> list[dict[str, int]]:
         given.append(state)
+        targets.append([example.tgt for example in examples])
         return [{"i": len(given) - 1}]
 
     monkeypatch.setattr(BestState, "score", note)
@@ -181,8 +186,14 @@ def test_states_are_changed_as_their_rows_say(monkeypatch: pytest.MonkeyPatch) -
             assert (x - own).std().item() == pytest.approx(row.get("noise", 0), rel=0.1, abs=1e-5)
     rows = {row["control"]: row["i"] for row in best.measure_controls(model, model)
             if row.get("steps") == 0}  # fmt: skip
-    own, other = (given[rows[name]].table for name in (best_state.DESCENT, best_state.OTHER_START))
-    assert torch.equal(own.roll(-1, 0), other)
+    own, other, middle, *same = (given[i] for i in rows.values())
+    assert torch.equal(own.table.roll(-1, 0), other.table)
+    assert_close(ranges.normalise(middle), torch.zeros(len(middle.n), N * V))
+    assert all(torch.equal(own.table, each.table) for each in same)
+    first, *unmoved, moved, shuffled = (targets[i] for i in rows.values())
+    assert (unmoved, shuffled == first) == ([first, first], False)
+    assert moved == first[1:] + first[:1]
+    assert [*map(sorted, shuffled)] == [*map(sorted, first)] != [*map(sorted, moved)]
 
 
 def test_the_longest_trained_bucket_is_that_which_training_reaches_the_end_of() -> None:
@@ -210,6 +221,9 @@ def test_distances_by_hand_and_shuffled_targets() -> None:
 def test_words_kept_by_place_and_by_words_read(monkeypatch: pytest.MonkeyPatch) -> None:
     """A word that occurs twice has to be generated twice; places are fifths of the source."""
     en = ("the", "dog", "saw", "the", "cat", "and", "the", "dog", "slept", ".")
+    assert english_words(("Dogs", "woke")) == [(0, "dog"), (1, "wake")]
+    german = ("altem", "Alte", "aufwachte")
+    assert [german_words(form) for form in german] == [{"old"}, {"old"}, {"wake"}]
     counts = kept.count_kept(en, ["der", "Hund", "sah", "die"])
     assert counts.tolist() == [[1, 1], [1, 1], [0, 1], [0, 1], [0, 1]]
     assert kept.cut_prefix(Sentence(("Now", ",", "the", "dog", "slept", "."), (), ()), 3) == [
@@ -219,15 +233,27 @@ def test_words_kept_by_place_and_by_words_read(monkeypatch: pytest.MonkeyPatch) 
     sentences = [s for s in corpus.test if s.n_words >= 11]
     monkeypatch.setattr(kept, "BINS", ((4, 9), (11, 11), (90, 99)))
 
-    def translate(_: Any, examples: Any, *__: Any) -> list[Any]:
-        return [s.de for s in sentences]
+    def translate(model: Any, *_: Any) -> list[Any]:
+        longest = getattr(model, "state", 99)
+        return [s.de if s.n_words <= longest else s.de[:6] for s in sentences]
 
     monkeypatch.setattr(kept, "generate_targets", translate)
     words: Any = SimpleNamespace(encode=lambda text: [], tokens=lambda output: output)
     rows = kept.measure_prefixes(Copier(), Copier(), sentences, words)
     assert [row["n"] for row in rows] == [len(sentences)] * 2
-    assert rows[1]["words"] == 11
+    assert 5 < rows[0]["words"] < 8 < rows[1]["words"] == 11
     assert all(row["share_value"] > 95 > 60 > row["chance"] for row in rows)
+    x = [s.n_words for s in sentences]
+    test = replace(TASK.tests[0], examples=[Example([n], [n]) for n in x], x=x)
+    best: Any = SimpleNamespace(
+        test=replace(test, buckets=[(11, 12), (13, 20)]), tokenizer=words,
+        optimise=lambda _: (None, {0: 0, 9: 12}),
+    )  # fmt: skip
+    by_place = kept.measure_places(Copier(), Copier(), best, sentences)
+    places = [(row["steps"], row["low"], row["place"]) for row in by_place]
+    assert places == [*product((0, 9), (11, 13), range(1, 6))]
+    last = [row["share"] > 95 for row in by_place if row["place"] == 5]
+    assert last == [False, False, True, False]
 
 
 @pytest.mark.usefixtures("undrawn")
@@ -244,8 +270,10 @@ def test_only_the_encoder_learns_for_a_frozen_decoder(compared: Path, tmp_path: 
         assert torch.equal(after.get_parameter(key), before.get_parameter(key)), key
     learned = "encoder.unit.U.weight"
     assert not torch.equal(after.get_parameter(learned), before.get_parameter(learned))
+    assert after.config.d_model == before.config.d_model
+    assert task.data["frozen"] == f"one half, from {compared.name}"
     with pytest.raises(ValueError, match="has no weights of rnn_encdec-seed2"):
-        halves.with_frozen_half(toy(), compared, ["rnn_encdec"], [2])
+        halves.with_frozen_half(toy(), compared, ["rnn_encdec_fresh"], [2])
 
 
 @pytest.mark.usefixtures("undrawn")
@@ -275,8 +303,10 @@ def test_only_the_decoder_learns_for_a_frozen_encoder(compared: Path, tmp_path: 
 
 
 def test_an_autoencoder_reads_what_it_writes() -> None:
-    task = halves.to_autoencoder(replace(TASK, train=[Example([4, 5, EOS], [6, 7, 7, EOS])]))
-    assert task.train == [Example([6, 7, 7, EOS], [6, 7, 7, EOS])]
+    pair = [Example([4, 5, EOS], [6, 7, 7, EOS])]
+    task = halves.to_autoencoder(replace(TASK, train=pair, valid=pair))
+    assert task.train == task.valid == [Example([6, 7, 7, EOS], [6, 7, 7, EOS])]
+    assert (task.alignment_example, task.measure) == (None, {})
     (before,), (after,) = TASK.tests, task.tests
     assert [e.src for e in after.examples] == [e.tgt for e in before.examples]
     assert after.x == before.x
