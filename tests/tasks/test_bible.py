@@ -1,5 +1,6 @@
 """The Bible's splits, from eBible's files at an address or in a folder."""
 
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -60,3 +61,17 @@ def test_ebibles_files_are_split(is_downloaded: bool, tmp_path: Path, monkeypatc
         assert read_pairs(opened, split) == verses
     back = bible.open_bible(("en", None))
     assert read_pairs(back, "valid") == [(en, de) for _, de, en in VERSES["valid"]]
+    english = tmp_path / "bible" / Path(bible.EBIBLE_FILES[2]).name
+    english.write_bytes(english.read_bytes().replace(b"verse 3\n", b"verse III\n"))
+    assert bible.open_bible(("de", None)).key != opened.key
+    english.write_bytes(english.read_bytes().replace(f"{TEST_VERSES[3]} english".encode(), b""))
+    with pytest.raises(ValueError, match=f"1 test verses, such as {TEST_VERSES[3]}, are not in"):
+        bible.open_bible(("de", None))
+    english.write_bytes(english.read_bytes() + b"one more\n")
+    with pytest.raises(ValueError, match="each needs one line per verse"):
+        bible.open_bible(("de", None))
+    monkeypatch.setenv("SEQMODELS_DATA", str(tmp_path))
+    for split, code in product(SPLITS, ("de", "en")):
+        (tmp_path / "bible" / f"{split}.{code}").write_text(f"{split} {code}\n")
+    made = bible.open_bible(("en", "de"))  # splits, in place of the files
+    assert (made.name, read_pairs(made, "test")) == ("bible", [("test en", "test de")])

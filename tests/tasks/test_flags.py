@@ -20,13 +20,21 @@ def test_all_stands_for_the_models_with_a_chapter() -> None:
     assert parse(["--models", "gpt_rms", "all"]).models == ["gpt_rms", *chapters]
 
 
-def test_each_comparison_has_a_default_folder_of_its_own() -> None:
+def test_each_comparison_has_a_default_folder_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "spoken.v1" / "said").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "spoken.v1")
     for program, words, folder in (
         (bottleneck, "", "bottleneck-laptop"), (recall, "--bits --size full", "copy-bits-full"),
         (translation, "--preset ladder", "translation-ladder-laptop"),
         (translation, "--data my/de-en.tsv --size smoke", "translation-my-de-en.tsv-smoke"),
+        (translation, "--data . said", "translation-spoken-laptop"),
     ):  # fmt: skip
         assert flags.default_folder(program.PARSER.parse(words.split())) == Path("runs", folder)
+    with pytest.raises(ValueError, match="has files"):
+        recall.PARSER.parse(["--out", "."])
+    assert recall.PARSER.parse(["--out", ".", "--dry-run"]).out == Path(".")  # not written to
 
 
 def test_a_failed_run_is_an_error_after_the_others_are_drawn(

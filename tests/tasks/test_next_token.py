@@ -30,20 +30,11 @@ def text(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize("context", [0, 1, 8, 40, 68, 500])
-def test_a_window_is_consecutive(context: int) -> None:
-    tokens = list(range(100, 200))
-    src, tgt, *_ = windows.window(tokens, context)
-    assert tgt == tokens[-windows.CONTINUATION :]
-    n = min(context, 68)
-    assert src == (tokens[-n - len(tgt) : -len(tgt)] if n else [BOS])
-    assert windows.window([4, 5, 6, 7, 8], 100) == Example([4, 5, 6], [7, 8])
-
-
 def test_every_context_has_the_same_continuations() -> None:
     texts = [list(range(100 * i, 100 * i + 50 + i)) for i in range(1, 6)]
     full = [Example(tokens[:-9], tokens[-9:]) for tokens in texts]
     test = windows.context_test(full, 40, train=[Example([5] * n, [6]) for n in (3, 24, 7)])
+    assert test.primary_metric == "bits_per_byte"
     assert test.max_train_length == 24  # contexts that no training text had are drawn as such
     assert [low for low, _ in test.buckets] == [0, 8, 16, 32, 40]
     for k, _ in test.buckets:
@@ -51,15 +42,15 @@ def test_every_context_has_the_same_continuations() -> None:
         assert group == [Example(t[-k - 9 : -9] if k else [BOS], t[-9:]) for t in texts]
 
 
-def test_half_of_the_windows_have_all_context() -> None:
-    """The others have a random part of it; the seed matters."""
-    texts = [list(range(72))] * 400
-    lengths, others = ([len(e.src) for e in windows.windows(texts, 40, s)] for s in (1, 2))
-    assert lengths != others
-    assert {len(e.tgt) for e in windows.windows(texts, 40, seed=1)} == set(range(1, 33))
-    assert 0.4 < lengths.count(40) / 400 < 0.6
-    assert len(set(lengths)) > 30
-    assert all(e.src == [BOS] for e in windows.windows(texts, 0, seed=1))
+def test_a_context_is_as_long_as_the_stories_allow() -> None:
+    given = argparse.Namespace(size="smoke", context=0, tokens=None)
+    none, distance = next_token.builtin_task(given).tests
+    assert {*none.x} == {0}
+    given.context = max(len(example.src) for example in distance.examples)
+    assert max(next_token.builtin_task(given).tests[0].x) == given.context
+    given.context += 1
+    with pytest.raises(ValueError, match=f"the longest test story allows {given.context - 1}"):
+        next_token.builtin_task(given)
 
 
 def test_the_needed_word_alone_is_scored() -> None:
@@ -114,15 +105,22 @@ def test_untested_windows_are_counted(text: Path, monkeypatch: pytest.MonkeyPatc
     assert every.index(some[-1]) > 0.6 * len(every)  # over the whole text
 
 
-def test_without_context_each_token_of_a_split_is_scored_once(text: Path) -> None:
-    task = task_on(text, context=0, block=20, tokens=500)
+@pytest.mark.parametrize(("kind", "metric"), [
+    ("bpe", "bits_per_byte"), ("characters", "nats"), ("words", "perplexity"),
+])  # fmt: skip
+def test_without_context_each_token_of_a_split_is_scored_once(
+    kind: str, metric: str, text: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    task = task_on(text, context=0, block=20, tokens=500, tokenizer=(kind, None))
+    noted = "perplexity is comparable only with the same tokens" in capsys.readouterr().out
+    assert noted == (metric == "perplexity")
     n_tokens = {split: task.data[f"n_tokens_{split}"] for split in SPLITS}
     assert len(task.train) == n_tokens["train"] - 19
     assert (task.train[7].src, len(task.train[7].tgt)) == ([BOS], 20)
     assert task.train[8].tgt[:-1] == task.train[7].tgt[1:]  # any token may be first
     assert [test.name for test in task.tests] == ["whole", "valid"]
     for test, split in zip(task.tests, ("test", "valid"), strict=True):
-        assert test.primary_metric == "bits_per_byte"
+        assert (test.primary_metric, test.kind) == (metric, "place")
         n_scored = [len(example.scored()) for example in test.examples]
         assert (sum(n_scored), n_scored[:2]) == (n_tokens[split], [20, 20])
         assert {*test.x} == {*range(1, 11)}
@@ -130,9 +128,17 @@ def test_without_context_each_token_of_a_split_is_scored_once(text: Path) -> Non
         assert n_groups == pytest.approx(len(test.examples) ** 0.5, abs=1)
         assert list(test.x) == sorted(test.x)
     assert sum(len(example.scored()) for example in task.valid) == 50  # a tenth of what is trained
+    assert len(task_on(text, context=0, block=20, tokens=199).valid[0].tgt) == 20  # not 19
     assert task.data["n_left_out_tokens_valid"] == n_tokens["valid"] - 50
     assert (task.data["context"], task.data["block"], task.data["stride"]) == (0, 20, 20)
     assert task.recipes["gpt"].sizes["n_positions"] == 21
+
+
+def test_blocks_of_a_long_text_start_apart(text: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    n = task_on(text, context=0, block=20).data["n_tokens_train"]
+    for most, apart in ((n, 1), (n - 1, 2), (9, 20)):
+        monkeypatch.setattr(windows, "MAX_BLOCKS", most)
+        assert [*task_on(text, context=0, block=20).train.starts] == [*range(0, n - 19, apart)]
 
 
 def test_shakespeare_is_as_in_nanogpt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -64,18 +64,24 @@ def test_what_no_model_can_exceed_because_of_its_tokenizer() -> None:
         "so al·legar ja wie er ist → so al · legar ja wie er ist\n"
     )
     assert corpus.describe_round_trip(Bytes(), targets, "13a") == ""
+    longer = ["ja ja ja so so so al·legar ja wie er ist", *targets]
+    assert corpus.describe_round_trip(spaced, longer, "13a").split("; ")[1].startswith("so al·l")
 
 
-@pytest.mark.parametrize(("targets", "metric"), [
-    ("one two, three\na b c d\nx\n", "bleu"), ("a b c\none two three\na b c d e\n", "exact_match"),
+@pytest.mark.parametrize(("sources", "targets", "metric", "unit", "tokenize"), [
+    ("ka\nta\nlo\n", "one two, three\na b c d\nx\n", "bleu", "words", "13a"),
+    ("ka\nta\nlo\n", "a b c\none two three\na b c d e\n", "exact_match", "words", "13a"),
+    ("我们\n你好\n他\n", "我们很好\n你们好吗\n他们好\n", "bleu", "characters", "zh"),
 ])  # fmt: skip
-def test_bleu_is_not_the_score_of_short_targets(
-    targets: str, metric: str, tmp_path: Path, capsys: Any
+def test_scores_fit_the_script_and_the_length_of_targets(
+    sources: str, targets: str, metric: str, unit: str, tokenize: str, tmp_path: Path, capsys: Any
 ) -> None:
     append(tmp_path, "train", "ka ta\n" * 200, "ta ka\n" * 200)
     for split in ("valid", "test"):
-        append(tmp_path, split, "ka\nta\nlo\n", targets)
-    assert [test.primary_metric for test in task_on(tmp_path).tests] == [metric] * 2
+        append(tmp_path, split, sources, targets)
+    task = task_on(tmp_path)
+    assert [(test.primary_metric, test.unit) for test in task.tests] == [(metric, unit)] * 2
+    assert task.bleu_tokenize == task.data["bleu_tokenize"] == tokenize
     assert ("is exact match" in capsys.readouterr().out) == (metric == "exact_match")
 
 
@@ -102,19 +108,24 @@ def test_own_sentences_have_a_direction(
 def test_the_grammar_is_split_as_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     tasks: list[Task] = []
     monkeypatch.setattr(launch, "compare", lambda task, *_, **__: tasks.append(task))
-    for flags in ([], ["--tokenizer", "characters"], ["--tokenizer", "bpe:400"]):
+    for flags in ([], ["--tokenizer", "characters"], ["--tokenizer", "bpe:400"],
+                  ["--set", "optimizer=adamw"]):  # fmt: skip
         run(translation.PARSER, translation.make_task, ["--size", "smoke", *flags])
     kinds = [task.data["tokenizer"].split(" (")[0] for task in tasks]
-    assert kinds == ["words", "characters", "BPE"]
-    assert [task.alignment_example.links is None for task in tasks] == [False, True, True]
+    assert kinds == ["words", "characters", "BPE", "words"]
+    assert [task.alignment_example.links is None for task in tasks[:3]] == [False, True, True]
+    assert [task.training["optimizer"] for task in tasks] == ["muon"] * 3 + ["adamw"]
+    assert tasks[3].recipes["bahdanau"].lr == recipes.GRAMMAR["bahdanau"].lr
     assert tasks[2].tokenizer.vocab_size == 400
     assert len({task.data["sha256"] for task in tasks}) == 1
     texts = [[task.tokenizer.decode(e.tgt) for e in task.train[:30]] for task in tasks]
     assert texts[0] == texts[1] == texts[2]
 
 
-def test_the_budget_fits_the_data(folder: Path) -> None:
+def test_the_budget_fits_the_data(folder: Path, capsys: Any) -> None:
     task = task_on(folder)
+    made = load_record(next(RESULTS.glob("translation-multi30k/bahdanau-seed1.json")))
+    assert task.training["label_smoothing"] == made.train_config.label_smoothing
     epoch = sum(len(example.tgt) for example in task.train)
     recipe = corpus.DEFAULT
 
@@ -126,6 +137,7 @@ def test_the_budget_fits_the_data(folder: Path) -> None:
     ):  # fmt: skip
         assert choose(given, recipe, size, epoch) == expected
     assert choose(None, recipe, "laptop", 10**6) == 4_800_000
+    assert "4,800,000 target tokens, 4.8 epochs of train (" in capsys.readouterr().out
     assert choose(None, corpus.MULTI30K, "laptop", epoch) == 7_000_000
 
 
@@ -143,7 +155,9 @@ def test_a_very_long_test_sentence_is_left_out(folder: Path) -> None:
     given = [*read_lines(folder / "test.qaa")]
     assert [src for src, _ in test.texts] == [*given[:9], given[10]]
     assert any(low <= max(test.x) <= high for low, high in test.buckets)
-    assert task.recipes["gpt"].sizes["n_positions"] <= 3 * 400 + 10
+    seen = [*task.train, *task.valid, *test.examples]
+    longest = max(max(len(e.src), len(e.tgt) // 2) for e in seen)
+    assert task.recipes["gpt"].sizes["n_positions"] == longest + 2 * longest + 10
     assert task.alignment_example == before.alignment_example
     nearest = max(lengths for lengths in map(len, map(str.split, given[:9])))  # to 16 words
     shown = task.tokenizer.decode(task.alignment_example.example.src)
@@ -157,7 +171,7 @@ def test_which_sources_end_with_eos(
     for split in SPLITS:
         for ours, theirs in (("qaa", "de"), ("qab", "en")):
             name = f"{'test_2016_flickr' if split == 'test' else split}.{theirs}"
-            text = (folder / f"{split}.{ours}").read_bytes()
+            text = (folder / f"{split}.{ours}").read_bytes().upper()
             (tmp_path / "multi30k" / name).write_bytes(text)
     monkeypatch.setenv("SEQMODELS_DATA", str(tmp_path))
     for data, flags, end in (
@@ -169,6 +183,7 @@ def test_which_sources_end_with_eos(
         assert task.data["source_end"] == end
         shown = [task.train[0], task.tests[0].examples[0], task.alignment_example.example]
         assert [e.src[-1] == EOS for e in shown] == [end == "EOS"] * 3
+        assert task.tokenizer.decode(shown[0].tgt).islower()
 
 
 def test_the_five_papers_have_a_figure_with_their_names_at_the_lines() -> None:

@@ -4,12 +4,14 @@ import os
 import pickle
 import tracemalloc
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 
 from seqmodels import BOS
-from seqmodels.data import batches
+from seqmodels.data import SPLITS, batches
 from seqmodels.utils import files
 from tasks.next_token import windows as cut
 
@@ -59,6 +61,14 @@ def test_every_token_is_scored_once(n: int, block: int, tmp_path: Path) -> None:
     assert batches.lengths(blocks).tolist() == [[len(e.src), len(e.tgt)] for e in blocks]
     half = cut.Blocks(ids, block, n=n // 2)
     assert [token for e in half for token in e.scored()] == [*range(4, 4 + n // 2)] or n == 1
+
+
+@pytest.mark.parametrize("n", [64, 95, 96])
+def test_the_last_window_ends_with_the_text(n: int, tmp_path: Path) -> None:
+    ids, counts = write(tmp_path / "ids", [*range(4, 4 + n)]), {f"n_tokens_{s}": n for s in SPLITS}
+    ready: Any = SimpleNamespace(data=counts | {"name": "x"}, **dict.fromkeys(SPLITS, ids))
+    targets = [ids.slice(i, i + 32) for i in ((32, 64) if n == 96 else (32,))]
+    assert [example.tgt for example in cut.continuations(ready, 8).train] == targets
 
 
 def test_a_long_text_takes_little_memory(tmp_path: Path) -> None:
