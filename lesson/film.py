@@ -53,7 +53,7 @@ OUTPUTS = (0, 2, 1)
 """The place of each row's text among the outputs of opening.json."""
 VERDICT = "The note is big enough. Reader and writer learn to use it, but slowly."
 LIMITS = (
-    "Up to 40 words, the longest in training; beyond, the best notes found lose words as well. "
+    "Up to 40 words, the longest in training, best notes keep nearly all; beyond, they lose more. "
     "With attention, nothing has to fit into one note."
 )
 FINE = (
