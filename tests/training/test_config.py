@@ -5,12 +5,13 @@ from typing import Any
 
 import pytest
 import torch
-from conftest import TINY, V
+from conftest import RESULTS, TINY, V, fields_of
 from torch.testing import assert_close
 from toys import examples, same
 
 from seqmodels import build
 from seqmodels.data.batches import collate
+from seqmodels.experiments.task import Recipe
 from seqmodels.training import loop
 from seqmodels.training.config import TrainConfig
 from seqmodels.training.trainer import Trainer
@@ -64,6 +65,13 @@ def test_micro_batches_add_up_to_the_gradient_of_the_batch(beside: dict[str, Any
     for parts in found[1:]:
         assert_close(parts, found[0], rtol=1e-6, atol=1e-9)
     assert replace(BASE, micro_batches=2).settings()["micro_batches"] == 2
+
+
+def test_defaults_are_those_of_a_committed_run() -> None:
+    was = fields_of(RESULTS / "translation-multi30k" / "gpt-seed1.json")["train_config"]
+    chosen = {name: was[name] for name in ("tokens", "lr", "precision", "label_smoothing")}
+    assert TrainConfig(**chosen).settings() == was
+    assert TrainConfig(**chosen).muon_lr == Recipe({}, 1e-3).muon_lr == 8e-3
 
 
 def test_a_wrong_value_is_refused_before_anything_is_built() -> None:

@@ -19,7 +19,6 @@ from seqmodels.training.config import Precision, TrainConfig
 SHAPES = [(20, 30), (8, 8), (30, 20), (20, 30), (40, 5)]
 ADAMWS = {"embed", "embedding", "positions", "output", "output.W_o", "attention.v_a"}
 """Embeddings, positions, the output layer, and the vector of a score."""
-
 SPARED = {"mamba2": {"log_A", "W_dt.bias", "skip"}, "gated_deltanet": {"log_A", "W_alpha.bias"}}
 
 
@@ -81,6 +80,8 @@ def test_weight_decay_spares_rates_of_forgetting(name: str, optimizer: Any, fres
         torch.nn.init.ones_(p).grad = torch.zeros_like(p)
     for step in optimizers.make_optimizers(model, cfg):
         step.step()
+    shrunk = {round(x, 4) for p in model.parameters() for x in p.flatten().tolist()} - {1.0}
+    assert shrunk == {1 - 0.1 * 0.5}
     kept = {n.rpartition("self_attention.")[2] for n, p in model.named_parameters() if p.max() == 1}
     assert kept == SPARED.get(name, set())
 
@@ -93,8 +94,9 @@ def test_a_comparison_has_one_optimizer(tmp_path: Path, undrawn: None, few_draws
     settings = [(m.train_config["optimizer"], m.train_config["muon_lr"]) for m in made]
     assert settings == [("muon", task.recipes["gpt"].muon_lr), ("muon", 0.002)]
     assert made[0].curve[-1].valid_nats != made[1].curve[-1].valid_nats
-    with pytest.raises(ValueError, match="trained with AdamW"):
-        compare(toy(), options(tmp_path / "adamw", **chosen))
+    for how in (chosen, {"models": ["gpt"], "set": [("muon_lr", "0.002")]}):
+        with pytest.raises(ValueError, match="trained with AdamW"):
+            compare(toy(), options(tmp_path / "adamw", **how))
     chosen["vary"] = [("optimizer", ["adamw"])]
     with pytest.raises(ValueError, match="optimizer"):
         compare(task, options(tmp_path / "x", **chosen))

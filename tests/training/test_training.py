@@ -43,7 +43,7 @@ def test_a_budget_met_to_the_token_has_its_last_point(fresh: Tiny) -> None:
 
 
 def test_a_point_of_the_curve_is_a_mean_since_the_last(fresh: Tiny, monkeypatch: Any) -> None:
-    trainer, losses = Trainer(fresh("gpt"), CFG), iter([4.0, 2.0, 1.0])
+    trainer, losses = Trainer(fresh("gpt"), replace(CFG, tokens=20)), iter([4.0, 2.0, 1.0])
     monkeypatch.setattr(loop, "backward", lambda *_: torch.tensor(next(losses)).double())
     ticks = itertools.count()
     monkeypatch.setattr("time.perf_counter", lambda: float(next(ticks)))
@@ -55,6 +55,9 @@ def test_a_point_of_the_curve_is_a_mean_since_the_last(fresh: Tiny, monkeypatch:
     keys, n = ("train_nats", "seconds", "step", "tokens"), batch.n_targets
     points = [tuple(point[key] for key in keys) for point in trainer.progress.curve]
     assert points == [(3.0, 2.0, 2, 2 * n), (1.0, 3.0, 3, 3 * n)]
+    trainer.bar = mock.Mock()
+    trainer.show(None)
+    trainer.bar.update.assert_called_with("training", 20, 20, "train 2.333, valid 1.250")
 
 
 def test_a_loss_is_summed_in_float32(tiny: Tiny, pairs: Pairs) -> None:
@@ -88,8 +91,9 @@ def test_the_squared_error_is_that_of_probabilities(tiny: Tiny) -> None:
     rows = zip(p[batch.tgt_out != PAD].tolist(), [8, EOS, 4, 5, 6, 8, EOS], strict=True)
     total = sum((x - (i == token)) ** 2 for row, token in rows for i, x in enumerate(row))
     assert_close(loss_of(model, replace(CFG, loss="squared"), batch), torch.tensor(total / 7))
-    with pytest.raises(ValueError, match="label_smoothing"):
-        replace(CFG, loss="squared", label_smoothing=0.5)
+    for field in ("label_smoothing", "source_loss"):
+        with pytest.raises(ValueError, match=field):
+            replace(CFG, loss="squared", **{field: 0.5})
 
 
 def draw_curves(out: Path, **changes: Any) -> None:
