@@ -21,7 +21,6 @@ from seqmodels.evaluation import evaluate
 from seqmodels.experiments.launch import compare
 from seqmodels.training import loop
 
-# ---------------------------------------------------------------------------- one run, by hand
 UNUSUAL = {
     "tokens": 300, "batch_tokens": 60, "warmup": 0.4, "beta_2": 0.9, "weight_decay": 0.5,
     "max_grad_norm": 0.3, "label_smoothing": 0.2, "n_validations": 1,
@@ -36,13 +35,8 @@ def run_it(tmp_path: Path, undrawn: None, few_draws: None) -> Callable[..., dict
     def run(precision: str = "float32", **training: Any) -> dict[str, Any]:
         examples = {"train": draw_examples(20, 6), "valid": draw_examples(80, 6, 2)}
         task = toy(**examples, training=UNUSUAL | training)
-        given = {
-            "models": ["transformer"],
-            "seeds": [3],
-            "set": [("lr", 0.02)],
-            "precision": precision,
-        }
-        compare(task, options(tmp_path, **given))
+        given = {"seeds": [3], "set": [("lr", 0.02)], "precision": precision}
+        compare(task, options(tmp_path, models=["transformer"], **given))
         return fields_of(tmp_path / "transformer-seed3.json")
 
     return run
@@ -63,8 +57,7 @@ def by_hand(made: dict[str, Any]) -> tuple[torch.nn.Module, int, list[float]]:
     moments = [(torch.zeros_like(p), torch.zeros_like(p)) for p in model.parameters()]
     torch.manual_seed(seed)
     examples, tokens, step, losses = draw_examples(20, 6), 0, 0, []
-    size = cfg["batch_tokens"]
-    epochs = [batches.shuffled_batches(examples, size, seed, epoch) for epoch in range(99)]
+    epochs = [batches.shuffled_batches(examples, cfg["batch_tokens"], seed, n) for n in range(99)]
     drawn = itertools.chain.from_iterable(epochs)
     while tokens < cfg["tokens"]:
         rows = next(drawn)

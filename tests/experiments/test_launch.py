@@ -1,5 +1,6 @@
 """Comparisons: what is trained, what is refused, and what remains of a stopped one."""
 
+import json
 import os
 import signal
 import subprocess
@@ -7,15 +8,16 @@ import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
-from unittest.mock import MagicMock
+from unittest.mock import MagicMock, Mock
 
 import psutil
 import pytest
 import torch
-from conftest import ROOT, check_one_line
+from conftest import ROOT, check_one_line, fields_of
 from fake_records import as_records, fake_record
 from safetensors.torch import load_file
 from survival import command, results, survive
@@ -28,10 +30,8 @@ from seqmodels.data.tokenizers import Words
 from seqmodels.experiments import launch
 from seqmodels.experiments import run as one_run
 from seqmodels.experiments.launch import compare
-from seqmodels.experiments.sweep import Run
+from seqmodels.experiments.sweep import Run, list_runs
 from seqmodels.records import io as record
-from seqmodels.training import loop
-from seqmodels.training.trainer import Trainer
 from seqmodels.utils import files
 
 GPT, PAIR = ["gpt"], ["rnn_encdec", "gpt"]
@@ -39,17 +39,11 @@ pytestmark = pytest.mark.usefixtures("undrawn", "few_draws")
 
 
 class Duck:
-    """Has `submit` alone: carries out what is submitted at once, or loses it."""
-
-    def __init__(self, is_lossy: bool = False):
-        self.is_lossy = is_lossy
+    """Has `submit` alone: carries out what is submitted at once."""
 
     def submit(self, task: Callable[..., Any], /, *args: Any) -> Future[Any]:
         future: Future[Any] = Future()
-        if self.is_lossy:
-            future.set_exception(ConnectionError("the node is gone"))
-        else:
-            future.set_result(task(*args))
+        future.set_result(task(*args))
         return future
 
 
@@ -77,7 +71,6 @@ def test_other_settings_need_another_folder(copied: Path) -> None:
     before = contents(copied)
     for changes, given, match in (
         ({"data": {**toy().data, "name": "b→a"}}, {}, "data.name was letters, is b→a"),
-        ({"training": {**toy().training, "tokens": 199}}, {}, "tokens was 200, is 199"),
         ({}, {"tokens": 199}, "tokens was 200, is 199"),
         ({"beam": 5}, {}, "beam was 1, is 5"),
         ({"n_parameters": 500_000}, {}, "d_model was "),
@@ -97,28 +90,34 @@ def test_other_settings_need_another_folder(copied: Path) -> None:
 
 
 def test_changed_models_run_like_models(tmp_path: Path) -> None:
-    rotary, vary = "transformer_rotary", [("rotary_base", ["30"]), ("warmup", ["0.2"])]
+    rotary, change = "transformer_rotary", "-rotary_base-30.0-warmup-0.2-width-2"
+    vary = [("rotary_base", ["30"]), ("warmup", ["0.2"]), ("width", ["2"])]
     task = toy(contrasts=[(rotary, "gpt"), ("gpt", "bahdanau")])
-    compare(task, options(tmp_path, models=[rotary], vary=vary))
-    names = [rotary, f"{rotary}-rotary_base-30.0", f"{rotary}-warmup-0.2"]
+    compare(task, options(tmp_path, models=[rotary], vary=vary, grid=True))
     records = {r.model: r for r in load_records(tmp_path)}
-    assert list(records) == names
-    assert records[names[0]].arm is None
-    assert records[names[1]].settings["rotary_base"] == 30.0
-    assert records[names[2]].train_config["warmup"] == 0.2
-    assert records[rotary].contrasts == ["gpt"]
-    assert records[names[2]].contrasts == [rotary, "gpt-warmup-0.2"]
+    base, changed = records.values()
+    assert [*records] == [rotary, f"{rotary}{change}"]
+    assert (base.arm, base.events, changed.events) == (None, [], [])
+    varied = changed.settings["rotary_base"], changed.train_config["warmup"], changed.arm.width
+    assert varied == (30.0, 0.2, 2)
+    assert (base.contrasts, changed.contrasts) == (["gpt"], [rotary, f"gpt{change}"])
+    own = options(tmp_path, models=["bahdanau", "lstm_seq2seq"])
+    others = [one_run.list_contrasts(run) for run in list_runs(task, own, tmp_path, "cpu")]
+    assert others == [[], None]  # named by the others' contrasts, or by none
     before = times(tmp_path)
     compare(toy(), options(tmp_path, models=[rotary]))  # beside others of other training
     assert times(tmp_path) == before
-    loaded = seqmodels.load(tmp_path / f"{names[1]}-seed1")
+    loaded = seqmodels.load(tmp_path / f"{changed.model}-seed1")
     assert loaded.model.config.rotary_base == 30.0
 
 
 def test_a_trained_run_is_taken(recorded_gpt: Path, tmp_path: Path, monkeypatch: Any) -> None:
     path = recorded_gpt / "gpt-seed1.json"
+    event = {"step": 1, "kind": "resumed", "what": "resumed after 9 of 200 tokens"}
+    path.write_text(json.dumps(fields_of(path) | {"events": [event]}))
     monkeypatch.setattr(one_run, "train", lambda *_: pytest.fail("trained again"))
-    tests = [*toy().tests, replace(toy().tests[0], name="short", examples=toy().valid[:5])]
+    about = {"is_generated": False, "primary_metric": "nats", "examples": toy().valid[:5]}
+    tests = [replace(toy().tests[0], name="short", **about), *toy().tests]
     seen = list[bool]()
 
     def compare_weights(model: SequenceModel, untrained: SequenceModel) -> list[dict[str, Any]]:
@@ -126,14 +125,20 @@ def test_a_trained_run_is_taken(recorded_gpt: Path, tmp_path: Path, monkeypatch:
         seen.extend(same(weights, each.state_dict()) for each in (model, untrained))
         return [{"n": 3.0}]
 
-    task = toy(name="other", tests=tests, measure={"weights": compare_weights})
-    compare(task, options(tmp_path / "a", models=GPT, trained=recorded_gpt))
+    measure = {"weights": compare_weights}
+    task = toy(name="other", tests=tests, measure=measure, bleu_tokenize="char")
+    for _ in range(2):  # the second is recorded
+        compare(task, options(tmp_path / "a", models=GPT, trained=recorded_gpt, metric="bleu"))
     old, new = record.load(path), record.load(tmp_path / "a" / path.name)
     assert seen == [True, False]
     assert (new.task, new.curve, new.weights_sha256) == ("other", old.curve, old.weights_sha256)
-    assert new.tests[0].overall == old.tests[0].overall
+    assert [test.primary_metric for test in new.tests] == ["nats", "bleu"]
+    assert new.tests[1].overall == old.tests[0].overall
+    assert "tok:char" in new.signatures["bleu"]
     assert new.speed.evaluate_sentences_per_s * new.evaluate_s == pytest.approx(13 + 5)
-    assert new.events[-1].kind == "trained"
+    assert new.events[:-1] == old.events
+    assert [*new.events[-1]][1:] == [("kind", "trained"), ("what", "trained by the task again")]
+    assert new.events[-1].step == old.curve[-1].step > old.curve[0].step
     with pytest.raises(ValueError, match=r"lr was 0\.01, is 0\.5"):
         compare(task, options(tmp_path / "b", models=GPT, trained=recorded_gpt, set=[("lr", 0.5)]))
     with pytest.raises(ValueError, match="no folder"):
@@ -147,11 +152,12 @@ def test_a_trained_run_is_taken(recorded_gpt: Path, tmp_path: Path, monkeypatch:
 
 
 def test_a_dry_run_writes_nothing(recorded_gpt: Path, capsys: Any, monkeypatch: Any) -> None:
-    before, new = contents(recorded_gpt), recorded_gpt.with_name("new")
-    monkeypatch.setattr(launch.torch, "get_num_threads", lambda: 2)
-    monkeypatch.setattr(launch, "mean", lambda times: 90.0 * len(times))  # seconds a run
+    path, new = recorded_gpt / "gpt-seed1.json", recorded_gpt.with_name("new")
+    path.write_text(json.dumps(fields_of(path) | {"train_s": 100.0, "evaluate_s": 20.0}))
+    before = contents(recorded_gpt)
+    monkeypatch.setattr(launch.torch, "get_num_threads", lambda: 4)
     compare(toy(), options(recorded_gpt, models=GPT, seeds=[1, 2, 3, 4], dry_run=True))
-    assert "to train: 3 of 4 runs, 2 at once, in about 3.0 min" in capsys.readouterr().out
+    assert "to train: 3 of 4 runs, 4 at once, in about 2.0 min" in capsys.readouterr().out
     compare(toy(), options(new, models=GPT, dry_run=True))
     assert capsys.readouterr().out == "to train: 1 of 1 runs\n"
     assert contents(recorded_gpt) == before
@@ -175,45 +181,55 @@ def test_executors_record_what_this_process_does(compared: Path, tmp_path: Path)
 
 
 def test_a_lost_run_is_named(tmp_path: Path) -> None:
+    lost = Mock(**{"result.side_effect": ConnectionError("the node is gone")})
     with pytest.raises(ValueError, match=r"gpt, seed 1: lost .*the node is gone"):
-        compare(toy(), options(tmp_path, models=GPT), Duck(is_lossy=True))
+        compare(toy(), options(tmp_path, models=GPT), Mock(spec=["submit"], submit=lambda *_: lost))
 
 
-def test_runs_start_in_the_order_given(tmp_path: Path, monkeypatch: Any, capsys: Any) -> None:
+@pytest.mark.parametrize("how", ["ray", "executor", "pool"])
+def test_runs_start_in_their_order(how: str, tmp_path: Path, monkeypatch: Any, capsys: Any) -> None:
     names: list[str] = []
-    (made,) = as_records([fake_record("gpt", 1) | {"evaluate_s": 37.0}])
+    (made,) = as_records([fake_record("gpt", 1, "next_token") | {"evaluate_s": 37.0}])
 
     def execute(run: Run, threads: int) -> str:
         names.append(run.title)
+        assert (threads, run.path.is_absolute()) == ((2, False) if how == "pool" else (3, True))
+        assert run.path.parent.absolute() == tmp_path / "runs" / "again"
         return "" if run.title.startswith("gpt") else "not trained"
 
     monkeypatch.setattr(launch, "execute", execute)
     monkeypatch.setattr(launch.record, "load", lambda path: made)
-    given = options(tmp_path, models=["gpt", "bahdanau", "rnn_encdec"], seeds=[2, 1])
-    with pytest.raises(launch.FailedRunsError):
-        compare(toy(), given, Duck())
+    monkeypatch.setattr(launch, "Ray", lambda *_: Duck())
+    monkeypatch.setattr(launch, "process_pool", lambda n: nullcontext(Duck()))
+    monkeypatch.setattr(launch, "N_REMOTE_THREADS", 3)
+    monkeypatch.setattr(launch.torch, "get_num_threads", lambda: 13)  # of six runs
+    monkeypatch.chdir(tmp_path)
+    about = {"seeds": [2, 1], "launcher": "ray" if how == "ray" else None}
+    given = options(None, models=["gpt", "bahdanau", "rnn_encdec"], **about)
+    with pytest.raises(launch.FailedRunsError, match=r"^bahdanau, seed 2: not trained; rnn_enc"):
+        compare(toy(), given, Duck() if how == "executor" else None)
     assert names == [f"{model}, seed {seed}" for seed in (2, 1) for model in given.models]
-    said = "gpt, seed 2: BLEU 82.7, trained in 142 s, evaluated in 37 s\n"
+    loss = f"loss {made.tests[0].overall['bits_per_byte'].value:.3f} bits per byte"
+    said = f"gpt, seed 2: {loss}, trained in 142 s, evaluated in 37 s\n"
     assert said in capsys.readouterr().out
 
 
-def test_a_failure_costs_no_other_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    step = loop.training_step
-
-    def fail(trainer: Trainer, *given: Any) -> None:
-        if type(trainer.model).__module__.endswith("gpt"):
-            raise OSError("the loss is not finite")
-        step(trainer, *given)
-
-    monkeypatch.setattr(loop, "training_step", fail)
-    with pytest.raises(ValueError, match=r"^gpt, seed 1: the loss is not finite$"):
-        compare(toy(), options(tmp_path, models=[*PAIR[::-1]]), Duck())
-    assert (tmp_path / "rnn_encdec-seed1.json").exists()
+def test_a_fault_is_raised_but_memory_can_be_full(tmp_path: Path, monkeypatch: Any) -> None:
+    (run,) = list_runs(toy(), options(tmp_path, models=GPT), tmp_path, "cpu")
+    errors = [OSError("no disk"), MemoryError, torch.OutOfMemoryError, ValueError]
+    fit, threads = Mock(side_effect=errors), Mock()
+    monkeypatch.setattr(launch, "train_and_record", fit)
+    monkeypatch.setattr(launch.torch, "set_num_threads", threads)
+    assert launch.execute(run, 3) == "no disk"
+    assert all("out of memory" in launch.execute(run, 3) for _ in range(2))
+    with pytest.raises(ValueError, match=r"^$"):
+        launch.execute(run, 3)
+    threads.assert_called_with(3)
 
 
 def test_the_device_is_a_gpu_if_there_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    def resolve(choice: str) -> str:
-        return launch.resolve_device(options(Path(), device=choice))
+    def resolve(choice: str, **more: str) -> str:
+        return launch.resolve_device(options(Path(), device=choice, **more))
 
     for auto, there, missing in (("cuda", "cuda", "mps"), ("cpu", "mps", "cuda")):
         for name in ("cuda", "mps"):
@@ -222,6 +238,7 @@ def test_the_device_is_a_gpu_if_there_is_one(monkeypatch: pytest.MonkeyPatch) ->
         assert [resolve(choice) for choice in ("auto", "cpu", there)] == [auto, "cpu", there]
         with pytest.raises(ValueError, match=f"--device {missing}"):
             resolve(missing)
+        assert [resolve(x, launcher="ray") for x in ("auto", missing)] == ["cpu", missing]
     assert launch.n_parallel_runs(5, "cuda") == 1
 
 
@@ -231,41 +248,35 @@ def test_requests_to_a_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setitem(sys.modules, "ray", ray)
     monkeypatch.setitem(sys.modules, "submitit", submitit)
     monkeypatch.setattr(launch, "N_REMOTE_THREADS", 3)
-    monkeypatch.setenv("RAY_ADDRESS", "head:6379")
-    for device, n_gpus in (("cpu", 0), ("cuda", 1)):
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    runs = list_runs(toy(), options(tmp_path, models=GPT), tmp_path, "cpu")
+    for device, n_gpus, address in (("cpu", 0, "local"), ("cuda", 1, "head:6379")):
         launch.Ray(device, tmp_path).submit(print, 5)
-        assert ray.init.call_args.args == ("head:6379",)
-        assert ray.remote.call_args_list[-1].kwargs["num_cpus"] == 3
-        assert ray.remote.call_args_list[-1].kwargs["num_gpus"] == n_gpus
-        launch.Slurm(device, tmp_path).submit(print, 5)
+        assert ray.init.call_args.args == (address,)
+        requested = {"num_cpus": 3, "num_gpus": n_gpus, "max_retries": 0}
+        assert ray.remote.call_args_list[-1].kwargs == requested
+        assert len([*launch.submit_all(runs, launch.Slurm(device, tmp_path), 3)]) == 1
         assert submitit.AutoExecutor.call_args.args == (tmp_path / "jobs", "slurm")
         jobs = submitit.AutoExecutor.return_value
-        request = jobs.update_parameters.call_args.kwargs
-        assert (request["cpus_per_task"], request["gpus_per_node"]) == (3, n_gpus)
-        assert jobs.submit.call_args.args == (print, 5)
+        requested = {"timeout_min": 24 * 60, "cpus_per_task": 3, "gpus_per_node": n_gpus}
+        assert jobs.update_parameters.call_args.kwargs == requested
+        assert jobs.submit.call_args.args == (launch.execute, *runs, 3)
+        its = [name for name, *_ in jobs.mock_calls]
+        begun, sent, ended = map(its.index, ("batch().__enter__", "submit", "batch().__exit__"))
+        assert begun < sent < ended  # as one array
+        monkeypatch.setenv("RAY_ADDRESS", "head:6379")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "package"), [("ray", "ray"), ("slurm", "submitit")])
-def test_a_launcher_records_runs(
-    name: str, package: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_launcher_records_runs(name: str, package: str, tmp_path: Path, monkeypatch: Any) -> None:
     pytest.importorskip(package)
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), str(ROOT / "tests")]))
     monkeypatch.setenv("RAY_ENABLE_UV_RUN_RUNTIME_ENV", "0")
     init = launch.Slurm.__init__
     monkeypatch.setattr(launch.Slurm, "__init__", lambda *its: init(*its, cluster="local"))
-    arrays = []
-    if name == "slurm":
-        submitit = pytest.importorskip("submitit")
-        process = submitit.AutoExecutor._internal_process_submissions
-        monkeypatch.setattr(
-            submitit.AutoExecutor, "_internal_process_submissions",
-            lambda own, given: arrays.append(len(given)) or process(own, given),
-        )  # fmt: skip
     compare(toy(), options(tmp_path, models=PAIR, launcher=name))
     assert len([*tmp_path.glob("*-seed1.json")]) == 2
-    assert arrays == [2] * (name == "slurm")
 
 
 # --------------------------------------------------------------------------------------- Signals

@@ -15,7 +15,7 @@ from conftest import ATTENDING, TINY, fields_of, rows_of
 from safetensors.torch import load_file
 from toys import TOKENIZER, options, stopped_after, toy
 
-from seqmodels import EOS, MODELS, SequenceModel, build
+from seqmodels import BOS, EOS, MODELS, SequenceModel, build
 from seqmodels.data.batches import Example
 from seqmodels.evaluation import metrics
 from seqmodels.experiments import run as one_run
@@ -26,7 +26,6 @@ from seqmodels.models import registry
 from seqmodels.records import io as record
 from seqmodels.training import loop
 from seqmodels.training.checkpoint import load_model
-from seqmodels.training.config import TrainConfig
 
 
 def test_a_record_is_complete(name: str, compared: Path, few_draws: None) -> None:
@@ -34,12 +33,9 @@ def test_a_record_is_complete(name: str, compared: Path, few_draws: None) -> Non
     saved, weights = fields_of(path), path.with_suffix(".safetensors")
     assert (saved["task"], saved["model"], saved["seed"], saved["beam"]) == ("again", name, 1, 1)
     model = MODELS[name](MODELS[name].config_type(**saved["model_config"]))
-    with torch.device("meta"):
-        assert saved["n_parameters"] == count_parameters(model)
+    assert saved["n_parameters"] == count_parameters(model)
     assert abs(saved["n_parameters"] / 400_000 - 1) <= 0.05
-    assert TrainConfig(**saved["train_config"]).tokens == 200
-    assert saved["data"] == toy().data
-    assert saved["provenance"].keys() >= {"date", "commit", "system", "device", "threads"}
+    assert (saved["data"], saved["events"]) == (toy().data, [])
     assert saved["provenance"]["versions"]["torch"] == torch.__version__
     assert saved["weights_sha256"] == hashlib.sha256(weights.read_bytes()).hexdigest()
     # speed
@@ -63,14 +59,17 @@ def test_a_record_is_complete(name: str, compared: Path, few_draws: None) -> Non
     assert len(rows) == 13
     assert metrics.compute_scores_by_bucket(rows, ())[0] == test["overall"]
     # the alignment
+    trained = load_model(record.load(path), weights)
     alignment, example = saved["alignment"], toy().alignment_example.example
     assert (alignment is not None) == (name in ATTENDING)
     if alignment:
         assert alignment["src"] == alignment["tgt"] == TOKENIZER.tokens(example.src)
-        assert np.shape(alignment["alpha"]) == (len(alignment["tgt"]), len(alignment["src"]))
+        src, tgt = torch.tensor([example.src]), torch.tensor([[BOS, *example.src]])
+        alpha = trained.align(src, src > 0, tgt)[0, :-1].detach()
+        np.testing.assert_allclose(alignment["alpha"], alpha, atol=6e-5)
         assert alignment["gold"] == [[0, 0]]
     # the model itself
-    scores = loop.validate(load_model(record.load(path), weights), toy().valid)
+    scores = loop.validate(trained, toy().valid)
     best = min(point["valid_nats"] for point in saved["curve"])
     assert scores["valid_nats"] == pytest.approx(best, rel=1e-6)
 
@@ -82,12 +81,14 @@ def totals(model: SequenceModel, untrained: SequenceModel) -> list[dict[str, flo
 
 
 def test_analyses_measure_before_and_after(tmp_path: Path, undrawn: None, few_draws: None) -> None:
-    measured = toy(measure={"totals": totals})
-    compare(measured, options(tmp_path, models=["rnn_encdec"], seeds=[2]))
-    saved = fields_of(tmp_path / "rnn_encdec-seed2.json")
+    begun = list[Any]()
+    measured = toy(measure={"totals": totals}, begin=lambda _, *about: begun.append(about))
+    compare(measured, options(tmp_path, models=["rnn_encdec_start"], seeds=[2]))
+    assert begun == [(["rnn_encdec_start", "rnn_encdec"], 2)] * 2
+    saved = fields_of(tmp_path / "rnn_encdec_start-seed2.json")
     torch.manual_seed(2)
-    start = build("rnn_encdec", **saved["model_config"]).state_dict()
-    weights = load_file(tmp_path / "rnn_encdec-seed2.safetensors")
+    start = build("rnn_encdec_start", **saved["model_config"]).state_dict()
+    weights = load_file(tmp_path / "rnn_encdec_start-seed2.safetensors")
     before, after = (sum(w.sum().item() for w in own.values()) for own in (start, weights))
     expected = {"before": before, "after": after, "dropout": 0}
     assert saved["analyses"]["totals"] == [pytest.approx(expected)]
@@ -119,8 +120,10 @@ def evaluate(monkeypatch: pytest.MonkeyPatch, **changes: Any) -> tuple[Any, Any,
 
 
 def test_a_row_holds_its_own_texts(monkeypatch: pytest.MonkeyPatch) -> None:
-    rows, entry, beams = evaluate(monkeypatch, texts=TEXTS, beam=3)
-    assert beams == [3] == [entry["beam"]]
+    about = {"texts": TEXTS, "beam": 3, "groups": [7, 8, 7], "noun": "lines"}
+    rows, entry, beams = evaluate(monkeypatch, **about)
+    assert (beams, entry["beam"], entry["noun"]) == ([3], 3, "lines")
+    assert [(row["x"], row["group"]) for row in rows] == [(2, 7), (1, 8), (1, 7)]
     assert [(row["src"], row["ref"]) for row in rows] == TEXTS
     assert [row["hyp"] for row in rows] == ["a b", "c", "b"]
     assert [row["n_bytes"] for row in rows] == [6 + 1, 1, 4 + 1]  # an end counts as a byte
@@ -143,17 +146,12 @@ def test_a_row_without_a_search(monkeypatch: pytest.MonkeyPatch) -> None:
 
 OWN = """
 from dataclasses import dataclass
-
 from seqmodels.models import gpt
-
-
 @dataclass(frozen=True, kw_only=True)
 class Config(gpt.Config):
     n_layers: int = 2
     n_heads: int = 2
     window: int = 8
-
-
 class Own(gpt.GPT):
     config_type = Config
 """
@@ -175,7 +173,7 @@ def test_a_changed_class_is_refused_by_name(tmp_path: Path) -> None:
         for name in registry.SHA256:
             sys.modules.pop(name, None)
         registry.register_file(str(file))
-        compare(toy(recipes={}), options(out, models=["Own"]))
+        compare(toy(recipes={"gpt": toy().recipes["gpt"]}), options(out, models=["Own"]))
 
     with stopped_after(2):
         train(OWN)
@@ -185,6 +183,7 @@ def test_a_changed_class_is_refused_by_name(tmp_path: Path) -> None:
     train(OWN)
     path = out / "Own-seed1.json"
     saved, weights = record.load(path), path.with_suffix(".safetensors")
+    assert [event.kind for event in saved.events] == ["recipe", "resumed"]
     assert saved.settings.keys() == {"vocab_size", "d_model"}
     assert saved.defaults.items() >= {"window": 8, "n_layers": 2, "dropout": 0.1}.items()
     assert saved.model_sha256 == hashlib.sha256(OWN.encode()).hexdigest()

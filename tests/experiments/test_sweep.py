@@ -20,9 +20,8 @@ GPT = ["gpt"]
 
 def test_every_option_reaches_its_runs(tmp_path: Path) -> None:
     task = toy(training={**toy().training, "max_grad_norm": 0.7})
-    given = options(
-        tmp_path, models=["gpt", "bahdanau"], seeds=[1, 4], precision="bfloat16", tokens=123
-    )
+    about: dict[str, Any] = {"precision": "bfloat16", "tokens": 123}
+    given = options(tmp_path, models=["gpt", "bahdanau"], seeds=[1, 4], **about)
     runs = list_runs(task, given, tmp_path, "cpu")
     names = [("gpt", 1), ("bahdanau", 1), ("gpt", 4), ("bahdanau", 4)]
     assert [(run.spec.name, run.cfg.seed) for run in runs] == names
@@ -41,10 +40,8 @@ def test_a_task_has_changes_of_its_own(tmp_path: Path) -> None:
     assert [run.spec.name for run in runs] == ["bahdanau", "gpt", "gpt-n_heads-1", both]
     assert (runs[-1].settings()["dropout"], runs[-1].cfg.beta_2) == (0.25, 0.5)
     given = options(tmp_path, models=GPT, vary=[("n_heads", ["4"])])
-    assert [run.spec.name for run in list_runs(task, given, tmp_path, "cpu")] == [
-        "gpt",
-        "gpt-n_heads-4",
-    ]
+    runs = list_runs(task, given, tmp_path, "cpu")
+    assert [run.spec.name for run in runs] == ["gpt", "gpt-n_heads-4"]
 
 
 def test_a_change_is_of_one_field(tmp_path: Path) -> None:
@@ -65,9 +62,8 @@ def test_set_fields_reach_the_models_that_have_them(tmp_path: Path) -> None:
     task = toy(training={**toy().training, "optimizer": "adamw"})
     given = [("d_k", "24"), ("dropout", "0.3"), ("lr", "0.5"), ("optimizer", "muon")]
     given += [("n_parameters", "300_000"), ("lr", 0.25), ("batch_tokens", "100")]
-    options_of = options(
-        tmp_path, models=["gpt", "transformer"], set=given, vary=[("d_k", ["8"]), ("lr", ["0.5"])]
-    )
+    about: dict[str, Any] = {"set": given, "vary": [("d_k", ["8"]), ("lr", ["0.5"])]}
+    options_of = options(tmp_path, models=["gpt", "transformer"], **about)
     runs = {run.spec.name: run for run in list_runs(task, options_of, tmp_path, "cpu")}
     names = ["gpt", "gpt-lr-0.5", "transformer", "transformer-d_k-8", "transformer-lr-0.5"]
     assert [*runs] == names
@@ -102,6 +98,8 @@ def test_a_width_is_within_five_percent() -> None:
         sweep.fit_width(make_spec("lstm_seq2seq"), sizes, int(narrowest / 1.06))
     assert sweep.fit_width(make_spec("lstm_seq2seq"), sizes, int(narrowest / 1.04)) == 16
     assert model_sizes(make_spec("gpt"), toy())["n_heads"] == 2
+    rates = [toy(recipes={}).recipe(name).lr for name in ("rnn_encdec", "linear_attention", "gpt")]
+    assert rates == [8e-3, 8e-3, 2e-3]  # of a vector, of a state of fixed size, of one that grows
     with pytest.raises(ValueError, match="d_model 7 is not a multiple of n_heads 2"):
         model_sizes(sweep.change_spec(make_spec("gpt"), {"d_model": 7}), toy())
 
@@ -123,6 +121,10 @@ def test_values_have_the_type_of_their_field() -> None:
     ({"models": GPT, "set": [("n_head", "3")]}, "did you mean 'n_heads'"),
     ({"models": ["bahdanau_4"], "set": [("n_queries", "3")]}, "the variant with 4"),
     ({"models": GPT, "set": [("tokens", "3")]}, "give --tokens"),
+    ({"models": GPT, "set": [("precision", "bfloat16")]}, "give --precision"),
+    ({"models": GPT, "set": [("vocab_size", "3")]}, "no field 'vocab_size'"),
+    ({"models": GPT, "vary": [("vocab_size", ["3"])]}, "no field 'vocab_size'"),
+    ({"models": GPT, "vary": [("n_heads", ["1" * 53])]}, "cannot be part of a file's name"),
 ])  # fmt: skip
 def test_contradicting_options_are_named(changes: dict[str, Any], named: str) -> None:
     with pytest.raises(ValueError, match=named):
@@ -133,7 +135,7 @@ def test_contradicting_options_are_named(changes: dict[str, Any], named: str) ->
     ({"n_heads": 8}, "n_heads was None, is 8"),  # a size that the recipe has gained
     ({"data.n_train": 9}, "(data.n_train was 7, is 9)"),
     ({"optimizer": "muon"}, "(optimizer was adamw, is muon)"),
-    ({"data.n_lossy": 3}, ""),
+    ({"data.n_lossy": 3}, ""), ({"data.tokenizer": "b"}, "data.tokenizer was None, is b"),
 ])  # fmt: skip
 def test_other_settings_are_named(changes: dict[str, Any], named: str, tmp_path: Path) -> None:
     was = {"data.sha256": "a", "data.n_train": 7, "lr": 0.1}
