@@ -4,6 +4,7 @@ import hashlib
 import json
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 from conftest import RESULTS, fields_of
@@ -76,6 +77,14 @@ def test_further_fields_are_found_by_name() -> None:
     assert loaded.test("context") is None
 
 
+def test_a_run_names_its_processor_its_threads_and_versions(monkeypatch: Any) -> None:
+    monkeypatch.setattr("torch.cuda.get_device_name", lambda: "a GPU")
+    monkeypatch.setattr("torch.get_num_threads", lambda: 3)
+    its = record.collect_provenance("cuda")
+    assert (its["device"], its["threads"]) == ("a GPU", 3)
+    assert {"torch", "numpy", "sacrebleu", "tiktoken", "tokenizers"} < its["versions"].keys()
+
+
 def test_a_commit_is_the_clones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
     copy = tmp_path / "venv" / "record.py"
@@ -92,7 +101,8 @@ def test_a_commit_is_the_clones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     (tmp_path / "results").mkdir()
     (tmp_path / "results" / "gpt-seed1.json").write_text("{}")
     subprocess.run([*git, "add", "."], check=True)
-    assert commit() == clean  # a comparison that writes its second record
+    (tmp_path / "notes").write_text("")
+    assert commit() == clean  # a comparison that writes its second record, and notes
     copy.write_text("changed")
     assert commit() == f"{clean}+"
     monkeypatch.setenv("PATH", "/nowhere")  # git is not installed

@@ -45,22 +45,26 @@ def compare(folder: Path) -> significance.Comparison:
     return find(folder).comparisons[0]
 
 
+def stored(path: Path) -> dict[str, Any]:
+    return json.loads(gzip.decompress(path.read_bytes()))["tests"]["length"]
+
+
 def change(path: Path, to: Path, **fields: Any) -> None:
     to.write_text(json.dumps(json.loads(path.read_text(encoding="utf-8")) | fields))
 
 
 @pytest.mark.parametrize("metric", ["bleu", "exact_match", "bits_per_byte"])
 def test_differences_are_those_of_the_records(metric: str, tmp_path: Path) -> None:
-    found = find(with_rows(tmp_path, SHARES, metric)).comparisons
+    whole = find(with_rows(tmp_path, SHARES, metric))
+    found = whole.comparisons
+    assert whole.on("length") is found[0]
     assert [c.metric for c in found] == [metric, *(["nats"] if metric != "bits_per_byte" else [])]
     groups = load.group_by_model(load_records(tmp_path))
     for comparison in found:
         assert comparison.test == "length"
         assert comparison.buckets == [list(bucket) for bucket in BUCKETS]
-        means = {
-            model: load.score_array(group, "length", comparison.metric)[..., 0].mean(0)
-            for model, group in groups.items()
-        }
+        scores = {m: load.score_array(g, "length", comparison.metric) for m, g in groups.items()}
+        means = {model: own[..., 0].mean(0) for model, own in scores.items()}
         assert [(p.column, p.row) for p in comparison.pairs] == [*combinations(SHARES, 2)]
         for pair in comparison.pairs:
             assert pair.n_seeds == [len(SHARES[pair.row]), len(SHARES[pair.column])]
@@ -119,26 +123,21 @@ def test_sums_are_those_of_the_rows(tmp_path: Path) -> None:
         data = Data.model_validate(record.data.model_dump() | {"bleu_tokenize": "char"})
         chinese = record.model_copy(update={"data": data})
         records.save_sums(tmp_path / "char", chinese, rows)
-        stored = json.loads(gzip.decompress((tmp_path / "char").read_bytes()))["tests"]["length"]
-        columns = np.transpose(stored["columns"])
+        columns = np.transpose(stored(tmp_path / "char")["columns"])
         assert np.array_equal(columns, metrics.metric_of(metric).terms(rows, "char"))
         for change in ({"ref": "another"}, {"x": 99}, {"group": "g"}):
             other = [r | change if i == 7 else r for i, r in enumerate(rows)]
             if "group" in change:
                 other = [{"group": f"g{i // 7}", **r} for i, r in enumerate(other)]
             records.save_sums(tmp_path / "other", record, other)
-            text = gzip.decompress((tmp_path / "other").read_bytes())
-            stored = json.loads(text)["tests"]["length"]
-            assert stored["examples"] != sums.examples
-        assert stored["groups"][5:9] == [0, 0, 1, 2]
+            assert stored(tmp_path / "other")["examples"] != sums.examples
+        assert stored(tmp_path / "other")["groups"][5:9] == [0, 0, 1, 2]
+        assert (tmp_path / "other").read_bytes()[4:8] == bytes(4)  # no time of gzip's
         if metric == "bleu":  # a token more than words: the end
             longer = [r | {"n_tokens": r["n_places"] + 1} for r in rows]
             records.save_sums(tmp_path / "longer", record, longer)
-            text = gzip.decompress((tmp_path / "longer").read_bytes())
-            assert json.loads(text)["tests"]["length"]["losses"] == [
-                [round(r["nats"], 5) for r in rows],
-                [len(r["ref"].split()) + 1 for r in rows],
-            ]
+            losses = [(round(r["nats"], 5), len(r["ref"].split()) + 1) for r in rows]
+            assert [*zip(*stored(tmp_path / "longer")["losses"], strict=True)] == losses
     assert len(digests) == 1
 
 
@@ -148,9 +147,9 @@ def test_the_file_is_made_from_the_sums(folder: Path, tmp_path: Path, monkeypatc
     its = load.load_folder(folder)
     drawn = figures.plot_folder(its, figures.find_significance(its))
     paths = {path.name: path for path in drawn}
-    stored = json.loads(paths["significance.json"].read_text(encoding="utf-8"))
-    assert stored["schema"] == significance.SCHEMA
-    assert stored["comparisons"] == find(folder).model_dump()["comparisons"]
+    written = json.loads(paths["significance.json"].read_text(encoding="utf-8"))
+    assert written["schema"] == significance.SCHEMA
+    assert written["comparisons"] == find(folder).model_dump()["comparisons"]
     with_rows(folder, {"gpt": (0.2, 0.3)})
     assert compare(folder).pairs[2].overall.value < -10
     (folder / "gpt-seed1.sums.json.gz").unlink()
@@ -162,17 +161,17 @@ def test_sums_must_be_those_of_the_records(folder: Path, capsys: Any) -> None:
     content = path.read_bytes()
 
     def packed(**fields: Any) -> bytes:
-        stored = json.loads(gzip.decompress(content))
-        stored["tests"]["length"] |= fields
-        return gzip.compress(json.dumps(stored).encode())
+        whole = json.loads(gzip.decompress(content))
+        whole["tests"]["length"] |= fields
+        return gzip.compress(json.dumps(whole).encode())
 
     for spoiled in (
-        (folder / "gpt-seed2.sums.json.gz").read_bytes(),
-        packed(examples="0" * 64),
-        packed(x=[1]),
-        content[:-20],
-        b"{}",
-        b"not gzipped",
+        (folder / "gpt-seed4.sums.json.gz").read_bytes(),  # which scores about the same
+        *(
+            packed(**fields)
+            for fields in ({"examples": "0" * 64}, {"x": [1]}, {"losses": [[1], [2]]})
+        ),
+        *(content[:-20], b"{}", b"not gzipped"),
     ):
         path.write_bytes(spoiled)
         with pytest.raises(ValueError, match=r"gpt-seed1\.sums\.json\.gz") as error:
@@ -180,5 +179,5 @@ def test_sums_must_be_those_of_the_records(folder: Path, capsys: Any) -> None:
         assert "\n" not in str(error.value)
         assert figures.find_significance(load.load_folder(folder)) is None
         assert "gpt-seed1.sums.json.gz" in capsys.readouterr().err
-    path.write_bytes(packed())
-    assert find(folder) is not None
+    path.write_bytes(packed(losses=None))
+    assert [c.metric for c in find(folder).comparisons] == ["bleu"]
