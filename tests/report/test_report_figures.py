@@ -12,7 +12,7 @@ from matplotlib.colors import same_color, to_rgba
 from seqmodels.models import paper_of
 from seqmodels.records.schema import Alignment, Interval
 from seqmodels.records.significance import Comparison, Pair, Significance
-from seqmodels.report import alignment, effects, figures, style, tables
+from seqmodels.report import alignment, effects, figures, load, style, tables
 
 
 @pytest.mark.parametrize("column", [0, 1])
@@ -23,6 +23,11 @@ def test_lines_bands_whiskers_and_bars_are_the_records(column: int) -> None:
     buckets = records[0]["tests"][0]["buckets"]
     (bars,) = strip.containers
     assert [bar.get_height() for bar in bars] == [b["n"] for b in buckets]
+    assert [t.get_text() for t in strip.texts] == [*["1 k"] * 3, "987", "400", "212", "30", "29"]
+    hollow = [same_color(bar.get_facecolor(), "white") for bar in bars]
+    assert hollow == [b["n"] < 30 for b in buckets]
+    assert ax.get_title(loc="right") == ("longer than trained", "")[column]
+    assert strip.get_xlabel() == "source length (words)"
     names = [f"{b['low']}–{b['high']}" for b in buckets]
     assert [t.get_text() for t in strip.get_xticklabels()] == names
     for i, model in enumerate(MODELS):
@@ -92,6 +97,8 @@ def test_a_context_is_drawn_as_the_gain_from_it() -> None:
     assert np.allclose(saved.lines[0].get_ydata(), [0, 0.3, 0.6])
     assert np.allclose(gained.lines[0].get_ydata(), [0, 1, 2])
     assert saved.get_title() == "Bits per byte saved ↑"
+    assert gained.get_title() == "Next-token accuracy, gain (points) ↑"
+    assert (gained.get_ylim()[1] < 3, saved.get_ylabel()) == (True, "teacher-forced")
 
 
 def test_lengths_beyond_training_are_shaded() -> None:
@@ -111,15 +118,14 @@ def test_a_baseline_is_drawn_and_printed() -> None:
         for i, part in enumerate((*test["buckets"], test["overall"])):
             part["baseline"] = {"value": 50.5 - i, "low": None, "high": None}
     expected = [50.5 - i for i in range(len(records[0]["tests"][0]["buckets"]))]
-    assert row(tables.format_tables(as_records(records)), "(the best")[2:] == [
-        f"{x:.1f}" for x in expected
-    ]
+    cells = row(tables.format_tables(as_records(records)), "(the best")
+    assert cells[2:] == [f"{x:.1f}" for x in expected]
     figure = drawn_scores(records)
-    dotted = [
-        [list(line.get_ydata()) for line in ax.lines if line.get_linestyle() == ":"]
-        for ax in figure.axes[:2]
-    ]
-    assert dotted == [[expected], []]
+    left, right = ([x for x in ax.lines if x.get_linestyle() == ":"] for ax in figure.axes[:2])
+    assert ([[*line.get_ydata()] for line in left], right) == ([expected], [])
+    assert figure.get_suptitle() == "Symbol accuracy (%) by source length (symbols): copy"
+    assert "the best guess" in figure.legends[0].get_texts()[-1].get_text()
+    assert [ax.get_ylabel() for ax in figure.axes] == ["free-running, beam 5", "teacher-forced"]
 
 
 @needs_tasks
@@ -208,9 +214,8 @@ def test_a_sweep_is_drawn_over_the_values_of_one_field() -> None:
 
 
 def test_the_effect_of_a_change_is_the_arm_minus_the_model_as_it_is() -> None:
-    noise, rise, fall = (
-        Interval(value=value, low=value - 1.5, high=value + 4.0) for value in (1.0, 9.0, -9.0)
-    )
+    values = 1.0, 9.0, -9.0
+    noise, rise, fall = (Interval(value=x, low=x - 1.5, high=x + 4.0) for x in values)
     records = [fake_record("gpt", 1), swept(3.0, lr=0.5)]
     records += [swept(7.0, tokens=400_000, lr=0.5), fake_record("transformer", 1)]
     base, one, two, other = (r["model"] for r in records)
@@ -249,7 +254,10 @@ def test_the_effect_of_a_change_is_the_arm_minus_the_model_as_it_is() -> None:
         assert same_color(ax.collections[1].get_colors()[0], style.GREY)
         assert "white" not in [line.get_markerfacecolor() for line in ax.lines[:2]]
         assert [text.get_text().endswith("*") for text in ax.texts] == [True, False]
+        assert [label.get_text() for label in ax.get_yticklabels()] == [first[0], second[0]]
+        assert ("lower" if metric == "nats" else "higher") in ax.get_xlabel()
     untested = pairs[1].model_copy(update={"p": None})
+    assert load.format_verdict(untested, "bleu") == "not tested"
     one = comparison.model_copy(update={"pairs": [pairs[0], untested]})
     drawn = effects.draw_effects(made, test, one)
     fills = [line.get_markerfacecolor() for line in drawn.axes[0].lines[:2]]
@@ -259,9 +267,8 @@ def test_the_effect_of_a_change_is_the_arm_minus_the_model_as_it_is() -> None:
     assert "effects-length" not in figures.draw_all(made, alone)  # of one row
     assert effects.effect_rows([made[0], made[3]], test, whole) == []
     made += as_records([fake_record("transformer_cosine", 1)])  # a variant beside its base
-    pairs = [
-        Pair(row="transformer_cosine", column=other, overall=rise, p=0.01, **{**its, "buckets": []})
-    ]
+    its |= {"column": other, "overall": rise, "p": 0.01, "buckets": []}
+    pairs = [Pair(row="transformer_cosine", **its)]
     comparison = comparison.model_copy(update={"buckets": [], "pairs": pairs})
     whole = whole.model_copy(update={"comparisons": [comparison]})
     _, row = effects.effect_rows(made, test, whole)

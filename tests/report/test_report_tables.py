@@ -57,9 +57,8 @@ def test_formats_at_their_borders() -> None:
     label = "GPT, muon_lr 0.5, lr 0.5, batch_tokens 4, tokens 4"  # as `specs` has it
     fake = as_arm(fake_record("gpt", 1), label, muon_lr=0.5, lr=0.5, batch_tokens=4, tokens=4)
     (record,) = as_records([fake])
-    assert load.label_of(record) == (
-        "GPT, Muon’s learning rate 0.5, learning rate 0.5, 4 tokens a batch, 4 target tokens"
-    )
+    changes = "Muon’s learning rate 0.5, learning rate 0.5, 4 tokens a batch, 4 target tokens"
+    assert load.label_of(record) == f"GPT, {changes}"
     p_values = {None: "–", 0.0009765625: "< 0.001", 0.001: "0.001", 0.5: "0.500"}
     assert {p: load.format_p_value(p) for p in p_values} == p_values
 
@@ -193,9 +192,12 @@ def test_only_records_are_read(tmp_path: Path, capsys: Any) -> None:
     write(tmp_path, several(1))
     assert len(load_records(tmp_path)) == 5
     broken = fake_record("gpt", 9)
-    del broken["tests"][0]["buckets"][2]["n"]
+    del broken["tests"][0]["buckets"][2]["n"], broken["tests"][0]["buckets"][3]["n"]
     write(tmp_path, [broken])
-    for half, fault in ((None, ": tests[0].buckets[2].n"), ('{"schema": "seqmod', " is not JSON")):
+    for half, fault in (
+        (None, ": tests[0].buckets[2].n: Field required (and 1 more)"),
+        ('{"schema": "seqmod', " is not JSON"),
+    ):
         if half:
             (tmp_path / "gpt-seed9.json").write_text(half)
         assert len(load_records(tmp_path)) == 5
@@ -225,8 +227,6 @@ def test_what_cannot_be_compared_is_refused(tmp_path: Path) -> None:
      ([3.0, 1.0], "nats", "2.000 ± 1.000"), ([99.95, 99.75], "bleu", "99.8 ± 0.1"),
      ([1.0, 7.0, 1.0], "nats", "3.000 ± 3.000")],
 )  # fmt: skip
-def test_a_spread_of_seeds_stays_within_the_scale(
-    scores: list[float], metric: str, cell: str
-) -> None:
+def test_a_spread_stays_within_the_scale(scores: list[float], metric: str, cell: str) -> None:
     seeds = np.array([[score, score, score] for score in scores])
     assert tables.format_cell(seeds, metric) == cell

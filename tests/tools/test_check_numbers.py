@@ -45,10 +45,9 @@ def test_a_table_is_copied_with_its_columns_and_then_holds(root: Path) -> None:
     assert check_numbers.main([]) == 1
 
 
-@pytest.mark.parametrize(
-    "expression",
-    ["span([12.2, -3.46, 5])", "span([12.6, -3.41])", "span([])", "scores('nowhere', 'gpt')"],
-)
+@pytest.mark.parametrize("expression", [
+    "span([12.2, -3.46, 5])", "span([12.6, -3.41])", "span([])", "scores('nowhere', 'gpt')",
+])  # fmt: skip
 def test_another_number_is_found(root: Path, expression: str) -> None:
     check_numbers.main(["--write"])
     write_numbers(root, '"A scores {:.1f} to {:.0f} BLEU"', expression)
