@@ -37,9 +37,8 @@ def test_models_are_listed(call: Call) -> None:
         assert row.endswith(str(ROOT / "seqmodels" / "models" / f"{name}.py"))
     assert " 124,439,808 " in out  # GPT-2 small, as published
     variants = [line.split() for line in call(main, "models", "--all")[1].splitlines()]
-    names = list_models()[len(PAPERS) :]
-    expected = [(name, paper_of(name).variant_of) for name in names]
-    assert [(row[0], row[2]) for row in variants[-len(names) :]] == expected
+    expected = [(name, paper_of(name).variant_of) for name in list_models()[len(PAPERS) :]]
+    assert [(row[0], row[2]) for row in variants[-len(expected) :]] == expected
     assert call(main, "--version")[:2] == (0, f"seqmodels {seqmodels.__version__}\n")
     assert call(main)[1].startswith("usage: seqmodels [-h]")
 

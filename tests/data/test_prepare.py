@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -30,11 +31,8 @@ TEST = [("Alt.", "Aged."), ("Jung.", "Young."), ("", "")]
 
 def corpus_of(key: str = "key", **splits: list[tuple[str, str]]) -> Corpus:
     pairs = {"train": TRAIN, "valid": VALID, "test": TEST} | splits
-
-    def reader(split: str):
-        return lambda: iter([Pair(*pair) for pair in pairs[split]])
-
-    return Corpus("tiny", {s: reader(s) for s in pairs}, key, [], ("de", "en"))
+    readers = {split: partial(map, Pair._make, some) for split, some in pairs.items()}
+    return Corpus("tiny", readers, key, [], ("de", "en"))
 
 
 BYTES = PrepareConfig(tokenizer="bytes")
@@ -43,8 +41,8 @@ LOWER = replace(BYTES, is_lowercase=True)
 UNENDED = {"is_lowercase": True, "has_source_eos": False}
 
 
-def prepare_quietly(opened: Any, config: PrepareConfig = BYTES) -> prepare.Prepared[Any]:
-    return prepare.prepare(opened, config)
+def prepare_quietly(opened: Any, config: PrepareConfig = BYTES, **changes: Any):
+    return prepare.prepare(opened, replace(config, **changes))
 
 
 def test_text_is_brought_to_normal_form_c() -> None:
@@ -132,41 +130,37 @@ def test_another_corpus_or_config_is_prepared_anew(monkeypatch: pytest.MonkeyPat
             prepare_quietly(opened, config)
 
 
-def prepare_text_quietly(opened: Corpus, kind: str = "bytes", size: int = 300):
-    return prepare_quietly(opened, PrepareConfig(tokenizer=kind, vocab_size=size))
-
-
 @pytest.mark.parametrize("kind", ["bytes", "words"])
 @pytest.mark.parametrize("text", ["\n \n" * 500, "x", "abc"])
 def test_an_empty_split(kind: str, text: str, tmp_path: Path) -> None:
     (tmp_path / "x.txt").write_text(text)
     with pytest.raises(ValueError, match=r"^x\.txt has no text in (train|valid)"):
-        prepare_text_quietly(open_text([str(tmp_path / "x.txt")]), kind)
+        prepare_quietly(open_text([str(tmp_path / "x.txt")]), tokenizer=kind)
 
 
 def test_tokens_are_the_whole_text(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_text("".join(f"{i} spoke, and went.\n" for i in range(400)))
     opened = open_text([str(path)])
-    ready = prepare_text_quietly(opened, "bpe", 600)
+    ready = prepare_quietly(opened, tokenizer="bpe", vocab_size=600)
     for split in SPLITS:
         ids = getattr(ready, split)
         assert ready.tokenizer.decode(ids.slice(0, len(ids))) == read(opened, split)
         assert len(ids) == ready.data[f"n_tokens_{split}"]
-    assert prepare_text_quietly(opened, "bpe", 260).train.ids.dtype.itemsize == 2
-    assert prepare_text_quietly(opened, "characters").train.ids.dtype.itemsize == 1
+    one, two = (prepare_quietly(opened, tokenizer=k).train.ids for k in ("characters", "bpe"))
+    assert (one.dtype.itemsize, two.dtype.itemsize) == (1, 2)
     assert ready.data["sha256"] == hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def test_unknown_tokens_are_counted(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_text("".join(f"{'common' if i % 4 else f'word{i}'} " for i in range(4_000)))
-    ready = prepare_text_quietly(open_text([str(path)]), "words")
+    ready = prepare_quietly(open_text([str(path)]), WORDS)
     assert ready.data["n_unknown_test"] == 50
     assert ready.test.slice(0, 9_999).count(tokenizers.UNK) == 50
     assert "test: 50 tokens are unknown, 25.13%" in summarize(ready.data)
     path.write_text("ab" * 950 + "cd" * 50)
-    ready = prepare_text_quietly(open_text([str(path)]), "characters")
+    ready = prepare_quietly(open_text([str(path)]), tokenizer="characters")
     assert ready.tokenizer.vocab_size == 4 + 2
     assert ready.data["n_unknown_test"] == ready.data["n_tokens_test"]
 
@@ -176,7 +170,7 @@ def test_another_tokenizer_in_the_same_file_is_prepared_anew(tmp_path: Path) -> 
     for characters in ("ab ", "ac "):  # files of one size
         own = tokenizers.Characters(characters)
         own.save(path)
-        ready = prepare_quietly(corpus_of(), replace(BYTES, tokenizer=str(path)))
+        ready = prepare_quietly(corpus_of(), tokenizer=str(path))
         assert ready.tokenizer.labels == own.labels
 
 
