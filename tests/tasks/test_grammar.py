@@ -64,6 +64,8 @@ def test_drawn_sentences_read_by_hand(pairs: list[Sentence]) -> None:
 def test_splits_share_no_sentence_and_have_their_lengths() -> None:
     train, valid, test = draw_corpus(0, 1000, 200, max_train=20, max_test=40, per_bucket=30)
     assert len({p.en_text for part in (train, valid, test) for p in part}) == 1320
+    share = sum(n for n in (p.n_words for p in train) if n > 12) / sum(p.n_words for p in train)
+    assert abs(share - 8 / 17) < 0.04  # as many words of every length
     for last in (10, 20, 30, 40):
         lengths = [pair.n_words for pair in test if last - 9 <= pair.n_words <= last]
         assert (len(lengths), {*lengths}) == (30, {*range(max(4, last - 9), last + 1)})

@@ -1,6 +1,8 @@
 """Values looked up by their keys, and balls under cups."""
 
+import random
 from collections import Counter
+from typing import Any
 
 import pytest
 from conftest import RESULTS
@@ -19,6 +21,25 @@ def make(*flags: str) -> Task:
     return memory.make_task(memory.PARSER.parse(["--size=smoke", *flags]))
 
 
+@pytest.mark.parametrize("n", [2, 5, 16])
+def test_every_answer_is_in_the_source(n: int) -> None:
+    rng, places, asked = random.Random(n), Counter[int](), Counter[int]()
+    symbols = lookup.make_symbols(30)
+    for i in range(400):
+        pair = lookup.draw_pair(rng, n, symbols, is_query=bool(i % 2))
+        src, tgt = pair.src.split(), pair.tgt.split()
+        values = dict(zip(src[0::2], src[1::2], strict=True))
+        assert len(values) == len(set(values.values())) == n
+        assert tgt[0::3] == tgt[1::3]
+        assert [values[key] for key in tgt[0::3]] == tgt[2::3]
+        assert len(set(tgt[0::3])) == len(tgt) // 3
+        asked[len(tgt) // 3, bool(i % 2)] += 1
+        places[src.index(tgt[0]) // 2] += 1
+    assert set(places) == set(range(n))
+    assert asked.keys() == {(1, True), (n // 2, False), (n, False)}
+    assert 70 < asked[n, False] < 130
+
+
 @pytest.mark.parametrize(("source", "asked", "target", "chance"), [
     ("c 7 a 12 c 3 b 1 a 5 c 9", "a c b", "a a 5 c c 9 b b 1", 1 / 3),  # the last value of a key
     ("f 12 c a a 7 b f", "c b", "c c 7 b b 12", 1 / 2),  # the value of a value
@@ -29,6 +50,40 @@ def test_answers_by_hand(source: str, asked: str, target: str, chance: float) ->
     assert pair[:2] == (source, target)
     assert lookup.guess_last(pair) == chance
     assert lookup.make_symbols(30).keys[25:28] == ["z", "aa", "bb"]
+
+
+def test_keys_given_again_are_of_half_as_many() -> None:
+    """Naming the last value is right as often as the baseline says; no other place is better."""
+    rng, symbols, times = random.Random(5), lookup.make_symbols(30, "again"), Counter[int]()
+    n, hits, chance, n_draws = 10, Counter[int](), 0.0, 4000
+    for _ in range(n_draws):
+        query = lookup.draw_pair(rng, n, symbols, is_query=True)
+        keys, values = query.src.split()[0::2], query.src.split()[1::2]
+        assert len({*values}) == n == len(keys)
+        assert len({*keys}) <= n // 2
+        times.update(Counter(keys).values())
+        hits[values.index(query.tgt.split()[2])] += 1
+        chance += lookup.guess_last(query)
+    assert times.keys() >= {1, 2, 3, 4}
+    assert max(hits, key=hits.__getitem__) == n - 1
+    assert hits[n - 1] / n_draws == pytest.approx(chance / n_draws, abs=0.02)
+
+
+def test_half_of_the_keys_lead_to_another_key() -> None:
+    rng, symbols = random.Random(5), lookup.make_symbols(30, "hops")
+    is_first, n_asked = Counter[bool](), Counter[int]()
+    for _ in range(300):
+        pair = lookup.draw_pair(rng, 10, symbols)
+        src, tgt = pair.src.split(), pair.tgt.split()
+        values = dict(zip(src[0::2], src[1::2], strict=True))
+        assert sum(value in values for value in values.values()) == 5
+        assert [values[values[key]] for key in tgt[0::3]] == tgt[2::3]
+        is_first[src.index(tgt[0]) < src.index(values[tgt[0]])] += 1
+        n_asked[len(tgt) // 3] += 1
+    assert min(is_first.values()) > 100  # the first hop may come after the second
+    assert n_asked.keys() == {2, 5}
+    sizes = {len(p.src.split()) // 2 for p in lookup.draw_pairs(rng, 200, 8, symbols)}
+    assert sizes == {2, 4, 6, 8}
 
 
 @pytest.mark.parametrize(("flags", "folder"), [
@@ -110,6 +165,17 @@ def test_no_answer_is_in_the_source_or_in_the_inputs(n_cups: int) -> None:
     assert {len(e.src) - n_cups - 1 for e in task.train} == {*range(1, 9)}
     longest = max(len(e.src) + len(e.tgt) for e in test.examples)
     assert longest < task.recipes["gpt"].sizes["n_positions"]
+
+
+def test_moves_are_equally_likely_and_few_of_them_are_frequent(monkeypatch: Any) -> None:
+    monkeypatch.setattr(tracking, "LONGEST", 3)
+    pairs = tracking.draw_pairs(random.Random(4), 6000, 4)
+    found = Counter(move for pair in pairs for move in pair.src.split()[4:])
+    assert [*sorted(found)] == tracking.list_moves(4) == ["-", "12", "13", "14", "23", "24", "34"]
+    assert max(found.values()) < 1.15 * min(found.values())
+    lengths = Counter(len(pair.src.split()) - 4 for pair in pairs)
+    shares = {k: lengths[k] / 6000 for k in (1, 2, 3)}
+    assert shares == pytest.approx({1: 6 / 11, 2: 3 / 11, 3: 2 / 11}, abs=0.02)
 
 
 def test_each_number_of_cups_has_its_panel() -> None:
