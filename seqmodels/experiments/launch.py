@@ -69,8 +69,8 @@ def compare(task: Task, options: Options, executor: Any = None) -> Path | None:
         out = out.absolute()
     runs = list_runs(task, options, out, device)
     recorded = check_folder(out, runs, options.fresh)
-    for folder in (out, options.trained):
-        if folder and not options.fresh and any(folder.glob("*-seed*")):
+    for folder in (None if options.fresh else out, options.trained):
+        if folder and any(folder.glob("*-seed*")):
             check_vocabulary(folder, task)
     missing = [run for run in runs if run.path not in recorded]
     n_parallel = n_parallel_runs(len(runs), device)

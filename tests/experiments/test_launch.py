@@ -145,8 +145,9 @@ def test_a_trained_run_is_taken(recorded_gpt: Path, tmp_path: Path, monkeypatch:
         compare(task, options(tmp_path / "c", models=GPT, trained=tmp_path / "missing"))
     assert not (tmp_path / "c").exists()
     other = toy(tokenizer=Words([*"abdcefg"]))  # as many tokens, two of them exchanged
-    with pytest.raises(ValueError, match=r"vocabulary\.json is another tokenizer"):
-        compare(other, options(tmp_path / "d", models=GPT, trained=recorded_gpt))
+    for fresh in (False, True):
+        with pytest.raises(ValueError, match=r"vocabulary\.json is another tokenizer"):
+            compare(other, options(tmp_path / "d", models=GPT, trained=recorded_gpt, fresh=fresh))
     with pytest.raises(ValueError, match=r"vocabulary\.json is another tokenizer"):
         compare(other, options(tmp_path / "a", models=GPT, seeds=[2]))
 
