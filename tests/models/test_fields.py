@@ -48,8 +48,8 @@ BESIDE: dict[tuple[str, str], dict[str, Any]] = {
 }
 """What a field of a variant needs, or excludes."""
 IDLE = {(f"bahdanau_{name}", "v_align") for name in ("dot", "heads", "tied")}
-IDLE |= {("bahdanau_tied", "d_maxout")}
-"""Fields of a model that a variant has no use for: no v_a; units as wide as an embedding."""
+IDLE |= {("bahdanau_tied", "d_maxout"), ("rnn_encdec_fresh", "is_fresh")}
+"""Fields that a variant has no use for: no v_a; units as wide as an embedding; what is loaded."""
 
 
 def choices(hint: Any) -> list[Any]:
