@@ -132,6 +132,7 @@ def check_folder(out: Path, runs: Sequence[Run], is_fresh: bool) -> dict[Path, r
     """
     planned, recorded = {run.path: run for run in runs}, dict[Path, record.Record]()
     first, common = runs[0].settings(), {"beam", *runs[0].task.training}
+    first.pop("data.frozen", None)  # the origin of one half, which some models have
     stopped = [out / path.name.replace(SUFFIX, ".json") for path in out.glob(f"*-seed*{SUFFIX}")]
     paths = {*out.glob("*-seed*[0-9].json"), *stopped}
     for path in sorted(paths - (planned.keys() if is_fresh else set())):

@@ -23,10 +23,7 @@ class FreshConfig(rnn_encdec.Config):
 
 
 class FreshDecoder(rnn_encdec.RNNEncDec):
-    """A decoder, with embeddings of its own, for a trained encoder, which `tasks.bottleneck` loads.
-
-    A decoder of another width reads a projection of the vector.
-    """
+    """A decoder of its own width and embeddings for the encoder that `tasks.bottleneck` loads."""
 
     config_type = FreshConfig
 
