@@ -183,6 +183,7 @@ def test_a_sweep_is_drawn_over_the_values_of_one_field() -> None:
     base = [fake_record("gpt", seed) for seed in (1, 2)]
     for record, bleu in zip(base, (40.0, 44.0), strict=True):
         record["tests"][0]["buckets"][3]["bleu"]["value"] = bleu  # at 2 M tokens
+        record["tests"][0]["max_train_length"] = 44  # within the next bucket
     records = [
         *base, swept(90.0, tokens=16_000_000), swept(7.0, tokens=400_000),
         swept(99.0, tokens=800_000, lr=0.1),
