@@ -183,8 +183,8 @@ def test_a_changed_class_is_refused_by_name(tmp_path: Path) -> None:
     train(OWN)
     path = out / "Own-seed1.json"
     saved, weights = record.load(path), path.with_suffix(".safetensors")
-    task = toy(recipes={"gpt": 1, "gpt_rotary": 2})  # a variant's own comes first
-    assert [task.recipe("gpt_rotary"), task.recipe("gpt_alibi")] == [2, 1]
+    task = toy(recipes={**toy().recipes, "gpt_rotary": toy().recipes["gpt"]._replace(lr=2.0)})
+    assert [task.recipe(name).lr for name in ("gpt_rotary", "gpt_alibi")] == [2.0, 0.01]
     assert [event.kind for event in saved.events] == ["recipe", "resumed"]
     assert saved.settings.keys() == {"vocab_size", "d_model"}
     assert saved.defaults.items() >= {"window": 8, "n_layers": 2, "dropout": 0.1}.items()
