@@ -22,8 +22,8 @@ from .latent import complete_state
 
 
 def find_run(folder: Path, names: Sequence[str], seed: int) -> Path:
-    """Return the run of a model, or of one that it varies; raise ValueError if there is none."""
-    runs = [folder / f"{model}-seed{seed}" for model in names]
+    """Return the run of a model or its base, no fresh decoder's; raise ValueError without one."""
+    runs = [folder / f"{model}-seed{seed}" for model in names if not model.startswith(FRESH)]
     for run in runs:
         if run.with_suffix(".safetensors").exists():
             return run
