@@ -29,6 +29,8 @@ class EncoderFirst(rnn_encdec.RNNEncDec):
 
     label = "Encoder first"
     config_type = Config
+    config: Config
+    n_steps: Tensor
 
     def __init__(self, cfg: Config):
         super().__init__(cfg)
