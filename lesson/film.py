@@ -51,7 +51,7 @@ LANES = (
 """Title, source, reader and writer with their small type, and note of each row."""
 OUTPUTS = (0, 2, 1)
 """The place of each row's text among the outputs of opening.json."""
-VERDICT = "The note is big enough. Reader and writer learn to use it, but slowly."
+VERDICT = "The note is big enough. Reader and writer together learn to use it slowly."
 LIMITS = (
     "Up to 40 words, the longest in training, best notes keep nearly all; beyond, they lose more. "
     "With attention, nothing has to fit into one note."
