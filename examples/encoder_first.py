@@ -1,7 +1,8 @@
 """An RNN encoder–decoder whose decoder learns in one of so many steps, its encoder in all.
 
-He et al. 2019 (arXiv:1901.05534) find that the encoder of an autoencoder lags behind its decoder,
-and train it more often at first, until its code says no more of the text. Here the share is fixed.
+He et al. 2019 (arXiv:1901.05534) find that a variational autoencoder's encoder lags behind its
+decoder, and train it more often at first, until its code says no more of the text. Here the share
+is fixed.
 
     python -m tasks.translation --models rnn_encdec examples/encoder_first.py:EncoderFirst
 """

@@ -37,8 +37,8 @@ Differs
     2. The output reads s_i, as in eq. (4); A.2.2 prints s_{i-1}. In the authors' code, the score
        uses a state that has already read y_{i-1}; in A.1.2, and here, it uses s_{i-1}.
     3. One vocabulary and one embedding serve both languages, as in all models here.
-    4. AdamW (paper: Adadelta); dropout is ours; weights that are neither recurrent nor in the
-       score start at N(0, 1/fan-in) (paper: N(0, 0.01²), for width 1000).
+    4. AdamW or Muon (paper: Adadelta); dropout is ours; weights that are neither recurrent nor in
+       the score start at N(0, 1/fan-in) (paper: N(0, 0.01²), for width 1000).
     5. The first word is written after BOS (authors' code: zeros); a task decides on a source's EOS.
 
 Cost

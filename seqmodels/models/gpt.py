@@ -37,7 +37,7 @@ Differs
     2. `init_std` lets narrow models start from larger weights; its default is 2018's. It also
        applies to positions, for which OpenAI's released code (openai/gpt-2) uses 0.01.
     3. Heads and dropout are those of 2018 (4.1); 2019 states neither.
-    4. AdamW with linear decay (2018, section 4.1: Adam with a cosine; 2019 does not say).
+    4. AdamW or Muon with linear decay (2018, 4.1: Adam with a cosine; 2019 does not say).
 
 Cost
     Time O(L ((S+T) D² + (S+T)² D)), memory O(L (S+T) D); training takes O(1) sequential

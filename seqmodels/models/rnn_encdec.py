@@ -47,8 +47,8 @@ Differs
        their code; A.1.2 prints it around U' h' + C c.
     3. One vocabulary and one embedding serve both languages, as in all models here.
     4. Sizes are those of 4.1.1; A.1.1 embeds words in 500 numbers, and A.1.2 prints a G of rank
-       500. Here W_o has full rank (4.1.1: rank 100). AdamW (paper: Adadelta); dropout is ours;
-       non-recurrent weights start at N(0, 1/fan-in) (paper: N(0, 0.01²), for width 1000).
+       500. Here W_o has full rank (4.1.1: rank 100). AdamW or Muon (paper: Adadelta); dropout is
+       ours; non-recurrent weights start at N(0, 1/fan-in) (paper: N(0, 0.01²), for width 1000).
     5. It translates whole sentences by itself (paper: rescores phrases of another system).
     6. The first word is written after reading BOS (A.1.2: e(y_0) is a vector of zeros). The authors
        end each source with an end-of-sequence token; here each task decides.
