@@ -30,7 +30,6 @@ class EncoderFirst(rnn_encdec.RNNEncDec):
 
     label = "Encoder first"
     config_type = Config
-    config: Config
     n_steps: Tensor
 
     def __init__(self, cfg: Config):

@@ -37,7 +37,7 @@ Differs
     1. The unit of Graves, which the paper names, has peephole weights; they are left out here. They
        would be 24,000 of its 64 M recurrent parameters (2 × 4 layers × 8 M).
     2. One vocabulary and one embedding serve both languages, as in all models here.
-    3. AdamW or Muon (paper: SGD at 0.7, halved); dropout is ours; one model (paper: five as one).
+    3. AdamW or Muon (paper: SGD at 0.7, halved); dropout is ours; no ensemble (paper: of five).
     4. `init_range` and `forget_bias` (Gers et al. 2000; Jozefowicz et al., ICML 2015) can be set;
        the defaults are the paper's. In the tasks it has one layer, which starts from a wider range
        and, in most, with a bias of 2.

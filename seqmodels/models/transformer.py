@@ -32,7 +32,7 @@ Differs
     1. `is_prenorm` (off) normalises before sublayers and after each stack, as most later code does.
     2. Dropout also acts on attention weights, as in later settings of tensor2tensor (not in 5.4).
     3. AdamW or Muon with linear decay (paper: Adam, inverse square root); label smoothing where a
-       task asks for it (paper: 0.1); the best weights, not the mean of some checkpoints (6.1).
+       task asks for it (paper: 0.1); the best weights, not the mean of the last 5 or 20 (6.1).
     4. The paper does not say how weights start: here Glorot's, and N(0, 1/D) for embeddings.
 
 Cost

@@ -55,7 +55,7 @@ def append(folder: Path, split: str, src: str, tgt: str) -> None:
             file.write(text)
 
 
-def test_what_no_model_can_exceed_because_of_its_tokenizer() -> None:
+def test_what_a_model_can_hardly_exceed_with_its_tokenizer() -> None:
     targets = ["so al·legar ja wie er ist"]
     spaced = Words(["ja", "so", "wie", "er", "ist", "·", "al", "legar"])
     # (5/8 · 3/7 · 2/6 · 1/5)^(1/4): eight tokens, and not the six of the target
