@@ -17,6 +17,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -109,3 +110,14 @@ def finish(program: Any, out: Path) -> dict[str, Any]:
 def check_same(found: dict[str, Any], wanted: dict[str, Any]) -> None:
     differ = [name for name in {*wanted, *found} if wanted.get(name) != found.get(name)]
     assert not differ, f"{sorted(differ)} are not those of an uninterrupted comparison"
+
+
+def miss_a_signal(started: Path) -> None:
+    """Drop the exception that the first signal raises, as Python does in a destructor."""
+    from seqmodels.utils.terminal import raise_stopped, signals_handled_by
+
+    with signals_handled_by(raise_stopped):
+        started.touch()
+        with suppress(KeyboardInterrupt):
+            time.sleep(99)
+        time.sleep(99)

@@ -286,8 +286,10 @@ def process_pool(n: int) -> Iterator[Executor]:
         except BaseException:
             with defer_signals():
                 pool.shutdown(wait=False, cancel_futures=True)
-                for process in multiprocessing.active_children():
-                    process.terminate()
+                while processes := multiprocessing.active_children():
+                    for process in processes:  # again: Python drops what a destructor raises
+                        process.terminate()
+                    processes[0].join(1.0)
             raise
 
 

@@ -22,7 +22,6 @@ from seqmodels.interface import SequenceModel
 from seqmodels.models import INFOS, SHA256, Fields, build, paper_of
 from seqmodels.records.schema import Record
 from seqmodels.utils import files
-from seqmodels.utils.terminal import defer_signals
 
 SUFFIX = ".checkpoint.safetensors"
 EVERY_S = 30.0
@@ -49,10 +48,9 @@ class Checkpoint:
         """
         since = time.monotonic()
         state = json.dumps({"settings": self.settings, "progress": progress})
-        with defer_signals():
-            files.write(self.path, to_bytes(tensors, {"seqmodels": state}))
-            now = time.monotonic()
-            self.due = now + max(EVERY_S, (now - since) / MAX_TIME_SHARE)
+        files.write(self.path, to_bytes(tensors, {"seqmodels": state}))
+        now = time.monotonic()
+        self.due = now + max(EVERY_S, (now - since) / MAX_TIME_SHARE)
 
     def load(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """Return the tensors, and the progress and the `settings` of the run, unchecked.

@@ -56,8 +56,9 @@ def train(
         trainer.graphs = BackwardGraphs(loss, trainer.model.parameters())
 
     def save() -> None:
-        if checkpoint:
-            checkpoint.save(trainer.tensors(), asdict(progress))
+        with defer_signals():  # the end of another process of a pool sends one more
+            if checkpoint:
+                checkpoint.save(trainer.tensors(), asdict(progress))
 
     torch.set_flush_denormal(True)  # numbers below 1e-38 make a CPU many times slower
     try:

@@ -30,8 +30,6 @@ def pairs_of(*data: Path | str, languages: Sequence[str | None] = (None, None)) 
 
 
 # ------------------------------------------------------------------------------------------ Lines
-
-
 @pytest.mark.parametrize(("raw", "lines"), [
     (b"a\nb\n", ["a", "b"]), (b"a\n\nb", ["a", "", "b"]), (b"\n", [""]),
     (b"\xef\xbb\xbfa\r\nb\r\n", ["a", "b"]),
@@ -73,8 +71,6 @@ def test_what_is_not_a_file_is_refused(tmp_path: Path) -> None:
 
 
 # ---------------------------------------------------------------------------------- Two text files
-
-
 def test_two_files_are_source_and_target(tmp_path: Path) -> None:
     write(tmp_path, {"t.en": "one\ntwo\n", "u.de": "eins\nzwei\n"})
     given = [str(tmp_path / "t.en"), str(tmp_path / "u.de")]
@@ -296,8 +292,6 @@ def test_names_of_languages() -> None:
 
 
 # ------------------------------------------------------------------------------------ Running text
-
-
 def test_a_text_is_cut_by_its_characters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     content = "".join(f"{i} €\n" for i in range(999))
     path = str(write(tmp_path, {"a.txt": content}) / "a.txt")
@@ -370,8 +364,6 @@ def test_a_book_without_its_licence(start: str, end: str, tmp_path: Path) -> Non
 
 
 # ---------------------------------------------------------------------------------- What is printed
-
-
 def test_the_origin_and_the_beginning_of_each_split_are_shown(tmp_path: Path) -> None:
     folder = write(tmp_path / "tiny", {"train.de": "eins\nzwei\n", "train.en": "\x1bone\ntwo\n"})
     assert open_pairs([str(folder)]).first_lines().split("\n") == [

@@ -1,6 +1,7 @@
 """Comparisons: what is trained, what is refused, and what remains of a stopped one."""
 
 import json
+import multiprocessing
 import os
 import signal
 import subprocess
@@ -8,7 +9,7 @@ import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ import torch
 from conftest import ROOT, check_one_line, fields_of
 from fake_records import as_records, fake_record
 from safetensors.torch import load_file
-from survival import command, results, survive
+from survival import command, miss_a_signal, results, survive
 from toys import contents, load_records, options, same, toy
 
 import seqmodels
@@ -281,6 +282,16 @@ def test_a_launcher_records_runs(name: str, package: str, tmp_path: Path, monkey
 
 
 # --------------------------------------------------------------------------------------- Signals
+def test_a_process_that_missed_a_signal_is_sent_another(tmp_path: Path) -> None:
+    with suppress(KeyboardInterrupt), launch.process_pool(1) as pool:
+        future = pool.submit(miss_a_signal, tmp_path / "started")
+        while not (tmp_path / "started").exists():
+            assert not future.done()
+            time.sleep(0.1)
+        raise KeyboardInterrupt
+    assert not multiprocessing.active_children()
+
+
 @pytest.mark.slow
 def test_kills_leave_no_trace(tmp_path: Path) -> None:
     survive(["lstm_seq2seq", "gpt"], 3_000, tmp_path)

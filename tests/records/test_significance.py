@@ -125,8 +125,6 @@ def test_the_variance_of_the_examples_is_that_of_the_pairs() -> None:
 
 
 # ------------------------------------------------------------------------------------- Calibration
-
-
 def record_family(metric: str = "nats") -> Family:
     """Return a family of three models with unequal seeds, spreads and correlated examples."""
     means = {"a": [40.0, 41.0, 42.5], "b": [50.0, 49.0, 53.0, 44.0, 52.0], "c": [90.0, 91.0]}

@@ -64,8 +64,6 @@ def reader_of(name: str, sample: reader.Sample = FEW) -> reader.Reader:
 
 
 # ----------------------------------------------------------------------------------------- Reading
-
-
 def test_words_have_the_features_of_their_nouns() -> None:
     assert PARSE.sentence.en_text == "The dog that runs must see an old cat."
     assert PARSE.sentence.de_text == "Der Hund, der läuft, muss eine alte Katze sehen."
@@ -117,12 +115,8 @@ def test_states_are_those_that_the_output_reads(name: str, tiny: Tiny, pairs: Pa
 
 
 # ------------------------------------------------------------------------------------------- Heads
-
-
 def test_pairs_are_named() -> None:
-    source, reads, writes = (
-        {*pairs.pair_sentence(attention, PARSE)[0]} for attention in ATTENTIONS
-    )
+    source, reads, writes = ({*pairs.pair_sentence(a, PARSE)[0]} for a in ATTENTIONS)
     assert {("article → noun", 6, 8), ("noun → article", 8, 6), ("adjective → noun", 7, 8),
             ("noun → verb", 1, 4), ("verb → subject", 4, 1), ("noun → verb", 8, 5),
             ("next", 8, 9), ("previous", 9, 8)} <= source  # fmt: skip
@@ -195,8 +189,6 @@ def test_a_planted_head_is_found() -> None:
 
 
 # ------------------------------------------------------------------------------------------- Parts
-
-
 def test_changed_words_are_counted_by_kind() -> None:
     whole = ["Der", "Hund", "sah", "die", "alte", "Katze", "."]
     for text, expected in {
@@ -251,8 +243,6 @@ def test_a_sublayer_that_adds_nothing_can_be_left_out() -> None:
 
 
 # ------------------------------------------------------------------------------------------- Words
-
-
 @pytest.mark.parametrize(("name", "sizes"), [("gpt", {}), ("transformer", {"is_prenorm": True})])
 def test_a_layer_that_adds_nothing_leaves_the_word_as_it_was(name: str, sizes: Any) -> None:
     model: Any = make(name, n_layers=3, **sizes)
@@ -315,9 +305,7 @@ def test_a_noun_knows_the_article_and_the_verb_that_were_planted() -> None:
     assert rows[1, "article"]["score"] > 95 > 70 > rows[0, "article"]["score"]
     assert rows[1, "verb of a subject"]["score"] < 20
     assert rows[1, "place"]["chance"] == pytest.approx(20)  # the last is from the 17th word on
-    n_verbs = [
-        round(100 / rows[1, f"verb of {role}"]["chance"]) for role in ("a subject", "an object")
-    ]
+    n_verbs = [round(100 / rows[1, f"verb of {r}"]["chance"]) for r in ("a subject", "an object")]
     assert n_verbs[1] < n_verbs[0] <= len(lexicon.VERBS)  # some take no object
 
 
@@ -357,8 +345,6 @@ def test_deleted_and_ticked_off_words_are_told_apart(is_kept: bool, monkeypatch:
 
 
 # ------------------------------------------------------------------------------------------- Scores
-
-
 @pytest.mark.parametrize("name", ["transformer", "gpt"])
 def test_softmax_is_a_kernel_with_weights_by_length(name: str, tiny: Tiny) -> None:
     """Where all keys are equally long, the kernel alone is the softmax."""
@@ -389,8 +375,6 @@ def test_weights_are_replaced_for_the_loss() -> None:
 
 
 # ----------------------------------------------------------------------------------- Whole records
-
-
 def test_a_model_without_a_part_has_no_rows(tiny: Tiny) -> None:
     own = reader_of("bahdanau")
     for name, measure in (heads.MEASURES | parts.MEASURES | smoothing.MEASURES).items():

@@ -147,8 +147,6 @@ def test_tensorboard_shows_the_losses_of_training_also_after_a_stop(
 
 
 # ----------------------------------------------------------------------------------------- Failures
-
-
 def test_a_loss_that_is_not_finite_ends_the_run(fresh: Tiny, monkeypatch: Any) -> None:
     one, saved, scale = Trainer(fresh("gpt"), CFG), [], iter([1.0, 1.0, math.inf])
     monkeypatch.setattr(loop, "loss_of", lambda *given: loss_of(*given) * next(scale))
