@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import RESULTS, Run, check_folder
+from conftest import RESULTS, ROOT, Run, check_folder
 from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator
 from toys import load_records
@@ -125,9 +125,14 @@ def test_the_figures_of_a_folder_stay(folder: str) -> None:
     assert hashlib.sha256(repr(shown).encode()).hexdigest()[:8] == FIGURES[folder]
 
 
-def test_a_flag_replaces_a_comparisons_own(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_each_folder_of_results_has_its_command() -> None:
+    text = (ROOT / "docs" / "reproduce.md").read_text(encoding="utf-8")
+    listed = {folder for folder, *_ in everything.BUILTIN + everything.FULL + everything.CORPORA}
+    committed = {path.parent.name for path in RESULTS.glob("*/*-seed*.json")}
+    assert committed <= {*listed, *re.findall(r"`([\w-]+)`", text)}
+
+
+def test_a_flag_replaces_a_comparisons_own(tmp_path: Path, monkeypatch: Any, capsys: Any) -> None:
     passed, out = [], tmp_path / "results"
     monkeypatch.setattr(everything, "run", lambda *given: passed.append(given[2]))
     monkeypatch.setattr(figures, "plot_results", lambda folder: [folder / "all.svg"])
@@ -153,10 +158,8 @@ def test_the_driver_runs_choices(run: Run, tmp_path: Path, monkeypatch: Any, cap
     assert run(*given) == 0
     assert sorted(path.name for path in tmp_path.glob("results/*/")) == ["keys"]
     assert run(*given, "--full") == 0
-    found = sorted(path.relative_to(tmp_path) for path in tmp_path.glob("results/*/*-seed*.json"))
-    assert [str(path) for path in found] == [
-        "results/keys/lstm_seq2seq-seed1.json", "results/more/lstm_seq2seq-seed4.json",
-    ]  # fmt: skip
+    found = sorted(f"{p.parent.name}/{p.stem}" for p in tmp_path.glob("results/*/*-seed*.json"))
+    assert found == ["keys/lstm_seq2seq-seed1", "more/lstm_seq2seq-seed4"]
     assert capsys.readouterr().out.count("recorded in") == 1
     assert run(*given, "--layers", 3) == 2
 
