@@ -172,7 +172,7 @@ def format_field(field: str, value: Value) -> str:
     """Format a changed field: 4 heads, 2 M tokens, label smoothing 0.1, pre-norm."""
     name = name_field(field)
     if isinstance(value, bool):
-        return name if value else f"no {name}"
+        return name if value else f"not {name}"
     is_count = field.startswith("n_") or name in ("target tokens", "tokens a batch", "× width")
     if is_count and isinstance(value, int | float):
         return f"{format_short(value)} {name.removesuffix('s') if value == 1 else name}"

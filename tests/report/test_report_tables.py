@@ -50,7 +50,7 @@ def test_formats_at_their_borders() -> None:
         ("n_heads", 1): "1 head", ("n_layers", 4): "4 layers", ("d_k", 4): "d_k 4",
         ("n_queries", 1): "1 vector",
         ("tokens", 15e6): "15 M target tokens", ("label_smoothing", 0.1): "label smoothing 0.1",
-        ("is_prenorm", True): "pre-norm", ("is_reversed", False): "no reversed",
+        ("is_prenorm", True): "pre-norm", ("is_reversed", False): "not reversed",
         ("optimizer", "muon"): "optimizer muon", ("width", 2): "2 × width",
     }  # fmt: skip
     assert {field: load.format_field(*field) for field in fields} == fields
