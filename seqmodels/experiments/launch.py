@@ -275,7 +275,7 @@ def process_pool(n: int) -> Iterator[Executor]:
 
     If an error or a signal ends the block, each saves a checkpoint of its run first.
     """
-    context = multiprocessing.get_context("spawn")
+    context, others = multiprocessing.get_context("spawn"), multiprocessing.active_children()
     lines: Any = context.Queue()
     for line in range(n):
         lines.put(line)
@@ -286,10 +286,10 @@ def process_pool(n: int) -> Iterator[Executor]:
         except BaseException:
             with defer_signals():
                 pool.shutdown(wait=False, cancel_futures=True)
-                while processes := multiprocessing.active_children():
+                while processes := {*multiprocessing.active_children()}.difference(others):
                     for process in processes:  # again: Python drops what a destructor raises
                         process.terminate()
-                    processes[0].join(1.0)
+                    process.join(1.0)
             raise
 
 

@@ -283,13 +283,16 @@ def test_a_launcher_records_runs(name: str, package: str, tmp_path: Path, monkey
 
 # --------------------------------------------------------------------------------------- Signals
 def test_a_process_that_missed_a_signal_is_sent_another(tmp_path: Path) -> None:
+    own = multiprocessing.get_context("spawn").Process(target=time.sleep, args=(99,))
+    own.start()
     with suppress(KeyboardInterrupt), launch.process_pool(1) as pool:
         future = pool.submit(miss_a_signal, tmp_path / "started")
         while not (tmp_path / "started").exists():
             assert not future.done()
             time.sleep(0.1)
         raise KeyboardInterrupt
-    assert not multiprocessing.active_children()
+    assert multiprocessing.active_children() == [own]
+    own.kill()
 
 
 @pytest.mark.slow

@@ -153,9 +153,7 @@ def test_quantised_numbers_by_hand() -> None:
 def test_controls_start_elsewhere_and_have_other_targets() -> None:
     rows = best_of(200).measure_controls(Copier(), Copier())
     names = [*dict.fromkeys(row["control"] for row in rows if "steps" in row)]
-    ends, starts = (
-        [bleu(rows, control=name, steps=steps)[0] for name in names] for steps in (200, 0)
-    )
+    ends, starts = ([bleu(rows, control=name, steps=k)[0] for name in names] for k in (200, 0))
     assert ends == pytest.approx([100] * 5)  # a copier generates words in any order
     assert max(starts) < 60
     way = [row for row in rows if row["control"] == "descent"]
