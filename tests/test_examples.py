@@ -31,6 +31,6 @@ def test_the_decoder_learns_in_one_of_three_steps() -> None:
         model.train().zero_grad()
         model(src, src > 0, src).square().sum().backward()
         learns.append([k for k, p in model.named_parameters() if p.grad is not None])
-        model.eval()(src, src > 0, src)  # is no step
+        model.eval()(src, src > 0, src)  # an evaluation is no step
     assert {key.split(".")[0] for key in learns[0]} == {"encoder", "V"}
     assert learns == [learns[0], learns[0], [k for k, _ in model.named_parameters()]] * 2

@@ -23,9 +23,7 @@ def refuse(*_: object, **__: object) -> None:
 def test_a_text_is_downloaded(tmp_path: Path, monkeypatch: Any) -> None:
     (tmp_path / "abc").write_text("To be\n" * 100)
     monkeypatch.setenv("SEQMODELS_DATA", str(tmp_path))  # which lacks it
-    monkeypatch.setattr(
-        datasets.DownloadManager, "download", lambda self, address: tmp_path / "abc"
-    )
+    monkeypatch.setattr(datasets.DownloadManager, "download", lambda *_: tmp_path / "abc")
     opened = open_text(["shakespeare"])
     assert opened.name == "shakespeare"
     assert opened.splits["test"] is opened.splits["valid"]  # nanoGPT's protocol

@@ -1,6 +1,7 @@
 """The tasks in every size, and the driver that runs all of them."""
 
 import hashlib
+import json
 import re
 from importlib import import_module
 from pathlib import Path
@@ -125,11 +126,15 @@ def test_the_figures_of_a_folder_stay(folder: str) -> None:
     assert hashlib.sha256(repr(shown).encode()).hexdigest()[:8] == FIGURES[folder]
 
 
-def test_each_folder_of_results_has_its_command() -> None:
-    text = (ROOT / "docs" / "reproduce.md").read_text(encoding="utf-8")
-    listed = {folder for folder, *_ in everything.BUILTIN + everything.FULL + everything.CORPORA}
-    committed = {path.parent.name for path in RESULTS.glob("*/*-seed*.json")}
-    assert committed <= {*listed, *re.findall(r"`([\w-]+)`", text)}
+def test_each_folder_of_results_has_its_command_and_precision() -> None:
+    text, found, listed = (ROOT / "docs" / "reproduce.md").read_text(encoding="utf-8"), {}, {}
+    for folder, _, flags in (*everything.BUILTIN, *everything.FULL, *everything.CORPORA):
+        listed.setdefault(folder, set()).add("bfloat16" if "bfloat16" in flags else "float32")
+    for path in RESULTS.glob("*/*-seed*.json"):
+        precision = json.loads(path.read_text(encoding="utf-8"))["train_config"]["precision"]
+        found.setdefault(path.parent.name, set()).add(precision)
+    own = found.keys() - {*re.findall(r"`([\w-]+)`", text)}
+    assert {k: listed.get(k) for k in own} == {k: found[k] for k in own}
 
 
 def test_a_flag_replaces_a_comparisons_own(tmp_path: Path, monkeypatch: Any, capsys: Any) -> None:

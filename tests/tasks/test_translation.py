@@ -188,18 +188,16 @@ def test_which_sources_end_with_eos(
 
 def test_the_five_papers_have_a_figure_with_their_names_at_the_lines() -> None:
     five = as_records(scored(dict.fromkeys(FIVE, (80, 40, 20))))
-    others = as_records(
-        scored(dict.fromkeys(("linear_attention", "rnn_encdec_tanh"), (80, 40, 20)))
-    )
+    rest = as_records(scored(dict.fromkeys(("linear_attention", "rnn_encdec_tanh"), (80, 40, 20))))
     with style.context():
-        (drawn,) = figure.draw_five([others[1], *five, others[0]]).values()
+        (drawn,) = figure.draw_five([rest[1], *five, rest[0]]).values()
     (ax,) = drawn.axes
     names = {text.get_text().partition(" (")[0]: text.get_position()[1] for text in ax.texts}
     heights = [names[PAPERS[model].label] for model in FIVE]
     gaps = np.diff(sorted(heights))
     assert min(heights) == 20
     assert (gaps > 0.05 * np.ptp(ax.get_ylim())).all()  # their ends coincide, their names do not
-    assert figure.draw_five(five[1:]) == figure.draw_five(others) == {}
+    assert figure.draw_five(five[1:]) == figure.draw_five(rest) == {}
 
 
 def test_records_of_the_default_were_made_with_its_settings(monkeypatch: Any) -> None:
